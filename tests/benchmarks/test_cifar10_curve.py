@@ -1,13 +1,8 @@
 """The curve of a CIFAR-10 run, from the lines of its metrics."""
 
-import sys
-
 import pytest
 
 from benchmarks.cifar10_curve import flags_of, make_curve, settings_of
-
-# Keras would import all of scikit-learn and matplotlib in the tests after these.
-sys.path.remove(f"{sys.prefix}/bench")
 
 pytestmark = pytest.mark.fast
 
