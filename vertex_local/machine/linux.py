@@ -39,7 +39,8 @@ def restore_default_signals() -> None:
 def set_session_niceness(niceness: int) -> None:
     """Set the niceness of this process's session, if the kernel weighs sessions (sched(7)).
 
-    It then heeds the niceness of a process only against others of its session.
+    It then heeds the niceness of a process only against others of its session. Without root it
+    takes one such call in a tenth of a second, of all processes, and ignores the others.
     """
     with suppress(OSError):
         Path("/proc/self/autogroup").write_text(str(niceness))

@@ -106,6 +106,8 @@ def _supervise(folder: str, reply_fd: int, client_fds: list[int]) -> None:
 
 def _import(modules: list[str], *, niceness: int) -> None:
     """Import modules; exit if one cannot be imported or starts a thread."""
+    if niceness:
+        linux.set_session_niceness(niceness)
     for name in modules:
         try:
             _import_in_thread(name, niceness=niceness)
@@ -115,6 +117,8 @@ def _import(modules: list[str], *, niceness: int) -> None:
         if threads := _threads():
             _log(f"importing {name} starts threads: {', '.join(sorted(threads))}")
             sys.exit(EXIT_CANNOT)
+    if niceness:
+        linux.set_session_niceness(0)
 
 
 def _import_in_thread(name: str, *, niceness: int) -> None:
@@ -125,10 +129,8 @@ def _import_in_thread(name: str, *, niceness: int) -> None:
         importlib.import_module(name)
         return Path(f"/proc/self/task/{threading.get_native_id()}")
 
-    linux.set_session_niceness(niceness)
     with ThreadPoolExecutor(1) as pool:
         thread = pool.submit(run).result()
-    linux.set_session_niceness(0)
     for _ in range(1000):  # for Python it has ended before it does for the kernel
         if not thread.exists():
             return
