@@ -8,7 +8,8 @@
 2. plan_training      the cluster file to Vertex AI's worker pools
 3. train              a custom job: one process or VM per replica
 4. find_version       is this model the default version?
-   evaluate           metrics on the test split, beside the default version's, and the verdict
+   evaluate           metrics on the test split, beside the default version's, and the verdict; a
+                      known model is compared with the same version as before
 5. if passed:
    check_model        a local prediction server must return the model's offline predictions, refuse
                       bad requests and, if a limit is set, be fast enough
@@ -19,7 +20,7 @@
                       predictions; move it back if anything fails
    promote            make the version the default and undeploy the previous one
    else serve_known   register no version; the endpoint keeps serving
-   if not passed, and such models are to be kept:
+   if not passed, and new models that do not pass are to be kept:
    keep_challenger    register a version with the alias `challenger`
 6. teardown           always: delete what the run created except what it promoted; write
                       summary.json; report a run that did not succeed to a webhook
@@ -130,19 +131,16 @@ def train_and_deploy(
 
     with dsl.ExitHandler(exit_task, name="run"):
         champion = find_champion(display_name=model_name, **LOCATION).set_caching_options(False)
-        of_champion = {
-            "champion": champion.outputs["version"],
-            "champion_uri": champion.outputs["model_uri"],
-        }
         source = {"workload": workload, "data_dir": data_dir, "trust_files": trust_files}
         found_input = fingerprint_input(
             **source,
-            **of_champion,
             **LOCATION,
             run=RUN,
             model_name=model_name,
             prepare=prepare,
             trigger=trigger,
+            champion=champion.outputs["version"],
+            champion_uri=champion.outputs["model_uri"],
             schedule_time=dsl.PIPELINE_JOB_SCHEDULE_TIME_UTC_PLACEHOLDER,
             create_time=dsl.PIPELINE_JOB_CREATE_TIME_UTC_PLACEHOLDER,
         ).set_caching_options(False)
@@ -159,9 +157,10 @@ def train_and_deploy(
                 examples=examples,
                 prepare=prepare,
                 trigger=trigger,
-                **of_champion,
-                verdict=found_input.outputs["verdict"],
-                reasons=found_input.outputs["reasons"],
+                **{
+                    name: found_input.outputs[name]
+                    for name in ("champion", "champion_uri", "verdict", "reasons")
+                },
             )
 
             with dsl.If(compared.outputs["verdict"] == TRAIN, name="if-train"):
@@ -238,7 +237,10 @@ def train_and_deploy(
                             **LOCATION,
                         ).after(checked).set_caching_options(False)
 
-                with dsl.If(evaluated.outputs["challenger"] == "yes", name="if-challenger"):
+                with (
+                    dsl.If(evaluated.outputs["challenger"] == "yes", name="if-challenger"),
+                    dsl.If(found.outputs["known_version"] == "", name="if-new-challenger"),
+                ):
                     kept, recorded = upload_version(
                         model, found, evaluated, name=model_name, state=CHALLENGER
                     )

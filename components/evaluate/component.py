@@ -35,7 +35,7 @@ def evaluate(
         report: HTML page.
         evaluation: Everything that a report draws, JSON.
         gate: Settings of the gate beside the thresholds (GateOptions), a JSON object.
-        champion_version: Resource name of the default version, unless this model is the same.
+        champion_version: Resource name of the version to compare with; empty without one.
         champion_uri: Folder of its model.
 
     Returns:

@@ -69,7 +69,7 @@ def evaluate_model(
         report_path: HTML file for the report.
         evaluation_path: JSON file for everything that a report draws.
         gate: Settings of GateOptions, a JSON object.
-        champion_version: Resource name of the default version to compare with, "" without one.
+        champion_version: Resource name of the version to compare with, "" without one.
         champion_uri: Folder of its model.
 
     Raises:

@@ -11,6 +11,8 @@ from components.model_version.registry import (
     with_alias,
 )
 from components.vertex.api import VertexApi
+from components.vertex.resource_name import ResourceName
+from trainer import Json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,4 +33,31 @@ def find_champion(api: VertexApi, display_name: str) -> Champion:
     version = with_alias(list_versions(api, model), DEFAULT) if model else None
     if not version or not was_promoted(version):
         return Champion()
+    return _champion(version)
+
+
+def find_compared(api: VertexApi, version: str) -> Champion:
+    """Return the version that a promoted one was compared with, none if it no longer exists.
+
+    A run that trains the same model again compares it with the same version, so its evaluation is
+    in the cache.
+    """
+    evaluations = api.list_resources(f"{version}/evaluations")
+    ours = [one for one in evaluations if "champion" in _facts(one)]
+    if not ours:
+        return Champion()
+    latest = max(ours, key=lambda evaluation: str(evaluation["createTime"]))
+    name = (_facts(latest)["champion"] or {}).get("version")
+    versions = list_versions(api, ResourceName.from_name(version).unversioned)
+    found = next((one for one in versions if version_name(one).name == name), None)
+    return _champion(found) if found else Champion()
+
+
+def _champion(version: Json) -> Champion:
     return Champion(version=version_name(version).name, model_uri=version.get("artifactUri", ""))
+
+
+def _facts(evaluation: Json) -> Json:
+    """Return what `record_evaluation` has noted; {} for the evaluation of another program."""
+    metadata = evaluation.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}

@@ -50,13 +50,14 @@ def find_version(
 
     Returns:
         known_version: The default version if it is the same model, else empty; digest: digest of
-        the model's files; champion_version, champion_uri: the promoted default version that the
-        model is to be compared with, and its folder, empty if there is none or it is the same.
+        the model's files; champion_version, champion_uri: the version that the model is to be
+        compared with, and its folder, empty without one: the promoted default version, or, if the
+        model is the same, the one that it was compared with before.
     """
     from pathlib import Path
 
     from components.errors import errors_in_one_line
-    from components.model_version.champion import Champion, find_champion
+    from components.model_version.champion import find_champion, find_compared
     from components.model_version.registry import find_model
     from components.model_version.same_model import find_promoted, model_digest
     from components.vertex.api import connect
@@ -66,7 +67,10 @@ def find_version(
         digest = model_digest(Path(model.path))
         parent = find_model(api, display_name)
         known_version = find_promoted(api, parent, digest) if parent else ""
-        champion = Champion() if known_version else find_champion(api, display_name)
+        if known_version:
+            champion = find_compared(api, known_version)
+        else:
+            champion = find_champion(api, display_name)
     parent_model.metadata["resourceName"] = parent
     return (known_version, digest, champion.version, champion.model_uri)
 

@@ -25,7 +25,15 @@ def fingerprint_input(
     create_time: str = "",
 ) -> NamedTuple(  # type: ignore[valid-type]
     "RunInput",
-    [("fingerprint", str), ("prepare", str), ("run_time", str), ("verdict", str), ("reasons", str)],
+    [
+        ("fingerprint", str),
+        ("prepare", str),
+        ("run_time", str),
+        ("verdict", str),
+        ("reasons", str),
+        ("champion", str),
+        ("champion_uri", str),
+    ],
 ):
     """Find the files of the run's date, and compare them with those of the promoted version.
 
@@ -49,7 +57,8 @@ def fingerprint_input(
     Returns:
         fingerprint: a text that changes when the raw data does, for cache keys; prepare: the
         options with the files and days of this run; run_time: time of its date; verdict: `train`,
-        `compare` or `nothing new`; reasons: one a line.
+        `compare` or `nothing new`; reasons: one a line; champion, champion_uri: the version that
+        the examples are to be compared with, and its folder, empty if they are not.
     """
     from components.errors import errors_in_one_line
     from components.new_data.step import look_at_input
@@ -92,7 +101,7 @@ def compare_data(
         drift: The distances of the features, JSON.
         prepare: Options of prepare_examples as the run has them, with its baseline.
         trigger: Conditions of training (Trigger), a JSON object.
-        champion: Resource name of the promoted version; empty without one.
+        champion: Resource name of the version to compare with; empty for no comparison.
         champion_uri: Folder of its files.
         verdict: That of fingerprint_input.
         reasons: Its reasons, one a line.

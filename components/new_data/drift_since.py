@@ -57,14 +57,13 @@ def compare(
         news: the verdict of the input.
         trigger: the conditions of training.
         options: thresholds, and the anomalies that fail the run.
-        champion: resource name of the promoted version, "" without one.
+        champion: resource name of the version to compare with, "" for no comparison.
         champion_uri: folder of its files.
 
     Raises:
         DataError: a feature has drifted from the baseline `previous`, and warnings block.
     """
-    has_baseline = options.baseline == PREVIOUS
-    if not champion or not (has_baseline or news.verdict == COMPARE):
+    if not champion:
         return Comparison(news=_trained(news))
     content = read_companion(champion_uri, STATISTICS_FILE)
     version = short_name(champion)
@@ -72,7 +71,7 @@ def compare(
         reasons = (*news.reasons, f"{version} has no statistics of its data")
         return Comparison(news=News(verdict=TRAIN, reasons=reasons))
     found = measure_drift(read_baseline(examples_dir), json.loads(content))
-    if has_baseline:
+    if options.baseline == PREVIOUS:
         problems = drift_anomalies(found, options.drift_thresholds)
         anomalies.check(problems, block_on=options.block_on)
     return Comparison(

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from components.new_data.earlier_runs import Training, last_training
 from components.new_data.news import look_for_news
-from components.new_data.trigger import Trigger
+from components.new_data.trigger import COMPARE, Trigger
 from components.prepare_examples.dates.patterns import duration
 from components.prepare_examples.dates.resolve import resolved_text, run_moment
-from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.raw_data.fingerprint import read_input
 from components.vertex.api import connect
 
@@ -23,6 +23,8 @@ class RunInput(NamedTuple):
     run_time: str
     verdict: str
     reasons: str
+    champion: str
+    champion_uri: str
 
 
 def look_at_input(
@@ -63,4 +65,14 @@ def look_at_input(
         conditions, data=data, champion=champion, champion_uri=champion_uri, last=last, now=now
     )
     logger.info("run of %s: %s", now.isoformat(), "; ".join([news.verdict, *news.reasons]))
-    return RunInput(data.fingerprint, text, now.isoformat(), news.verdict, "\n".join(news.reasons))
+    # Without a comparison the next step does not depend on the champion, and may be cached.
+    is_compared = news.verdict == COMPARE or options.baseline == PREVIOUS
+    return RunInput(
+        fingerprint=data.fingerprint,
+        prepare=text,
+        run_time=now.isoformat(),
+        verdict=news.verdict,
+        reasons="\n".join(news.reasons),
+        champion=champion if is_compared else "",
+        champion_uri=champion_uri if is_compared else "",
+    )

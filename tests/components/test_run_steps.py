@@ -8,7 +8,7 @@ import pytest
 
 from components.endpoint.deployments import undeploy_idle
 from components.endpoint.ensure import ensure_endpoint
-from components.model_version.champion import Champion, find_champion
+from components.model_version.champion import Champion, find_champion, find_compared
 from components.model_version.component import record_evaluation
 from components.model_version.history import history_of
 from components.model_version.registry import (
@@ -267,6 +267,29 @@ def test_an_evaluation_is_attached_to_its_version_with_the_reasons(api, version,
     assert found["metadata"]["verdict"] == "passed"
     described = api.get(first.name)["versionDescription"]
     assert described == "auc 0.75 is at least 0.7; auc is better"
+
+
+def test_a_version_that_is_trained_again_is_compared_with_the_same_one_as_before(api, version):
+    first = version(run="run-1")
+    second = version(run="run-2", parent=first.unversioned)
+    third = version(run="run-3", parent=first.unversioned)
+
+    def evaluate(of, metadata):
+        body = {"modelEvaluation": {"displayName": "test split", "metadata": metadata}}
+        api.post(f"{of.name}/evaluations:import", body)
+
+    assert find_compared(api, third.name) == Champion()
+    evaluate(third, {"champion": None, "verdict": "passed"})
+    assert find_compared(api, third.name) == Champion()
+    evaluate(third, {"champion": {"version": second.name, "metrics": {}}})
+    evaluate(third, {"champion": {"version": first.name, "metrics": {}}})
+    evaluate(third, {"of another program": 1})
+
+    folder = api.get(first.name)["artifactUri"]
+    assert find_compared(api, third.name) == Champion(version=first.name, model_uri=folder)
+    set_default(api, third)
+    api.wait(api.delete(f"{first.name}:deleteVersion"), timeout_seconds=30)
+    assert find_compared(api, third.name) == Champion()
 
 
 def test_a_version_that_was_not_promoted_never_becomes_previous(api, version):

@@ -86,7 +86,7 @@ def test_without_a_version_or_its_statistics_a_run_trains(folders):
     assert examples.is_dir()
 
 
-def test_nothing_is_compared_unless_asked_for(folders):
-    found = compared(folders, news=News(verdict=TRAIN, reasons=("1 new file",)))
+def test_nothing_is_compared_without_a_version(folders):
+    found = compared(folders, news=News(verdict=TRAIN, reasons=("1 new file",)), champion="")
     assert (found.baseline, found.distances) == ("", ())
     assert found.news == News(verdict=TRAIN, reasons=("1 new file",))

@@ -90,8 +90,8 @@ class Nights:
             news=News(verdict=found.verdict),
             trigger=Trigger.from_json(TRIGGER),
             options=PrepareOptions.from_json(self.settings),
-            champion=self.champion,
-            champion_uri=self.champion_uri,
+            champion=found.champion,
+            champion_uri=found.champion_uri,
         )
 
 
