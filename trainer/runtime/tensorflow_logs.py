@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+from trainer.runtime.collection import without_collection
+
 # TensorFlow 2.21 writes these before its logging starts, regardless of TF_CPP_MIN_LOG_LEVEL.
 _NOISE = re.compile(
     r"WARNING: All log messages before absl"
@@ -47,7 +49,8 @@ def import_tensorflow() -> None:
     """Import TensorFlow and find its devices, without messages about missing GPUs."""
     # Without it the first replica on a machine takes all the memory of its GPUs.
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
-    with quiet_native_logs():
+    # Hardly an object of an import is garbage, but looking for some takes a tenth of its time.
+    with quiet_native_logs(), without_collection():
         import tensorflow as tf
         from tensorflow.python.autograph.pyct import loader
 

@@ -175,6 +175,7 @@ def _begin(sockets: list[socket.socket], stages: list[list[str]]) -> tuple[socke
 
 def main() -> None:
     """Import the modules, then serve the sockets; both are named on the command line."""
+    gc.disable()  # while modules are imported hardly an object is garbage
     fds, parent, *stages = sys.argv[1:]
     linux.die_with(int(parent))
     linux.restore_default_signals()
@@ -184,8 +185,8 @@ def main() -> None:
     requests, next_pid = _begin(sockets, [modules.split(",") for modules in stages])
     baseline = Baseline.capture(without={requests.fileno()})
     programs.PRELOADED = preloaded = programs.Preloaded.capture()
-    gc.collect()
     gc.freeze()  # a collection in a fork would copy shared pages
+    gc.enable()
     server = ForkServer(requests, preloaded, next_pid=next_pid)
     forking.run_to_end(server.serve, baseline)
 

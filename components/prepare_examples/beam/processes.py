@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from components.prepare_examples.errors import DataError
+from trainer.runtime.collection import without_collection
 
 START_TIMEOUT_SECONDS = 60.0
 ITEMS_PER_PROCESS = 2  # in progress or waiting
@@ -58,7 +59,8 @@ def forked(count: int, *, key: str) -> Iterator[None]:
         stopper,
         ProcessPoolExecutor(count, fork, initializer=_start, initargs=(stop, stopper)) as pool,
     ):
-        with _without_collection():
+        # A fork that destroys an object of this process, such as a TensorFlow function, may crash.
+        with without_collection():
             # Forks all, before there are threads.
             pool.submit(os.getpid).result(START_TIMEOUT_SECONDS)
         _pools[key] = _Pool(pool, count)
@@ -115,21 +117,6 @@ def result(function: Callable[[Item], Result], number: int, item: Item, *, key: 
 
 
 @contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
-    """Collect no garbage here, nor in forks until `_start`.
-
-    A fork that destroys an object of this process, such as a TensorFlow function, may crash.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-@contextlib.contextmanager
 def _names_kills() -> Iterator[None]:
     try:
         yield
@@ -147,7 +134,7 @@ def _start(stop: Connection, stopper: Connection) -> None:
     After a large block is freed, glibc no longer returns smaller ones to the system: page faults
     took a twentieth of the time.
     """
-    gc.freeze()  # the objects of the parent, see `_without_collection`
+    gc.freeze()  # the objects of the parent
     gc.enable()
     np.empty(LARGE_BLOCK_BYTES, np.uint8)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
