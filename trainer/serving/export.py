@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.errors import ConfigError, TrainerError, first_line
-from trainer.runtime.tracing import plain, traced
+from trainer.runtime.tracing import traced
 from trainer.serving.compiled import COMPILED, CompiledScore
 from trainer.serving.evaluate import LIKELY
 from trainer.serving.outputs import is_logits, main_output, probabilities
@@ -185,8 +185,7 @@ def export_model(
     temporary = f"{model_dir}.writing-{os.getpid()}"
     served = _ServedModel(workload, model, compiled)
     try:
-        # Plain, or AutoGraph would rewrite TensorFlow's own functions: a sixth of the time.
-        plain(tf.saved_model.save)(served, temporary, signatures=served.signatures())
+        tf.saved_model.save(served, temporary, signatures=served.signatures())
         with tf.io.gfile.GFile(f"{temporary}/{DESCRIPTION_FILE}", "w") as file:
             file.write(json.dumps(describe(workload)))
         _replace_folder(temporary, model_dir)
