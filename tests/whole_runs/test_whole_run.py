@@ -22,6 +22,8 @@ PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
 RUN_TIMEOUT_SECONDS = 150
 WAIT_TIMEOUT_SECONDS = 90
 GATE_EXIT, INTERRUPTED_EXIT = 3, 130
+# Of a run that has nothing new.
+CACHED = {"prepare-examples", "compare-data", "plan-training", "train", "evaluate", "check-model"}
 RUNS = "projects/local/locations/us-central1/pipelineJobs"
 
 
@@ -209,13 +211,7 @@ def test_a_second_run_registers_no_version_and_an_endpoint_is_kept_on_request(ho
     code, output = home.run("--set", "thresholds.accuracy=0")
     assert code == 0, output
     second = home.summary()
-    assert cached_tasks(home) == {
-        "prepare-examples",
-        "plan-training",
-        "train",
-        "evaluate",
-        "check-model",
-    }
+    assert cached_tasks(home) == CACHED
     assert "train                from the cache" in output
     assert second["metrics"] == first["metrics"]
     assert second["model_version"] == first["model_version"]
@@ -235,6 +231,26 @@ def test_a_second_run_registers_no_version_and_an_endpoint_is_kept_on_request(ho
     stop = home.start("stop", "--root", str(home.state / "vertex"), module="vertex_local.cli")
     assert ended(stop)[0] == 0
     home.assert_nothing_is_left()
+
+
+def test_a_version_that_replaced_another_needs_no_second_evaluation(home):
+    words = ["--set", "thresholds.accuracy=0", "--set", "gate.min_gain=-1"]
+    with home.serving():
+        assert home.run(*words)[0] == 0
+        words += ["--set", "train.seed=1"]
+        code, output = home.run(*words)
+        assert code == 0, output
+        replaced = home.summary()
+        assert replaced["model_version"].endswith("@2")
+        assert "version 1" in " ".join(replaced["reasons"])
+
+        code, output = home.run(*words)
+
+    assert code == 0, output
+    again = home.summary()
+    assert cached_tasks(home) == CACHED
+    assert (again["model_version"], again["is_new_version"]) == (replaced["model_version"], False)
+    assert again["reasons"] == replaced["reasons"]
 
 
 @pytest.mark.timeout(480)
