@@ -9,10 +9,15 @@ from trainer.runtime.collection import without_collection
 pytestmark = pytest.mark.fast
 
 
+@without_collection()
+def fail():
+    assert not gc.isenabled()
+    raise KeyError
+
+
 def test_garbage_is_collected_again_afterwards_also_after_an_error():
-    with pytest.raises(KeyError), without_collection():
-        assert not gc.isenabled()
-        raise KeyError
+    with pytest.raises(KeyError):
+        fail()
     assert gc.isenabled()
 
 
