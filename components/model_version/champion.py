@@ -11,7 +11,6 @@ from components.model_version.registry import (
     with_alias,
 )
 from components.vertex.api import VertexApi
-from components.vertex.resource_name import ResourceName
 from trainer import Json
 
 
@@ -47,9 +46,8 @@ def find_compared(api: VertexApi, version: str) -> Champion:
     if not ours:
         return Champion()
     latest = max(ours, key=lambda evaluation: str(evaluation["createTime"]))
-    name = (_facts(latest)["champion"] or {}).get("version")
-    versions = list_versions(api, ResourceName.from_name(version).unversioned)
-    found = next((one for one in versions if version_name(one).name == name), None)
+    compared = _facts(latest)["champion"]
+    found = api.find(compared["version"]) if compared else None
     return _champion(found) if found else Champion()
 
 
