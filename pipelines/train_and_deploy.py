@@ -157,10 +157,10 @@ def train_and_deploy(
                 examples=examples,
                 prepare=prepare,
                 trigger=trigger,
-                **{
-                    name: found_input.outputs[name]
-                    for name in ("champion", "champion_uri", "verdict", "reasons")
-                },
+                champion=found_input.outputs["champion"],
+                champion_uri=found_input.outputs["champion_uri"],
+                verdict=found_input.outputs["verdict"],
+                reasons=found_input.outputs["reasons"],
             )
 
             with dsl.If(compared.outputs["verdict"] == TRAIN, name="if-train"):

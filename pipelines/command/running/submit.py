@@ -134,16 +134,13 @@ class _Checked:
     """A run of which everything has been checked that can be before anything is sent."""
 
     name: str
+    workload: str
+    """Empty for packages of other pipelines."""
     image: str
     config: RunConfig | None
     """None for packages of other pipelines."""
     package: Package | None
     """None for workloads, which are compiled while the service starts."""
-
-    @property
-    def workload(self) -> str:
-        """The workload; empty for packages of other pipelines."""
-        return self.config.workload if self.config else ""
 
 
 def _start(arguments: argparse.Namespace) -> int:
@@ -200,7 +197,7 @@ def _check(arguments: argparse.Namespace, target: Target) -> _Checked:
     workload = config.workload if config else ""
     image = arguments.image or (own_image(package) if package else image_of(workload))
     check_holds(image, workload)
-    return _Checked(name=name, image=image, config=config, package=package)
+    return _Checked(name=name, workload=workload, image=image, config=config, package=package)
 
 
 def _compile(arguments: argparse.Namespace, run: _Checked, target: Target) -> Package:
