@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from components.new_data.step import RunInput, look_at_input
+from components.new_data.step import RunInput
 from components.new_data.trigger import COMPARE, TRAIN
-from tests.support.data.taxi_days import write_taxi_days
+from tests.support.data.taxi_days import look_at_days, write_taxi_days
 
 pytestmark = pytest.mark.fast
 CHAMPION = {"champion": "projects/p/locations/l/models/5@3", "champion_uri": "/models/5/3"}
@@ -20,14 +20,8 @@ def days(tmp_path_factory):
 
 
 def look(days, *, trigger: dict, prepare: dict) -> RunInput:
-    return look_at_input(
-        project="p",
-        location="l",
-        run="r",
-        model_name="taxi",
-        workload="taxi",
-        data_dir=str(days),
-        trust_files=False,
+    return look_at_days(
+        days,
         prepare=json.dumps({"files": [f"{days}/*.csv"], **prepare}),
         trigger=json.dumps(trigger),
         **CHAMPION,

@@ -15,12 +15,12 @@ import pytest
 from components.new_data.companions import write_data_facts
 from components.new_data.drift_since import Comparison, compare
 from components.new_data.news import News
-from components.new_data.step import RunInput, look_at_input
+from components.new_data.step import RunInput
 from components.new_data.trigger import NOTHING_NEW, Trigger
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.raw_data.fingerprint import check_unchanged
-from tests.support.data.taxi_days import write_taxi_days
+from tests.support.data.taxi_days import look_at_days, write_taxi_days
 from tests.vertex_local.schedules.test_scheduler import World
 from vertex_local.pipelines import placeholders
 from vertex_local.pipelines import resource as pipelines
@@ -48,14 +48,8 @@ class Nights:
 
     def look(self, job: dict) -> RunInput:
         values = placeholders.of_job(job)
-        return look_at_input(
-            project="p",
-            location="l",
-            run="r",
-            model_name="taxi",
-            workload="taxi",
-            data_dir=str(self.root),
-            trust_files=False,
+        return look_at_days(
+            self.root,
             prepare=self.settings,
             trigger=TRIGGER,
             champion=self.champion,

@@ -4,9 +4,11 @@ import csv
 import datetime
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from components.new_data.step import RunInput, look_at_input
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.fetch import fetch
 
@@ -36,3 +38,17 @@ def write_taxi_days(folder: Path, *, first: str, last: str) -> dict[str, int]:
             writer.writeheader()
             writer.writerows(found)
     return {day: len(found) for day, found in days.items()}
+
+
+def look_at_days(folder: Path, **settings: Any) -> RunInput:
+    """Return what a run's first step says about the data; the settings are its own."""
+    return look_at_input(
+        project="p",
+        location="l",
+        run="r",
+        model_name="taxi",
+        workload="taxi",
+        data_dir=str(folder),
+        trust_files=False,
+        **settings,
+    )
