@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from trainer.runtime.collection import without_collection
+from trainer.runtime.garbage_collection import without_collection
 
 # TensorFlow 2.21 writes these before its logging starts, regardless of TF_CPP_MIN_LOG_LEVEL.
 _NOISE = re.compile(

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from components.prepare_examples.errors import DataError
-from trainer.runtime.collection import without_collection
+from trainer.runtime.garbage_collection import without_collection
 
 START_TIMEOUT_SECONDS = 60.0
 ITEMS_PER_PROCESS = 2  # in progress or waiting

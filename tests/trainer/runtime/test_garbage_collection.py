@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from trainer.runtime.collection import without_collection
+from trainer.runtime.garbage_collection import without_collection
 
 pytestmark = pytest.mark.fast
 
