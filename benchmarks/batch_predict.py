@@ -14,7 +14,6 @@ import argparse
 import csv
 import hashlib
 import json
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +22,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.support.clusters import report, scratch
+from benchmarks.support.clusters import scratch
+from benchmarks.support.report import report
 from components.batch_predict.part import load_model
 from components.batch_predict.step import predict_files
 from components.evaluate.held_out import read_held_out
@@ -67,8 +67,7 @@ def _compare(name: str, model: str, examples: Path, count: int, rounds: int) -> 
         ours.append(_speed(count, lambda: predict_files(model, inputs=inputs, output_dir=out)))
         theirs.append(_speed(count, lambda: read_held_out(str(examples), predictor)))
     # Without the first round, which imports Beam and traces the graphs.
-    found = statistics.median(ours[1:]), statistics.median(theirs[1:])
-    report(f"batch_predict_{name}", ours=found[0], theirs=found[1], unit="rows/s")
+    report(f"batch_predict_{name}", ours=ours[1:], theirs=theirs[1:], unit="rows/s")
 
 
 def _time_rows(model: str, trips: dict[str, pa.Array], folder: Path) -> None:

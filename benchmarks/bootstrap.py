@@ -4,12 +4,11 @@ python -m benchmarks.bootstrap [--num-examples 100000]
 """
 
 import argparse
-import json
-import sys
 import time
 
 import numpy as np
 
+from benchmarks.support.report import report
 from components.evaluate.gate.gain import NUM_DRAWS, measure_gain
 from trainer.serving.class_metrics import area_under_curve
 from trainer.serving.resampling import area_statistic
@@ -41,9 +40,14 @@ def main() -> None:
         counts = np.bincount(draw, minlength=size)
         ours_now = [statistic(counts) for statistic in statistics]
         largest = max(largest, float(np.abs(np.subtract(ours_now, values)).max()))
-    line = {"name": f"bootstrap of auc, {size:,} examples, {NUM_DRAWS:,} draws", "ours": ours}
-    more = {"theirs": theirs, "unit": "s", "ratio": theirs / ours, "largest_difference": largest}
-    sys.stdout.write(json.dumps({**line, **more}) + "\n")
+    report(
+        f"bootstrap of auc, {size:,} examples, {NUM_DRAWS:,} draws",
+        ours=ours,
+        theirs=theirs,
+        unit="s",
+        lower_is_better=True,
+        largest_difference=largest,
+    )
 
 
 if __name__ == "__main__":

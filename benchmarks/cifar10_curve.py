@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.clusters import examples, read_metrics, report, test_metrics
+from benchmarks.support.clusters import examples, read_metrics, test_metrics
+from benchmarks.support.report import report
 from pipelines.config.built_in import cifar10
 
 GOALS = {"fast": 0.93, "resnet20": 0.91}

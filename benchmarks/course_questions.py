@@ -12,7 +12,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.support.clusters import Shape, report, train
+from benchmarks.support.clusters import Shape, train
+from benchmarks.support.report import report
 
 QUESTIONS = {
     "checkpoints": "checkpoint every … steps, 1 process",

@@ -22,7 +22,8 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.support.clusters import report, scratch
+from benchmarks.support.clusters import scratch
+from benchmarks.support.report import report
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.raw_data.fetch import fetch

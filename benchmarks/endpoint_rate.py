@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import re
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -21,13 +20,14 @@ import psutil
 import requests
 
 from benchmarks.serving_rate import export, instance_of
-from benchmarks.support.clusters import report, scratch
+from benchmarks.support.clusters import scratch
 from benchmarks.support.local_service import (
     PARENT,
     TIMEOUT_SECONDS,
     carry_out,
     running_service,
 )
+from benchmarks.support.report import report
 
 INSTANT_SERVER = Path(__file__).with_name("support") / "instant_server.py"
 CLIENT_CORE, SERVER_CORE = "0", "1"
@@ -67,7 +67,7 @@ def main() -> None:
                 through, used = _measure(command, predict, [service_pid, *server_pids])
                 alone, used_alone = _measure(command, direct, server_pids)
                 rates.append((through, alone, used, used_alone))
-            through, alone, used, used_alone = map(statistics.median, zip(*rates, strict=True))
+            through, alone, used, used_alone = zip(*rates, strict=True)
             name = f"through an endpoint, {server}, {clients} clients"
             report(f"predictions {name}", ours=through, theirs=alone, unit="1/s")
             # Less disturbed by other programs than the rate.

@@ -14,7 +14,6 @@ import json
 import multiprocessing
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +21,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from benchmarks.support.new_process import run_in_new_process
+from benchmarks.support.report import report
 
 NUM_CLASSES = 10
 SIZE = (64, 64)
@@ -55,34 +57,23 @@ def main() -> None:
         found: dict[str, list[Usage]] = {"ours": [], "plain": []}
         for _ in range(args.rounds):
             for way, usages in found.items():
-                usages.append(in_process(way, folder))
+                usages.append(Usage(*run_in_new_process("image_folder", way, folder)))
     ours, plain = found.values()
-    line = {
-        "name": "image_folder_plain_pil",
-        "ours": args.images / statistics.median(usage.seconds for usage in ours),
-        "theirs": args.images / statistics.median(usage.seconds for usage in plain),
-        "unit": "images/s",
-        "cpu_ms": cpu_ms(ours, args.images),
-        "cpu_ms_plain": cpu_ms(plain, args.images),
-        "images": args.images,
-        "load": os.getloadavg()[0],
-        "ratio": statistics.median(b.seconds / a.seconds for a, b in zip(ours, plain, strict=True)),
-    }
-    sys.stdout.write(json.dumps(line) + "\n")
+    report(
+        "image_folder_plain_pil",
+        ours=[args.images / usage.seconds for usage in ours],
+        theirs=[args.images / usage.seconds for usage in plain],
+        unit="images/s",
+        cpu_ms=cpu_ms(ours, args.images),
+        cpu_ms_plain=cpu_ms(plain, args.images),
+        images=args.images,
+        load=os.getloadavg()[0],
+    )
 
 
 def cpu_ms(usages: list[Usage], images: int) -> float:
     """Return the milliseconds of CPU time per image, of all processes."""
     return 1000 * statistics.median(usage.cpu_seconds for usage in usages) / images
-
-
-def in_process(way: str, folder: str) -> Usage:
-    """Return the time of one way in a new process, without its imports."""
-    command = [sys.executable, "-m", "benchmarks.image_folder", "--run", way, folder]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
-    if done.returncode:
-        sys.exit(done.stderr)
-    return Usage(*json.loads(done.stdout.splitlines()[-1]))
 
 
 def measure(way: str, folder: str) -> Usage:

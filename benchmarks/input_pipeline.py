@@ -7,9 +7,6 @@ that a first one has kept on the disk. Each round runs one epoch of each way.
 """
 
 import argparse
-import json
-import statistics
-import sys
 import tempfile
 import threading
 import time
@@ -17,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from benchmarks.support.report import report
 from benchmarks.train_single import BATCH_SIZE, NUM_EXAMPLES, STEPS_PER_CALL, Bench
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
@@ -98,21 +96,13 @@ def measure(name: str, *, rounds: int) -> None:
             {way: one.train(steps_per_block * NUM_BLOCKS) for way, one in ways.items()}
             for _ in range(rounds + 1)
         ][1:]
-    for ours, theirs in (
-        ("memory", "fixed_batch"),
-        ("decode", "memory"),
-        ("stream", "memory"),
-    ):
-        # The ratio is taken within a round, in which other load slows both ways.
-        line = {
-            "name": f"input_{name}_{ours}_against_{theirs}",
-            "ours": round(statistics.median(one[ours] for one in results)),
-            "theirs": round(statistics.median(one[theirs] for one in results)),
-            "unit": "examples/s",
-            "ratio": round(statistics.median(one[ours] / one[theirs] for one in results), 3),
-        }
-        sys.stdout.write(json.dumps(line) + "\n")
-        sys.stdout.flush()
+    for ours, theirs in (("memory", "fixed_batch"), ("decode", "memory"), ("stream", "memory")):
+        report(
+            f"input_{name}_{ours}_against_{theirs}",
+            ours=[one[ours] for one in results],
+            theirs=[one[theirs] for one in results],
+            unit="examples/s",
+        )
 
 
 def main() -> None:

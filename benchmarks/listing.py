@@ -15,7 +15,7 @@ from pathlib import Path
 
 import requests
 
-from benchmarks.support.clusters import report
+from benchmarks.support.report import report
 from vertex_local import server
 from vertex_local.api.database.store import Store
 from vertex_local.api.service import Service

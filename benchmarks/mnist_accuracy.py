@@ -4,7 +4,8 @@ import argparse
 import statistics
 import sys
 
-from benchmarks.support.clusters import Shape, examples, report, scratch, test_metrics, train_in
+from benchmarks.support.clusters import Shape, examples, scratch, test_metrics, train_in
+from benchmarks.support.report import report
 
 GOAL = 0.993
 BATCH_SIZE = 128

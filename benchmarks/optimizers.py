@@ -4,12 +4,11 @@ The last two columns of a Keras optimizer are with and without the critical sect
 updates of several workers apart.
 """
 
-import json
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.support.report import report
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
 import_tensorflow()
@@ -73,16 +72,14 @@ def main() -> None:
             theirs = KerasOptimizer(make(), needs_layers=False, decays=[True])
             alone = measure(theirs, size, steps=steps)
             locked = measure(theirs, size, steps=steps, is_shared=True)
-            line = {
-                "name": f"update of {size:,} weights, {name}",
-                "ours": round(ours),
-                "theirs": round(alone),
-                "theirs_locked": round(locked),
-                "unit": "us",
-                "ratio": round(alone / ours, 2),
-            }
-            sys.stdout.write(json.dumps(line) + "\n")
-            sys.stdout.flush()
+            report(
+                f"update of {size:,} weights, {name}",
+                ours=ours,
+                theirs=alone,
+                unit="µs",
+                lower_is_better=True,
+                theirs_locked=locked,
+            )
 
 
 if __name__ == "__main__":

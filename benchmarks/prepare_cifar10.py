@@ -14,8 +14,6 @@ and the component. The ways alternate; the median of the rounds is reported.
 
 import argparse
 import json
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +24,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+
+from benchmarks.support.new_process import run_in_new_process
+from benchmarks.support.report import report
 
 CACHE = Path(".trainyard/cache/cifar10")
 FILES = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
@@ -54,22 +55,11 @@ def compare(folder: Path, compression: str, num_images: int, rounds: int) -> Non
     seconds: dict[str, list[float]] = {what: [] for what in WAYS}
     for _ in range(rounds):
         for what, found in seconds.items():
-            found.append(in_process(what, folder, compression))
-    speeds = {what: num_images / statistics.median(found) for what, found in seconds.items()}
+            found.append(run_in_new_process("prepare_cifar10", what, str(folder), compression))
+    speeds = {what: [num_images / one for one in found] for what, found in seconds.items()}
     ours = speeds.pop("ours")
     for what, theirs in speeds.items():
-        line = {"name": f"cifar10_{compression}_{what}", "ours": ours, "theirs": theirs}
-        sys.stdout.write(json.dumps({**line, "unit": "images/s", "ratio": ours / theirs}) + "\n")
-        sys.stdout.flush()
-
-
-def in_process(what: str, folder: Path, compression: str) -> float:
-    """Return the seconds of one way in a new process."""
-    command = [sys.executable, __file__, "--run", what, str(folder), compression]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
-    if done.returncode:
-        sys.exit(done.stderr)
-    return json.loads(done.stdout.splitlines()[-1])
+        report(f"cifar10_{compression}_{what}", ours=ours, theirs=theirs, unit="images/s")
 
 
 def measure(what: str, folder: str, compression: str) -> float:

@@ -7,7 +7,6 @@ rounds is reported.
 
 import argparse
 import json
-import statistics
 import sys
 import tempfile
 import time
@@ -15,7 +14,8 @@ from pathlib import Path
 
 from distributed import LocalCluster
 
-from benchmarks.prepare_taxi import report, write_rows
+from benchmarks.prepare_taxi import write_rows
+from benchmarks.support.report import report
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
 
@@ -40,8 +40,8 @@ def main() -> None:
                 sys.stderr.write(
                     json.dumps({"workers": count, "seconds": seconds[count][-1]}) + "\n"
                 )
-    two, one = (args.rows / statistics.median(seconds[count]) for count in WORKERS)
-    report("taxi_dask_two_workers_against_one", two, one, rows=args.rows)
+    two, one = ([args.rows / one for one in seconds[count]] for count in WORKERS)
+    report("taxi_dask_two_workers_against_one", ours=two, theirs=one, unit="rows/s", rows=args.rows)
 
 
 def measure(num_workers: int, folder: Path) -> float:

@@ -16,7 +16,6 @@ import argparse
 import csv
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -27,9 +26,12 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.support.new_process import run_in_new_process
+from benchmarks.support.report import report
+
 ONE_CORE = ("--direct_num_workers=1",)
 SAMPLE = Path(".trainyard/cache/taxi")
-
+MEMORY_LIMIT_MB = 1500
 
 TEXTS = ("payment_type", "company")
 FLOATS = ("fare", "trip_miles", "trip_seconds")
@@ -67,17 +69,17 @@ def compare_ways(folder: Path, rows: int, their_rows: int, *, rounds: int) -> No
     write_rows(many, rows)
     write_rows(few, their_rows)
     for compression in ("gzip", "none"):
-        inputs = {"ours": (many, rows), "per_element": (few, their_rows)}
+        inputs = {"ours": (many, rows), "per_element_beam": (few, their_rows)}
         inputs["without_beam"] = inputs["one_core"] = (many, rows)
         speeds: dict[str, list[float]] = {what: [] for what in inputs}
         for _ in range(rounds):
             for what, (path, count) in inputs.items():
-                speeds[what].append(count / in_process(what, path, compression)["seconds"])
-        ours, theirs, plain, one = (statistics.median(found) for found in speeds.values())
-        sizes = {"rows": rows, "their_rows": their_rows}
-        report(f"taxi_{compression}_per_element_beam", ours, theirs, **sizes)
-        report(f"taxi_{compression}_without_beam", ours, plain, rows=rows)
-        report(f"taxi_{compression}_one_core", ours, one, rows=rows)
+                done = run_in_new_process("prepare_taxi", what, str(path), compression)
+                speeds[what].append(count / done["seconds"])
+        ours = speeds.pop("ours")
+        for what, theirs in speeds.items():
+            sizes = {"rows": rows, "their_rows": inputs[what][1]}
+            report(f"taxi_{compression}_{what}", ours=ours, theirs=theirs, unit="rows/s", **sizes)
     many.unlink()
 
 
@@ -87,15 +89,15 @@ def compare_sizes(folder: Path, rows: int, more_rows: int) -> None:
     for count in (rows, more_rows):
         path = folder / f"{count}.csv"
         write_rows(path, count)
-        found[count] = in_process("ours", path, "gzip")
+        found[count] = run_in_new_process("prepare_taxi", "ours", str(path), "gzip")
         path.unlink()
     more, fewer = found[more_rows], found[rows]
-    speeds = more_rows / more["seconds"], rows / fewer["seconds"]
     sizes = {"rows": more_rows, "their_rows": rows}
-    report("taxi_linear_time", *speeds, **sizes)
-    megabytes = {"ours_mb": more["megabytes"], "theirs_mb": fewer["megabytes"]}
-    report("taxi_flat_memory", *(1 / mb for mb in megabytes.values()), unit="1/MB", **sizes)
-    report("taxi_memory_limit", 1 / more["megabytes"], 1 / 1500, unit="1/MB", rows=more_rows)
+    speeds = {"ours": more_rows / more["seconds"], "theirs": rows / fewer["seconds"]}
+    report("taxi_linear_time", **speeds, unit="rows/s", **sizes)
+    memory = {"ours": more["megabytes"], "unit": "MB", "lower_is_better": True}
+    report("taxi_flat_memory", **memory, theirs=fewer["megabytes"], **sizes)
+    report("taxi_memory_limit", **memory, theirs=MEMORY_LIMIT_MB, rows=more_rows)
 
 
 def compare_start(folder: Path) -> None:
@@ -111,23 +113,7 @@ def compare_start(folder: Path) -> None:
         started = time.perf_counter()
         subprocess.run([sys.executable, *command], capture_output=True, timeout=300, check=True)
         seconds[who] = time.perf_counter() - started
-    report("taxi_sample_whole_command", *(1 / s for s in seconds.values()), unit="1/s", **seconds)
-
-
-def report(name: str, our: float, their: float, *, unit: str = "rows/s", **more: float) -> None:
-    """Print one comparison; with a ratio above 1, ours is better."""
-    line = {"name": name, "ours": our, "theirs": their, "unit": unit, "ratio": our / their}
-    sys.stdout.write(json.dumps({**more, **line}) + "\n")
-    sys.stdout.flush()
-
-
-def in_process(what: str, path: Path, compression: str) -> dict[str, float]:
-    """Return the measurement of one way in a new process."""
-    command = [sys.executable, __file__, "--run", what, str(path), compression]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
-    if done.returncode:
-        sys.exit(done.stderr)
-    return json.loads(done.stdout.splitlines()[-1])
+    report("taxi_sample_whole_command", **seconds, unit="s", lower_is_better=True)
 
 
 def measure(what: str, file: str, compression: str) -> dict[str, float]:
@@ -138,14 +124,14 @@ def measure(what: str, file: str, compression: str) -> dict[str, float]:
 
     if what != "without_beam":
         import apache_beam.runners.portability.fn_api_runner  # noqa: F401
-    if what == "per_element":
+    if what == "per_element_beam":
         from trainer.runtime import tensorflow_logs
 
         tensorflow_logs.import_tensorflow()
     ways: dict[str, Callable[..., None]] = {
         "ours": ours,
         "one_core": partial(ours, flags=ONE_CORE),
-        "per_element": per_element,
+        "per_element_beam": per_element_beam,
         "without_beam": without_beam,
     }
     with tempfile.TemporaryDirectory(dir=Path(file).parent) as folder:
@@ -194,7 +180,7 @@ def without_beam(file: str, output: Path, compression: str) -> None:
         finish(future.result() for future in done)
 
 
-def per_element(file: str, output: Path, compression: str) -> None:
+def per_element_beam(file: str, output: Path, compression: str) -> None:
     """Run a pipeline of single rows on one core; more Beam workers make it slower here."""
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions

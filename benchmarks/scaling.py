@@ -8,13 +8,13 @@ is that of the second half of their steps.
 """
 
 import argparse
-import statistics
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from benchmarks.support import dense
-from benchmarks.support.clusters import Shape, report, train
+from benchmarks.support.clusters import Shape, train
+from benchmarks.support.report import report
 
 CORES = (0, 1)
 OWN_CORES = {"worker/0": [0], "worker/1": [1]}
@@ -47,7 +47,7 @@ MODELS = {
 
 
 def main() -> None:
-    """Run one worker and two alternately, and print the ratio of their medians."""
+    """Run one worker and two alternately, and print their ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--models",
@@ -90,11 +90,11 @@ def _compare(name: str, steps: int, *, batch_size: int, rounds: int) -> None:
         for case, shape in CASES.items():
             factor = 1 if shape.ps else shape.workers
             speeds[case].append(measure(shape, *FLAGS.get(case, ()), factor=factor))
-    one = statistics.median(speeds.pop("one"))
+    one = speeds.pop("one")
     for case, measured in speeds.items():
         report(
             f"{name}, {batch_size} examples each, {steps} steps: {case}, against 1",
-            ours=statistics.median(measured),
+            ours=measured,
             theirs=one,
             unit="examples/s",
         )

@@ -23,13 +23,14 @@ from typing import Any
 
 import requests
 
-from benchmarks.support.clusters import report, scratch
+from benchmarks.support.clusters import scratch
 from benchmarks.support.local_service import (
     PARENT,
     TIMEOUT_SECONDS,
     carry_out,
     running_service,
 )
+from benchmarks.support.report import report
 from tests.support.processes.seen import host_pid
 
 SERVER = Path(__file__).parents[1] / "tests" / "support" / "servers" / "tiny_server.py"

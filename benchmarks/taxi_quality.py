@@ -26,8 +26,9 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, OrdinalEncoder
 
-from benchmarks.support.clusters import Shape, examples, report, scratch, test_metrics, train_in
+from benchmarks.support.clusters import Shape, examples, scratch, test_metrics, train_in
 from benchmarks.support.records import write_records
+from benchmarks.support.report import report
 from pipelines.config.built_in import taxi
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import load_workload

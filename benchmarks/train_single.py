@@ -11,7 +11,6 @@ import argparse
 import contextlib
 import hashlib
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.support.report import report
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
 import_tensorflow()
@@ -290,18 +290,9 @@ def measure(name: str, *, steps: int, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_examples(name, Path(folder))
         speeds = compare(name, Path(folder), steps=steps, rounds=rounds)
-    for theirs in WAYS[1:]:
-        # The ratio is taken within a round, in which other load slows both ways.
-        ratios = [a / b for a, b in zip(speeds["ours"], speeds[theirs], strict=True)]
-        line = {
-            "name": f"train_{name}_against_{theirs}",
-            "ours": round(statistics.median(speeds["ours"])),
-            "theirs": round(statistics.median(speeds[theirs])),
-            "unit": "examples/s",
-            "ratio": round(statistics.median(ratios), 2),
-        }
-        sys.stdout.write(json.dumps(line) + "\n")
-        sys.stdout.flush()
+    for way in WAYS[1:]:
+        title = f"train_{name}_against_{way}"
+        report(title, ours=speeds["ours"], theirs=speeds[way], unit="examples/s")
 
 
 def main() -> None:

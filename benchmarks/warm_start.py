@@ -10,7 +10,6 @@ import contextlib
 import datetime
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -20,7 +19,8 @@ from typing import Any
 
 import requests
 
-from benchmarks.support.clusters import examples, read_metrics, report, scratch
+from benchmarks.support.clusters import examples, read_metrics, scratch
+from benchmarks.support.report import report
 from pipelines.target.local_service import PRELOAD, PRELOAD_VARIABLE, preload_flags
 
 TIMEOUT_SECONDS = 280
@@ -60,8 +60,7 @@ def main() -> None:
 
 def _compare(name: str, ours: list[float], theirs: list[float]) -> None:
     sys.stderr.write(f"{name}: {ours} against {theirs}\n")
-    ours_median, theirs_median = statistics.median(ours), statistics.median(theirs)
-    report(name, ours=ours_median, theirs=theirs_median, unit="s", lower_is_better=True)
+    report(name, ours=ours, theirs=theirs, unit="s", lower_is_better=True)
 
 
 def _run_seconds(workload: str, *, preload: str) -> float:

@@ -12,14 +12,15 @@ import argparse
 import csv
 import json
 import os
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+
+from benchmarks.support.new_process import run_in_new_process
+from benchmarks.support.report import report
 
 NUMBERS = tuple(f"number_{place:02d}" for place in range(25))
 WHOLE = tuple(f"whole_{place:02d}" for place in range(10))
@@ -62,23 +63,12 @@ def main() -> None:
         speeds: dict[str, list[float]] = {way: [] for way in sizes}
         for _ in range(args.rounds):
             for way, rows in sizes.items():
-                speeds[way].append(rows / in_process(way, folder))
-    ours, theirs = (statistics.median(found) for found in speeds.values())
-    pairs = zip(speeds["ours"], speeds["per_element"], strict=True)
-    line = {"name": "wide_table_per_element_beam", "ours": ours, "theirs": theirs}
-    more = {"unit": "rows/s", "rows": args.rows, "load": os.getloadavg()[0]}
-    ratio = statistics.median(mine / other for mine, other in pairs)
-    sys.stdout.write(json.dumps({**line, **more, "ratio": ratio}) + "\n")
-
-
-def in_process(way: str, folder: str) -> float:
-    """Return the seconds of one way in a new process, without its imports."""
-    file = str(Path(folder, f"{way}.csv"))
-    command = [sys.executable, "-m", "benchmarks.wide_table", "--run", way, file, folder]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
-    if done.returncode:
-        sys.exit(done.stderr)
-    return float(json.loads(done.stdout.splitlines()[-1]))
+                file = str(Path(folder, f"{way}.csv"))
+                seconds = run_in_new_process("wide_table", way, file, folder)
+                speeds[way].append(rows / seconds)
+    ours, theirs = speeds.values()
+    more = {"rows": args.rows, "load": os.getloadavg()[0]}
+    report("wide_table_per_element_beam", ours=ours, theirs=theirs, unit="rows/s", **more)
 
 
 def measure(way: str, file: str, folder: str) -> float:

@@ -200,17 +200,6 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def report(
-    name: str, *, ours: float, theirs: float, unit: str, lower_is_better: bool = False
-) -> None:
-    """Print one comparison as a line of JSON; with a ratio above 1, ours is better."""
-    ratio = theirs / ours if lower_is_better else ours / theirs
-    line = {"name": name, "ours": ours, "theirs": theirs, "unit": unit, "ratio": ratio}
-    rounded = {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in line.items()}
-    sys.stdout.write(json.dumps(rounded) + "\n")
-    sys.stdout.flush()
-
-
 def _kill(process: "subprocess.Popen[bytes]") -> None:
     if process.poll() is None:
         process.kill()
