@@ -8,12 +8,13 @@ out. Packets have up to 65 kB; those that only acknowledge others count too.
 
 import argparse
 import json
-import os
 import sys
 import time
 from contextlib import ExitStack
 from dataclasses import astuple, dataclass
 from pathlib import Path
+
+import psutil
 
 from benchmarks.support.clusters import JOB_TIMEOUT_SECONDS, Shape, scratch, start
 from benchmarks.support.network import Link, missing, network
@@ -100,17 +101,15 @@ def run(shape: Shape, steps: int, *, batch_size: int) -> tuple[dict[str, Usage],
 def usage_of(pid: int) -> Usage | None:
     """Return what a process has used, and the traffic of its machine; None after it has ended."""
     try:
-        status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        times = psutil.Process(pid).cpu_times()
         devices = Path(f"/proc/{pid}/net/dev").read_text().splitlines()
-    except OSError:
+    except (psutil.NoSuchProcess, OSError):
         return None
-    # https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html: utime and stime.
-    cpu = (int(status[11]) + int(status[12])) / os.sysconf("SC_CLK_TCK")
     for device in devices:
         name, _, counts = device.strip().partition(":")
         if name.startswith("ty"):
             values = list(map(int, counts.split()))
-            return Usage(cpu, values[0], values[1], values[8], values[9])
+            return Usage(times.user + times.system, values[0], values[1], values[8], values[9])
     return None
 
 
