@@ -52,8 +52,11 @@ class Numbers:
         counts = counted.field("counts").to_numpy(zero_copy_only=False).astype(np.int64)
         order = np.argsort(values)
         values, counts = values[order] + 0.0, counts[order]  # + 0.0: no negative zero
-        self.total += _units(float(values @ counts))
-        self.total_squares += _units(float((values * values) @ counts))
+        # Not `values @ counts`: BLAS adds in an order that depends on the number of cores, and its
+        # threads wait in a loop, on the cores of other processes.
+        products = values * counts
+        self.total += _units(float(products.sum()))
+        self.total_squares += _units(float((products * values).sum()))
         self.minimum = min(self.minimum, float(values[0]))
         self.maximum = max(self.maximum, float(values[-1]))
         self.pending.append((values, counts))

@@ -1,5 +1,9 @@
 """Counts of tokens and of numbers, in bounded memory."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -59,3 +63,24 @@ def test_as_few_bits_are_dropped_as_needed(monkeypatch, scale):
     assert (np.diff(bins) > 0).all()
     bits = np.int64(found.dropped_bits - 1)
     assert len(np.unique((values.view(np.int64) >> bits) << bits)) > 50
+
+
+def test_sums_do_not_depend_on_the_number_of_cores():
+    code = (
+        "import numpy as np, pyarrow as pa\n"
+        "from components.prepare_examples.statistics.numbers import Numbers\n"
+        "found = Numbers('FLOAT')\n"
+        "found.add(pa.array(np.random.default_rng(0).normal(size=100_000)))\n"
+        "print(found.total, found.total_squares)\n"
+    )
+    sums = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": threads},
+            capture_output=True,
+            timeout=60,
+            check=True,
+        ).stdout
+        for threads in ("1", "2")
+    }
+    assert len(sums) == 1
