@@ -7,6 +7,7 @@ import io
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -110,10 +111,11 @@ def scan(file: TableFile, targets: Iterable[int], *, max_rows: int | None = None
     waiting = [target for target in targets if target > file.data_start]
     cuts = [Cut(file.data_start, 0)]
     offset, num_rows, end = file.data_start, 0, None
-    with Path(file.path).open("rb") as content:
-        digest.update(content.read(file.data_start))
+    with Path(file.path).open("rb") as content, ThreadPoolExecutor(1) as beside:
+        digested = beside.submit(digest.update, content.read(file.data_start))
         while chunk := content.read(BLOCK_BYTES):
-            digest.update(chunk)
+            digested.result()  # or the file would collect in memory
+            digested = beside.submit(digest.update, chunk)
             ends = finder.ends(chunk)
             while waiting and len(ends) and waiting[0] <= offset + int(ends[-1]) + 1:
                 place = int(ends.searchsorted(waiting[0] - offset - 1))
