@@ -88,6 +88,25 @@ class Whitening(keras.layers.Layer):
         return keras.ops.conv(inputs, self._kernel, padding="valid") + self._bias
 
 
+class AddMirrored(keras.layers.Layer):
+    """In inference, appends each image of a batch mirrored left to right; in training does nothing.
+
+    With `AverageMirrored` behind the logits a model predicts the mean of an image's two views.
+    """
+
+    def call(self, inputs: Any, *, training: bool = False) -> Any:
+        """Return [2 * batch, height, width, channels] in inference."""
+        return inputs if training else tf.concat([inputs, inputs[:, :, ::-1]], 0)
+
+
+class AverageMirrored(keras.layers.Layer):
+    """In inference, averages the outputs of a batch from `AddMirrored`; see there."""
+
+    def call(self, inputs: Any, *, training: bool = False) -> Any:
+        """Return [batch, outputs]."""
+        return inputs if training else tf.add(*tf.split(inputs, 2)) / 2
+
+
 def whitening_kernel(images: np.ndarray) -> np.ndarray:
     """Return filters [2, 2, c, 4c] that whiten patches of images of mean 0."""
     height, width, channels = images.shape[1:]

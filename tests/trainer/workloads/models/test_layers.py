@@ -14,6 +14,8 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from trainer.workloads.models.layers import (  # noqa: E402
+    AddMirrored,
+    AverageMirrored,
     Normalization,
     PartialIdentity,
     Whitening,
@@ -54,6 +56,16 @@ def test_normalization_is_that_of_keras_without_a_scale(policy):
     ours.trainable_variables[0].assign([0.5, 0.0, -0.5])
     moved = tf.reduce_mean(tf.cast(ours(inputs, training=True), tf.float32), axis=[0, 1, 2])
     np.testing.assert_allclose(moved, [4.0, 0.0, -4.0], atol=0.05)
+
+
+def test_a_model_predicts_the_mean_of_an_image_and_its_mirror_image():
+    inputs = keras.Input((11, 11, 3))
+    weighted = keras.layers.Dense(4)(keras.layers.Flatten()(AddMirrored()(inputs)))
+    model = keras.Model(inputs, AverageMirrored()(weighted))
+    images = smooth_images(5)
+    seen, mirrored = (model(views, training=True) for views in (images, images[:, :, ::-1]))
+    assert model.output_shape == (None, 4)
+    np.testing.assert_allclose(model(images), (seen + mirrored) / 2, atol=1e-5)
 
 
 def test_a_convolution_starts_as_a_partial_identity():
