@@ -22,6 +22,7 @@ from benchmarks.support.clusters import Shape, train
 
 SIZE = 2048  # of the matrices
 COPIED_BYTES = 256 << 20
+NUM_COPYING = 2
 SENT_BYTES = 64 << 20
 ROUND_TRIPS = 2000
 BATCH_SIZE, STEPS = 256, 250
@@ -32,6 +33,9 @@ def main() -> None:
     """Print each limit, and how near to it a step is."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     print_line("copying memory, one core", copying_rate() / 1e9, "GB/s")
+    with multiprocessing.get_context("fork").Pool(NUM_COPYING) as pool:
+        rates = pool.starmap(copying_rate, [()] * NUM_COPYING)
+    print_line(f"copying memory, {NUM_COPYING} cores together", sum(rates) / 1e9, "GB/s")
     seconds, rate = loopback()
     print_line("round trip of a byte over the loopback", 1e6 * seconds, "µs")
     print_line("a stream over the loopback", rate / 1e9, "GB/s")
