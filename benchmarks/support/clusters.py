@@ -72,7 +72,9 @@ def examples(workload: str) -> Path:
     folder = CACHE / workload
     if not (folder / "manifest.json").exists():
         command = ["-m", "components.prepare_examples", "--workload", workload]
-        data = ["--data-dir", f".trainyard/cache/{workload}", "--output-dir", str(folder)]
+        cache = Path(".trainyard/cache") / workload
+        cache.mkdir(parents=True, exist_ok=True)
+        data = ["--data-dir", str(cache), "--output-dir", str(folder)]
         subprocess.run([sys.executable, *command, *data], check=True, stdout=sys.stderr)
     return folder
 

@@ -151,6 +151,18 @@ class TrainStep:
             steps_per_block=plan.steps_per_block,
         )
 
+    def noise(self, index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        """Return the numbers that augment a batch: [batch_size, num_noise]."""
+        plan = self._plan
+        return batch_noise(
+            rows,
+            index,
+            num_noise=self._workload.num_noise,
+            num_examples=plan.num_examples,
+            seed=plan.seed,
+            is_streamed=plan.steps_per_block > 0,
+        )
+
     def contribute(
         self,
         table: Any,
@@ -193,7 +205,7 @@ class TrainStep:
     ) -> Contribution:
         size = self._plan.batch_size
         first, last = size * part // num_parts, size * (part + 1) // num_parts
-        batch = self._load(table, index, rows[first:last], first, last)
+        batch = self._load(table, index, rows, first, last)
         # Distinct for each part, or two parts would drop out the same units.
         seed = tf.stack([self._plan.seed, tf.cast(index, tf.int32) * num_parts + part])
         weights, state = pulled or self._pull()
@@ -206,12 +218,11 @@ class TrainStep:
         self, table: Any, index: tf.Tensor, rows: tf.Tensor, first: int, last: int
     ) -> tuple[Any, tf.Tensor, tf.Tensor | None]:
         """Return the model's inputs, labels and examples' weights of a part of a batch."""
-        features, labels = gather_rows(table, rows)
+        features, labels = gather_rows(table, rows[first:last])
         example_weights = self._workload.example_weights(features, labels)
         if self._workload.num_noise:
             # Drawn for the whole batch: an example's noise does not depend on the parts.
-            shape = [self._plan.batch_size, self._workload.num_noise]
-            noise = batch_noise(index, shape, seed=self._plan.seed)[first:last]
+            noise = self.noise(index, rows)[first:last]
             features = self._workload.augment(features, noise)
         return self._workload.preprocess(features), labels, example_weights
 

@@ -14,7 +14,7 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from keras import layers  # noqa: E402
 
-from trainer.examples.tables import batch_noise, gather_rows  # noqa: E402
+from trainer.examples.tables import gather_rows  # noqa: E402
 from trainer.training.model.devices import has_bfloat16  # noqa: E402
 from trainer.training.model.embeddings import add  # noqa: E402
 from trainer.training.model.flat_model import FlatModel, build_model  # noqa: E402
@@ -88,8 +88,9 @@ def test_the_statistics_of_batch_normalisation_follow_the_batches():
     before = parameters.snapshot()
     flat_model.write(before["weights"], before["state"])
     change = contribute(step, 7).vector[flat_model.size : flat_model.size + flat_model.state_size]
-    features, _ = gather_rows(make_table(), step.rows(tf.constant(7)))
-    noise = batch_noise(tf.constant(7), [16, MNIST.num_noise], seed=3)
+    rows = step.rows(tf.constant(7))
+    features, _ = gather_rows(make_table(), rows)
+    noise = step.noise(tf.constant(7), rows)
     model(MNIST.preprocess(MNIST.augment(features, noise)), training=True)
     np.testing.assert_allclose(before["state"] + change, flat_model.read_state(), atol=1e-5)
 
