@@ -27,7 +27,7 @@ def cifar10() -> RunConfig:
         model_name="cifar10",
         endpoint_name="cifar10",
         cluster=ClusterSpec(timeout_seconds=6 * 3600),
-        train={"model": "fast", "epochs": 17, "batch_size": 256, "mixed_precision": True},
+        train={"model": "fast", "epochs": 16, "batch_size": 256, "mixed_precision": True},
         thresholds={"accuracy": 0.91},
     )
 

@@ -121,8 +121,9 @@ CIFAR10 = Source(
         (32, 32, 3),
         train=tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
         test=("test_batch.bin",),
-        split_rule="by the given order: eval is the last tenth of the training batches (5,000 of "
-        "50,000), train what comes before it (45,000), test the test batch (10,000)",
+        eval_share=50,
+        split_rule="by the given order: eval is the last fiftieth of the training batches (1,000 "
+        "of 50,000), train what comes before it (49,000), test the test batch (10,000)",
     ),
 )
 

@@ -10,6 +10,7 @@ _EPSILON = 1e-3
 # The square root of a shift's learning rate relative to that of other weights.
 _SHIFT_SCALE = 8.0
 _WHITENING_EPSILON = 5e-4
+_NUM_VIEWS = 6
 
 
 class Normalization(keras.layers.Layer):
@@ -88,23 +89,30 @@ class Whitening(keras.layers.Layer):
         return keras.ops.conv(inputs, self._kernel, padding="valid") + self._bias
 
 
-class AddMirrored(keras.layers.Layer):
-    """In inference, appends each image of a batch mirrored left to right; in training does nothing.
+class AddViews(keras.layers.Layer):
+    """In inference, appends other views of each image of a batch; in training does nothing.
 
-    With `AverageMirrored` behind the logits a model predicts the mean of an image's two views.
+    The six views are the image itself, it shifted by a pixel up and left, and down and right, and
+    these three mirrored left to right (Jordan, 2024, section 3.5). With `AverageViews` behind the
+    logits a model predicts their mean.
     """
 
     def call(self, inputs: Any, *, training: bool = False) -> Any:
-        """Return [2 * batch, height, width, channels] in inference."""
-        return inputs if training else tf.concat([inputs, inputs[:, :, ::-1]], 0)
+        """Return [6 * batch, height, width, channels] in inference."""
+        if training:
+            return inputs
+        height, width = inputs.shape[1:3]
+        padded = tf.pad(inputs, [[0, 0], [1, 1], [1, 1], [0, 0]], "REFLECT")
+        views = [padded[:, start:, start:][:, :height, :width] for start in (1, 0, 2)]
+        return tf.concat([*views, *(view[:, :, ::-1] for view in views)], 0)
 
 
-class AverageMirrored(keras.layers.Layer):
-    """In inference, averages the outputs of a batch from `AddMirrored`; see there."""
+class AverageViews(keras.layers.Layer):
+    """In inference, averages the outputs of a batch from `AddViews`; see there."""
 
     def call(self, inputs: Any, *, training: bool = False) -> Any:
         """Return [batch, outputs]."""
-        return inputs if training else tf.add(*tf.split(inputs, 2)) / 2
+        return inputs if training else tf.add_n(tf.split(inputs, _NUM_VIEWS)) / _NUM_VIEWS
 
 
 def whitening_kernel(images: np.ndarray) -> np.ndarray:

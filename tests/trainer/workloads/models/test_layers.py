@@ -14,8 +14,8 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from trainer.workloads.models.layers import (  # noqa: E402
-    AddMirrored,
-    AverageMirrored,
+    AddViews,
+    AverageViews,
     Normalization,
     PartialIdentity,
     Whitening,
@@ -58,14 +58,17 @@ def test_normalization_is_that_of_keras_without_a_scale(policy):
     np.testing.assert_allclose(moved, [4.0, 0.0, -4.0], atol=0.05)
 
 
-def test_a_model_predicts_the_mean_of_an_image_and_its_mirror_image():
+def test_a_model_predicts_the_mean_of_shifted_and_mirrored_views():
     inputs = keras.Input((11, 11, 3))
-    weighted = keras.layers.Dense(4)(keras.layers.Flatten()(AddMirrored()(inputs)))
-    model = keras.Model(inputs, AverageMirrored()(weighted))
+    weighted = keras.layers.Dense(4)(keras.layers.Flatten()(AddViews()(inputs)))
+    model = keras.Model(inputs, AverageViews()(weighted))
     images = smooth_images(5)
-    seen, mirrored = (model(views, training=True) for views in (images, images[:, :, ::-1]))
+    padded = np.pad(images, [(0, 0), (1, 1), (1, 1), (0, 0)], "reflect")
+    views = [images, padded[:, :-2, :-2], padded[:, 2:, 2:]]
+    views += [view[:, :, ::-1] for view in views]
+    expected = np.mean([model(view, training=True) for view in views], axis=0)
     assert model.output_shape == (None, 4)
-    np.testing.assert_allclose(model(images), (seen + mirrored) / 2, atol=1e-5)
+    np.testing.assert_allclose(model(images), expected, atol=1e-5)
 
 
 def test_a_convolution_starts_as_a_partial_identity():
