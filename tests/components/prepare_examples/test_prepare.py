@@ -133,7 +133,7 @@ def test_a_raw_file_that_has_shrunk_is_an_error(tmp_path, tiny_cifar10):
 
 
 def test_images_have_a_schema_and_statistics_for_facets(tmp_path, tiny_cifar10):
-    data, output = tiny_cifar10(num_batch=20, num_test=10), tmp_path / "out"
+    data, output = tiny_cifar10(num_batch=100, num_test=10), tmp_path / "out"
     manifest = prepare("cifar10", output_dir=output, data_dir=data, options=TRUSTED)
     schema = read_schema(output / "schema.pbtxt")
     assert [(f.name, f.type, f.presence.min_fraction) for f in schema.feature] == [
@@ -145,7 +145,7 @@ def test_images_have_a_schema_and_statistics_for_facets(tmp_path, tiny_cifar10):
     content = (output / "statistics.pb").read_bytes()
     found = statistics_pb2.DatasetFeatureStatisticsList.FromString(content)
     assert [(d.name, d.num_examples) for d in found.datasets] == [
-        ("train", 90),
+        ("train", 490),
         ("eval", 10),
         ("test", 10),
     ]

@@ -209,7 +209,7 @@ def test_messages_in_bfloat16_change_no_weights_on_the_server_and_hardly_the_los
     losses, expected = run(step, 20), run(make_step(make_model(), num_pieces=2)[0], 20)
     assert losses != expected
     np.testing.assert_allclose(losses, expected, rtol=0.02)
-    assert expected[-1] < 0.9 * expected[0]
+    assert sum(expected[-5:]) < 0.9 * sum(expected[:5])
 
 
 def test_bfloat16_is_used_only_where_it_is_fast(monkeypatch, tmp_path, caplog):
