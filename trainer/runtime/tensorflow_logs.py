@@ -1,6 +1,7 @@
 """Filters that keep TensorFlow's noise out of the replica's log."""
 
 import contextlib
+import gc
 import itertools
 import linecache
 import os
@@ -55,6 +56,7 @@ def import_tensorflow() -> None:
         from tensorflow.python.autograph.pyct import loader
 
         tf.config.list_physical_devices()
+    gc.freeze()  # what was imported is never garbage, and the next collection would look at it all
     _generate_code_in_memory(loader)
 
 

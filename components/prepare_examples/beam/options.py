@@ -139,11 +139,12 @@ def run_pipeline(
     """
     key, result = str(folder), folder / ".result.partial"
     count = min(num_processes(flags), len(elements)) if in_processes else 1
+    call = partial(_call, work)
     with processes.forked(count, key=key):
-        processes.start(work, elements, key=key)
+        processes.start(call, elements, key=key)
         _run(
             elements,
-            partial(_call, partial(processes.result, work, key=key)),
+            partial(_call, partial(processes.result, call, key=key)),
             partial(_save_result, finish, str(result)),
             options=_without_threads(flags) if in_processes else pipeline_options(flags),
         )
@@ -157,7 +158,7 @@ def run_pipeline(
 def _run(
     elements: Sequence[Element],
     work: Callable[[int, Element], Json],
-    finish: Callable[[Iterable[Json]], None],
+    finish: Callable[[Iterable[tuple[int, Json]]], None],
     *,
     options: "PipelineOptions",
 ) -> None:
@@ -199,34 +200,38 @@ def add_steps(
     pipeline: "beam.Pipeline",
     elements: Sequence[Element],
     work: Callable[[int, Element], Json],
-    finish: Callable[[Iterable[Json]], None],
+    finish: Callable[[Iterable[tuple[int, Json]]], None],
 ) -> None:
     """Add the steps of `run_pipeline` to a pipeline; `work` gets an element's number and itself."""
     import apache_beam as beam
+
+    def results(item: tuple[int, Iterable[Element]]) -> list[tuple[None, tuple[int, Json]]]:
+        number, group = item
+        return [(None, (number, work(number, element))) for element in group]
 
     numbered = list(enumerate(elements))
     _ = (
         pipeline
         | "Elements" >> beam.Create(numbered, reshuffle=False)
         | "SpreadOverWorkers" >> beam.GroupByKey()
-        | "Work" >> beam.FlatMap(lambda item: [(None, work(item[0], e)) for e in item[1]])
+        | "Work" >> beam.FlatMap(results)
         | "Collect" >> beam.GroupByKey()
         | "Finish" >> beam.Map(lambda item: finish(item[1]))
     )
 
 
-def _call(work: Callable[[int, Element], Json], number: int, element: Element) -> Json:
+def _call(work: Callable[..., Json], *arguments: Any) -> Json:
     """Return the result of `work`, or its DataError: Beam would wrap and retry it."""
     try:
-        return work(number, element)
+        return work(*arguments)
     except DataError as error:
-        return {"problem": str(error), "number": number}
+        return {"problem": str(error)}
 
 
 def _save_result(
-    finish: Callable[[Iterable[Json]], Json], path: str, results: Iterable[Json]
+    finish: Callable[[Iterable[Json]], Json], path: str, results: Iterable[tuple[int, Json]]
 ) -> None:
-    found = list(results)
+    """Write what `finish` returns, or the problem of the first element that has one."""
+    found = [result for _, result in sorted(results, key=lambda pair: pair[0])]
     problems = [result for result in found if "problem" in result]
-    result = min(problems, key=lambda one: one["number"]) if problems else finish(found)
-    Path(path).write_text(json.dumps(result))
+    Path(path).write_text(json.dumps(problems[0] if problems else finish(found)))

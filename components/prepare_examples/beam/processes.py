@@ -1,8 +1,8 @@
 """Processes beside the workers of Beam that run in this process.
 
 Pillow holds Python's lock while it inflates, so threads decode images on little more than one core;
-tables and raw images are written while Beam is still being imported. Processes are forked before
-Beam starts threads, and share what this process has imported.
+and processes work while Beam is still being imported. They are forked before Beam starts threads,
+and share what this process has imported.
 """
 
 import contextlib
@@ -11,8 +11,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -25,7 +24,6 @@ from components.prepare_examples.errors import DataError
 from trainer.runtime.garbage_collection import without_collection
 
 START_TIMEOUT_SECONDS = 60.0
-ITEMS_PER_PROCESS = 2  # in progress or waiting
 LARGE_BLOCK_BYTES = 31 << 20  # the largest that has this effect is below 32 MB
 
 Item = TypeVar("Item")
@@ -36,28 +34,29 @@ Result = TypeVar("Result")
 class _Pool:
     executor: ProcessPoolExecutor
     count: int
-    started: list[Future[Any]] = field(default_factory=list)
+    started: list[Future[dict[int, Any]]] = field(default_factory=list)
 
 
 _pools: dict[str, _Pool] = {}
+_counters: list[Any] = []  # in a forked process, the number of items taken by all of them
 
 
 @contextlib.contextmanager
 def forked(count: int, *, key: str) -> Iterator[None]:
     """Fork `count` processes, which work for `key` until the context ends.
 
-    With fewer than two, `in_order` and `start` leave the work to their caller's thread. An error
-    ends the processes at once.
+    With fewer than two, `result` does the work in its caller's thread.
     """
     if count < 2:  # noqa: PLR2004
         yield
         return
     fork = multiprocessing.get_context("fork")
     stop, stopper = fork.Pipe(duplex=False)
+    shared = stop, stopper, fork.Value("q", 0)
     with (
         stop,
         stopper,
-        ProcessPoolExecutor(count, fork, initializer=_start, initargs=(stop, stopper)) as pool,
+        ProcessPoolExecutor(count, fork, initializer=_start, initargs=shared) as pool,
     ):
         # A fork that destroys an object of this process, such as a TensorFlow function, may crash.
         with without_collection():
@@ -66,54 +65,53 @@ def forked(count: int, *, key: str) -> Iterator[None]:
         _pools[key] = _Pool(pool, count)
         try:
             yield
-        except BaseException:
-            stopper.close()
-            raise
         finally:
             del _pools[key]
+            stopper.close()  # they exit at once: by themselves they would free all memory first
             pool.shutdown(cancel_futures=True)
 
 
-def in_order(
-    function: Callable[[Item], Result], items: Iterable[Item], *, key: str
-) -> Iterator[Result]:
-    """Yield the function's result for each item, in the items' order.
-
-    Raises:
-        DataError: a process was killed.
-    """
-    if key not in _pools:  # also in a worker of Beam in another process or on another machine
-        yield from map(function, items)
-        return
-    pool = _pools[key]
-    waiting: deque[Future[Result]] = deque()
-    with _names_kills():
-        for item in items:
-            waiting.append(pool.executor.submit(function, item))
-            if len(waiting) >= pool.count * ITEMS_PER_PROCESS:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-
-
 def start(function: Callable[[Item], Any], items: Sequence[Item], *, key: str) -> None:
-    """Start the function on all items, for `result` to return their results."""
+    """Start the function on all items, for `result` to return its results; once in a `forked`.
+
+    The processes take the items themselves: if this process handed them out, they would wait for
+    its lock, a tenth of a second while Beam starts.
+    """
     if key in _pools:
         pool = _pools[key]
-        pool.started = [pool.executor.submit(function, item) for item in items]
+        pool.started = [
+            pool.executor.submit(_take_items, function, items) for _ in range(pool.count)
+        ]
+
+
+def _take_items(function: Callable[[Item], Result], items: Sequence[Item]) -> dict[int, Result]:
+    """Return the function's results for the items that this process has taken, by their numbers."""
+    found = {}
+    while (number := _next_number()) < len(items):
+        found[number] = function(items[number])
+    return found
+
+
+def _next_number() -> int:
+    (counter,) = _counters
+    with counter.get_lock():
+        counter.value += 1
+        return int(counter.value) - 1
 
 
 def result(function: Callable[[Item], Result], number: int, item: Item, *, key: str) -> Result:
     """Return the function's result for an item, the `number`th of those that `start` got, if any.
 
     Raises:
-        DataError: the process was killed.
+        DataError: a process was killed.
     """
     if key not in _pools or not _pools[key].started:
         return function(item)
     with _names_kills():
-        found: Result = _pools[key].started[number].result()
-        return found
+        found: dict[int, Result] = {}
+        for taken in _pools[key].started:
+            found |= taken.result()
+        return found[number]
 
 
 @contextlib.contextmanager
@@ -128,7 +126,7 @@ def _names_kills() -> Iterator[None]:
         ) from error
 
 
-def _start(stop: Connection, stopper: Connection) -> None:
+def _start(stop: Connection, stopper: Connection, counter: Any) -> None:
     """Leave Ctrl-C to the parent process, exit when it does, and keep memory between batches.
 
     After a large block is freed, glibc no longer returns smaller ones to the system: page faults
@@ -140,6 +138,7 @@ def _start(stop: Connection, stopper: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     stopper.close()
+    _counters.append(counter)
     threading.Thread(target=_exit_when_told, args=(stop,), daemon=True).start()
 
 

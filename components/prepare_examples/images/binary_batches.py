@@ -82,13 +82,13 @@ def _num_rows(kind: BinaryBatches, path: Path) -> int:
 
 
 def _checked_rows(kind: BinaryBatches, path: Path) -> int:
-    num_rows, batch_size = _num_rows(kind, path), _batch_size(kind)
-    for start in range(0, num_rows, batch_size):
-        labels = _read(path, start, min(start + batch_size, num_rows), record_bytes(kind))[:, 0]
-        wrong = (labels >= kind.num_classes).nonzero()[0]
-        if wrong.size:
-            raise DataError(
-                f"{path}: label {start + wrong[0]} is {labels[wrong[0]]}; allowed are 0 to"
-                f" {kind.num_classes - 1}"
-            )
+    num_rows = _num_rows(kind, path)
+    # Mapped, as only one byte of each record is looked at.
+    labels = np.memmap(path, np.uint8, "r").reshape(num_rows, -1)[:, 0]
+    wrong = (labels >= kind.num_classes).nonzero()[0]
+    if wrong.size:
+        raise DataError(
+            f"{path}: label {wrong[0]} is {labels[wrong[0]]}; allowed are 0 to"
+            f" {kind.num_classes - 1}"
+        )
     return num_rows

@@ -7,13 +7,11 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
 
-from components.prepare_examples.beam.processes import in_order
 from components.prepare_examples.images.beam_pipeline import merge_entries
 from components.prepare_examples.images.file_batches import Encoded, FolderOptions, encode_files
 from components.prepare_examples.raw_data.files import digests_of
@@ -29,8 +27,6 @@ LISTING = ".files.partial"
 
 def write_shard(element: tuple[Shard, int], *, options: Json, output_dir: str) -> Json:
     """Write one TFRecord file, in one step; return its entry for the manifest, and the tally.
-
-    Its images are decoded by the processes of the output folder, if there are any.
 
     Args:
         element: the shard, and the offset of its first line in the list of files.
@@ -49,8 +45,8 @@ def write_shard(element: tuple[Shard, int], *, options: Json, output_dir: str) -
     ):
         listing.seek(offset)
         lines = (listing.readline() for _ in range(described.stop - described.start))
-        batches = iter(lambda: list(islice(lines, chosen.batch_size)), [])
-        for batch in in_order(partial(encode_files, options=chosen), batches, key=output_dir):
+        while some := list(islice(lines, chosen.batch_size)):
+            batch = encode_files(some, options=chosen)
             file.write(batch.data)
             found.add(batch)
             progress.show(found.num_files)

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from components.prepare_examples.beam.options import num_processes, run_pipeline
-from components.prepare_examples.beam.processes import forked
+from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.file_batches import FolderOptions
 from components.prepare_examples.images.folder_pipeline import LISTING, finish, write_shard
@@ -35,7 +34,6 @@ ALLOWED = (
     "max_quarantine",
 )
 
-IMAGES_PER_PROCESS = 200  # a fork takes as long as some ten images
 
 logger = logging.getLogger(__name__)
 
@@ -145,16 +143,13 @@ def write(job: FolderJob, folder: Path) -> None:
     """
     offsets = write_listing(job.folder, folder / LISTING)
     options, flags = job.options.to_json(), job.settings.beam_options
-    most = max(1, job.folder.num_files // IMAGES_PER_PROCESS)
-    with forked(min(num_processes(flags), most), key=str(folder)):
-        result = run_pipeline(
-            [(tuple(shard), offsets[shard.split][shard.start]) for shard in job.shards],
-            partial(write_shard, options=options, output_dir=str(folder)),
-            partial(finish, output_dir=str(folder), refused=list(job.folder.refused)),
-            folder=folder,
-            flags=flags,
-            in_processes=False,  # a shard's images are spread over them
-        )
+    result = run_pipeline(
+        [(tuple(shard), offsets[shard.split][shard.start]) for shard in job.shards],
+        partial(write_shard, options=options, output_dir=str(folder)),
+        partial(finish, output_dir=str(folder), refused=list(job.folder.refused)),
+        folder=folder,
+        flags=flags,
+    )
     (folder / LISTING).unlink()
     settings = job.settings
     quarantine.check_share(result, folder, max_share=settings.max_quarantine, what="images")

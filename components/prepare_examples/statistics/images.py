@@ -10,7 +10,7 @@ from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.tfrecords.image_encoder import Batch
 from trainer import Json
 
-MAX_RUN = 256
+MAX_ROWS = 256
 
 
 @dataclass
@@ -35,12 +35,12 @@ class ImageStatistics:
     def add(self, batch: Batch) -> None:
         """Count a batch of images."""
         images, labels = batch
-        size = _run_length(images.shape[2])
+        num_rows = _num_rows(images.shape[2])
         self.num_pixels += len(images) * images.shape[2]
         for channel in range(self.num_channels):  # one fits in the CPU's cache, all do not
-            values = images[:, channel].reshape(-1, size).astype(np.float32)
-            squares = np.einsum("rp,rp->r", values, values)
-            self.sums[channel] += int(values.sum(axis=1).sum(dtype=np.float64))
+            values = images[:, channel].astype(np.float32).reshape(num_rows, -1)
+            squares = np.einsum("rp,rp->p", values, values)
+            self.sums[channel] += int(values.sum(axis=0).sum(dtype=np.float64))
             self.squares[channel] += int(squares.sum(dtype=np.float64))
         self.labels.add(pa.array(labels.astype(np.int64)))
 
@@ -82,10 +82,10 @@ class ImageStatistics:
         }
 
 
-def _run_length(num_pixels: int) -> int:
-    """Return the length of the runs of pixels to sum.
+def _num_rows(num_pixels: int) -> int:
+    """Return in how many rows to arrange pixels to sum them column by column.
 
     At most 256, so that squares sum to less than 2^24, up to which float32 is exact. It is several
-    times as fast as integers.
+    times as fast as integers, and as sums along the rows.
     """
-    return next(size for size in range(MAX_RUN, 0, -1) if num_pixels % size == 0)
+    return next(rows for rows in range(MAX_ROWS, 0, -1) if num_pixels % rows == 0)

@@ -40,6 +40,7 @@ class Numbers:
     values: NDArray[np.float64] | None = None
     counts: NDArray[np.int64] | None = None
     pending: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = field(default_factory=list)
+    num_pending: int = 0
     num_listed: int = NUM_TOP_VALUES
 
     def add(self, column: pa.Array) -> None:
@@ -60,7 +61,8 @@ class Numbers:
         self.minimum = min(self.minimum, float(values[0]))
         self.maximum = max(self.maximum, float(values[-1]))
         self.pending.append((values, counts))
-        if sum(len(some) for some, _ in self.pending) > MAX_PENDING:
+        self.num_pending += len(values)
+        if self.num_pending > MAX_PENDING:
             self._flush()
 
     def merge(self, other: "Numbers") -> None:
@@ -84,7 +86,7 @@ class Numbers:
     def _flush(self) -> None:
         known = [] if self.values is None or self.counts is None else [(self.values, self.counts)]
         parts = [*known, *self.pending]
-        self.pending = []
+        self.pending, self.num_pending = [], 0
         values = np.concatenate([np.empty(0), *(part for part, _ in parts)])
         counts = np.concatenate([np.empty(0, np.int64), *(part for _, part in parts)])
         values, counts = _grouped(_coarse(values, self.dropped_bits), counts)

@@ -8,12 +8,18 @@ import time
 
 import pytest
 
-from components.prepare_examples.beam.processes import forked, in_order, result, start
+from components.prepare_examples.beam.processes import forked, result, start
 from components.prepare_examples.errors import DataError
 from tests.support.processes.seen import is_running
 from tests.support.processes.waiting import wait_until
 
 KEY = "folder"
+
+
+def run_all(function, items) -> list:
+    """Start the function on the items; return its results in their order."""
+    start(function, items, key=KEY)
+    return [result(function, number, item, key=KEY) for number, item in enumerate(items)]
 
 
 def slow_for_some(number: int) -> tuple[int, int]:
@@ -23,22 +29,14 @@ def slow_for_some(number: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_results_have_the_order_of_the_items(count):
+def test_results_are_those_of_the_items(count):
     with forked(count, key=KEY):
-        found = list(in_order(slow_for_some, range(20), key=KEY))
-        others = list(in_order(slow_for_some, range(5), key="another folder"))
+        found = run_all(slow_for_some, range(20))
+        other = result(slow_for_some, 0, 5, key="another folder")
     assert [number for number, _ in found] == list(range(20))
     assert len({pid for _, pid in found}) == count
-    assert {pid for _, pid in others} == {os.getpid()}
+    assert other == (5, os.getpid())
     assert multiprocessing.active_children() == []
-
-
-def test_items_are_taken_as_results_are_used():
-    taken = []
-    with forked(2, key=KEY):
-        results = in_order(slow_for_some, (taken.append(n) or n for n in range(100)), key=KEY)
-        next(results)
-    assert len(taken) < 10
 
 
 def raise_error(number: int) -> None:
@@ -46,8 +44,8 @@ def raise_error(number: int) -> None:
 
 
 def test_an_error_is_raised_and_the_processes_exit():
-    with pytest.raises(FileNotFoundError, match=r"0\.png"), forked(2, key=KEY):
-        list(in_order(raise_error, range(9), key=KEY))
+    with pytest.raises(FileNotFoundError, match=r"[01]\.png"), forked(2, key=KEY):
+        run_all(raise_error, range(9))
     assert multiprocessing.active_children() == []
 
 
@@ -71,7 +69,7 @@ def test_garbage_of_the_parent_is_not_collected_in_the_processes():
     for _ in range(10):
         OfOneProcess()  # garbage, as it refers to itself
     with forked(2, key=KEY):
-        assert all(in_order(collect, range(8), key=KEY))
+        assert all(run_all(collect, range(8)))
     assert gc.isenabled()
 
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 from PIL import Image
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.images import file_batches, folder_pipeline, folder_step
+from components.prepare_examples.images import file_batches, folder_pipeline
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import explain, prepare
 from components.prepare_examples.raw_data import progress
@@ -130,7 +130,6 @@ def test_the_same_folder_gives_the_same_bytes_on_any_number_of_workers(
     monkeypatch.setattr(file_batches, "MAX_BATCH", 4)
     run(flowers)
     one = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    monkeypatch.setattr(folder_step, "IMAGES_PER_PROCESS", 1)
     for flags in (ONE_THREAD, THREADS):
         run(flowers, beam_options=flags)
         assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == one
@@ -140,7 +139,8 @@ def test_progress_is_logged(run, flowers, monkeypatch, caplog):
     monkeypatch.setattr(progress, "LINE_SECONDS", 0)
     monkeypatch.setattr(file_batches, "MAX_BATCH", 4)
     caplog.set_level("INFO")
-    count = run(flowers, num_shards={"train": 1})["splits"]["train"]["num_examples"]
+    manifest = run(flowers, num_shards={"train": 1}, beam_options=ONE_THREAD)
+    count = manifest["splits"]["train"]["num_examples"]
     lines = [line for line in caplog.messages if line.startswith("train-00000-of-00001.")]
     done = [*range(4, count, 4), count]
     expected = [f"train-00000-of-00001.tfrecord.gz: {n} of {count} images" for n in done]
@@ -152,7 +152,6 @@ def kill_process(*_, **__) -> None:
 
 
 def test_a_killed_process_is_an_error(tmp_path, run, flowers, monkeypatch):
-    monkeypatch.setattr(folder_step, "IMAGES_PER_PROCESS", 1)
     monkeypatch.setattr(folder_pipeline, "encode_files", kill_process)
     with pytest.raises(DataError, match=r"a process .* was killed.*--direct-workers"):
         run(flowers, beam_options=THREADS)
