@@ -16,7 +16,7 @@ RUN case ${ACCELERATOR} in \
         *) echo "ACCELERATOR is ${ACCELERATOR}; it must be cpu or gpu" >&2; exit 2 ;; \
     esac \
     && python3 -m venv /opt/venv \
-    && /opt/venv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes $locks \
+    && /opt/venv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps $locks \
     && rm -rf /opt/venv/lib/python3*/site-packages/tensorflow/include
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONPATH=/opt/trainyard \

@@ -55,7 +55,8 @@ $(READY): requirements.lock requirements-dev.lock requirements-bench.lock setup.
 	fi; \
 	echo "Making $(VENV) with $$has from requirements.lock; this takes a minute or more, once."; \
 	"$$python" -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock -r requirements-dev.lock
+	@# The locks name every package. Without --no-deps an older pip looks for newer ones than they do.
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock -r requirements-dev.lock
 	@# Apart, where only the benchmarks look: Keras imports all of scikit-learn and matplotlib that it finds.
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/bench -r requirements-bench.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

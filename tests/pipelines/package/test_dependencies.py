@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -45,3 +47,11 @@ def test_the_locks_keep_the_bounds() -> None:
     for text in settings["tool"]["uv"]["constraint-dependencies"]:
         bound = Requirement(text)
         assert bound.specifier.contains(versions[bound.name])
+
+
+def test_the_locks_name_every_package_that_is_needed() -> None:
+    """They are installed without looking for others: pip 23.2 took newer ones for extras."""
+    check = subprocess.run(
+        [sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False
+    )
+    assert check.returncode == 0, check.stdout
