@@ -19,6 +19,7 @@ TAG ?= latest
 LOCK := $(BIN)/uv pip compile setup.py --universal --generate-hashes --python-version 3.11 --no-annotate --custom-compile-command "make lock"
 # As the service that `trainyard run` starts (pipelines/target/local_service.py): imported in the
 # background while the page is served already, 5 s of CPU and 0.5 GB, so that runs start at once.
+# TensorFlow reads TF_ENABLE_ONEDNN_OPTS then: before `trainer` can set it.
 PRELOAD := kfp.local,kfp.dsl.executor_main tensorflow
 BENCHMARKS := $(filter-out __init__ cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
@@ -104,7 +105,7 @@ schedule: $(READY) ## make schedules equal to configs/schedules (ARGS="--dry-run
 	$(BIN)/trainyard schedule apply $(ARGS)
 
 console: $(READY) ## serve the local Vertex AI and its page until Ctrl-C
-	$(BIN)/vertex-local serve --root .trainyard/vertex $(addprefix --preload=,$(PRELOAD))
+	TF_ENABLE_ONEDNN_OPTS=1 $(BIN)/vertex-local serve --root .trainyard/vertex $(addprefix --preload=,$(PRELOAD))
 
 bench: $(READY) ## run every benchmark; one JSON object a line
 	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done

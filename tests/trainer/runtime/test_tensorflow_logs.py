@@ -1,7 +1,11 @@
-"""Filters of TensorFlow's messages."""
+"""TensorFlow's settings at import, and filters of its messages."""
 
+import os
+import subprocess
 import sys
 from types import SimpleNamespace
+
+import pytest
 
 from trainer.runtime.tensorflow_logs import hide_destructor_errors, import_tensorflow
 
@@ -19,3 +23,17 @@ def test_destructor_errors_are_hidden_only_for_lost_servers(monkeypatch):
     for error in (lost, other):
         sys.unraisablehook(SimpleNamespace(exc_value=error))
     assert [one.exc_value for one in shown] == [other]
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "True"), ("0", "False")])
+def test_onednn_is_used_on_every_cpu_unless_switched_off(given, expected):
+    code = (
+        "import trainer; from tensorflow.python.util import _pywrap_util_port as port;"
+        " print(port.IsMklEnabled())"
+    )
+    env = {name: text for name, text in os.environ.items() if name != "TF_ENABLE_ONEDNN_OPTS"}
+    env |= {"TF_ENABLE_ONEDNN_OPTS": given} if given else {}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == expected, done.stderr
