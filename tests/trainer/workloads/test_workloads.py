@@ -201,6 +201,20 @@ def test_moments_are_of_the_logarithm_and_never_divide_by_zero():
     assert log_moments(constant) == pytest.approx([np.log1p(0.3), 1.0])
 
 
+@pytest.mark.parametrize("mode", ["CONSTANT", "REFLECT"])
+@pytest.mark.parametrize("max_shift", [0, 2, 4, 5])
+def test_every_shift_is_a_window_of_the_padded_image(max_shift, mode):
+    random = np.random.default_rng(1)
+    images = random.integers(0, 256, (50, 7, 6, 2), np.uint8)
+    noise = random.random((50, 2), np.float32)
+    padding = [(0, 0), (max_shift, max_shift), (max_shift, max_shift), (0, 0)]
+    padded = np.pad(images, padding, mode.lower())
+    shifted = shift(tf.constant(images), tf.constant(noise), max_shift=max_shift, mode=mode)
+    for image, (row, column), one in zip(shifted, noise, padded, strict=True):
+        top, left = int(row * (2 * max_shift + 1)), int(column * (2 * max_shift + 1))
+        np.testing.assert_array_equal(image, one[top : top + 7, left : left + 6])
+
+
 def test_shifting_and_mirroring_follow_the_noise():
     images = tf.reshape(tf.range(2 * 4 * 4 * 3), [2, 4, 4, 3])
     still = shift(images, tf.fill([2, 2], 0.5), max_shift=1)
