@@ -44,13 +44,14 @@ class ReplicaGroup(ABC):
 
         `most_rows` are the most rows of each embedding that a replica contributes.
         """
-        vector = self.all_reduce(contribution.vector)
+        sizes = [contribution.gradient.shape[0], contribution.others.shape[0]]
+        vector = self.all_reduce(tf.concat([contribution.gradient, contribution.others], 0))
         rows: list[tf.IndexedSlices] = []
         for one, most in zip(contribution.rows, most_rows, strict=True):
             # In the same order on all replicas.
             with tf.control_dependencies([vector, *(done.values for done in rows)]):
                 rows.append(add_rows([self.gather(one, most=most)]))
-        return Contribution(vector, tuple(rows))
+        return Contribution(*tf.split(vector, sizes), tuple(rows))
 
     def broadcast(self, snapshot: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Return the snapshot of the replica of rank 0, on all replicas."""

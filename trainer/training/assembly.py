@@ -61,7 +61,8 @@ def assemble(
     objective.check_parts(num_parts=num_parts * config.micro_batches)
     with tf.device(devices[0]):
         compiled = read_optimizer(model) if keras_model.optimizer else None
-    model = FlatModel(keras_model, _find_embeddings(job, keras_model, compiled))
+    embeddings = _find_embeddings(job, keras_model, compiled)
+    model = FlatModel(keras_model, embeddings, is_compiled=config.jit)
     parameters = (
         _compiled_parameters(job, model, compiled, devices=devices, num_counters=num_counters)
         if compiled

@@ -183,7 +183,7 @@ class TrainStep:
         contributions: list[Contribution] = []
         for number in range(part * num_micro_batches, (part + 1) * num_micro_batches):
             # One after the other, or they would not save memory.
-            with tf.control_dependencies([one.vector for one in contributions]):
+            with tf.control_dependencies([one.gradient for one in contributions]):
                 contributions.append(
                     self._contribute_part(
                         *(table, index, rows, pulled),
@@ -244,14 +244,14 @@ class TrainStep:
         gradient, *of_rows = tape.gradient(
             loss, [weights, *lookups.rows], unconnected_gradients="zero"
         )
-        vector = tf.concat([gradient, (call.state - state) * share, sums], 0)
-        return Contribution(vector, lookups.gradients(of_rows))
+        others = tf.concat([(call.state - state) * share, sums], 0)
+        return Contribution(gradient, others, lookups.gradients(of_rows))
 
     def apply(self, contribution: Contribution, *, counter: tf.Tensor | None = None) -> tf.Tensor:
         """Apply the contribution of a whole batch; return the sums of the objective."""
-        sizes = [self._model.small_size, self._model.state_size, self._objective.num_sums]
-        gradient, state_change, sums = tf.split(contribution.vector, sizes)
-        gradient, rows = self._clip(gradient, contribution.rows)
+        sizes = [self._model.state_size, self._objective.num_sums]
+        state_change, sums = tf.split(contribution.others, sizes)
+        gradient, rows = self._clip(contribution.gradient, contribution.rows)
         apply_gradient(
             self.parameters,
             gradient,

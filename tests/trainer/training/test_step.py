@@ -68,12 +68,17 @@ def contribute(step, index, **part):
     return step.contribute(make_table(), index, step.rows(index), **part)
 
 
+def joined(contribution):
+    """Return the gradient, the change of the state and the sums as one vector."""
+    return tf.concat([contribution.gradient, contribution.others], 0)
+
+
 @pytest.mark.parametrize("num_parts", [2, 3])
 def test_the_parts_of_a_batch_add_up_to_it(num_parts):
     step, _ = make_step(make_model(), label_smoothing=0.1)
     whole = contribute(step, 2)
     parts = [contribute(step, 2, part=part, num_parts=num_parts) for part in range(num_parts)]
-    np.testing.assert_allclose(whole.vector, add(parts).vector, atol=1e-5)
+    np.testing.assert_allclose(joined(whole), joined(add(parts)), atol=1e-5)
 
 
 def test_the_statistics_of_batch_normalisation_follow_the_batches():
@@ -87,7 +92,7 @@ def test_the_statistics_of_batch_normalisation_follow_the_batches():
     # Keras itself, with the same weights and inputs, moves its statistics by the same amount.
     before = parameters.snapshot()
     flat_model.write(before["weights"], before["state"])
-    change = contribute(step, 7).vector[flat_model.size : flat_model.size + flat_model.state_size]
+    change = contribute(step, 7).others[: flat_model.state_size]
     rows = step.rows(tf.constant(7))
     features, _ = gather_rows(make_table(), rows)
     noise = step.noise(tf.constant(7), rows)
@@ -117,7 +122,7 @@ def test_dropout_is_a_function_of_the_step_and_off_in_evaluation():
     model = make_model(layers.Dropout(0.5))
     step, parameters = make_step(model)
     table = make_table()
-    first, again, other = (contribute(step, index).vector for index in (4, 4, 5))
+    first, again, other = (joined(contribute(step, index)) for index in (4, 4, 5))
     np.testing.assert_array_equal(first, again)
     assert not np.allclose(first, other)
     flat_model = FlatModel(model)
@@ -152,7 +157,7 @@ def test_decay_spares_biases_and_the_average_follows_the_weights(optimizer):
 
 def test_micro_batches_and_compilation_do_not_change_the_contribution():
     plain, *others = (
-        contribute(make_step(make_model(), **plan)[0], 2).vector
+        joined(contribute(make_step(make_model(), **plan)[0], 2))
         for plan in ({}, {"num_micro_batches": 4}, {"is_compiled": True})
     )
     for other in others:
@@ -178,7 +183,7 @@ def run(step, count):
     def run_steps(count):
         def contribute(index, rows, pulled):
             contribution = step.contribute(table, index, rows, pulled=pulled)
-            tf.py_function(losses.append, [contribution.vector[-step._objective.num_sums]], [])
+            tf.py_function(losses.append, [contribution.others[-step._objective.num_sums]], [])
             return contribution
 
         return step.run(contribute, tf.constant(0), count)
@@ -233,4 +238,4 @@ def test_mixed_precision_keeps_weights_and_logits_in_float32(monkeypatch):
     assert model.layers[-1].compute_dtype == "float32"
     assert keras.config.dtype_policy().name == "float32"
     step, _ = make_step(model)
-    assert np.all(np.isfinite(contribute(step, 0).vector))
+    assert np.all(np.isfinite(joined(contribute(step, 0))))

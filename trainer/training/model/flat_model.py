@@ -24,6 +24,8 @@ from trainer.training.model.embeddings import (
     EmbeddingPlace,
     Fetch,
     LargeEmbedding,
+    is_plain,
+    look_up,
     replaced_lookups,
 )
 from trainer.workloads.base import Workload
@@ -54,12 +56,22 @@ class FlatModel:
 
     The weights are those of all variables, or those without `embeddings`, the large ones of the
     model, which are then looked up by a function. Methods say so where they mean the second.
+
+    With `is_compiled` the model is called in code for XLA.
     """
 
-    def __init__(self, model: Any, embeddings: Sequence[LargeEmbedding] = ()):
+    def __init__(
+        self, model: Any, embeddings: Sequence[LargeEmbedding] = (), *, is_compiled: bool = False
+    ):
         self.keras, self._embeddings = model, embeddings
         self._weights = model.trainable_variables
         large = {id(one.layer.embeddings) for one in embeddings}
+        has_fast_lookups = not (is_compiled or tf.config.list_physical_devices("GPU"))
+        self._small_embeddings = [
+            layer
+            for layer in model._flatten_layers(include_self=False)
+            if has_fast_lookups and is_plain(layer) and id(layer.embeddings) not in large
+        ]
         self._small = [variable for variable in self._weights if id(variable) not in large]
         self._state = [
             variable for variable in model.non_trainable_variables if _is_float(variable)
@@ -85,7 +97,10 @@ class FlatModel:
         is_training = seed is not None
         values = self._all_values(weights)
         layers = [one.layer for one in self._embeddings]
-        with replaced_lookups(layers, lookup) if lookup else contextlib.nullcontext():
+        with (
+            replaced_lookups(layers, lookup) if lookup else contextlib.nullcontext(),
+            replaced_lookups(self._small_embeddings if is_training else [], self._look_up),
+        ):
             outputs, others, penalties = self.keras.stateless_call(
                 values,
                 self._split_state(state, seed=seed if is_training else tf.zeros([2], tf.int32)),
@@ -159,6 +174,10 @@ class FlatModel:
             )
             for one in self._embeddings
         )
+
+    def _look_up(self, number: int, ids: tf.Tensor) -> tf.Tensor:
+        weights = self._small_embeddings[number].embeddings
+        return look_up(tf.convert_to_tensor(weights), ids)
 
     def _all_values(self, weights: tf.Tensor) -> list[tf.Tensor]:
         """Return the values of all trainable variables; of embeddings, numbers never read."""

@@ -15,7 +15,7 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from keras import layers, optimizers  # noqa: E402
 
-from trainer.training.model.embeddings import add, find_large  # noqa: E402
+from trainer.training.model.embeddings import add, find_large, look_up  # noqa: E402
 from trainer.training.model.flat_model import FlatModel  # noqa: E402
 from trainer.training.model.objective import Objective  # noqa: E402
 from trainer.training.optimizers.adam import Adam  # noqa: E402
@@ -56,6 +56,29 @@ class DenseGradient(layers.Embedding):
 
     def call(self, inputs):
         return keras.ops.take(self.embeddings * 1.0, inputs, axis=0)
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+@pytest.mark.parametrize("shape", [(7,), (9, 4), (0, 4)])
+def test_the_gradient_of_a_lookup_is_the_sum_over_each_id(shape, dtype):
+    random = np.random.default_rng(3)
+    weights = tf.constant(random.normal(size=(6, 5)), dtype)
+    ids = tf.constant(random.integers(0, 5, shape), tf.int32)
+    factors = tf.constant(random.normal(size=(*shape, 5)), dtype)
+    gradients = []
+    for find in (look_up, tf.gather):
+        with tf.GradientTape() as tape:
+            tape.watch(weights)
+            rows = find(weights, ids)
+            total = tf.reduce_sum(rows * factors)
+        np.testing.assert_array_equal(
+            tf.cast(rows, tf.float32), np.take(tf.cast(weights, tf.float32), ids, 0)
+        )
+        gradients.append(tf.convert_to_tensor(tape.gradient(total, weights)))
+    ours, theirs = (tf.cast(gradient, tf.float32) for gradient in gradients)
+    assert gradients[0].dtype == dtype
+    np.testing.assert_allclose(ours, theirs, atol=1e-5 if dtype == tf.float32 else 0.1)
+    assert not np.any(ours[5])
 
 
 def make_examples():
