@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from components.prepare_examples.errors import DataError
-from trainer.runtime.garbage_collection import without_collection
 
 START_TIMEOUT_SECONDS = 60.0
 LARGE_BLOCK_BYTES = 31 << 20  # the largest that has this effect is below 32 MB
@@ -58,15 +57,17 @@ def forked(count: int, *, key: str) -> Iterator[None]:
         stopper,
         ProcessPoolExecutor(count, fork, initializer=_start, initargs=shared) as pool,
     ):
-        # A fork that destroys an object of this process, such as a TensorFlow function, may crash.
-        with without_collection():
-            # Forks all, before there are threads.
-            pool.submit(os.getpid).result(START_TIMEOUT_SECONDS)
+        # A fork that destroys an object of this process, such as a TensorFlow function, may crash;
+        # and a collection here would copy the pages that the forks share.
+        gc.freeze()
+        # Forks all, before there are threads.
+        pool.submit(os.getpid).result(START_TIMEOUT_SECONDS)
         _pools[key] = _Pool(pool, count)
         try:
             yield
         finally:
             del _pools[key]
+            gc.unfreeze()
             stopper.close()  # they exit at once: by themselves they would free all memory first
             pool.shutdown(cancel_futures=True)
 
@@ -132,8 +133,6 @@ def _start(stop: Connection, stopper: Connection, counter: Any) -> None:
     After a large block is freed, glibc no longer returns smaller ones to the system: page faults
     took a twentieth of the time.
     """
-    gc.freeze()  # the objects of the parent
-    gc.enable()
     np.empty(LARGE_BLOCK_BYTES, np.uint8)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
