@@ -8,9 +8,10 @@ from trainer.workloads.data_sets import MNIST
 
 
 def cnn(inputs: Any) -> Any:
-    """Return two convolutions and a hidden layer: 88,000 weights, 0.990 in two epochs.
+    """Return two convolutions and a hidden layer: 104,000 weights, 0.991 in two epochs.
 
-    The first stride saves time on a CPU.
+    The strides save time on a CPU: pooling behind a convolution of each pixel takes half as long
+    again, for the same accuracy (`benchmarks.mnist_accuracy`).
     """
     import keras
     from keras import layers
@@ -18,9 +19,8 @@ def cnn(inputs: Any) -> Any:
     return keras.Sequential(
         [
             inputs,
-            layers.Conv2D(32, 5, strides=2, activation="relu"),
-            layers.Conv2D(32, 3, activation="relu"),
-            layers.MaxPooling2D(),
+            layers.Conv2D(24, 5, strides=2, activation="relu"),
+            layers.Conv2D(48, 5, strides=2, activation="relu"),
             layers.Flatten(),
             layers.Dense(96, activation="relu"),
             layers.Dense(10, dtype="float32"),
@@ -33,7 +33,7 @@ workload = ImageFolder(
     channels=1,
     label=Classes(values=tuple(range(10))),
     model=cnn,
-    recipe=Recipe(learning_rate=4e-3, part_size=16),
+    recipe=Recipe(learning_rate=8e-3, part_size=16),
     augment_with=partial(shift, max_shift=1),
     num_noise=2,
     source=MNIST,
