@@ -51,7 +51,8 @@ class ReplicaGroup(ABC):
             # In the same order on all replicas.
             with tf.control_dependencies([vector, *(done.values for done in rows)]):
                 rows.append(add_rows([self.gather(one, most=most)]))
-        return Contribution(*tf.split(vector, sizes), tuple(rows))
+        gradient, others = tf.split(vector, sizes)
+        return Contribution(gradient, others, tuple(rows))
 
     def broadcast(self, snapshot: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Return the snapshot of the replica of rank 0, on all replicas."""

@@ -95,8 +95,7 @@ class Lookups:
         return tuple(add_rows(slices[number]) for number in sorted(slices))
 
 
-@tf.custom_gradient
-def look_up(weights: tf.Tensor, ids: tf.Tensor) -> Any:
+def look_up(weights: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     """Return the row of each id, [*ids.shape, size], of weights [rows, size].
 
     The gradient is a product with the sparse matrix that has a one in the column of each id. On a
@@ -104,7 +103,7 @@ def look_up(weights: tf.Tensor, ids: tf.Tensor) -> Any:
     for GPUs, where the product is not deterministic, nor for XLA.
     """
 
-    def differentiate(of_rows: tf.Tensor) -> tuple[tf.Tensor, None]:
+    def differentiate(of_rows: tf.Tensor) -> tf.Tensor:
         columns = tf.cast(tf.reshape(ids, [-1]), tf.int64)
         count = tf.size(columns, tf.int64)
         total = tf.raw_ops.SparseTensorDenseMatMul(
@@ -114,9 +113,9 @@ def look_up(weights: tf.Tensor, ids: tf.Tensor) -> Any:
             b=tf.cast(tf.reshape(of_rows, [-1, weights.shape[1]]), tf.float32),
             adjoint_a=True,
         )
-        return tf.cast(total, weights.dtype), None
+        return tf.cast(total, weights.dtype)
 
-    return tf.gather(weights, ids), differentiate
+    return tf.custom_gradient(lambda table: (tf.gather(table, ids), differentiate))(weights)
 
 
 @dataclass(frozen=True)
