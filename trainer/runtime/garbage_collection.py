@@ -1,4 +1,4 @@
-"""A time without garbage collection."""
+"""A time without garbage collection, of all objects or of those that exist."""
 
 import contextlib
 import gc
@@ -15,3 +15,17 @@ def without_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+@contextlib.contextmanager
+def frozen_objects() -> Iterator[None]:
+    """Never collect the objects that exist now, here and in processes forked meanwhile.
+
+    A fork that destroys an object of its parent, such as a TensorFlow function, may crash; and a
+    collection in the parent would copy the pages that the forks share.
+    """
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

@@ -6,7 +6,6 @@ and share what this process has imported.
 """
 
 import contextlib
-import gc
 import multiprocessing
 import os
 import signal
@@ -21,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from components.prepare_examples.errors import DataError
+from trainer.runtime.garbage_collection import frozen_objects
 
 START_TIMEOUT_SECONDS = 60.0
 LARGE_BLOCK_BYTES = 31 << 20  # the largest that has this effect is below 32 MB
@@ -55,11 +55,9 @@ def forked(count: int, *, key: str) -> Iterator[None]:
     with (
         stop,
         stopper,
+        frozen_objects(),
         ProcessPoolExecutor(count, fork, initializer=_start, initargs=shared) as pool,
     ):
-        # A fork that destroys an object of this process, such as a TensorFlow function, may crash;
-        # and a collection here would copy the pages that the forks share.
-        gc.freeze()
         # Forks all, before there are threads.
         pool.submit(os.getpid).result(START_TIMEOUT_SECONDS)
         _pools[key] = _Pool(pool, count)
@@ -67,7 +65,6 @@ def forked(count: int, *, key: str) -> Iterator[None]:
             yield
         finally:
             del _pools[key]
-            gc.unfreeze()
             stopper.close()  # they exit at once: by themselves they would free all memory first
             pool.shutdown(cancel_futures=True)
 

@@ -1,10 +1,10 @@
-"""A time without garbage collection."""
+"""Times without garbage collection, of all objects or of those that exist."""
 
 import gc
 
 import pytest
 
-from trainer.runtime.garbage_collection import without_collection
+from trainer.runtime.garbage_collection import frozen_objects, without_collection
 
 pytestmark = pytest.mark.fast
 
@@ -27,3 +27,16 @@ def test_a_time_within_another_does_not_end_it():
             pass
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+@frozen_objects()
+def fail_frozen():
+    assert gc.get_freeze_count() > 0
+    raise KeyError
+
+
+def test_objects_are_frozen_until_the_end_also_after_an_error():
+    gc.unfreeze()
+    with pytest.raises(KeyError):
+        fail_frozen()
+    assert gc.get_freeze_count() == 0
