@@ -107,6 +107,7 @@ class Connection:
         self._socket = connected
         self._unsent = b""
         self._reads = READ
+        self.has_ended = False  # the other end sends no more, but may still read
         connected.setblocking(False)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.number = connected.fileno()
@@ -114,6 +115,10 @@ class Connection:
 
     def received(self, data: bytes) -> None:
         """Handle data from the other end."""
+
+    def ended(self) -> None:
+        """Handle the end of the data; by default the connection is lost."""
+        self.fail()
 
     def lost(self) -> None:
         """Handle the end of the connection by the other end, or by an error."""
@@ -148,7 +153,7 @@ class Connection:
 
     def set_reading(self, is_reading: bool) -> None:
         """Read from the connection, or stop reading."""
-        self._reads = READ if is_reading else 0
+        self._reads = READ if is_reading and not self.has_ended else 0
         self.loop.watch(self, self._reads | (WRITE if self._unsent else 0))
 
     def leave(self) -> socket.socket:
@@ -180,11 +185,15 @@ class Connection:
             except BlockingIOError:
                 return
             except OSError:
-                data = b""
+                self.fail()
+                return
             if data:
                 self.received(data)
-            else:
+            elif self.has_ended:  # closed by both ends
                 self.fail()
+            else:
+                self.has_ended = True
+                self.ended()
 
     def _read_more(self) -> bytes:
         try:

@@ -99,6 +99,7 @@ class Client(Connection):
         )
         if self._data and self.is_open and not self.is_sending:
             self._forward_next()
+        self._close_if_done()
 
     def decline(self) -> None:
         """Give the connection back to the server, with the request that was forwarded."""
@@ -109,6 +110,12 @@ class Client(Connection):
         """Continue with the next request after a response that the client read slowly."""
         if self._data and not self._request:
             self._forward_next()
+        self._close_if_done()
+
+    def ended(self) -> None:
+        """Send the responses that are due, then close: the client may have closed one side only."""
+        self.set_reading(False)
+        self._close_if_done()
 
     def lost(self) -> None:
         """Forget the connection."""
@@ -146,6 +153,11 @@ class Client(Connection):
         self._request, self._data = data[:length], data[length:]
         if not self._lane.forward(head.path, data[end:length], self):
             self._return()
+
+    def _close_if_done(self) -> None:
+        """Close the connection of a client that has ended, unless it waits for a response."""
+        if self.has_ended and not self._request and not self.is_sending:
+            self.fail()
 
     def _return(self) -> None:
         data, self._request = self._request + self._data, b""

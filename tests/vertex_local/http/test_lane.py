@@ -216,6 +216,28 @@ def test_a_client_that_leaves_does_not_disturb_the_others(site):
     wait_until(lambda: site.lane.num_clients <= 1, "the end of the other connections")
 
 
+@pytest.mark.parametrize("forward", ["respond", "respond_later", "decline_later"])
+@pytest.mark.parametrize("path", [PATH, "/other"])
+def test_a_client_that_closes_its_sending_side_gets_all_responses(site, forward, path):
+    site.forward = getattr(site, forward)
+    requests = [request(b"1"), request(b"2", path=path), request(b"3")]
+    connection = site.connect(b"".join(requests) + request(b"4")[:-1])
+    connection.shutdown(socket.SHUT_WR)
+    found = [read(connection) for _ in requests]
+    assert [next(iter(body.values())) for _, body in found] == [1, 2, 3]
+    with contextlib.suppress(ConnectionResetError):
+        assert connection.recv(1) == b""
+
+
+def test_a_large_response_reaches_a_client_that_has_closed_its_sending_side(site):
+    body = json.dumps(["x" * 1_400_000]).encode()
+    connection = site.connect(request(body))
+    connection.shutdown(socket.SHUT_WR)
+    time.sleep(0.05)
+    assert read(connection) == (200, {"lane": json.loads(body)})
+    assert connection.recv(1) == b""
+
+
 def test_a_half_open_connection_is_closed(site, monkeypatch):
     monkeypatch.setattr(lanes, "HALF_OPEN_TIMEOUT_SECONDS", 0.1)
     connection = site.connect(request(b"12")[:-1])
