@@ -92,7 +92,7 @@ class Options:
 
 
 def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
-    """Serve a root folder until SIGTERM or SIGINT; call `on_ready` with the URL once ready.
+    """Serve a root folder until SIGTERM, SIGINT or SIGHUP; call `on_ready` with the URL once ready.
 
     Raises:
         docker_engine.EngineError: Containers cannot be run.
@@ -191,8 +191,10 @@ def _stop_on_signals() -> threading.Event:
         logger.info("Stopping on %s", signal.Signals(signum).name)
         stop.set()
 
-    signal.signal(signal.SIGTERM, handle)
-    signal.signal(signal.SIGINT, handle)
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, handle)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as after nohup
+        signal.signal(signal.SIGHUP, handle)
     return stop
 
 

@@ -131,6 +131,16 @@ def test_a_service_with_while_used_stops_with_its_last_user(tmp_path):
     assert not (tmp_path / "server.json").exists()
 
 
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_stops_the_service_in_order_and_leaves_no_temporary_folder(service, signum):
+    temp_dir = (service.root / "tmp").readlink()
+    assert temp_dir.is_dir()
+    service.process.send_signal(signum)
+    assert service.process.wait(20) == 0
+    assert not temp_dir.exists()
+    assert f"Stopping on {signum.name}" in service.log()
+
+
 def test_a_signal_received_by_another_thread_stops_the_service(service):
     pid = service.process.pid
     threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
