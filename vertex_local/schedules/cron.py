@@ -59,10 +59,13 @@ class Cron:
 
     def next_after(self, moment: datetime) -> datetime | None:
         """Return the first time after a moment, in UTC; None if there is none in fifty years."""
-        for time in CronSim(self.expression, moment.astimezone(self.zone)):
-            # In the repeated hour the library may return a time in the first of the two.
-            if time.astimezone(UTC) > moment:
-                return time.astimezone(UTC)
+        try:
+            for time in CronSim(self.expression, moment.astimezone(self.zone)):
+                # In the repeated hour the library may return a time in the first of the two.
+                if time.astimezone(UTC) > moment:
+                    return time.astimezone(UTC)
+        except OverflowError:  # after the year 9999
+            pass
         return None
 
 

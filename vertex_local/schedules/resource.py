@@ -1,5 +1,6 @@
 """schedules: their runs are started by `scheduler.py`."""
 
+from datetime import timedelta
 from typing import Any
 
 from vertex_local import Json
@@ -18,6 +19,7 @@ from vertex_local.schedules.scheduler import COLLECTION, Scheduler, close, recov
 __all__ = ["ROUTES", "close", "recover"]
 
 REQUEST = "createPipelineJobRequest"
+MAX_AHEAD = timedelta(days=50 * 365)  # as far as `cron.py` looks for a time
 CHANGEABLE = (
     "displayName",
     "cron",
@@ -126,7 +128,9 @@ def delete(service: Service, call: Call) -> Json:
 
 def view(record: Json) -> Json:
     """Return a schedule as clients see it."""
-    hidden = {"owedUntil"} if record["state"] == "ACTIVE" else {"owedUntil", "nextRunTime"}
+    hidden = {"owedUntil", "decidedAt"}
+    if record["state"] != "ACTIVE":
+        hidden.add("nextRunTime")
     return {field: value for field, value in record.items() if field not in hidden}
 
 
@@ -163,6 +167,8 @@ def _check(service: Service, record: Json, *, parent: str) -> None:
             raise invalid_argument(f"{field} is {record[field]}; it must be at least 1.")
     Cron.parse(record["cron"])
     start, end = record.get("startTime"), record.get("endTime")
+    if start and moment_of(start) > service.clock.now() + MAX_AHEAD:
+        raise invalid_argument(f"startTime {start} is more than fifty years ahead.")
     if start and end and moment_of(end) <= moment_of(start):
         raise invalid_argument(f"endTime {end} is not after startTime {start}.")
     _check_request(service, record[REQUEST], parent=parent)

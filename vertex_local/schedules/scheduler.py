@@ -11,7 +11,7 @@ from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.service import Service
 from vertex_local.errors import ApiError, already_exists
-from vertex_local.machine.clock import moment_of
+from vertex_local.machine.clock import moment_of, timestamp
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.schedules import timing
 
@@ -106,11 +106,29 @@ def _apply_catch_up(service: Service, name: str) -> None:
 
 
 def _start_due(service: Service, name: str) -> datetime | None:
+    _follow_clock(service, name)
     while not service.closing.is_set() and _decide_next(service, name):
         pass
     record = service.store.find(name)
     is_active = record is not None and record["state"] == "ACTIVE"
     return moment_of(record["nextRunTime"]) if record and is_active else None
+
+
+def _follow_clock(service: Service, name: str) -> None:
+    """Restart a schedule from the present if the clock was ahead when its next run was set."""
+    now = service.clock.now()
+    record = service.store.find(name)
+    if record is None or record["state"] == "PAUSED" or not timing.is_set_back(record, now):
+        return
+    if _change(service, record, partial(timing.restart_set_back, now=now)):
+        logger.warning(
+            "%s: the clock was set back from %s to %s; the schedule continues from there, and its "
+            "next run is no longer at %s",
+            name,
+            record["decidedAt"],
+            timestamp(now),
+            record.get("nextRunTime", "any time"),
+        )
 
 
 def _decide_next(service: Service, name: str) -> bool:
@@ -125,7 +143,7 @@ def _decide_next(service: Service, name: str) -> bool:
         return True
     if decision == timing.SKIP:
         logger.info("%s: the run of %s is skipped", name, record["nextRunTime"])
-        _change(service, record, timing.advance)
+        _change(service, record, partial(timing.advance, now=now))
         return True
     if record.get("allowQueueing"):
         _change(service, record, lambda record: timing.owe(record, now))
@@ -147,7 +165,7 @@ def _start(service: Service, record: Json) -> None:
     except (ApiError, OSError) as error:
         reason = str(error)
         logger.error("%s: the run of %s cannot be started: %s", record["name"], due, reason)
-        _change(service, record, lambda record: _count(record, reason, is_started=False))
+        _change(service, record, partial(_count, service, response=reason, is_started=False))
         return
     if job:
         logger.info("%s: starting %s", record["name"], job["name"])
@@ -167,20 +185,20 @@ def _store_run(service: Service, record: Json, body: Json, *, run_id: str) -> Js
     name = f"{_runs_of(record)}/{run_id}"
     body = {"displayName": record["displayName"], **body, "scheduleName": record["name"]}
     with service.store.atomic():
-        if not _change(service, record, lambda record: _count(record, name, is_started=True)):
+        if not _change(service, record, partial(_count, service, response=name, is_started=True)):
             return None
         if service.store.find(name):
             raise already_exists(name)
         return pipelines.insert(service, name, body)
 
 
-def _count(record: Json, response: str, *, is_started: bool) -> None:
+def _count(service: Service, record: Json, *, response: str, is_started: bool) -> None:
     record["lastScheduledRunResponse"] = {
         "scheduledRunTime": record["nextRunTime"],
         "runResponse": response,
     }
     record["startedRunCount"] = str(int(record["startedRunCount"]) + is_started)
-    timing.advance(record)
+    timing.advance(record, service.clock.now())
 
 
 def _change(service: Service, read: Json, change: timing.Change) -> bool:

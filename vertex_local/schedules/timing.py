@@ -1,7 +1,8 @@
 """Timing of schedules: when runs are due and whether they start, as functions of the record.
 
-`nextRunTime` is the first time that has been neither started nor skipped. `owedUntil` is hidden
-from clients: every run up to that time is started, however late, one after the other.
+`nextRunTime` is the first time that has been neither started nor skipped. Two fields are hidden
+from clients: every run up to `owedUntil` is started, however late, one after the other; `decidedAt`
+is the time when `nextRunTime` was set, which is in the future only if the clock was ahead.
 """
 
 from collections.abc import Callable
@@ -20,9 +21,21 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def restart(record: Json, now: datetime) -> None:
     """Set the next run to the first time after `now`; skip runs that were due before."""
     record.pop("owedUntil", None)
+    start = moment_of(record["startTime"])
     # A run at startTime is included; a run at the time of creation is not.
-    start = moment_of(record["startTime"]) - timedelta(seconds=1)
-    _set_next(record, max(now, start))
+    _set_next(record, start - timedelta(seconds=1) if start > now else now, now=now)
+
+
+def is_set_back(record: Json, now: datetime) -> bool:
+    """Return whether the clock was ahead of `now` when the next run was set."""
+    return now < moment_of(record.get("decidedAt", timestamp(EPOCH)))
+
+
+def restart_set_back(record: Json, now: datetime) -> None:
+    """Restart from `now` after the clock was set back; a schedule that had ended in it goes on."""
+    if record["state"] == "COMPLETED":
+        record["state"] = "ACTIVE"
+    restart(record, now)
 
 
 def owe(record: Json, now: datetime) -> None:
@@ -30,9 +43,9 @@ def owe(record: Json, now: datetime) -> None:
     record["owedUntil"] = timestamp(now)
 
 
-def advance(record: Json) -> None:
+def advance(record: Json, now: datetime) -> None:
     """Move on to the next time."""
-    _set_next(record, moment_of(record["nextRunTime"]))
+    _set_next(record, moment_of(record["nextRunTime"]), now=now)
 
 
 def apply_catch_up(record: Json, now: datetime) -> None:
@@ -66,7 +79,8 @@ def max_active(record: Json) -> int:
     return int(record.get("maxConcurrentActiveRunCount") or record["maxConcurrentRunCount"])
 
 
-def _set_next(record: Json, after: datetime) -> None:
+def _set_next(record: Json, after: datetime, *, now: datetime) -> None:
+    record["decidedAt"] = timestamp(now)
     following = Cron.parse(record["cron"]).next_after(after)
     end = record.get("endTime")
     is_over = following is None or (end is not None and following > moment_of(end))

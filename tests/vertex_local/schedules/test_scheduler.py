@@ -258,6 +258,57 @@ def test_an_update_skips_runs_that_are_due(world):
     assert (changed["displayName"], changed["cron"]) == ("later", fields["cron"])
 
 
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
+@pytest.mark.parametrize("ahead", ["2026-11-20T14:30", "2027-11-21T03:00", "9999-01-01T00:00"])
+def test_a_schedule_continues_from_now_after_a_clock_that_was_ahead(
+    world, caplog, ahead, is_restarted
+):
+    """The next hourly run was set in the future, also by a service that has ended."""
+    world.create(
+        cron="0 * * * *",
+        endTime="2026-11-20T15:00:00Z" if "9999" in ahead else "2999-01-01T00:00:00Z",
+    )
+    early = world.at(ahead)
+    world.end_runs()
+    if is_restarted:
+        world.restart("2026-11-20T12:30")
+
+    assert world.at("2026-11-20T12:30") == []
+
+    assert "the clock was set back" in caplog.text
+    assert world.get()["nextRunTime"] == "2026-11-20T13:00:00Z"
+    assert "decidedAt" not in world.get()
+    assert world.at("2026-11-20T13:00") == ["20T13"]
+    world.end_runs()
+    assert world.at("2026-11-20T14:00") == ([] if early == ["20T14"] else ["20T14"]), (
+        "each run once"
+    )
+    assert caplog.text.count("the clock was set back") == 1
+
+
+def test_a_schedule_resumed_with_catch_up_continues_from_now_after_a_clock_that_was_ahead(world):
+    world.create()
+    world.at("2027-11-21T03:00")
+    world.end_runs()
+    world.service.clock.set("2026-11-20T12:00")
+    catch_up(world)
+
+    assert world.at("2026-11-20T12:30") == []
+    assert world.at("2026-11-21T03:00") == ["21T03"]
+
+
+@pytest.mark.parametrize("zone", ["Etc/GMT+12", "Etc/GMT-14"])
+def test_dates_at_the_ends_of_the_calendar_are_refused_or_have_an_effect(world, zone):
+    cron = f"TZ={zone} 0 3 * * *"
+    world.create(cron=cron, startTime="0001-01-01T00:00:00Z", endTime="9999-12-31T23:59:59Z")
+    assert world.get()["nextRunTime"] < "2026-11-22"
+    for body in ({"startTime": "9999-12-30T00:00:00Z"}, {"startTime": "9999-12-31T23:59:59Z"}):
+        with pytest.raises(ApiError, match="more than fifty years ahead"):
+            world.call(schedules.update, body=body, updateMask="startTime")
+        with pytest.raises(ApiError, match="more than fifty years ahead"):
+            world.create(cron=cron, **body)
+
+
 class Crashed(BaseException):
     """Simulated end of the process."""
 
