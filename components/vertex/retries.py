@@ -5,6 +5,7 @@ Delays grow and are random, so that many clients do not return at the same momen
 """
 
 import logging
+import random
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -16,19 +17,21 @@ from components.vertex.errors import VertexError
 
 logger = logging.getLogger(__name__)
 
-MAX_ATTEMPTS = 8
-RETRY_TIMEOUT_SECONDS = 60.0
+# The least delays add up to 66 s: a quota per minute is new again before the last attempt.
+MAX_ATTEMPTS = 12
+RETRY_TIMEOUT_SECONDS = 150.0
 FIRST_DELAY_SECONDS = 0.5
 MAX_DELAY_SECONDS = 20.0
 TOO_MANY_REQUESTS = 429
 # After 429 the request was certainly not carried out; after the others it may have been.
 TRANSIENT_CODES = frozenset({TOO_MANY_REQUESTS, 502, 503, 504})
+TRANSIENT_CODES_OF_READS = TRANSIENT_CODES | {500}
 
 Result = TypeVar("Result")
 
 
 def retry(call: Callable[[], Result], *, name: str, max_attempts: int = MAX_ATTEMPTS) -> Result:
-    """Call until there is no transient error, at most `max_attempts` times within a minute.
+    """Call until there is no transient error, at most `max_attempts` times within 150 s.
 
     Args:
         call: One attempt.
@@ -96,7 +99,10 @@ def error_of_response(response: requests.Response) -> VertexError:
         code, status, message = error["code"], error["status"], error["message"]
     except (ValueError, KeyError, TypeError):
         pass
-    is_transient = response.status_code in TRANSIENT_CODES
+    is_read = response.request.method == "GET"
+    is_transient = response.status_code in (
+        TRANSIENT_CODES_OF_READS if is_read else TRANSIENT_CODES
+    )
     return VertexError(
         code=code,
         status=status,
@@ -123,7 +129,10 @@ def _is_transient(error: BaseException) -> bool:
     return isinstance(error, VertexError) and error.is_transient
 
 
-_backoff = tenacity.wait_random_exponential(multiplier=FIRST_DELAY_SECONDS, max=MAX_DELAY_SECONDS)
+def _backoff(state: tenacity.RetryCallState) -> float:
+    """Return a delay between half of the longest one and all of it; the longest one doubles."""
+    longest = min(FIRST_DELAY_SECONDS * 2 ** (state.attempt_number - 1), MAX_DELAY_SECONDS)
+    return random.uniform(longest / 2, longest)
 
 
 def _delay_seconds(state: tenacity.RetryCallState) -> float:

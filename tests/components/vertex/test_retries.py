@@ -250,15 +250,25 @@ def test_the_last_error_is_one_line_with_request_attempts_and_reason(
 
     text = str(caught.value)
     assert reason in text
-    assert f"GET {THING} failed after 8 attempts in " in text
+    assert f"GET {THING} failed after {retries.MAX_ATTEMPTS} attempts in " in text
     assert "\n" not in text
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(warnings) == 7
+    assert len(warnings) == retries.MAX_ATTEMPTS - 1
     assert f"GET {THING}" in warnings[0].message
     assert "attempt 2 follows" in warnings[0].message
 
 
-@pytest.mark.parametrize("code", [400, 401, 403, 404, 409, 500])
+def test_an_internal_error_is_transient_for_reads_only(api, cloud):
+    cloud.resources = {THING: {"name": THING}}
+    cloud.faults = ["500", "500"]
+    assert api.get(THING)["name"] == THING
+    cloud.faults = ["500"]
+    with pytest.raises(VertexError, match="500"):
+        api.patch(f"{THING}?updateMask=x", {"x": 1})
+    assert cloud.num("PATCH") == 1
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 409])
 def test_permanent_errors_are_raised_at_once(api, cloud, code):
     cloud.faults = [str(code)]
     with pytest.raises(VertexError) as caught:
@@ -276,7 +286,27 @@ def test_retry_after_is_obeyed(api, cloud):
     assert time.monotonic() - began >= 1
 
 
-def test_retries_end_after_a_minute(api, cloud, monkeypatch):
+def test_retries_last_longer_than_a_quota_of_a_minute_needs_and_are_bounded(monkeypatch):
+    monkeypatch.setattr(retries.random, "uniform", lambda least, longest: least)
+    now = [0.0]
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: now.append(now[-1] + seconds))
+    monkeypatch.setattr("tenacity.time.monotonic", lambda: now[-1])
+    exceeded = retries.VertexError(code=429, status="S", message="quota", is_transient=True)
+
+    def call() -> float:
+        if now[-1] < 60 or is_down:
+            raise exceeded
+        return now[-1]
+
+    is_down = False
+    assert 60 < retries.retry(call, name="GET x") < retries.RETRY_TIMEOUT_SECONDS
+    now[:], is_down, exceeded.retry_after_seconds = [0.0], True, 60.0
+    with pytest.raises(VertexError, match="failed after 3 attempts"):
+        retries.retry(call, name="GET x")
+    assert now[-1] == 120
+
+
+def test_retries_end_at_their_timeout(api, cloud, monkeypatch):
     monkeypatch.setattr(retries, "RETRY_TIMEOUT_SECONDS", 0.5)
     monkeypatch.setattr(retries, "_backoff", lambda state: 0.3)
     cloud.faults = ["503"] * 100
@@ -297,7 +327,7 @@ def test_delays_grow_and_are_random():
     first, fifth, last = delays(1), delays(5), delays(50)
     assert max(first) <= retries.FIRST_DELAY_SECONDS
     assert 4 < max(fifth) <= 16 * retries.FIRST_DELAY_SECONDS
-    assert max(last) <= retries.MAX_DELAY_SECONDS
+    assert retries.MAX_DELAY_SECONDS / 2 <= min(last) < max(last) <= retries.MAX_DELAY_SECONDS
     assert len(set(first)) > 100
 
 
@@ -315,7 +345,7 @@ def test_on_vertex_ai_a_refused_connection_is_retried(api, monkeypatch):
     session = requests.Session()
     session.trust_env = False
     cloudy = replace(api, base_url="https://127.0.0.1:9", session=session)
-    with pytest.raises(VertexError, match="failed after 8 attempts"):
+    with pytest.raises(VertexError, match=f"failed after {retries.MAX_ATTEMPTS} attempts"):
         cloudy.get(THING)
 
 

@@ -68,7 +68,9 @@ def test_transient_repository_failure_is_retried(repository, monkeypatch):
     assert len(repository.versions) == 1
 
     repository.failures = [503] * 100
-    with pytest.raises(registry.RegistryError, match="failed after 8 attempts"):
+    with pytest.raises(
+        registry.RegistryError, match=f"failed after {retries.MAX_ATTEMPTS} attempts"
+    ):
         registry.download(uploaded.addresses[0])
 
 
