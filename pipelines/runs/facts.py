@@ -4,9 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from components.run_summary.settings import settings_of
-from components.run_summary.summary import Summary, summarize
+from components.run_summary.summary import GATE_FAILED, Summary, summarize
 from components.vertex.api import VertexApi
 from components.vertex.labels import SCHEDULE_LABEL
+from pipelines.exit_codes import FAILED, GATED, OK
 
 NUM_THREADS = 8
 
@@ -31,6 +32,13 @@ def newest_runs(api: VertexApi, *, limit: int, schedule: str = "") -> list[Summa
     with ThreadPoolExecutor(NUM_THREADS) as threads:
         jobs = list(threads.map(api.find, names))
     return [summarize(job) for job in jobs if job]  # None: deleted in the meantime
+
+
+def exit_code_of(summary: Summary) -> int:
+    """Return the exit code of a command that follows a run to its end."""
+    if summary.state != "SUCCEEDED":
+        return FAILED
+    return GATED if summary.outcome == GATE_FAILED else OK
 
 
 def changed_settings(settings: dict[str, Any]) -> dict[str, Any]:

@@ -33,6 +33,8 @@ OUTPUT_ONLY_FIELDS = {
     "webAccessUris",
 }
 ORPHANS_TIMEOUT_SECONDS = 15.0
+# https://cloud.google.com/vertex-ai/docs/pipelines/cancel-pipeline-runs
+CANCELLED_AT_THE_END = "Cancelled after its tasks had succeeded; their results stay."
 Start = Callable[[], processes.Group]
 
 
@@ -113,7 +115,7 @@ class RunKind:
     def cancel(self, service: Service, call: Call) -> Json:
         """POST …/ID:cancel; no effect on a run that is being cancelled or has ended."""
         run = service.store.get(self.name(call))
-        if self.is_unfinished(run) and run["state"] != f"{self.prefix}CANCELLING":
+        if self.is_unfinished(run) and not self._is_cancelling(run):
             self._cancel(service, run["name"], grace_seconds=self.cancel_grace_seconds)
         return {}
 
@@ -164,14 +166,18 @@ class RunKind:
         watcher.start()
 
     def record_end(self, service: Service, name: str, group_state: Json) -> None:
-        """Store a run's last state and error."""
+        """Store a run's last state and error; one that a user has cancelled does not succeed."""
         state, error = self.outcome(self.folder_of(service, name), group_state)
         ended = now()
 
         def change(run: Json) -> None:
+            nonlocal state, error
+            by_service = "error" in run  # it says that the service stopped
+            if state == "SUCCEEDED" and self._is_cancelling(run) and not by_service:
+                state, error = "CANCELLED", rpc_status("CANCELLED", CANCELLED_AT_THE_END)
             run.update(state=f"{self.prefix}{state}", endTime=ended, updateTime=ended)
-            if state == "CANCELLED" and "error" in run:
-                return  # the error says that not a user has cancelled the run
+            if state == "CANCELLED" and by_service:
+                return
             run.pop("error", None)
             if error:
                 run["error"] = error
@@ -212,6 +218,9 @@ class RunKind:
             if isinstance(one, Running):
                 one.watcher.join(grace_seconds + processes.STOP_MARGIN_SECONDS)
 
+    def _is_cancelling(self, run: Json) -> bool:
+        return bool(run["state"] == f"{self.prefix}CANCELLING")
+
     def _is_ours(self, running: object) -> bool:
         return isinstance(running, Running) and running.kind is self
 
@@ -221,7 +230,7 @@ class RunKind:
         def change(run: Json) -> None:
             if not self.is_unfinished(run):
                 return
-            if reason and run["state"] != f"{self.prefix}CANCELLING":
+            if reason and not self._is_cancelling(run):
                 run["error"] = rpc_status("ABORTED", reason)
             run.update(state=f"{self.prefix}CANCELLING", updateTime=now())
 
@@ -240,7 +249,7 @@ class RunKind:
     ) -> None:
         try:
             run = service.store.update(name, self._set_running)
-            if run["state"] == f"{self.prefix}CANCELLING" and not is_follow_up:
+            if self._is_cancelling(run) and not is_follow_up:
                 group.request_stop(self.cancel_grace_seconds)  # cancelled before it started
         except Exception:
             logger.exception("The start of %s cannot be recorded", name)

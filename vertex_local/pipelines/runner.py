@@ -116,7 +116,7 @@ def _execute(job: Json, context: RunContext, *, cache_dir: Path) -> bool:
 
 def _final_state(run: PipelineRun, is_success: bool) -> str:
     if is_success and not run.failures:
-        return "SUCCEEDED"  # even if it was cancelled after its last task
+        return "SUCCEEDED"  # if a user cancelled it after that, the service says CANCELLED
     return "CANCELLED" if run.is_cancelled else "FAILED"
 
 

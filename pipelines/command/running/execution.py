@@ -8,8 +8,9 @@ from rich.console import Console
 
 from components.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
 from components.vertex.api import connect
-from pipelines.exit_codes import FAILED, GATED, INTERRUPTED, OK
+from pipelines.exit_codes import GATED, INTERRUPTED, OK
 from pipelines.runs.execute import RunResult, show_to_end, torn_down, write_result
+from pipelines.runs.facts import exit_code_of
 from pipelines.runs.on_failure import check_command, run_command
 from pipelines.runs.output.ending import NUM_DRIFT_SHOWN, print_result
 from pipelines.runs.output.hints import after_failure, command, log_command, stop_command
@@ -107,12 +108,9 @@ def _exit_code(result: RunResult, *, is_deployment: bool) -> int:
     """Return the exit code of an awaited run; one of ours must have a promoted model."""
     if result.is_interrupted and is_deployment:
         return INTERRUPTED
-    if result.summary.state != "SUCCEEDED":
-        return FAILED
-    if result.summary.outcome == NO_NEWS:
-        return OK
-    is_gated = result.summary.outcome == GATE_FAILED
-    return GATED if is_gated or (is_deployment and not result.is_promoted) else OK
+    code = exit_code_of(result.summary)
+    is_news = result.summary.outcome != NO_NEWS
+    return GATED if code == OK and is_deployment and is_news and not result.is_promoted else code
 
 
 def _confirm_cancel(run: str, *, state: str, target: Target, service: LocalService | None) -> bool:

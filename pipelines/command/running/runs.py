@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 
 from components.run_summary.summary import summarize
 from components.vertex.api import connect
@@ -20,9 +21,10 @@ from pipelines.command.target_options import (
     service_of,
     target_of,
 )
+from pipelines.exit_codes import FAILED, GATED, OK, exit_codes_text
 from pipelines.resources.kinds import RUN
 from pipelines.runs.differences import compare, differences_json, differences_table
-from pipelines.runs.facts import newest_runs
+from pipelines.runs.facts import exit_code_of, newest_runs
 from pipelines.runs.log import run_log_lines
 from pipelines.runs.output.tables import aligned, run_lines, runs_table, tasks_table
 from pipelines.runs.removal.files import RunFiles
@@ -75,6 +77,7 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     logs = add_action(actions, "logs", _logs, "print the logs of a run's tasks", "RUN")
     logs.add_argument("--task", metavar="TASK", help="only this task, e.g. evaluate")
     logs.add_argument("--follow", action="store_true", help="continue until the run ends")
+    logs.epilog = f"With --follow, {exit_codes_text(OK, FAILED, GATED)}"
     text = "continue a run that failed or was cancelled, as a new run RUN-r2"
     actions.add_parser("resume", help=text, arguments="pipelines.command.running.resume:add_resume")
     text = (
@@ -128,7 +131,12 @@ def _logs(arguments: argparse.Namespace) -> int:
             api, arguments.name, task=arguments.task, is_followed=arguments.follow
         ):
             print(line, flush=arguments.follow)
-    return 0
+        if not arguments.follow:
+            return OK
+        summary = summarize(RUN.get(api, arguments.name))
+    note = f": {summary.error}" if summary.error else ""
+    print(f"run {summary.run} is {summary.state}{note}", file=sys.stderr)
+    return exit_code_of(summary)
 
 
 def _delete(arguments: argparse.Namespace) -> int:

@@ -34,6 +34,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     logs = add_action(actions, "logs", _logs, "print the logs of a job's replicas", "JOB_ID")
     logs.add_argument("--replica", metavar="TASK", help="only this one, e.g. chief/0 or worker/1")
     logs.add_argument("--follow", action="store_true", help="continue until the job ends")
+    logs.epilog = f"With --follow, {exit_codes_text(OK, FAILED)}"
     logs.add_argument("--timestamps", action="store_true", help="put the time before each line")
     wait = add_action(actions, "wait", _wait, "wait until a job has ended", "JOB_ID")
     wait.epilog = f"The job continues after a timeout or Ctrl-C. {EXIT_CODES}"
@@ -92,7 +93,15 @@ def _logs(arguments: argparse.Namespace) -> int:
             is_followed=arguments.follow,
         ):
             print(line, flush=arguments.follow)
-    return OK
+        return _print_end(api, arguments.name) if arguments.follow else OK
+
+
+def _print_end(api: VertexApi, job_id: str) -> int:
+    """Print the final state of a job below its log, to stderr; return the exit code."""
+    job = JOB.get(api, job_id)
+    error = job.get("error", {}).get("message", "")
+    print(f"job {job_id} is {JOB.state_of(job)}" + (f": {error}" if error else ""), file=sys.stderr)
+    return OK if JOB.state_of(job) == "SUCCEEDED" else FAILED
 
 
 def _wait(arguments: argparse.Namespace) -> int:

@@ -277,7 +277,7 @@ def test_an_interrupted_exit_task_runs_again_and_the_run_succeeds(warm_runs):
     assert names == ["mark", "close-down", "close-down-run-2"]
 
 
-def test_cancelling_after_the_last_task_has_no_effect(warm_runs):
+def test_cancelling_after_the_last_task_cancels_the_run_but_not_its_exit_task(warm_runs):
     held = hold(warm_runs)
     job = start(warm_runs, ends_well)
     await_notes(warm_runs, 1)
@@ -285,7 +285,7 @@ def test_cancelling_after_the_last_task_has_no_effect(warm_runs):
     kill_runner(warm_runs, job)
     await_notes(warm_runs, 2)
     held.unlink()
-    assert ended(warm_runs, job)["state"] == "PIPELINE_STATE_SUCCEEDED"
+    assert ended(warm_runs, job)["state"] == "PIPELINE_STATE_CANCELLED"
     assert notes(warm_runs)[1]["state"] == "SUCCEEDED"
 
 
