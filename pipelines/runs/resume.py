@@ -5,8 +5,10 @@ step that plans the job, with its output folder, is cached.
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
+from components.run_summary.summary import INTERRUPTED_PREFIX
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
 from components.vertex.labels import BILLING_LABEL, RUN_LABEL
@@ -20,6 +22,7 @@ from pipelines.runs.submit import Submission
 from pipelines.runs.view import TRAINING_TASK, view_of
 from trainer import Json, paths
 
+END_TIMEOUT_SECONDS = 180.0  # of exit tasks and of the jobs that end before them
 PLAN_TASK = "plan-training"
 # Set by clients; all other fields of a PipelineJob are set by the service.
 KEPT_FIELDS = ("runtimeConfig", "serviceAccount", "network", "encryptionSpec", "templateUri")
@@ -82,11 +85,36 @@ def last_step(output_dir: Path) -> int | None:
     return max((int(step) for step in found if step.isdecimal()), default=None)
 
 
+def await_end(api: VertexApi, run: str, *, say: Callable[[str], None]) -> None:
+    """Wait for the exit tasks of a run that is being cancelled or whose process was killed.
+
+    Raises:
+        ResourceError: it does not end in time.
+    """
+    job = RUN.get(api, run)
+    is_interrupted = _is_interrupted(job)
+    if RUN.is_final(job) or not (is_interrupted or RUN.state_of(job) == "CANCELLING"):
+        return
+    reason = "interrupted" if is_interrupted else "cancelled"
+    say(f"run {run} was {reason}; waiting for its exit task")
+    try:
+        RUN.wait(api, run, timeout_seconds=END_TIMEOUT_SECONDS)
+    except TimeoutError as error:
+        raise ResourceError(f"{error}; see trainyard runs show {run}") from error
+
+
+def _is_interrupted(job: Json) -> bool:
+    """Return whether the process that executed an unfinished run was killed."""
+    details = job.get("jobDetail", {}).get("taskDetails", [])
+    messages = (one.get("error", {}).get("message", "") for one in [job, *details])
+    return any(message.startswith(INTERRUPTED_PREFIX) for message in messages)
+
+
 def _check_resumable(job: Json, run: str) -> None:
     if not RUN.is_final(job):
         raise ResourceError(
-            f"run {run} is {RUN.state_of(job)} and continues by itself; see trainyard runs show "
-            f"{run}"
+            f"run {run} is {RUN.state_of(job)}; it can be resumed once it has failed or was "
+            f"cancelled. See trainyard runs show {run}; trainyard runs cancel {run} cancels it"
         )
     if RUN.state_of(job) == "SUCCEEDED":
         raise ResourceError(f"run {run} has succeeded; there is nothing to resume")

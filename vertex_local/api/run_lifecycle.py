@@ -15,6 +15,7 @@ from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.errors import failed_precondition, rpc_status
+from vertex_local.machine import users
 from vertex_local.machine.clock import now
 from vertex_local.processes import group as processes
 from vertex_local.processes.supervisor import INTERRUPTED
@@ -268,7 +269,8 @@ class RunKind:
         if service.ending.is_set() and self.outlives_service(self.folder_of(service, name)):
             logger.info("%s is interrupted; the next service continues it", name)
         elif start := self.follow_up(service, name, group_state):
-            self.watch(service, name, start, is_follow_up=True)
+            user = users.join(service.root)  # a command that only lists runs must not end it
+            self.watch(service, name, start, on_end=user.close, is_follow_up=True)
         else:
             self.record_end(service, name, group_state)
 

@@ -10,6 +10,7 @@ removes it keeps the service running.
 import fcntl
 import logging
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -32,6 +33,14 @@ def end_when_unused(root: Path, stop: threading.Event) -> IO[str]:
     """
     file = (root / USERS_FILE).open("a", encoding="utf-8")
     threading.Thread(target=_wait, args=(root, file, stop), name="users", daemon=True).start()
+    return file
+
+
+def join(root: Path) -> IO[str]:
+    """Make the service a user of itself until the returned file is closed, or it is stopping."""
+    file = (root / USERS_FILE).open("a", encoding="utf-8")
+    with suppress(BlockingIOError):  # it is stopping: the last user has ended
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     return file
 
 

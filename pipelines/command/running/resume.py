@@ -1,6 +1,7 @@
 """`trainyard runs resume`: continue a run that has ended, as a new run."""
 
 import argparse
+from functools import partial
 
 from components.vertex.api import connect
 from pipelines.command.actions import describe
@@ -8,12 +9,13 @@ from pipelines.command.running.execution import start_run
 from pipelines.command.running.submit import EXIT_CODES
 from pipelines.command.target_options import add_containers, add_target, service_of, target_of
 from pipelines.runs.on_failure import add_on_failure, check_command
-from pipelines.runs.resume import explain_resume, plan_resume
+from pipelines.runs.resume import await_end, explain_resume, plan_resume
 
 RESUME_HELP = f"""\
 Sends the request of a run again, with the same parameters, under a new name. The steps that
 succeeded come from the cache; training continues from its last checkpoint. A repeated `trainyard
-run` with the same settings does the same.
+run` with the same settings does the same. A run that was killed, or is being cancelled, is first
+ended by its exit task.
 
   trainyard runs resume mnist-20261121-093015 --wait
 
@@ -38,6 +40,7 @@ def _resume(arguments: argparse.Namespace) -> int:
     with service_of(arguments, target) as service:
         api = connect(target.project, target.location)
         runs_image = service is None or arguments.containers
+        await_end(api, arguments.name, say=partial(print, flush=True))
         submission = plan_resume(api, arguments.name, runs_image=runs_image)
         print(explain_resume(api, arguments.name), flush=True)
         return start_run(arguments, submission, target=target, service=service)

@@ -9,8 +9,11 @@ from typing import NamedTuple
 import pytest
 from kfp import compiler, dsl
 
+from components.vertex.api import EMULATOR_VARIABLE, connect
 from components.vertex.labels import RUN_LABEL
 from pipelines.package.image import default_image
+from pipelines.runs.resume import await_end
+from pipelines.target.places import DEFAULT_LOCATION, LOCAL_PROJECT
 from tests.support.servers.service import PARENT, PRELOAD_KFP, running_service
 
 pytestmark = pytest.mark.timeout(120)
@@ -40,6 +43,30 @@ def train(folder: str, seconds: float):
 def training(folder: str, seconds: float = 0.0):
     plan = plan_training(folder=folder)
     train(folder=plan.outputs["base_output_directory"], seconds=seconds)
+
+
+@dsl.component(install_kfp_package=False, base_image=default_image())
+def leave(folder: str):
+    import os
+    import time
+
+    while not os.path.exists(f"{folder}/may-leave"):
+        time.sleep(0.05)
+
+
+@dsl.component(install_kfp_package=False, base_image=default_image())
+def train_long(folder: str):
+    import os
+    import time
+
+    while not os.path.exists(f"{folder}/may-end"):
+        time.sleep(0.05)
+
+
+@dsl.pipeline(name="leaving")
+def leaving(folder: str):
+    with dsl.ExitHandler(leave(folder=folder)):
+        train_long(folder=folder)
 
 
 @pytest.fixture
@@ -153,8 +180,32 @@ def test_two_runs_of_one_plan_do_not_train_into_one_folder(service, trainyard, p
         service.do("POST", f"/v1/{PARENT.replace('demo', 'local')}/pipelineJobs/{name}:cancel", {})
 
 
-def await_training(trainyard, run):
+def await_training(trainyard, run, *, task="train"):
     deadline = time.monotonic() + 60
-    while "jobDetail" not in shown(trainyard, run) or "train" not in states(trainyard, run):
+    while "jobDetail" not in shown(trainyard, run) or task not in states(trainyard, run):
         assert time.monotonic() < deadline, "training did not start"
         time.sleep(0.1)
+
+
+def test_an_interrupted_run_is_ended_and_then_resumed(
+    service, trainyard, tmp_path, folder, monkeypatch
+):
+    path = tmp_path / "leaving.yaml"
+    compiler.Compiler().compile(leaving, str(path))
+    trainyard("submit", str(path), "--name", "one", "--set", f"folder={folder}")
+    await_training(trainyard, "one", task="train-long")
+    service.kill()
+    service.start()
+    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
+    said = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        (folder / "may-leave").touch()
+        (folder / "may-end").touch()
+
+    await_end(connect(LOCAL_PROJECT, DEFAULT_LOCATION), "one", say=say)
+    assert said == ["run one was interrupted; waiting for its exit task"]
+    assert shown(trainyard, "one")["state"] == "PIPELINE_STATE_FAILED"
+    assert trainyard("runs", "resume", "one", "--wait")[:1] == (0,)
+    assert states(trainyard, "one-r2")["train-long"] == "SUCCEEDED"

@@ -1,5 +1,6 @@
 """Runs whose runner or service ends early: exit tasks, jobs, final states."""
 
+import fcntl
 import json
 import os
 import signal
@@ -241,6 +242,29 @@ def test_after_a_kill_of_all_processes_the_next_service_runs_the_exit_task(cold_
     assert (cold_runs.folder / "marks").read_text() == "first\n", (
         "what had succeeded is not repeated"
     )
+
+
+@pytest.mark.timeout(180)
+def test_a_service_for_its_users_stays_until_the_exit_task_of_an_interrupted_run_ends(tmp_path):
+    users = tmp_path / "vertex" / "users"
+    with running_service(tmp_path / "vertex", *PRELOADED) as service:
+        runs = Runs(service, tmp_path)
+        job = start(runs, one_hangs)
+        runs.pids()
+        held = hold(runs)
+        service.kill()
+        service.arguments += ("--while-used",)
+        with users.open("a") as user:
+            fcntl.flock(user, fcntl.LOCK_SH)
+            service.start()
+            await_notes(runs, 1)
+        assert runs.get(job)["state"] == "PIPELINE_STATE_RUNNING", "it continues without a user"
+        held.unlink()
+        assert service.process.wait(60) == 0, "it stops by itself"
+        service.arguments = PRELOADED
+        service.start()
+        assert runs.get(job)["state"] == "PIPELINE_STATE_FAILED"
+        assert len(notes(runs)) == 1
 
 
 @pytest.mark.timeout(180)
