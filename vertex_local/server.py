@@ -138,6 +138,8 @@ def _service(
     url = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
     clock = Clock(options.clock_speed)
     service = Service(root=root, store=store, url=url, engine=engine, clock=clock)
+    if options.faults:
+        service.slow_deploy_seconds = options.faults.slow_deploy_seconds
     if not options.is_while_used:
         service.stays.set()
     if engine:

@@ -22,9 +22,12 @@ def ensure_endpoint(
     from components.endpoint.ensure import ensure_endpoint
     from components.errors import errors_in_one_line
     from components.vertex.api import connect
+    from components.vertex.creations import endpoint_id_of
     from components.vertex.task_details import SERVED_BEFORE
 
     with errors_in_one_line():
-        found = ensure_endpoint(connect(project, location), display_name, run=run)
+        found = ensure_endpoint(
+            connect(project, location), display_name, run=run, endpoint_id=endpoint_id_of(run)
+        )
     endpoint.metadata["resourceName"] = found["name"]
     endpoint.metadata[SERVED_BEFORE] = "yes" if is_serving(found) else "no"

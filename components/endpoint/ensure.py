@@ -14,14 +14,15 @@ logger = logging.getLogger(__name__)
 CREATE_TIMEOUT_SECONDS = 600
 
 
-def ensure_endpoint(api: VertexApi, display_name: str, *, run: str) -> Json:
+def ensure_endpoint(api: VertexApi, display_name: str, *, run: str, endpoint_id: str = "") -> Json:
     """Return the endpoint of a display name, or create it with the label of the run."""
     existing = find_endpoint(api, display_name)
     if existing:
         logger.info("reusing the endpoint %s (%s)", display_name, existing["name"])
         return existing
     body = {"displayName": display_name, "labels": {RUN_LABEL: run}}
-    created = api.wait(create_endpoint(api, body), timeout_seconds=CREATE_TIMEOUT_SECONDS)
+    operation = create_endpoint(api, body, endpoint_id=endpoint_id)
+    created = api.wait(operation, timeout_seconds=CREATE_TIMEOUT_SECONDS)
     logger.info("created the endpoint %s (%s)", display_name, created["name"])
     return created
 

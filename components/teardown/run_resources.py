@@ -8,6 +8,7 @@ from components.endpoint.ensure import find_endpoint
 from components.model_version.registry import list_versions
 from components.release.options import ReleaseOptions
 from components.vertex.api import VertexApi, list_named
+from components.vertex.creations import endpoint_id_of
 from components.vertex.labels import BILLING_LABEL, RUN_LABEL
 from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import SERVED_BEFORE, details_by_name, outputs_of
@@ -15,6 +16,7 @@ from trainer import Json
 
 # Names of tasks in the compiled pipeline.
 TRAIN, UPLOAD, ENDPOINT = "custom-training-job", "model-upload", "ensure-endpoint"
+DEPLOY = "model-deploy"
 DONE = ("SUCCEEDED", "SKIPPED")
 NOTHING_MADE = (*DONE, "NOT_TRIGGERED")
 
@@ -49,6 +51,22 @@ class RunResources:
             return []
         return list(self.api.list_resources("customJobs", filter=self.label))
 
+    @property
+    def own_endpoint(self) -> str:
+        """The resource name of the endpoint that the run creates if there is none yet."""
+        return f"{self.api.parent}/endpoints/{endpoint_id_of(self.run)}"
+
+    def unsettled(self) -> set[str]:
+        """Return the names of the resources that operations of lost tasks may still change."""
+        names = set[str]()
+        if not self._is_settled(UPLOAD, NOTHING_MADE):
+            names.update(self._models())
+        if not self._is_settled(ENDPOINT, NOTHING_MADE):
+            names.add(self.own_endpoint)
+        if not self._is_settled(DEPLOY, NOTHING_MADE):
+            names.update(endpoint["name"] for endpoint in self._find_endpoints())
+        return names
+
     @cached_property
     def versions(self) -> list[Json]:
         """The model versions of the run that still exist."""
@@ -66,6 +84,9 @@ class RunResources:
     @cached_property
     def endpoints(self) -> list[Json]:
         """The endpoints that may serve one of the versions, or that the run created."""
+        return self._find_endpoints()
+
+    def _find_endpoints(self) -> list[Json]:
         if self._is_settled(ENDPOINT, DONE):
             name = self._output(ENDPOINT, "endpoint").get("resourceName", "")
             return [endpoint] if (endpoint := self._find(name)) else []

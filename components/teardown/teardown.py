@@ -21,6 +21,7 @@ from components.model_version.registry import (
 )
 from components.teardown.run_resources import RunResources
 from components.vertex.api import VertexApi
+from components.vertex.creations import await_operations
 from components.vertex.errors import VertexError
 from components.vertex.labels import RUN_LABEL
 from components.vertex.resource_name import ResourceName
@@ -39,6 +40,9 @@ def teardown(api: VertexApi, *, run: str, keep_endpoint: bool = False) -> None:
     be kept, or served another version before the run. Any other version is undeployed, which
     returns its traffic, and deleted. If one of these actions fails, the others are still tried.
 
+    First the operations that a lost task began are ended. While one goes on nothing is deleted: a
+    deployment that completes after its version is gone would be found by nobody.
+
     Raises:
         StepError: Something could not be removed; lists it with the reasons.
     """
@@ -47,11 +51,20 @@ def teardown(api: VertexApi, *, run: str, keep_endpoint: bool = False) -> None:
 
 def tear_down(resources: RunResources, *, keep_endpoint: bool) -> None:
     """Tear down a run whose resources are known; see `teardown`."""
-    actions: list[Callable[[], None]] = [
-        lambda: cancel_jobs(resources.api, resources.custom_jobs()),
-        lambda: settle_versions(resources, keep_endpoint=keep_endpoint),
-        lambda: delete_endpoints(resources),
-    ]
+    problems = _try([lambda: cancel_jobs(resources.api, resources.custom_jobs())])
+    unfinished = _try([lambda: end_operations(resources)])
+    problems += unfinished or _try(
+        [
+            lambda: settle_versions(resources, keep_endpoint=keep_endpoint),
+            lambda: delete_endpoints(resources),
+        ]
+    )
+    if problems:
+        raise StepError(f"teardown of run {resources.run} is incomplete: " + "; ".join(problems))
+
+
+def _try(actions: list[Callable[[], None]]) -> list[str]:
+    """Run actions, each though an earlier one may have failed; return the errors."""
     problems = []
     for action in actions:
         try:
@@ -59,8 +72,19 @@ def tear_down(resources: RunResources, *, keep_endpoint: bool) -> None:
         except (VertexError, OSError) as error:  # a TimeoutError is an OSError
             logger.error("teardown: %s", error)
             problems.append(str(error))
-    if problems:
-        raise StepError(f"teardown of run {resources.run} is incomplete: " + "; ".join(problems))
+    return problems
+
+
+def end_operations(resources: RunResources) -> None:
+    """End the operations of lost tasks: cancel those on the run's own endpoint, await all.
+
+    On an endpoint or a model that existed before, they may be another run's.
+
+    Raises:
+        TimeoutError: One has not ended in time; names it.
+    """
+    for name in sorted(resources.unsettled()):
+        await_operations(resources.api, name, is_cancelled=name == resources.own_endpoint)
 
 
 def cancel_jobs(api: VertexApi, jobs: list[Json]) -> None:

@@ -1,6 +1,8 @@
 """Creations that are safe to retry: each chooses an id that finds an earlier attempt's result."""
 
 import contextlib
+import hashlib
+import logging
 import re
 import secrets
 import uuid
@@ -8,22 +10,36 @@ import uuid
 from components.vertex.api import VertexApi, finished
 from components.vertex.errors import VertexError
 from components.vertex.labels import SUBMISSION_LABEL
+from components.vertex.resource_name import ResourceName
 from trainer import Json
+
+logger = logging.getLogger(__name__)
 
 DEPLOY_TIMEOUT_SECONDS = 1800
 MAX_READABLE = 48  # characters of the display name in a model's id, which may have 63
 NUM_DEPLOYED_IDS = 9 * 10**9  # DeployedModel.id: up to ten digits
 
 
-def create_endpoint(api: VertexApi, body: Json) -> Json:
-    """Create an endpoint, only one even if the request is retried; return the operation."""
+def endpoint_id_of(run: str) -> str:
+    """Return the id of the endpoint that a run creates, if it does."""
+    return f"e{hashlib.sha256(run.encode()).hexdigest()[:32]}"
+
+
+def create_endpoint(api: VertexApi, body: Json, *, endpoint_id: str = "") -> Json:
+    """Create an endpoint, only one even if the request is retried; return the operation.
+
+    With an `endpoint_id` that is in use, return the endpoint with it: the step was repeated.
+    """
     endpoints = f"{api.parent}/endpoints"
-    endpoint_id = f"e{uuid.uuid4().hex}"
-    return api.post(
-        f"{endpoints}?endpointId={endpoint_id}",
-        body,
-        find=lambda: finished(api.find(f"{endpoints}/{endpoint_id}")),
-    )
+    name = f"{endpoints}/{endpoint_id or f'e{uuid.uuid4().hex}'}"
+    path = f"{endpoints}?endpointId={ResourceName.from_name(name).id}"
+    try:
+        return api.post(path, body, find=lambda: finished(api.find(name)))
+    except VertexError as error:
+        if not endpoint_id or error.status != "ALREADY_EXISTS":
+            raise
+        await_operations(api, name)
+        return {"done": True, "response": api.get(name)}
 
 
 def deploy_model(api: VertexApi, endpoint: str, deployed_model: Json) -> Json:
@@ -40,7 +56,7 @@ def deploy_model(api: VertexApi, endpoint: str, deployed_model: Json) -> Json:
 
     def find() -> Json | None:
         # The endpoint lists a deployed model only once the operation is done.
-        _await_operations(api, endpoint)
+        await_operations(api, endpoint)
         deployed = api.get(endpoint).get("deployedModels", [])
         ours = next((model for model in deployed if model["id"] == deployed_id), None)
         return finished(ours and {"deployedModel": ours})
@@ -63,7 +79,7 @@ def upload_model(api: VertexApi, model: Json, *, parent: str) -> Json:
     by_submission = f'labels.{SUBMISSION_LABEL}="{submission}"'
 
     def find() -> Json | None:
-        _await_operations(api, name)
+        await_operations(api, name)
         if not api.find(name):
             return None
         versions = list(api.list_resources(f"{name}:listVersions", filter=by_submission))
@@ -82,8 +98,12 @@ def _readable(display_name: str) -> str:
     return (text if text[:1].isalpha() else f"m-{text}")[:MAX_READABLE].rstrip("-")
 
 
-def _await_operations(api: VertexApi, name: str) -> None:
-    """Wait until every operation on a resource has succeeded or failed."""
+def await_operations(api: VertexApi, name: str, *, is_cancelled: bool = False) -> None:
+    """Wait until every operation on a resource has succeeded or failed; cancel them first if so.
+
+    Raises:
+        TimeoutError: One has not ended in time; names it.
+    """
     try:
         operations = list(api.list_resources(f"{name}/operations"))
     except VertexError as error:
@@ -91,5 +111,10 @@ def _await_operations(api: VertexApi, name: str) -> None:
             raise
         return
     for operation in operations:
-        with contextlib.suppress(VertexError):
+        if operation.get("done"):
+            continue
+        logger.info("waiting for the end of the operation %s", operation["name"])
+        with contextlib.suppress(VertexError):  # it has ended, and failed
+            if is_cancelled:
+                api.post(f"{operation['name']}:cancel", {})
             api.wait(operation, timeout_seconds=DEPLOY_TIMEOUT_SECONDS)

@@ -23,6 +23,7 @@ class Service:
         warm: Processes with preloaded modules, if there are any.
         engine: If set, replicas, steps and prediction servers run in containers.
         clock: Clock of schedules.
+        slow_deploy_seconds: An injected fault (`http/faults.py`); 0 for none.
         stays: Set unless the service stops with the command that started it; schedules run only
             while it is set.
         ending: Set at the start of the shutdown; runs interrupted from then on are continued by
@@ -37,6 +38,7 @@ class Service:
     warm: Warm | None = None
     engine: Engine | None = None
     clock: Clock = field(default_factory=Clock)
+    slow_deploy_seconds: float = 0.0
     stays: threading.Event = field(default_factory=threading.Event)
     ending: threading.Event = field(default_factory=threading.Event)
     closing: threading.Event = field(default_factory=threading.Event)

@@ -1,11 +1,14 @@
-"""Injected failures of a share of all requests, to test clients with.
+"""Injected failures of a share of all requests, and slow deployments, to test clients with.
 
     any=0.1                             a tenth of all requests fails, in one of the four ways
     GET:503=0.05,reset=0.02;POST:429=0.1
     any=0.2;late-seconds=3;seed=7
+    slow-deploy-seconds=20              a deployment takes 20 s longer and cannot be stopped
 
 A request fails with `429` (it is not handled), with `503` or `reset` (half of these requests are
 handled before they fail; a reset connection has no response), or its response is `late`.
+
+A slow deployment completes although it was cancelled, or its model deleted, in the meantime.
 """
 
 import json
@@ -30,6 +33,7 @@ KINDS = ("429", "503", "reset", "late")
 ANY = "any"
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 LATE_SECONDS = 2.0
+SECONDS_OPTIONS = ("late-seconds", "slow-deploy-seconds")
 SERVER_ERRORS = {429: "429 Too Many Requests", 503: "503 Service Unavailable"}
 
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -45,11 +49,12 @@ class Faults:
 
     shares: dict[str, dict[str, float]]
     late_seconds: float = LATE_SECONDS
+    slow_deploy_seconds: float = 0.0
     seed: int | None = None
 
     @classmethod
     def parse(cls, text: str) -> "Faults":
-        """Read `METHOD+METHOD:KIND=SHARE,KIND=SHARE;…;seed=N;late-seconds=N`.
+        """Read `METHOD+METHOD:KIND=SHARE,KIND=SHARE;…;seed=N;late-seconds=N;…`.
 
         Raises:
             FaultsError: The text is invalid.
@@ -60,8 +65,8 @@ class Faults:
             name, _, value = clause.partition("=")
             if name == "seed":
                 options["seed"] = int(_number(clause, value))
-            elif name == "late-seconds":
-                options["late_seconds"] = _number(clause, value)
+            elif name in SECONDS_OPTIONS:
+                options[name.replace("-", "_")] = _number(clause, value)
             else:
                 _add_shares(shares, clause)
         for method, kinds in shares.items():

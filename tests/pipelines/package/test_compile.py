@@ -151,7 +151,8 @@ def test_side_effects_are_never_cached_and_the_rest_is(tasks):
 
 
 def test_teardown_uses_the_pipelines_task_names(tasks):
-    assert {run_resources.TRAIN, run_resources.UPLOAD, run_resources.ENDPOINT} <= set(tasks)
+    used = {run_resources.TRAIN, run_resources.UPLOAD, run_resources.ENDPOINT, run_resources.DEPLOY}
+    assert used <= set(tasks)
 
 
 def test_only_a_passed_verdict_deploys_and_only_a_new_model_is_registered(tasks):

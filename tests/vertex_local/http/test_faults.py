@@ -30,8 +30,8 @@ def test_shares_are_by_method_and_kind(text, shares):
 
 
 def test_options_follow_the_shares():
-    faults = Faults.parse("any=0.1;late-seconds=0.5;seed=7")
-    assert (faults.late_seconds, faults.seed) == (0.5, 7)
+    faults = Faults.parse("any=0.1;late-seconds=0.5;seed=7;slow-deploy-seconds=3")
+    assert (faults.late_seconds, faults.seed, faults.slow_deploy_seconds) == (0.5, 7, 3)
 
 
 @pytest.mark.parametrize(
