@@ -5,11 +5,13 @@ import subprocess
 import sys
 
 from pipelines.command.actions import describe
+from pipelines.command.parser import seconds
 from pipelines.exit_codes import OK, USAGE, exit_codes_text
 from pipelines.projects.starter.arguments import add_arguments
-from pipelines.projects.trial.check import check
+from pipelines.projects.trial.check import TIMEOUT_SECONDS, check
 from pipelines.projects.trial.findings import NOT_TRIED, WRONG, Finding
 from pipelines.target.places import default_state_dir, local_target
+from trainer.runtime.processes import ends_with_parent
 
 # It imports pyarrow or TensorFlow, and -P: a json.py in this folder must not hide Python's own.
 NEW_COMMAND = [sys.executable, "-P", "-m", "pipelines.projects.starter"]
@@ -50,6 +52,13 @@ def add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "workload", metavar="WORKLOAD", help="a folder with a workload.py, or a package.module"
     )
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=TIMEOUT_SECONDS,
+        metavar="TIME",
+        help="end a part of your code, such as the model, after this time; default: %(default)s s",
+    )
     parser.set_defaults(command=_check)
 
 
@@ -60,14 +69,21 @@ def _new(arguments: argparse.Namespace) -> int:
             values = value if isinstance(value, list) else [str(value)]
             given += [f"--{name}={values[0]}"] if len(values) == 1 else [f"--{name}", *values]
     sys.stdout.flush()
-    done = subprocess.run([*NEW_COMMAND, *given], check=False, timeout=NEW_TIMEOUT_SECONDS)
+    done = subprocess.run(
+        [*NEW_COMMAND, *given],
+        check=False,
+        timeout=NEW_TIMEOUT_SECONDS,
+        preexec_fn=ends_with_parent(),
+    )
     return done.returncode
 
 
 def _check(arguments: argparse.Namespace) -> int:
     num_problems, num_tried = 0, 0
     data_root = local_target(default_state_dir()).data_root
-    for finding in check(arguments.workload, data_root=data_root):
+    for finding in check(
+        arguments.workload, data_root=data_root, timeout_seconds=arguments.timeout
+    ):
         _show(finding)
         num_problems += len(finding.problems)
         num_tried += finding.state != NOT_TRIED

@@ -18,6 +18,7 @@ from pipelines.target.places import Target
 from trainer import paths
 from trainer.config.settings import flag_name
 from trainer.errors import ConfigError
+from trainer.runtime.processes import ends_with_parent
 
 DIGEST_DIGITS = 12
 PREPARE = "python -m components.prepare_examples"
@@ -44,6 +45,7 @@ class Examples:
             check=False,
             stdout=sys.stderr,
             timeout=PREPARE_TIMEOUT_SECONDS,
+            preexec_fn=ends_with_parent(),
         ).returncode
         if code:
             raise ConfigError(f"preparing the examples failed (exit code {code}); see above")

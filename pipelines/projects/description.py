@@ -11,6 +11,7 @@ from pipelines.projects.run_file import place_of
 from trainer import Json
 from trainer.errors import ConfigError
 from trainer.references import FILE
+from trainer.runtime.processes import ends_with_parent
 
 # -P: a json.py in the current folder must not hide Python's own.
 COMMAND = [sys.executable, "-P", "-m", "trainer.describe"]
@@ -39,6 +40,7 @@ def describe(config: RunConfig, snapshot: Snapshot | None = None) -> Json:
             text=True,
             errors="replace",
             timeout=TIMEOUT_SECONDS,
+            preexec_fn=ends_with_parent(),
         )
     except subprocess.TimeoutExpired as error:
         raise ConfigError(

@@ -1,9 +1,7 @@
 """Prediction server of a model as a child process, for the duration of a `with` block."""
 
-import ctypes
 import multiprocessing
 import os
-import signal
 import socket
 import sys
 import time
@@ -14,13 +12,13 @@ from multiprocessing.process import BaseProcess
 import requests
 
 from components.errors import StepError
+from trainer.runtime.processes import end_with
 
 HOST = "127.0.0.1"
 HEALTH_ROUTE, PREDICT_ROUTE = "/health", "/predict"
 START_TIMEOUT_SECONDS = 300.0
 STOP_TIMEOUT_SECONDS = 10.0
 POLL_SECONDS = 0.05
-PR_SET_PDEATHSIG = 1
 
 
 @contextmanager
@@ -62,19 +60,11 @@ def local_session() -> requests.Session:
 
 
 def _serve(environment: dict[str, str], listener: socket.socket, parent: int) -> None:
-    _die_with(parent)
+    end_with(parent)
     os.environ.update(environment)
     from trainer import serve
 
     sys.exit(serve.main([], listener=listener))
-
-
-def _die_with(parent: int) -> None:
-    """Have Linux kill this process when its parent ends, as a SIGTERM skips `finally`."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def _await_healthy(process: BaseProcess, url: str) -> None:

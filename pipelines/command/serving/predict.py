@@ -12,6 +12,7 @@ from pipelines.command.target_options import add_target, api_of
 from pipelines.exit_codes import FAILED, OK, USAGE, exit_codes_text
 from pipelines.serving import batch
 from trainer import paths
+from trainer.runtime.processes import ends_with_parent
 
 # TensorFlow and a workload's hooks are imported there, and -P: see `trainyard new`.
 COMMAND = [sys.executable, "-P", "-m", "components.batch_predict"]
@@ -89,7 +90,7 @@ def _predict(arguments: argparse.Namespace) -> int:
         *([f"--time-zone={options.time_zone}"] if options.time_zone else []),
     ]
     sys.stdout.flush()
-    return subprocess.run(command, check=False).returncode
+    return subprocess.run(command, check=False, preexec_fn=ends_with_parent()).returncode
 
 
 def _create_job(arguments: argparse.Namespace) -> int:

@@ -1,8 +1,10 @@
 """`python -m pipelines.projects.trial REFERENCE`: write the findings as JSON, one in each line."""
 
 import argparse
+import faulthandler
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -26,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # What the user's code prints goes to stderr, also what it does so below Python.
     stdout = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    faulthandler.register(signal.SIGUSR1)  # to find the line of the user's code that hangs
     options = PrepareOptions.from_values(json.loads(arguments.prepare))
     train = json.loads(arguments.train)
     with tempfile.TemporaryDirectory(prefix="trainyard-check-") as folder, stdout:

@@ -1,19 +1,24 @@
 """The check of a user's workload: what needs none of its code here, the rest in a process."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import re
+import select
+import signal
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from components.prepare_examples.dates.patterns import without_dates
 from pipelines.config.run_config import RunConfig
+from pipelines.exit_codes import FAILED
 from pipelines.projects.project import Project, Snapshot, copy_code, project_of
 from pipelines.projects.requirements import check_requirements
 from pipelines.projects.run_file import place_of, try_run_file
@@ -23,30 +28,37 @@ from pipelines.projects.trial.places import with_colons
 from trainer import paths
 from trainer.errors import ConfigError
 from trainer.references import BUILT_IN, FILE
+from trainer.runtime.processes import ends_with_parent
 
 # -P: a json.py in the current folder must not hide Python's own.
 COMMAND = [sys.executable, "-P", "-m", "pipelines.projects.trial"]
-TIMEOUT_SECONDS = 300
+TIMEOUT_SECONDS = 120
+STACKS_SECONDS = 5.0  # until a process that is asked for its stacks has written them
+FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
 MAX_LINES = 5
 # The list of all keys of run.yaml is long, and not needed if one of them is meant.
 _ALL_ALLOWED = re.compile(r"(did you mean [^?]*\?) allowed are .*")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Checked:
     """Subject of a check: the run, and the project's copy if it has a folder or file."""
 
     config: RunConfig
+    timeout_seconds: float
     data_root: str = ""
     snapshot: Snapshot | None = None
 
 
-def check(reference: str, *, data_root: str = "") -> Iterator[Finding]:
+def check(
+    reference: str, *, data_root: str = "", timeout_seconds: float = TIMEOUT_SECONDS
+) -> Iterator[Finding]:
     """Yield a finding for each part of a workload: run.yaml, requirements.txt, and those of Trial.
 
     Args:
         reference: of the workload, as the user gave it.
         data_root: the folder of downloaded data, with a folder for each workload.
+        timeout_seconds: for each part that runs the user's code.
 
     Raises:
         ConfigError: there is no such workload, or it is one of this repository.
@@ -55,7 +67,8 @@ def check(reference: str, *, data_root: str = "") -> Iterator[Finding]:
         raise ConfigError(f"{reference} is a workload of Trainyard itself; give one of your own")
     project = project_of(reference)
     if project is None:
-        yield from _try_code(_Checked(config=find_run(reference), data_root=data_root))
+        config = find_run(reference)
+        yield from _try_code(_Checked(config, timeout_seconds, data_root=data_root))
         return
     config = default_run(str(project.path), name=project.name)
     if project.run_file:
@@ -70,7 +83,7 @@ def check(reference: str, *, data_root: str = "") -> Iterator[Finding]:
         copied = Path(folder, project.name)
         copy_code(project, copied, data=data)
         snapshot = Snapshot(copied, project)
-        checked = _Checked(config=config, data_root=data_root, snapshot=snapshot)
+        checked = _Checked(config, timeout_seconds, data_root=data_root, snapshot=snapshot)
         for finding in _try_code(checked):
             yield _localized(finding, project, snapshot)
 
@@ -113,32 +126,84 @@ def _try_code(checked: _Checked) -> Iterator[Finding]:
     ]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("TF_CONFIG", None)
-    last = ""
-    with (
-        tempfile.TemporaryFile("w+") as log,
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
-        ) as process,
-    ):
-        timer = threading.Timer(TIMEOUT_SECONDS, process.kill)
-        timer.start()
+    last = "its start"
+    with _started(command, environment) as trial:
         try:
-            assert process.stdout is not None
-            for line in process.stdout:
+            while line := trial.next_line(checked.timeout_seconds):
                 finding = Finding.from_json(json.loads(line))
                 last = finding.name
                 yield _with_place_in_run_file(finding, config, snapshot)
-            code = process.wait()
+            code = trial.process.wait(STACKS_SECONDS)
+            problem = f"the process ended with code {code}, after {last}: {trial.last_lines()}"
+        except (TimeoutError, subprocess.TimeoutExpired):
+            code = FAILED
+            place = trial.current_line(str(snapshot.folder) if snapshot else "")
+            problem = (
+                f"{place} was still running {checked.timeout_seconds:g} s after {last}; end the "
+                "loop, or give it more time with --timeout"
+            )
+    if code:
+        yield Finding(name="process", state=WRONG, problems=(problem,))
+
+
+@contextlib.contextmanager
+def _started(command: list[str], environment: dict[str, str]) -> Iterator["_Trial"]:
+    """Run the process of a trial during the block; then it leaves no process and no file."""
+    with (
+        tempfile.TemporaryDirectory(prefix="trainyard-check-") as folder,
+        tempfile.TemporaryFile("w+", errors="replace") as log,
+        subprocess.Popen(
+            command,
+            bufsize=0,  # for `select`
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env={**environment, "TMPDIR": folder},
+            start_new_session=True,  # a process group, to kill its children with it
+            preexec_fn=ends_with_parent(),  # noqa: PLW1509  this process has one thread
+        ) as process,
+    ):
+        try:
+            yield _Trial(process, log)
         finally:
-            is_late = not timer.is_alive()
-            timer.cancel()
-            process.kill()
-        if code:
-            log.seek(0)
-            lines = "\n".join(log.read().splitlines()[-MAX_LINES:])
-            why = f"was ended after {TIMEOUT_SECONDS} s" if is_late else f"ended with code {code}"
-            problem = f"the process {why}, after {last or 'its start'}: {lines}"
-            yield Finding(name="process", state=WRONG, problems=(problem,))
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """The process that runs the user's code, and its log."""
+
+    process: subprocess.Popen[bytes]
+    log: IO[str]
+
+    def next_line(self, timeout_seconds: float) -> bytes:
+        """Return the next line of its output, b"" at the end.
+
+        Raises:
+            TimeoutError: there was none in time.
+        """
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], timeout_seconds)[0]:
+            raise TimeoutError
+        return self.process.stdout.readline()
+
+    def last_lines(self) -> str:
+        """Return the end of its log."""
+        return "\n".join(self._logged().splitlines()[-MAX_LINES:])
+
+    def current_line(self, folder: str) -> str:
+        """Return the line that it executes, as FILE:LINE: FUNCTION; preferably one in `folder`."""
+        self.process.send_signal(signal.SIGUSR1)  # `__main__.py` then writes its stacks
+        deadline = time.monotonic() + STACKS_SECONDS
+        while not FRAME.search(self._logged()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        frames: list[tuple[str, str, str]] = FRAME.findall(self._logged())
+        frames.sort(key=lambda frame: not frame[0].startswith(folder))
+        return "{}:{}: {}".format(*frames[0]) if frames else "the process"
+
+    def _logged(self) -> str:
+        self.log.seek(0)
+        return self.log.read()
 
 
 def _with_place_in_run_file(
