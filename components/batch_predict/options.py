@@ -25,7 +25,7 @@ class PredictOptions:
         metavar="SHARE",
     )
     shard_mb: int = setting(
-        "megabytes of input for each file of predictions", default=64, at_least=1
+        "megabytes of input for each file of predictions", default=64, at_least=1, at_most=1_000_000
     )
     time_zone: str = setting(
         "time zone of a table's times, as the setting of prepare; default: as declared",

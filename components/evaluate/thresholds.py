@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer import Json
+from trainer.config.settings import MOST
 from trainer.errors import ConfigError, did_you_mean
-from trainer.serving.directions import HIGHER_IS_BETTER, LOWER_IS_BETTER
+from trainer.serving.directions import HIGHER_IS_BETTER, LOWER_IS_BETTER, RANGES
 
 AT_LEAST, AT_MOST = "at_least", "at_most"
 DIRECTIONS = (AT_LEAST, AT_MOST)
@@ -198,10 +199,16 @@ def _check(metric: str, direction: str, value: Any) -> None:
             f"allowed are {', '.join(DIRECTIONS)}"
         )
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value):
+    if not is_number or not -MOST <= value <= MOST:
         raise ConfigError(
             f"thresholds.{metric} is {value!r}; it must be a number, or numbers by "
             f"direction, as {{{AT_MOST}: 3.2}}"
+        )
+    least, most = RANGES.get(metric, (-MOST, MOST))
+    if not least <= value <= most:
+        raise ConfigError(
+            f"thresholds.{metric} is {_plain(value)}; {metric} is always from {_plain(least)} to"
+            f" {_plain(most)}: give a number between them"
         )
 
 

@@ -26,6 +26,7 @@ class Trigger:
         " condition",
         default=0.0,
         at_least=0,
+        at_most=100,
     )
     cool_down: str = setting(
         "time after a training in which no other one starts, such as 12h or 7d",

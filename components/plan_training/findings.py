@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from trainer.cluster.roles import MAX_REPLICAS
 from trainer.errors import ClusterError, did_you_mean
 
 T = TypeVar("T")
-_SECONDS = re.compile(r"(\d+)(\.0+)?s")
+_DIGITS = re.compile("[0-9]{1,18}")
+_SECONDS = re.compile(r"(\d{1,18})(\.0+)?s")
 
 
 @dataclass
@@ -97,10 +99,11 @@ class Section:
     def count(self, key: str, *, default: int = 0, at_least: int = 0) -> int:
         """Return a whole number, which may be a text of digits, as in Google's JSON."""
         value = self.get(key)
-        number = int(value) if isinstance(value, str) and value.isdecimal() else value
-        if type(number) is int and number >= at_least:
+        number = int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value
+        if type(number) is int and at_least <= number <= MAX_REPLICAS:
             return number
-        return self._wrong(key, f"it must be a whole number of at least {at_least}", default)
+        allowed = f"it must be a whole number from {at_least} to {MAX_REPLICAS}"
+        return self._wrong(key, allowed, default)
 
     def text(self, key: str, *, default: str = "") -> str:
         """Return a text that is not empty."""

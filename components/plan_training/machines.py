@@ -3,6 +3,7 @@
 https://cloud.google.com/vertex-ai/docs/training/configure-compute
 """
 
+import re
 from dataclasses import dataclass
 
 from trainer.errors import did_you_mean
@@ -52,6 +53,10 @@ MACHINES = {
 }
 
 
+# `c3-standard-4-lssd`, `a2-highgpu-1g`, `ct5lp-hightpu-1t`.
+MACHINE_TYPE = re.compile(r"[a-z]{1,4}[0-9]{1,2}[a-z]{0,2}-[a-z]{3,12}(-[a-z0-9]{1,8}){1,3}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Accelerator:
     """GPUs of one type in one machine."""
@@ -86,12 +91,22 @@ def gpu_counts(machine: str, gpu: str) -> list[int]:
     return [count for count in (1, 2, 4, 8) if count <= most and vcpus <= count * most_vcpus]
 
 
-def machine_error(machine: str, *, field: str) -> str:
-    """Return the error for a machine type, or ""; types of unknown families are not checked."""
+def machine_error(machine: str, *, field: str, is_serving: bool = False) -> str:
+    """Return the error for a machine type, or "".
+
+    Of an unknown family only the form is checked; prediction servers may have other sizes.
+    """
+    if not MACHINE_TYPE.fullmatch(machine):
+        return (
+            f"{field} is {machine!r}; it must be a machine type, as n1-standard-4: a family"
+            f" ({', '.join(FAMILIES)}, or another of Vertex AI's) and a size"
+        )
     if machine in MACHINES or not is_known_family(machine):
         return ""
     family = machine.rsplit("-", 1)[0]
     allowed = sorted((name for name in MACHINES if name.startswith(f"{family}-")), key=_size)
+    if is_serving and allowed:
+        return ""
     hint = "" if allowed else did_you_mean(machine, MACHINES)
     return f"{field} is {machine!r};{hint} allowed are {', '.join(allowed or sorted(MACHINES))}"
 

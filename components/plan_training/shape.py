@@ -12,8 +12,14 @@ from trainer.cluster.roles import (
     is_asynchronous,
     is_synchronous_cluster,
 )
-from trainer.config.settings import setting
+from trainer.config.settings import MOST_SECONDS, setting
 
+# https://github.com/distribution/reference/blob/main/reference.go
+IMAGE = {
+    "pattern": r"(?:[A-Za-z0-9.-]+(?::\d{1,5})?/)?[a-z0-9]+(?:(?:[._/]|__|-+)[a-z0-9]+)*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{32,64})?",
+    "form": "a container image, as europe-docker.pkg.dev/PROJECT/REPOSITORY/NAME:TAG",
+}
 RESTARTS = ("auto", "replica", "whole_job", "never")
 # By role (trainer.cluster.roles.ROLES, in their order): the field with the number of replicas.
 COUNT_KEYS = {
@@ -59,9 +65,7 @@ class Shape:
     )
     accelerator: Accelerator | None = None
     machines: Mapping[str, Machine] = field(default_factory=dict)
-    image: str = setting(
-        "container image of all replicas; default: the run's", default="", form="a container image"
-    )
+    image: str = setting("container image of all replicas; default: the run's", default="", **IMAGE)
     spot: bool = setting(
         "use spot machines, which are cheaper but can be preempted at any time", default=False
     )
@@ -71,7 +75,9 @@ class Shape:
         default="auto",
         choices=RESTARTS,
     )
-    timeout_seconds: int = setting("time limit of the job", default=7200, at_least=1)
+    timeout_seconds: int = setting(
+        "time limit of the job", default=7200, at_least=1, at_most=MOST_SECONDS
+    )
 
     def machine_of(self, role: str) -> Machine:
         """Return the machine of each replica of a role."""

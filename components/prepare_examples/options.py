@@ -19,6 +19,7 @@ from components.prepare_examples.tfrecords.shards import (
 )
 from components.text.json_object import parse_object
 from trainer import paths
+from trainer.cluster.roles import MAX_REPLICAS
 from trainer.config.settings import check_settings, make_settings, setting
 from trainer.errors import ConfigError
 
@@ -33,10 +34,17 @@ class PlanOptions:
     """Number and size of the files."""
 
     num_workers: int = setting(
-        "replicas that will train; train never has fewer files than these", default=2, at_least=1
+        "replicas that will train; train never has fewer files than these",
+        default=2,
+        at_least=1,
+        at_most=MAX_REPLICAS,
     )
-    parallelism: int = setting("files that a replica reads at once", default=2, at_least=1)
-    target_mb: int = setting("megabytes of raw data per file", default=128, at_least=1)
+    parallelism: int = setting(
+        "files that a replica reads at once", default=2, at_least=1, at_most=1000
+    )
+    target_mb: int = setting(
+        "megabytes of raw data per file", default=128, at_least=1, at_most=1_000_000
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +67,7 @@ class CheckOptions:
         factory=lambda: THRESHOLDS,
         choices=tuple(THRESHOLDS),
         metavar="DISTANCES",
+        at_least=0,
     )
     block_on: str = setting(
         "the anomalies that fail the run: error, warning (both kinds) or none",
@@ -129,7 +138,7 @@ class BigQueryOptions:
     project: str = setting(
         "Google Cloud project that is billed for the query", default="", metavar="ID"
     )
-    limit: int = setting("number of rows", default=0, at_least=0)
+    limit: int = setting("number of rows", default=0, at_least=0, at_most=10**12)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +204,9 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
     compression: str = setting(
         "compression of the output", default="gzip", choices=tuple(COMPRESSIONS), metavar="KIND"
     )
-    num_shards: Mapping[str, int] = setting("files of each split", factory=dict, has_flag=False)
+    num_shards: Mapping[str, int] = setting(
+        "files of each split", factory=dict, has_flag=False, at_least=1, at_most=100_000
+    )
     beam_options: tuple[str, ...] = setting("Beam's own flags", default=(), has_flag=False)
 
     def __post_init__(self) -> None:
@@ -305,7 +316,7 @@ def _check_absolute(name: str, *addresses: str) -> None:
 def _check_time_zone(name: str, value: str) -> None:
     try:
         zoneinfo.ZoneInfo(value)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
+    except (KeyError, ValueError, OSError) as error:
         raise ConfigError(
             f"{name} is {value!r}; it must be a name such as Europe/Paris or UTC"
         ) from error

@@ -41,6 +41,7 @@ class ReleaseOptions:
         "largest median ratio of a replayed request's latency to that of the version that serves",
         default=1.25,
         above=1,
+        at_most=1000,
     )
     canary_percent: int = setting(
         "share of the traffic, in percent, that a new version gets first; 0: no canary",

@@ -1,16 +1,84 @@
-"""Parser of users' YAML: refuses aliases, and names the line of an error."""
+"""Parser of users' YAML: refuses aliases, and names the line of an error.
 
-from typing import Any
+It reads values as YAML 1.2 and `--set` do: 010, 1:30, on, 0x1F and 2026-01-01 are texts, 1e3 is a
+number. YAML 1.1 makes 8, 90, true, 31 and a date of them, and a text of 1e3.
+"""
+
+import json
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
 
 import yaml
 
-# The C loader reads a package six times as fast, but not every PyYAML is built with it.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+MAX_BYTES = 100_000
 MAX_DEPTH = 100  # the limit of Google's parsers, too
+# https://yaml.org/spec/1.2.2/#103-core-schema, but a number with leading zeros is a text.
+_SCHEMA = {
+    "null": r"~|null|Null|NULL|",
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?(?:0|[1-9][0-9]*)",
+    "float": rf"(?![-+]?[0-9]+$){NUMBER}|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+}
+# The C loader reads a package six times as fast, but not every PyYAML is built with it.
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_BASE):  # type: ignore[misc]
+    """Loader of `_SCHEMA`, in which all keys are texts, as in JSON."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                key.tag = "tag:yaml.org,2002:str"
+        return super().construct_mapping(node, deep=deep)
+
+
+for _name, _pattern in _SCHEMA.items():
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_name}", re.compile(rf"(?:{_pattern})\Z"), None
+    )
 
 
 class YamlError(ValueError):
     """Invalid or refused YAML; the message names the line."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Place of a value: the line of its key, and its text as written if it is a plain scalar."""
+
+    line: int
+    text: str | None = None
+
+
+Sources = dict[tuple[str, ...], Source]
+
+
+def read_yaml_file(path: Path) -> tuple[Any, Sources]:
+    """Return the content of a small file, as `load_with_sources`.
+
+    Raises:
+        YamlError: it is no regular file, is too large, or is not such a text.
+        OSError: it cannot be read.
+    """
+    if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+        raise YamlError("it is no regular file; give the path of one")  # a FIFO would wait for ever
+    data = path.read_bytes()
+    if len(data) > MAX_BYTES:
+        raise YamlError(f"it has {len(data):,} bytes; at most {MAX_BYTES:,} are allowed")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise YamlError(f"it is not YAML: byte {error.start} is not UTF-8") from error
+    if text.lstrip().startswith("{"):
+        text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML may not
+    return load_with_sources(text)
 
 
 def load_yaml(text: str) -> Any:
@@ -25,32 +93,45 @@ def load_yaml(text: str) -> Any:
     return documents[0] if documents else None
 
 
-def load_with_lines(text: str) -> tuple[Any, dict[tuple[str, ...], int]]:
-    """Parse a text with one document; return it, and the line of each key and item by its path.
+def load_with_sources(text: str) -> tuple[Any, Sources]:
+    """Parse a text with one document; return it, and the source of each value by its path.
 
     The key of an item is its index, as text.
 
     Raises:
         YamlError: It is not YAML, has aliases, has several documents, or has a key twice.
     """
-    lines: dict[tuple[str, ...], int] = {}
+    sources: Sources = {}
     value = load_yaml(text)
-    _find_lines(yaml.compose(text, Loader=_LOADER), (), lines)
-    return value, lines
+    _find_sources(yaml.compose(text, Loader=_Loader), (), sources)
+    return value, sources
 
 
-def _find_lines(node: Any, path: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> None:
+def _find_sources(node: Any, path: tuple[str, ...], sources: Sources) -> None:
     for number, item in enumerate(node.value if isinstance(node, yaml.SequenceNode) else ()):
-        lines[(*path, str(number))] = item.start_mark.line + 1
-        _find_lines(item, (*path, str(number)), lines)
+        sources[(*path, str(number))] = _source(item, item)
+        _find_sources(item, (*path, str(number)), sources)
     for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
-        name, line = (*path, str(key.value)), key.start_mark.line + 1
-        if name in lines:
+        name, source = (*path, str(key.value)), _source(key, value)
+        if name in sources:
             raise YamlError(
-                f"line {line}: {key.value} is given twice, first in line {lines[name]}; keep one"
+                f"line {source.line}: {key.value} is given twice, first in line"
+                f" {sources[name].line}; keep one"
             )
-        lines[name] = line
-        _find_lines(value, name, lines)
+        sources[name] = source
+        _find_sources(value, name, sources)
+
+
+def _source(key: Any, value: Any) -> Source:
+    is_plain = isinstance(value, yaml.ScalarNode) and not value.style
+    return Source(key.start_mark.line + 1, value.value if is_plain else None)
+
+
+def value_text(value: Any, source: Source | None = None) -> str:
+    """Return a value as --set takes it: a number as it is written, `1.10`."""
+    if isinstance(value, str):
+        return value
+    return source.text if source and source.text is not None else json.dumps(value)
 
 
 def load_documents(text: str) -> list[Any]:
@@ -61,8 +142,8 @@ def load_documents(text: str) -> list[Any]:
     """
     check_yaml(text)
     try:
-        return list(yaml.load_all(text, Loader=_LOADER))
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2026-99-99
+        return list(yaml.load_all(text, Loader=_Loader))
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: over 4,300 digits
         raise YamlError(explain(error, text)) from error
 
 
@@ -77,7 +158,7 @@ def check_yaml(text: str) -> None:
     """
     depth = 0
     try:
-        for event in yaml.parse(text, Loader=_LOADER):
+        for event in yaml.parse(text, Loader=_Loader):
             line = event.start_mark.line + 1 if event.start_mark else 1
             if isinstance(event, yaml.AliasEvent):
                 raise YamlError(

@@ -9,6 +9,7 @@ from components.evaluate.gate.options import GateOptions
 from components.evaluate.thresholds import read_limits
 from components.new_data.trigger import Trigger
 from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.machines import machine_error
 from components.prepare_examples.options import PrepareOptions
 from components.release.options import ReleaseOptions
 from components.text.json_object import parse_object
@@ -19,10 +20,11 @@ from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 from trainer.references import BUILT_IN, valid_name, workload_name
 
-# Also inside quotes in the filter of a request.
+# Also inside quotes in the filter of a request, and part of a path.
 DISPLAY_NAME = {
-    "pattern": r"""[^"\\\x00-\x1f\x7f]{1,128}""",
-    "form": "at most 128 characters, without quotation marks and backslashes",
+    "pattern": r"""[^"\\/.\s][^"\\/]{0,127}""",
+    "form": "at most 128 characters on one line, without quotation marks, slashes and backslashes,"
+    " that do not begin with a dot or a space",
 }
 # The trainer's settings that the pipeline sets.
 PLANNED_FLAGS = ("workload", "examples_dir", "output_dir", "strategy")
@@ -101,6 +103,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         check_settings(self)
         check_labels(self.labels)
+        if error := machine_error(self.serving_machine, field="serving_machine", is_serving=True):
+            raise ConfigError(error)
         read_limits(self.thresholds)
         self.gate_options()
         self.train_config()
@@ -182,6 +186,7 @@ class RunConfig:
             known[name] = parse_object(known[name], name=name)
         if "cluster" in known:
             known["cluster"] = ClusterSpec.from_json(known["cluster"])
-        if "max_examples" in known:
-            known["max_examples"] = int(known["max_examples"])  # the compiler writes 0.0
+        count = known.get("max_examples")
+        if isinstance(count, float) and count.is_integer():  # the compiler writes 0.0
+            known["max_examples"] = int(count)
         return cls(**known)

@@ -1,14 +1,13 @@
 """run.yaml: the settings of a project's runs."""
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 from components.plan_training.cluster_file import parse_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.options import PREVIOUS
-from components.text.yaml_text import YamlError, load_with_lines
+from components.text.yaml_text import Sources, YamlError, read_yaml_file, value_text
 from pipelines.config.cluster_files import cluster_error, read_cluster
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import GROUPS, MODEL_GROUP, try_texts
@@ -40,10 +39,10 @@ def try_run_file(config: RunConfig, path: Path) -> tuple[RunConfig, list[ConfigE
     Raises:
         ConfigError: the file cannot be read.
     """
-    values, lines = _load(path)
+    values, sources = _load(path)
     texts, errors = [], []
     for key, value in values.items():
-        place = f"{path}, line {lines[key,]}"
+        place = f"{path}, line {sources[key,].line}"
         if key == CLUSTER:
             try:
                 config = dataclasses.replace(config, cluster=_cluster(value, path, place))
@@ -55,10 +54,11 @@ def try_run_file(config: RunConfig, path: Path) -> tuple[RunConfig, list[ConfigE
             for name, one in value.items():
                 is_path = (key, name) in _PATH_KEYS and one != PREVIOUS
                 found = _absolute(one, path.parent) if is_path else one
-                inner = f"{path}, line {lines[key, str(name)]}"
-                texts.append((inner, f"{key}.{name}", _text(found)))
+                source = sources[key, name]
+                inner = f"{path}, line {source.line}"
+                texts.append((inner, f"{key}.{name}", value_text(found, source)))
         else:
-            texts.append((place, str(key), _text(value)))
+            texts.append((place, str(key), value_text(value, sources[key,])))
     config, wrong = try_texts(config, texts)
     return config, errors + wrong
 
@@ -74,29 +74,29 @@ def place_of(setting: str, value: Any, path: Path, *, item: int | None = None) -
     """
     key = setting if "." in setting else f"train.{setting}"
     group, _, name = key.partition(".")
-    values, lines = _load(path)
+    values, sources = _load(path)
     given = values.get(group, {}).get(name)
-    if _text(given) != _text(value):
+    if value_text(given) != value_text(value):
         return ""
-    line = lines[group, name]
-    return f"{path}, line {line if item is None else lines.get((group, name, str(item)), line)}: "
+    source = sources[group, name]
+    if item is not None:
+        source = sources.get((group, name, str(item)), source)
+    return f"{path}, line {source.line}: "
 
 
 _PATH_KEYS = tuple(("prepare", name) for name in PATHS)
 
 
-def _load(path: Path) -> tuple[dict[Any, Any], dict[tuple[str, ...], int]]:
+def _load(path: Path) -> tuple[dict[Any, Any], Sources]:
     try:
-        values, lines = load_with_lines(path.read_text(encoding="utf-8"))
+        values, sources = read_yaml_file(path)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not text: byte {error.start} is not UTF-8") from error
     except YamlError as error:
         raise ConfigError(f"{path}: {error}") from error
     if not isinstance(values, dict | None):
         raise ConfigError(f"{path} must hold keys and values, such as `train: {{epochs: 5}}`")
-    return values or {}, lines
+    return values or {}, sources
 
 
 def _cluster(value: Any, path: Path, place: str) -> ClusterSpec:
@@ -115,8 +115,3 @@ def _absolute(value: Any, folder: Path) -> Any:
     if not isinstance(value, str) or not value or paths.is_bucket_uri(value):
         return value
     return str(folder / Path(value).expanduser()) + "/" * value.endswith("/")
-
-
-def _text(value: Any) -> str:
-    """Return a value as --set takes it."""
-    return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,7 +1,6 @@
 """Schedule files (configs/schedules)."""
 
 import datetime
-import json
 import re
 import zoneinfo
 from dataclasses import dataclass
@@ -11,14 +10,16 @@ from typing import Any
 from cronsim import CronSim, CronSimError
 
 from components.new_data.trigger import Trigger
-from components.text.yaml_text import YamlError, load_yaml
+from components.text.yaml_text import Sources, YamlError, read_yaml_file, value_text
 from pipelines.package.registry import is_address
 from pipelines.projects.runs import FORMS, is_reference, unknown_workload
 from trainer import Json
+from trainer.config.settings import check, find_setting, setting
 from trainer.errors import ConfigError, did_you_mean
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
-NUM_CRON_FIELDS = 5
+CRON_LIMITS = (59, 23, 31, 12, 7)  # minute, hour, day of month, month, day of week
+MAX_CONCURRENCY = 100
 CRON_VALUE = r"(?:[0-9]+|[A-Za-z]{3})"
 CRON_TERM = rf"(?:\*|{CRON_VALUE}(?:-{CRON_VALUE})?)(?:/[0-9]+)?"
 CRON_FIELD = re.compile(rf"{CRON_TERM}(?:,{CRON_TERM})*")
@@ -30,14 +31,9 @@ KINDS: dict[str, tuple[type[Any], str]] = {
     "time_zone": (str, "an IANA time zone, such as Europe/Berlin"),
     "parameters": (dict, "settings by name, such as train.epochs: 5"),
     "trigger": (dict, "conditions by name, such as new_files: true"),
-    "max_runs": (int, "a whole number from 1"),
-    "concurrency": (int, "a whole number from 1"),
-    "queue": (bool, "true or false"),
-    "catch_up": (bool, "true or false"),
-    "cache": (bool, "true or false"),
-    "paused": (bool, "true or false"),
 }
-KEYS = (*KINDS, "start", "end")
+OPTIONS = ("max_runs", "concurrency", "queue", "catch_up", "cache", "paused")
+KEYS = (*KINDS, *OPTIONS, "start", "end")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +53,12 @@ class ScheduleFile:
     settings: tuple[str, ...] = ()
     start: datetime.datetime | None = None
     end: datetime.datetime | None = None
-    max_runs: int | None = None
-    concurrency: int = 1
-    queue: bool = False
-    catch_up: bool = False
-    cache: bool = True
-    paused: bool = False
+    max_runs: int | None = setting("runs in all", default=None, at_least=1)
+    concurrency: int = setting("runs at a time", default=1, at_least=1, at_most=MAX_CONCURRENCY)
+    queue: bool = setting("start a run late instead of skipping it", default=False)
+    catch_up: bool = setting("start the runs that were missed", default=False)
+    cache: bool = setting("reuse outputs of earlier runs", default=True)
+    paused: bool = setting("start no run", default=False)
 
     @property
     def name(self) -> str:
@@ -104,7 +100,7 @@ def read_schedule(path: Path) -> ScheduleFile:
     Raises:
         ConfigError: a field is missing or invalid; names the file and the field.
     """
-    values = _load(path)
+    values, sources = _load(path)
     if not NAME.fullmatch(path.stem):
         raise ConfigError(f"{path}: the file's name before .yaml must match {NAME.pattern}")
     for key, value in values.items():
@@ -114,21 +110,22 @@ def read_schedule(path: Path) -> ScheduleFile:
     if start and end and end <= start:
         raise _error(path, "end", f"{values['end']} is not after start, {values['start']}")
     cron = _cron(path, values.get("cron"))
-    settings = {**values.get("parameters", {}), **_trigger(path, values.get("trigger", {}))}
+    _check_trigger(path, values.get("trigger", {}))
+    settings = [
+        (prefix + name, value, sources[key, name])
+        for key, prefix in (("parameters", ""), ("trigger", "trigger."))
+        for name, value in values.get(key, {}).items()
+    ]
     return ScheduleFile(
         path=path,
         source=_source(path, values),
         is_package="package" in values,
         cron=f"TZ={zone.key} {cron}",
         time_zone=zone.key,
-        settings=tuple(_setting(key, value) for key, value in settings.items()),
+        settings=tuple(f"{key}={value_text(value, source)}" for key, value, source in settings),
         start=start,
         end=end,
-        **{
-            key: values[key]
-            for key in ("max_runs", "concurrency", "queue", "catch_up", "cache", "paused")
-            if key in values
-        },
+        **{key: values[key] for key in OPTIONS if key in values},
     )
 
 
@@ -136,25 +133,24 @@ def _error(path: Path, field: str, problem: object) -> ConfigError:
     return ConfigError(f"{path}: {field}: {problem}")
 
 
-def _load(path: Path) -> Json:
+def _load(path: Path) -> tuple[Json, Sources]:
     try:
-        values = load_yaml(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, YamlError) as error:
+        values, sources = read_yaml_file(path)
+    except (OSError, YamlError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{path} must be a mapping with the keys {', '.join(KEYS)}")
-    return {key: value for key, value in values.items() if value is not None}
+    return {key: value for key, value in values.items() if value is not None}, sources
 
 
 def _check(path: Path, key: Any, value: Any) -> None:
     if key not in KEYS:
         hint = did_you_mean(key, KEYS)
         raise _error(path, key, f"unknown key;{hint} allowed are {', '.join(KEYS)}")
-    if key not in KINDS:
-        return
-    kind, allowed = KINDS[key]
-    if type(value) is not kind or (kind is int and value < 1):
-        raise _error(path, key, f"{value!r} is not allowed; write {allowed}")
+    if key in OPTIONS:
+        check(find_setting(ScheduleFile, key), value, name=f"{path}: {key}")
+    elif key in KINDS and type(value) is not KINDS[key][0]:
+        raise _error(path, key, f"{value!r} is not allowed; write {KINDS[key][1]}")
 
 
 def _source(path: Path, values: Json) -> str:
@@ -177,13 +173,11 @@ def _source(path: Path, values: Json) -> str:
     return str(package)
 
 
-def _trigger(path: Path, values: Json) -> Json:
-    """Return the settings of a trigger, checked."""
+def _check_trigger(path: Path, values: Json) -> None:
     try:
         Trigger.from_values(values)
     except ConfigError as error:
         raise _error(path, "trigger", error) from error
-    return {f"trigger.{name}": value for name, value in values.items()}
 
 
 def _zone(path: Path, name: str) -> zoneinfo.ZoneInfo:
@@ -198,7 +192,7 @@ def _cron(path: Path, text: str | None) -> str:
     if text is None:
         raise _error(path, "cron", f"missing; write {KINDS['cron'][1]}")
     fields = text.split()
-    if len(fields) != NUM_CRON_FIELDS:
+    if len(fields) != len(CRON_LIMITS):
         raise _error(
             path,
             "cron",
@@ -212,6 +206,9 @@ def _cron(path: Path, text: str | None) -> str:
         CronSim(text, datetime.datetime.now(datetime.UTC))
     except CronSimError as error:
         raise _error(path, "cron", f"{text!r}: {error}") from error
+    for field, most in zip(fields, CRON_LIMITS, strict=True):
+        if any(float(step) > most for step in re.findall("/([0-9]+)", field)):
+            raise _error(path, "cron", f"{field!r} in {text!r} has a step above {most}")
     return " ".join(fields)
 
 
@@ -225,7 +222,3 @@ def _moment(path: Path, key: str, value: Any, zone: zoneinfo.ZoneInfo) -> dateti
             path, key, f"{value!r} is not a time; write it as 2026-12-31 or 2026-12-31T06:00"
         ) from error
     return moment if moment.tzinfo else moment.replace(tzinfo=zone)
-
-
-def _setting(key: Any, value: Any) -> str:
-    return f"{key}={value if isinstance(value, str) else json.dumps(value, default=str)}"

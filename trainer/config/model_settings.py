@@ -42,6 +42,7 @@ class ModelSettings:
         f" {FTRL_LEARNING_RATE:g}), the others as --schedule's peak (default: --learning-rate)",
         default=None,
         above=0,
+        at_most=1000,
     )
     hidden_units: str = setting(
         "taxi: sizes of the hidden layers, such as 128,64; default: 64,32", default=""
@@ -56,6 +57,7 @@ class ModelSettings:
         "taxi: size of a category's embedding in the deep part; default 8",
         default=None,
         at_least=1,
+        at_most=65_536,
     )
     batch_norm: bool = setting(
         "taxi: batch normalization in the hidden layers, with the statistics of each replica's"

@@ -16,6 +16,10 @@ from trainer.errors import ConfigError, did_you_mean
 Config = TypeVar("Config")
 
 _NONE = type(None)
+MOST = 10**9  # of a number without a limit of its own
+MOST_SECONDS = 31 * 24 * 3600
+# Line breaks, other controls, and bytes that are not UTF-8.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,7 +28,8 @@ class Limits:
 
     Attributes:
         choices: allowed texts, or allowed keys of a mapping.
-        at_least, at_most, above, below: limits of a number, or of each number of a mapping.
+        at_least, at_most, above, below: limits of a number, or of each number of a mapping. Each
+            is from -MOST to MOST if there are no closer ones.
         pattern: regular expression of the whole text; `form` has it in words.
         has_flag: whether the setting has a command-line flag of its own.
         metavar: placeholder of the value in the help.
@@ -46,23 +51,24 @@ class Limits:
     variable: str = ""
 
     def allow_number(self, number: float) -> bool:
-        """Return whether a number is within the limits; infinity is within an open one only."""
+        """Return whether a number is within the limits; NaN never is."""
         return (
-            (self.at_least is None or self.at_least <= number < float("inf"))
-            and (self.at_most is None or number <= self.at_most)
-            and (self.above is None or self.above < number < float("inf"))
+            (self.at_least is None or number >= self.at_least)
+            and (self.above is None or number > self.above)
             and (self.below is None or number < self.below)
+            and -MOST <= number <= (MOST if self.at_most is None else self.at_most)
         )
 
     def describe_numbers(self) -> str:
         """Return the limits of a number in words: ` of at least 0 and below 1`."""
-        if self.at_least is not None and self.at_most is not None:
-            return f" from {self.at_least} to {self.at_most}"
+        most = MOST if self.at_most is None and self.below is None else self.at_most
+        if self.at_least is not None and most is not None:
+            return f" from {self.at_least} to {most}"
         words = {
             "of at least": self.at_least,
-            "of at most": self.at_most,
             "above": self.above,
             "below": self.below,
+            "at most": most,
         }
         given = [f"{word} {limit}" for word, limit in words.items() if limit is not None]
         return f" {' and '.join(given)}" if given else ""
@@ -201,9 +207,9 @@ def _is_allowed(field: dataclasses.Field[Any], value: Any) -> bool:
     if not isinstance(value, kind):
         return False
     if kind is tuple:
-        return all(isinstance(one, str) for one in value)
-    if kind is str and not value:
-        return field.default == ""
+        return all(isinstance(item, str) and not _CONTROL.search(item) for item in value)
+    if kind is str and (not value or _CONTROL.search(value)):
+        return value == field.default == ""
     if limits.pattern:
         return bool(re.fullmatch(limits.pattern, value))
     return not limits.choices or value in limits.choices
@@ -220,7 +226,7 @@ def describe_allowed(field: dataclasses.Field[Any], value: object) -> str:
         bool: "true or false",
         int: _number_words(limits, kind),
         float: _number_words(limits, kind),
-        str: "a text" if field.default == "" else "a text that is not empty",
+        str: f"a text on one line{'' if field.default == '' else ' that is not empty'}",
         tuple: "a list of texts, separated by commas, as a,b",
         Mapping: f"{'numbers' if _number_kind(field) else 'values'} by name, as {{NAME: VALUE}}",
     }

@@ -17,7 +17,7 @@ from trainer.config.model_settings import (
     split_model_flags,
     split_model_settings,
 )
-from trainer.config.settings import check_settings, flag_name, setting
+from trainer.config.settings import MOST_SECONDS, check_settings, flag_name, setting
 from trainer.config.usage import DESCRIPTION, EPILOG
 from trainer.errors import ConfigError
 from trainer.workloads import BUILT_IN, WorkloadError, load_workload
@@ -49,11 +49,12 @@ class TrainConfig(ModelSettings):
         " recipe says so",
         default=None,
         at_least=1,
+        at_most=100_000,
     )
     steps: int | None = setting("steps to train, instead of epochs", default=None, at_least=1)
-    batch_size: int = setting("examples per step", default=128, at_least=1)
+    batch_size: int = setting("examples per step", default=128, at_least=1, at_most=2**20)
     learning_rate: float | None = setting(
-        "the schedule's peak; default: the model's own", default=None, above=0
+        "the schedule's peak; default: the model's own", default=None, above=0, at_most=1000
     )
     schedule: str = setting(
         "schedule of the learning rate: one_cycle rises for the model's own --warmup, then falls to"
@@ -78,6 +79,7 @@ class TrainConfig(ModelSettings):
         "weight decay, multiplied by the learning rate; default: the model's own",
         default=None,
         at_least=0,
+        at_most=1000,
     )
     label_smoothing: float | None = setting(
         "share of each label that is spread over all classes; default: the model's own",
@@ -106,6 +108,7 @@ class TrainConfig(ModelSettings):
         "equal parts in which each batch is computed, accumulating their gradients; saves memory",
         default=1,
         at_least=1,
+        at_most=2**20,
     )
     mixed_precision: bool = setting(
         "compute in bfloat16 where the CPU or GPU supports it, with weights in float32",
@@ -115,7 +118,10 @@ class TrainConfig(ModelSettings):
         "compile the train step with XLA; slower for convolutions on CPUs", default=False
     )
     seed: int = setting(
-        "seed of initial weights, example order and augmentation", default=0, at_least=0
+        "seed of initial weights, example order and augmentation",
+        default=0,
+        at_least=0,
+        at_most=2**31 - 1,
     )
     strategy: str = setting("auto follows TF_CONFIG", default="auto", choices=STRATEGIES)
     all_reduce: str = setting(
@@ -136,14 +142,20 @@ class TrainConfig(ModelSettings):
         default=False,
     )
     cpu_devices: int = setting(
-        "mirrored without a GPU: number of logical CPU devices", default=1, at_least=1
+        "mirrored without a GPU: number of logical CPU devices", default=1, at_least=1, at_most=128
     )
     checkpoint_every_steps: int = setting("steps between checkpoints", default=500, at_least=1)
     checkpoint_every_seconds: int | None = setting(
-        "seconds between checkpoints, instead of steps", default=None, at_least=1
+        "seconds between checkpoints, instead of steps",
+        default=None,
+        at_least=1,
+        at_most=MOST_SECONDS,
     )
     keep_checkpoints: int = setting(
-        "latest checkpoints to keep; the best one is kept as well", default=3, at_least=1
+        "latest checkpoints to keep; the best one is kept as well",
+        default=3,
+        at_least=1,
+        at_most=10_000,
     )
     best_metric: str = setting(
         "metric on the eval split that decides which checkpoint is the best: loss, accuracy, auc,"
@@ -160,6 +172,7 @@ class TrainConfig(ModelSettings):
         "gigabytes of memory for decoded examples; also decides the size of streamed blocks",
         default=4.0,
         above=0,
+        at_most=100_000,
     )
     skip_corrupt: int = setting(
         "most examples of a split that may be skipped because their file is damaged",
@@ -171,8 +184,11 @@ class TrainConfig(ModelSettings):
         " checkpoint is exported; default: train to the end and export the last",
         default=None,
         at_least=1,
+        at_most=100_000,
     )
-    steps_per_call: int = setting("steps per call of the graph", default=50, at_least=1)
+    steps_per_call: int = setting(
+        "steps per call of the graph", default=50, at_least=1, at_most=100_000
+    )
     profile_steps: str = setting(
         "FIRST-LAST, such as 101-150: write a trace of these steps to logs/, for TensorBoard's"
         " profile plugin, from the replica that writes the results and from a chief's workers and"
@@ -187,24 +203,30 @@ class TrainConfig(ModelSettings):
         "steps between two log lines of metrics", default=100, at_least=1
     )
     start_timeout_seconds: int = setting(
-        "how long replicas wait for each other to start", default=600, at_least=1
+        "how long replicas wait for each other to start",
+        default=600,
+        at_least=1,
+        at_most=MOST_SECONDS,
     )
     late_worker_seconds: int = setting(
         "parameter_server: how long the chief waits for further workers once all ps and one worker"
         " run; a later worker joins the training",
         default=30,
         at_least=0,
+        at_most=MOST_SECONDS,
     )
     replace_worker_seconds: int = setting(
         "parameter_server: how long a job that has lost all workers waits for one",
         default=300,
         at_least=1,
+        at_most=MOST_SECONDS,
     )
     stall_seconds: float = setting(
         "stop a job in which no step, evaluation or checkpoint finishes for this long, and log"
         " the stacks of all threads of each replica; restarted, the job resumes",
         default=600.0,
         above=0,
+        at_most=MOST_SECONDS,
     )
     fresh: bool = setting("delete the folder's checkpoints and start over", default=False)
 

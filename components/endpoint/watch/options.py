@@ -19,6 +19,7 @@ class WatchOptions:
         "number of requests to compare with the training data and with as many before them",
         default=1000,
         at_least=1,
+        at_most=1_000_000,
     )
     min_instances: int = setting(
         "number of instances below which nothing is compared", default=100, at_least=1

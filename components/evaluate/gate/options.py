@@ -48,18 +48,25 @@ class GateOptions:
         "share of the default version's metric by which a slice may be worse",
         default=0.05,
         at_least=0,
+        at_most=100,
     )
     keep_challenger: bool = setting(
         "register a model that did not pass as a version with the alias challenger", default=False
     )
     max_model_mb: float | None = setting(
-        "megabytes that the files of a model may have", default=None, above=0
+        "megabytes that the files of a model may have", default=None, above=0, at_most=1_000_000
     )
     max_latency_ms: float | None = setting(
-        "99th percentile of the time that its server may take for a request", default=None, above=0
+        "99th percentile of the time that its server may take for a request",
+        default=None,
+        above=0,
+        at_most=3_600_000,
     )
     latency_clients: int = setting(
-        "clients that send requests while the latency is measured", default=1, at_least=1
+        "clients that send requests while the latency is measured",
+        default=1,
+        at_least=1,
+        at_most=256,
     )
 
     def __post_init__(self) -> None:

@@ -58,8 +58,6 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> RecordJ
     if "train" not in given or "" in given:
         files, given = [(path, "") for path in paths], set()
     num_shards = options.planned_shards(sum(Path(path).stat().st_size for path in paths))
-    if num_shards < 1:
-        raise DataError(f"the number of train shards is {num_shards}; it must be at least 1")
     parts = plan_parts(files, num_shards)
     ratios = ", ".join(f"{name} {ratio:.4g}" for name, ratio in options.ratios.items())
     rule = f"by a hash of the record: {ratios}"

@@ -64,8 +64,6 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> TableJo
     if options.split_key:
         key = columns.check_key(options.split_key, common, schema)
     num_shards = options.planned_shards(sum(file.weight for file in files))
-    if num_shards < 1:
-        raise DataError(f"the number of train shards is {num_shards}; it must be at least 1")
     table = plan_table(
         files,
         columns=names,

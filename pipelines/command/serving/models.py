@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from components.plan_training.machines import machine_error
 from pipelines.command.actions import actions_of, add_action, describe, print_json, print_table
 from pipelines.command.target_options import api_of
 from pipelines.resources.models import (
@@ -60,8 +61,17 @@ def add_models(parser: argparse.ArgumentParser) -> None:
 def add_machine(parser: argparse.ArgumentParser) -> None:
     """Add the machine type of a prediction server."""
     parser.add_argument(
-        "--machine", default="n1-standard-4", help="Vertex AI: machine type; %(default)s"
+        "--machine",
+        type=_machine,
+        default="n1-standard-4",
+        help="Vertex AI: machine type; %(default)s",
     )
+
+
+def _machine(text: str) -> str:
+    if error := machine_error(text, field="--machine", is_serving=True):
+        raise argparse.ArgumentTypeError(error)
+    return text
 
 
 def _add_upload(actions: Any) -> None:

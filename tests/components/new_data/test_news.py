@@ -48,7 +48,7 @@ def look(champion, found, *, last=None, version=VERSION, **trigger):
     [
         ({"new_file": True}, "trigger has no 'new_file'; did you mean 'new_files'"),
         ({"new_files": "yes"}, "trigger.new_files is 'yes'; it must be true or false"),
-        ({"drift": -1}, "trigger.drift is -1; it must be a number of at least 0"),
+        ({"drift": -1}, "trigger.drift is -1; it must be a number from 0"),
         ({"cool_down": "7"}, "trigger.cool_down is '7'; it must be a number of hours, days or"),
     ],
 )

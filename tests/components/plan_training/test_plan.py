@@ -60,10 +60,16 @@ def test_a_cluster_is_the_same_after_the_trip_through_the_pipeline():
 
 
 def test_pools_come_in_vertex_order_with_counts_as_strings():
-    spec = ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1, machine="m")
+    spec = ClusterSpec(
+        strategy="parameter_server", workers=2, parameter_servers=1, machine="x9-standard-4"
+    )
 
     assert worker_pools(spec, container=CONTAINER) == [
-        {"machine_spec": {"machine_type": "m"}, "replica_count": count, "container_spec": CONTAINER}
+        {
+            "machine_spec": {"machine_type": "x9-standard-4"},
+            "replica_count": count,
+            "container_spec": CONTAINER,
+        }
         for count in ("1", "2", "1")
     ]
 

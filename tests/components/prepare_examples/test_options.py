@@ -44,7 +44,7 @@ def test_a_given_number_of_shards_wins():
         ('{"ratios": {"train": 1, "eval": 0, "test": 1}}', "the eval split would be empty"),
         ('{"drift_thresholds": {"kl": 1}}', "drift_thresholds has no 'kl'; allowed are l_infinity"),
         ('{"block_on": "all"}', "block_on is 'all'; allowed are error, warning, none"),
-        ('{"num_workers": 0}', "num_workers is 0; it must be a whole number of at least 1"),
+        ('{"num_workers": 0}', "num_workers is 0; it must be a whole number from 1"),
         ('{"files": ["trips.csv"]}', "prepare.files is 'trips.csv'.*absolute path"),
         ('{"schema": "s.pbtxt"}', "prepare.schema is 's.pbtxt'.*absolute path"),
         ('{"row_filter": "old"}', "row_filter is 'old'; allowed are none, complete"),

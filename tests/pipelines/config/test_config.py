@@ -84,7 +84,7 @@ def test_settings_reach_every_group():
         pytest.param("thresholds.recall=0.9", "unknown key.*recall.*loss", id="not-its-metric"),
         pytest.param("thresholds.loss.over=1", "unknown key.*loss.over", id="no-direction"),
         pytest.param("thresholds.loss={over: 1}", "loss has no 'over'", id="no-direction-inside"),
-        pytest.param("train.batch_size=0", "--batch-size is 0.*at least 1", id="bad-flag"),
+        pytest.param("train.batch_size=0", "--batch-size is 0.*from 1", id="bad-flag"),
         pytest.param("model_name=[a", "model_name", id="not-yaml"),
         pytest.param('model_name=a" OR name="b', "model_name is .*without quotation", id="quote"),
         pytest.param(f"endpoint_name={'a' * 129}", "endpoint_name is .*128", id="too-long"),

@@ -57,7 +57,7 @@ class Config(Shown):
         ({"columns": [1]}, r"columns is \(1,\); .*list of texts, separated by commas"),
         ({"weights": 1}, "weights is 1; .*numbers by name"),
         ({"weights": {"c": 1}}, "weights has no 'c'; allowed are a, b"),
-        ({"weights": {"a": -1}}, r"weights\.a is -1; .*number of at least 0"),
+        ({"weights": {"a": -1}}, r"weights\.a is -1; .*number from 0"),
         ({"weights": {"a": "1"}}, r"weights\.a is '1'"),
         ({"address": "ftp://x"}, "address is 'ftp://x'; .*a web address, or empty"),
         ({"is_quiet": 1}, "is_quiet is 1; .*true or false"),

@@ -200,7 +200,10 @@ def test_a_bucket_without_a_mount_is_refused(tmp_path, monkeypatch):
             "error: 'mnits' is not a workload; did you mean 'mnist'?",
         ),
         (["--workload", "mnist", "--max-examples", "-4"], "error: max_examples is -4"),
-        (["--workload", "mnist", "--train-shards", "0"], "error: the number of train shards is 0"),
+        (
+            ["--workload", "mnist", "--train-shards", "0"],
+            "error: num_shards.train is 0; it must be a whole number from 1",
+        ),
     ],
     ids=["workload", "max-examples", "shards"],
 )
