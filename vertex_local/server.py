@@ -26,7 +26,7 @@ from vertex_local.http.faults import Faults, FaultyApplication
 from vertex_local.http.lane import Lane
 from vertex_local.jobs import resource as jobs
 from vertex_local.machine import docker as containers
-from vertex_local.machine import root_lock, users
+from vertex_local.machine import lost_and_found, root_lock, users
 from vertex_local.machine.clock import Clock
 from vertex_local.machine.docker_engine import Engine, find_engine
 from vertex_local.machine.files import make_private, remove_temp_dir
@@ -106,6 +106,7 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
     Reserve(root).use_if_full()  # the next steps write small files
     lock = root_lock.RootLock(root)
     root_lock.withdraw(root)  # server.json of a killed service
+    num_notes = len(lost_and_found.notes(root))
     store = Store(root / "vertex.db")
     leftovers.remove(root)
     engine = find_engine(root, options.mounts) if options.has_containers else None
@@ -118,10 +119,12 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
     service = _service(options, root=root, store=store, listener=listener, engine=engine)
     for module in MODULES:
         _call_if_defined(module, "recover", service)
+    lost_and_found.forget_marks(root)
     _start_http(service, listener, options.faults)
     protos.warm_up()
     port, mounts = listener.getsockname()[1], engine.mounts if engine else None
-    root_lock.announce(root, port=port, url=service.url, mounts=mounts)
+    notes = lost_and_found.notes(root)[num_notes:]
+    root_lock.announce(root, port=port, url=service.url, mounts=mounts, notes=notes)
     on_ready(service.url)
     # A timeout, because a signal that another thread receives (as may happen while a child exits)
     # does not wake this thread, which must run the handler.

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import glob
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from pipelines.target.places import (
 )
 from trainer import paths
 from trainer.errors import ConfigError
+
+MAX_NOTES = 10
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
@@ -107,6 +110,8 @@ def service_of(
     needed = [*mounts_of(arguments, target), *mounts] if has_containers else None
     make_state_dir(target.state_dir)
     with local_service(target.state_dir / "vertex", mounts=needed) as service:
+        for note in service.notes[:MAX_NOTES]:  # the console has all
+            print(f"trainyard: warning: {note}", file=sys.stderr)
         yield service
 
 

@@ -60,6 +60,12 @@ class LocalService:
         """Return `127.0.0.1:PORT`."""
         return self.url.removeprefix("http://")
 
+    @property
+    def notes(self) -> list[str]:
+        """Return the problems of the service's start, if this command has started it."""
+        notes: list[str] = self._recorded().get("notes", []) if self._process else []
+        return notes
+
     def join(self) -> None:
         """Become a user of the service that `VERTEX_EMULATOR_HOST` names, or of that on the root.
 

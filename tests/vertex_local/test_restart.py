@@ -2,6 +2,7 @@
 
 import ctypes
 import fcntl
+import json
 import signal
 import subprocess
 import sys
@@ -70,11 +71,43 @@ def test_leftovers_of_an_interrupted_upload_are_removed(service, upload):
     for folder in (half, *orphans):
         folder.mkdir(parents=True)
         (folder / "saved_model.pb").write_bytes(b"half")
+    (service.root / "unfinished").mkdir(exist_ok=True)
+    for folder in orphans:
+        (service.root / "unfinished" / f"models%2F{folder.parent.name}%2F{folder.name}").touch()
     service.start()
     assert not half.exists()
     assert not any(folder.exists() for folder in orphans)
+    assert not (service.root / "unfinished").exists()
+    assert not (service.root / "lost+found").exists()
     assert (service.root / "models" / model_id / "1" / "saved_model.pb").exists()
     assert upload(parentModel=name)["modelVersionId"] == "2"
+
+
+def test_a_damaged_journal_loses_no_folder_and_is_shown_to_users(service, endpoint, upload):
+    kept = upload()["model"].rpartition("/")[2]
+    service.stop()
+    service.start()
+    lost = upload()["model"].rpartition("/")[2]
+    service.do("DELETE", f"/v1/{endpoint}")  # the deletion is lost as well
+    service.kill()
+    with (service.root / "vertex.db-wal").open("r+b") as journal:
+        journal.write(b"damaged")
+
+    service.start()
+
+    models = [one["name"].rpartition("/")[2] for one in service.do("GET", "models")["models"]]
+    assert models == [kept]
+    folder = service.root / "lost+found" / "models" / lost / "1"
+    assert (folder / "saved_model.pb").exists()
+    notes = json.loads((service.root / "server.json").read_text())["notes"]
+    assert [note.partition(" ")[2].partition("; ")[0] for note in notes] == [
+        "vertex.db-wal was damaged or removed after the service was killed, so the last changes of "
+        "models, endpoints, jobs and runs are lost",
+        f"models/{lost}/1 has no record",
+    ]
+    assert all(note.partition(" ")[2] in service.log() for note in notes)
+    assert "Lost and found" in service.call("GET", "/").text
+    assert str(folder) in service.call("GET", "/").text
 
 
 def test_ids_are_not_reused_after_a_restart(service, endpoint):

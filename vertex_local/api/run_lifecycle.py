@@ -1,7 +1,6 @@
 """Life cycle of custom jobs and pipeline runs: from the request to the end of the processes."""
 
 import logging
-import shutil
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.errors import failed_precondition, rpc_status
-from vertex_local.machine import users
+from vertex_local.machine import lost_and_found, users
 from vertex_local.machine.clock import now
 from vertex_local.processes import group as processes
 from vertex_local.processes.supervisor import INTERRUPTED
@@ -123,7 +122,8 @@ class RunKind:
     def delete(self, service: Service, call: Call) -> Json:
         """DELETE …/ID: delete the run and its logs, but not its outputs."""
         name = self.name(call)
-        with service.store.atomic():
+        folder = self.folder_of(service, name)
+        with lost_and_found.deletion(service.root, folder), service.store.atomic():
             run = service.store.get(name)
             if self.is_unfinished(run):
                 raise failed_precondition(
@@ -131,7 +131,6 @@ class RunKind:
                     "cancel it or wait until it has ended, then delete it."
                 )
             service.store.delete(name)
-        shutil.rmtree(self.folder_of(service, name), ignore_errors=True)
         return operations.finished(
             service, name, metadata_type="DeleteOperationMetadata", response_type="", response={}
         )
@@ -187,15 +186,13 @@ class RunKind:
         logger.info("%s ended: %s %s", name, state, error.get("message", ""))
 
     def recover(self, service: Service) -> None:
-        """Record the end of the unfinished runs of a previous service, and remove stray folders."""
+        """Record the end of the unfinished runs of a previous service, and clear stray folders."""
         runs = service.store.list_kind(self.collection)
         for run in runs:
             if self.is_unfinished(run):
                 self._recover(service, run["name"])
         known = {self.folder_of(service, run["name"]) for run in runs}
-        for folder in (service.root / self.folder).glob("*"):
-            if folder not in known:  # its deletion was interrupted
-                shutil.rmtree(folder, ignore_errors=True)
+        lost_and_found.clear(service.root, set((service.root / self.folder).glob("*")) - known)
 
     def _recover(self, service: Service, name: str) -> None:
         try:

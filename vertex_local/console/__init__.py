@@ -9,7 +9,9 @@ from werkzeug.wrappers import Response
 from vertex_local.api.service import Service
 from vertex_local.console.markup import text
 from vertex_local.console.sections import all_sections
+from vertex_local.machine import lost_and_found
 
+MAX_NOTES = 20
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
@@ -20,7 +22,7 @@ def page(service: Service) -> Response:
         nonce=nonce,
         url=text(service.url),
         root=text(service.root),
-        content=all_sections(service),
+        content=_lost_and_found(service) + all_sections(service),
     )
     response = Response(html, mimetype="text/html")
     response.headers["Content-Security-Policy"] = (
@@ -29,3 +31,15 @@ def page(service: Service) -> Response:
     )
     response.headers["Cache-Control"] = "no-store"
     return response
+
+
+def _lost_and_found(service: Service) -> str:
+    """Return the newest notes on what the service could not use, until a user removes them."""
+    notes = lost_and_found.notes(service.root)[-MAX_NOTES:]
+    if not notes:
+        return ""
+    folder = service.root / lost_and_found.FOLDER
+    return (
+        f"<section><h2>Lost and found</h2><pre>{text(chr(10).join(notes))}</pre>"
+        f'<p class="empty">Remove {text(folder)} once you do not need it.</p></section>'
+    )

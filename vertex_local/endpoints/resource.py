@@ -1,7 +1,6 @@
 """Endpoints: deploy model versions as processes, split the traffic, predict."""
 
 import re
-import shutil
 import threading
 
 from vertex_local import Json
@@ -17,6 +16,7 @@ from vertex_local.errors import (
     invalid_argument,
     not_found,
 )
+from vertex_local.machine import lost_and_found
 from vertex_local.machine.clock import now
 from vertex_local.models import resource as models
 
@@ -84,17 +84,24 @@ def update(service: Service, call: Call) -> Json:
 def delete(service: Service, call: Call) -> Json:
     """DELETE endpoints/E, which must have no deployed models."""
     name = _name(call)
-    with service.store.atomic():
-        deployed = service.store.get(name).get("deployedModels", [])
-        if deployed:
-            ids = ", ".join(one["id"] for one in deployed)
-            raise failed_precondition(f"{name} has deployed models ({ids}); undeploy them first.")
-        service.store.delete(name)
-        operation = operations.finished(
-            service, name, metadata_type="DeleteOperationMetadata", response_type="", response={}
-        )
-    request_log.log_of(service).forget(name)
-    shutil.rmtree(service.root / "endpoints" / call.args["endpoint"], ignore_errors=True)
+    folder = service.root / "endpoints" / call.args["endpoint"]
+    with lost_and_found.deletion(service.root, folder):
+        with service.store.atomic():
+            deployed = service.store.get(name).get("deployedModels", [])
+            if deployed:
+                ids = ", ".join(one["id"] for one in deployed)
+                raise failed_precondition(
+                    f"{name} has deployed models ({ids}); undeploy them first."
+                )
+            service.store.delete(name)
+            operation = operations.finished(
+                service,
+                name,
+                metadata_type="DeleteOperationMetadata",
+                response_type="",
+                response={},
+            )
+        request_log.log_of(service).forget(name)
     return operation
 
 
@@ -184,12 +191,11 @@ def raw_predict(service: Service, call: Call) -> Message:
 
 
 def recover(service: Service) -> None:
-    """Start the processes of all deployed models; remove files of deleted endpoints."""
+    """Start the processes of all deployed models; clear the folders of deleted endpoints."""
     endpoints = service.store.list_kind("endpoints")
-    ids = {ResourceName.from_name(endpoint["name"]).id for endpoint in endpoints}
-    for folder in (service.root / "endpoints").glob("*"):
-        if folder.name not in ids:  # an earlier service was killed while it deleted one
-            shutil.rmtree(folder, ignore_errors=True)
+    folder = service.root / "endpoints"
+    known = {folder / ResourceName.from_name(endpoint["name"]).id for endpoint in endpoints}
+    lost_and_found.clear(service.root, set(folder.glob("*")) - known)
     for endpoint in endpoints:
         for deployed in endpoint.get("deployedModels", []):
             deployments.restart(service, endpoint["name"], deployed)

@@ -54,11 +54,16 @@ def holder(root: Path) -> int | None:
     return None
 
 
-def announce(root: Path, *, port: int, url: str, mounts: tuple[str, ...] | None) -> None:
-    """Write ROOT/server.json atomically; `mounts` are None for a service without containers."""
+def announce(
+    root: Path, *, port: int, url: str, mounts: tuple[str, ...] | None, notes: list[str]
+) -> None:
+    """Write ROOT/server.json atomically; `mounts` are None for a service without containers.
+
+    `notes` are the problems of this start (`lost_and_found.py`).
+    """
     target = root / "server.json"
     temporary = root / "server.json.tmp"
-    record = {"pid": os.getpid(), "port": port, "url": url, "mounts": mounts}
+    record = {"pid": os.getpid(), "port": port, "url": url, "mounts": mounts, "notes": notes}
     temporary.write_text(json.dumps(record) + "\n")
     temporary.replace(target)
 

@@ -1,14 +1,12 @@
 """Artifact folders of model versions, copied atomically, so that none is incomplete."""
 
-import logging
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from vertex_local.errors import ApiError, invalid_argument
-
-logger = logging.getLogger(__name__)
+from vertex_local.machine import lost_and_found
+from vertex_local.machine.lost_and_found import discard
 
 INCOMING = ".incoming"
 
@@ -56,17 +54,6 @@ def copy_in(source: Path, *, root: Path, key: str) -> Path:
     return target
 
 
-def discard(folder: Path) -> None:
-    """Remove a folder, if it exists; if that fails, the next start removes it."""
-    with suppress(FileNotFoundError, NotADirectoryError):
-        try:
-            shutil.rmtree(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            raise
-        except OSError:
-            logger.exception("%s cannot be removed", folder)
-
-
 def place(incoming: Path, target: Path) -> None:
     """Move a complete copy to its folder; replace the one of an interrupted upload."""
     discard(target)
@@ -75,14 +62,9 @@ def place(incoming: Path, target: Path) -> None:
 
 
 def clean(root: Path, known: set[Path]) -> None:
-    """Remove the folders of interrupted uploads and deletions: all versions not in `known`."""
+    """Remove incomplete copies, and clear the folders of all versions that are not in `known`."""
     discard(root / "models" / INCOMING)
-    for folder in (root / "models").glob("*/*"):
-        if folder not in known:
-            logger.info("Removing %s of an interrupted upload or deletion", folder)
-            discard(folder)
-            with suppress(OSError):
-                folder.parent.rmdir()
+    lost_and_found.clear(root, set((root / "models").glob("*/*")) - known)
 
 
 def _copy_file(source: str, target: str) -> str:

@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 from vertex_local import Json
@@ -14,6 +15,7 @@ from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.api.update_mask import update_mask
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument
+from vertex_local.machine import lost_and_found
 from vertex_local.machine.clock import now
 from vertex_local.models import artifacts
 
@@ -136,40 +138,36 @@ def delete(service: Service, call: Call) -> Json:
     name = _name(call)
     if "@" in name:
         raise invalid_argument(f"{name} names a version; use DELETE {name}:deleteVersion.")
-    with service.store.atomic():
+    folder = service.root / "models" / service.store.get(name)["folder"]
+    with lost_and_found.deletion(service.root, folder), service.store.atomic():
         record = service.store.get(name)
         version_ids = [version["versionId"] for version in record["versions"]]
         _refuse_deployed(service, name, version_ids)
         _delete_evaluations(service, name, version_ids)
         service.store.delete(name)
-        operation = _deleted(service, name)
-    artifacts.discard(service.root / "models" / record["folder"])
-    return operation
+        return _deleted(service, name)
 
 
 def delete_version(service: Service, call: Call) -> Json:
     """DELETE models/M@V:deleteVersion: remove one version that is not deployed."""
     model_name, reference = _with_version(call)
-    folder = service.root / "models" / service.store.get(model_name)["folder"]
-    removed: list[str] = []
+    record = service.store.get(model_name)
+    version_id = registry.find_version(record, reference)["versionId"]
+    folder = service.root / "models" / record["folder"] / version_id
 
     def change(record: Json) -> None:
-        version = registry.find_version(record, reference)
-        _refuse_deployed(service, model_name, [version["versionId"]])
-        registry.remove_version(record, version)
-        removed.append(version["versionId"])
+        _refuse_deployed(service, model_name, [version_id])
+        registry.remove_version(record, registry.find_version(record, version_id))
         record["updateTime"] = now()
 
-    with service.store.atomic():
+    with lost_and_found.deletion(service.root, folder), service.store.atomic():
         service.store.update(model_name, change)
-        _delete_evaluations(service, model_name, removed)
-        operation = _deleted(service, model_name)
-    artifacts.discard(folder / removed[0])
-    return operation
+        _delete_evaluations(service, model_name, [version_id])
+        return _deleted(service, model_name)
 
 
 def recover(service: Service) -> None:
-    """Remove the folders of interrupted uploads and deletions."""
+    """Clear the folders of interrupted uploads and deletions."""
     known = {
         service.root / "models" / record["folder"] / version["versionId"]
         for record in service.store.list_kind("models")
@@ -217,25 +215,29 @@ def _store_version(
     incoming = artifacts.copy_in(source, root=service.root, key=key) if source else None
     added: Json = {}
     folder = None
-    try:
-        with service.store.atomic():
-            if is_new:
-                _insert_model(service, name, model)
-            record = service.store.get(name)
-            folder = service.root / "models" / record["folder"] / registry.next_version_id(record)
-            uri = str(folder) if incoming else ""
+    with ExitStack() as until_stored:
+        try:
+            with service.store.atomic():
+                if is_new:
+                    _insert_model(service, name, model)
+                record = service.store.get(name)
+                version_id = registry.next_version_id(record)
+                folder = service.root / "models" / record["folder"] / version_id
+                uri = str(folder) if incoming else ""
 
-            def change(record: Json) -> None:
-                version = registry.add_version(record, model=model, artifact_uri=uri, time=now())
-                added.update(version)
+                def change(record: Json) -> None:
+                    added.update(
+                        registry.add_version(record, model=model, artifact_uri=uri, time=now())
+                    )
 
-            service.store.update(name, change)
-            if incoming:
-                artifacts.place(incoming, folder)
-    except BaseException:
-        for leftover in filter(None, (incoming, folder)):
-            artifacts.discard(leftover)
-        raise
+                service.store.update(name, change)
+                if incoming:
+                    until_stored.enter_context(lost_and_found.creation(service.root, folder))
+                    artifacts.place(incoming, folder)
+        except BaseException:
+            for leftover in filter(None, (incoming, folder)):
+                lost_and_found.discard(leftover)
+            raise
     return added
 
 

@@ -1,7 +1,9 @@
 """Damaged databases and those of other programs: refused in one line, and not changed."""
 
 import hashlib
+import json
 import random
+import shutil
 import sqlite3
 import tempfile
 from contextlib import closing
@@ -10,13 +12,15 @@ from pathlib import Path
 import pytest
 
 from tests.vertex_local.http.test_peers import as_stranger, needs_root
-from vertex_local.api.database.opening import APPLICATION_ID, StoreError
+from vertex_local.api.database.opening import APPLICATION_ID, VERSION, StoreError
+from vertex_local.api.database.records import problem_of
 from vertex_local.api.database.store import Store
+from vertex_local.machine import lost_and_found
 
 pytestmark = pytest.mark.fast
 
-MODELS = "projects/p/locations/l/models"
-NUM_MODELS = 60
+ENDPOINTS = "projects/p/locations/l/endpoints"
+NUM_ENDPOINTS = 60
 
 
 @pytest.fixture
@@ -25,14 +29,19 @@ def path(tmp_path):
     path = tmp_path / "root" / "vertex.db"
     path.parent.mkdir()
     store = Store(path)
-    for number in range(NUM_MODELS):
-        store.insert(f"{MODELS}/{number}", body(number))
+    for number in range(NUM_ENDPOINTS):
+        store.insert(f"{ENDPOINTS}/{number}", body(number))
     store.close()
     return path
 
 
 def body(number):
-    return {"displayName": f"m{number}", "text": "x" * 500 * (number % 5)}
+    return {
+        "name": f"{ENDPOINTS}/{number}",
+        "displayName": f"m{number}",
+        "createTime": "2026-11-20T12:00:00Z",
+        "text": "x" * 500 * (number % 5),
+    }
 
 
 def sums(folder):
@@ -84,10 +93,6 @@ DAMAGES = {
     "random": (lambda path: path.write_bytes(random.Random(1).randbytes(50_000)), "is damaged"),
     "text": (lambda path: path.write_text("hello\n" * 100), "is damaged"),
     "zeros": (lambda path: path.write_bytes(bytes(path.stat().st_size)), "is damaged"),
-    "a record": (
-        lambda path: run_on_ours(path, "UPDATE resources SET body = '{' WHERE position = 7"),
-        f"is damaged (the record of {MODELS}/6)",
-    ),
     "other tables": (
         lambda path: other_program(path, "CREATE TABLE cookies (name TEXT)"),
         "another program's",
@@ -150,8 +155,8 @@ def test_random_damage_is_found_or_has_no_effect(path, seed):
     except StoreError:
         assert sums(path.parent) == before
         return
-    for number in range(NUM_MODELS):
-        store.find(f"{MODELS}/{number}")
+    for number in range(NUM_ENDPOINTS):
+        store.find(f"{ENDPOINTS}/{number}")
     store.list_kind("models")
     store.close()
 
@@ -171,15 +176,115 @@ def test_a_database_whose_creation_was_interrupted_is_created(tmp_path, statemen
     path.touch()
     other_program(path, *statements)
     store = Store(path)
-    store.insert(f"{MODELS}/1", {})
+    store.insert(f"{ENDPOINTS}/1", body(1))
     store.close()
 
 
-def test_a_damaged_journal_is_ignored(path):
-    path.with_name("vertex.db-wal").write_bytes(random.Random(1).randbytes(40_000))
+RECORDS = {
+    "half JSON": b"{",
+    "a list": b"[]",
+    "no fields": b"{}",
+    "a number": b"7",
+    "not UTF-8": b'{"name": "\xff"}',
+    "too deep": b"[" * 100_000,
+    "another's": json.dumps({**body(5), "createTime": 7}).encode(),
+}
+
+
+@pytest.mark.parametrize("data", RECORDS.values(), ids=RECORDS)
+@pytest.mark.parametrize("version", [0, VERSION])
+def test_a_record_that_says_nothing_is_kept_aside_and_the_others_are_listed(path, data, version):
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        statement = "UPDATE resources SET body = CAST(? AS TEXT) WHERE position = 7"
+        connection.execute(statement, (data,))
+        if version == 0:
+            connection.execute("DROP TABLE listed")
+            connection.execute("DROP TABLE labels")
+        connection.execute(f"PRAGMA user_version = {version}")
+    for _ in range(2):  # the second start has nothing to note
+        store = Store(path)
+        assert store.list(ENDPOINTS) == [body(n) for n in range(NUM_ENDPOINTS) if n != 6]
+        assert store.page(lambda c: ([r[0] for r in c.execute("SELECT position FROM listed")], ""))
+        store.close()
+    [note] = lost_and_found.notes(path.parent)
+    assert f"the record of {ENDPOINTS}/6 " in note
+    assert Path(note.partition("it is kept as ")[2]).read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    ("kind", "record"),
+    [
+        ("customJobs", {"createTime": ""}),
+        ("pipelineJobs", {"createTime": "", "state": 3}),
+        ("schedules", {"createTime": "", "state": "ACTIVE"}),
+        ("models", {"folder": "6", "lastVersion": 1, "labels": {}, "versions": []}),
+        ("models", {"folder": "6", "lastVersion": 1, "labels": {}, "versions": [{}]}),
+        ("endpoints", {"createTime": "", "deployedModels": [[]]}),
+        ("endpoints", {"createTime": "", "deployedModels": 7}),
+    ],
+)
+def test_a_record_without_what_its_kind_needs_is_noticed(kind, record):
+    name = f"projects/p/locations/l/{kind}/6"
+    assert problem_of(name, json.dumps({"name": name, **record}).encode()).startswith(
+        "has no valid"
+    )
+
+
+@pytest.fixture
+def killed(path):
+    """Return the database of a service that was killed after another change."""
     store = Store(path)
-    assert len(store.list(MODELS)) == NUM_MODELS
+    store.insert(f"{ENDPOINTS}/60", body(60))
+    killed = path.parent.parent / "killed"
+    shutil.copytree(path.parent, killed)
     store.close()
+    return killed / "vertex.db"
+
+
+def flip(path, position):
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
+JOURNALS = {
+    "a byte of the head": lambda journal: flip(journal, 3),
+    "a byte of the first frame": lambda journal: flip(journal, 60),
+    "a byte of the last frame": lambda journal: flip(journal, -20),
+    "all but a byte": lambda journal: cut(journal, -1),
+    "all but the last frame": lambda journal: cut(journal, -4096 - 24),
+    "empty": lambda journal: journal.write_bytes(b""),
+    "random": lambda journal: journal.write_bytes(random.Random(1).randbytes(40_000)),
+    "removed": lambda journal: journal.unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", JOURNALS.values(), ids=JOURNALS)
+def test_a_damaged_journal_of_a_killed_service_is_noted_and_kept(killed, damage):
+    journal = killed.with_name("vertex.db-wal")
+    damage(journal)
+    data = journal.read_bytes() if journal.exists() else b""
+    for _ in range(2):  # the second start has nothing to note
+        store = Store(killed)
+        assert len(store.list(ENDPOINTS)) == NUM_ENDPOINTS
+        store.close()
+    [note] = lost_and_found.notes(killed.parent)
+    assert "the last changes of models, endpoints, jobs and runs are lost" in note
+    assert Path(note.partition("it is kept as ")[2]).read_bytes() == data
+
+
+@pytest.mark.parametrize("is_checkpointed", [False, True])
+def test_an_intact_journal_of_a_killed_service_is_not_noted(path, killed, is_checkpointed):
+    if is_checkpointed:
+        store = Store(killed)
+        store.checkpoint()
+        store.insert(f"{ENDPOINTS}/61", body(61))
+        killed = Path(shutil.copytree(killed.parent, killed.parent.parent / "again")) / killed.name
+        store.close()
+    store = Store(killed)
+    assert len(store.list(ENDPOINTS)) == NUM_ENDPOINTS + 1 + is_checkpointed
+    store.close()
+    assert lost_and_found.notes(killed.parent) == []
 
 
 def test_the_database_of_an_earlier_version_is_migrated(path):
@@ -188,8 +293,8 @@ def test_the_database_of_an_earlier_version_is_migrated(path):
             connection.execute(statement)
         connection.execute("PRAGMA application_id = 0")
     store = Store(path)
-    assert store.list(MODELS) == [body(number) for number in range(NUM_MODELS)]
+    assert store.list(ENDPOINTS) == [body(number) for number in range(NUM_ENDPOINTS)]
     rows = store._connection.execute("SELECT display_name FROM listed ORDER BY position").fetchall()
-    assert rows == [(f"m{number}",) for number in range(NUM_MODELS)]
+    assert rows == [(f"m{number}",) for number in range(NUM_ENDPOINTS)]
     assert store._connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
     store.close()

@@ -14,11 +14,12 @@ MODELS = "projects/p/locations/l/models"
 
 
 def test_resource_survives_reopening(tmp_path, store):
-    store.insert(f"{MODELS}/5", {"name": "five", "text": "ü"})
+    name = "projects/p/locations/l/operations/5"
+    store.insert(name, {"name": name, "text": "ü"})
     last = store.next_id()
     store.close()
     again = Store(tmp_path / "vertex.db")
-    assert again.get(f"{MODELS}/5") == {"name": "five", "text": "ü"}
+    assert again.get(name) == {"name": name, "text": "ü"}
     assert int(again.next_id()) > int(last)
     again.close()
 

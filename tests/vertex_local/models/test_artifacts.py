@@ -67,10 +67,13 @@ def test_full_disk_while_copying_leaves_nothing_and_is_resource_exhausted(
     assert not (tmp_path / "root" / "models" / ".incoming" / "7").exists()
 
 
-def test_clean_removes_unknown_versions(tmp_path):
+def test_clean_removes_incomplete_copies_and_keeps_unknown_versions_aside(tmp_path):
     models = tmp_path / "models"
     for path in ("5/1", "5/2", "6/1", ".incoming/9"):
         (models / path).mkdir(parents=True)
+        (models / path / "saved_model.pb").touch()
     artifacts.clean(tmp_path, {models / "5" / "1"})
     assert sorted(str(p.relative_to(models)) for p in models.glob("*/*")) == ["5/1"]
     assert not (models / "6").exists()
+    kept = tmp_path / "lost+found" / "models"
+    assert sorted(str(p.relative_to(kept)) for p in kept.glob("*/*")) == ["5/2", "6/1"]

@@ -6,6 +6,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+from vertex_local.api.database import journal
+from vertex_local.machine import lost_and_found
+
 MAGIC = b"SQLite format 3\0"
 PAGE_SIZE_AT, LEAST_PAGE = 16, 512  # https://www.sqlite.org/fileformat.html
 APPLICATION_ID = 0x76746C63  # "vtlc"; not set by earlier versions of the service
@@ -29,8 +32,9 @@ def connect(path: Path) -> sqlite3.Connection:
         StoreError: It is damaged, another program's, or cannot be read or written.
     """
     with _store_errors(path):
+        index = journal.read_index(path)  # the next connection recovers, and rewrites it
         if not (_exists(path) and _holds_records(path)) and (folder := _used_folder(path.parent)):
-            # Recovery removes folders without a record, so it would remove all of them.
+            # Without records all folders would be strays.
             raise StoreError(f"{path} is missing or empty, but {folder} is not; {_restore(path)}.")
         connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         try:
@@ -38,6 +42,9 @@ def connect(path: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA synchronous = NORMAL")
             # 256 pages, 1 MB: on a full disk the journal must fit into the reserve.
             connection.execute("PRAGMA wal_autocheckpoint = 256")
+            connection.execute("SELECT * FROM sqlite_master").fetchone()  # recovers the journal
+            if journal.has_lost_changes(index, journal.read_index(path)):
+                _keep_journal(path)
         except BaseException:
             connection.close()
             raise
@@ -53,6 +60,18 @@ def mark(connection: sqlite3.Connection) -> None:
     """Write the application id and the version of the schema."""
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _keep_journal(path: Path) -> None:
+    """Keep a damaged journal aside, before the next change overwrites it."""
+    damaged = _journal_of(path)
+    lost_and_found.keep_copy(
+        path.parent,
+        damaged.name,
+        damaged.read_bytes() if damaged.exists() else b"",
+        problem=f"{damaged.name} was damaged or removed after the service was killed, so the last "
+        "changes of models, endpoints, jobs and runs are lost; check the lists and repeat them",
+    )
 
 
 def _exists(path: Path) -> bool:
@@ -85,11 +104,8 @@ def _holds_records(path: Path) -> bool:
             raise StoreError(f"{path} is damaged ({problem}); {_restore(path)}.")
         if not _is_ours(path, connection):
             return False
-        for name, _, is_json in connection.execute(  # reading a text checks its encoding
-            "SELECT name, body, json_valid(body) FROM resources"
-        ):
-            if not is_json:
-                raise StoreError(f"{path} is damaged (the record of {name}); {_restore(path)}.")
+        for _ in connection.execute("SELECT name FROM resources"):
+            pass  # reading a text checks its encoding
     return True
 
 
@@ -101,8 +117,12 @@ def _uri(path: Path) -> str:
 
 def _has_journal(path: Path) -> bool:
     """Return whether a killed service has left a journal with its last changes."""
-    journal = path.with_name(f"{path.name}-wal")
-    return journal.exists() and journal.stat().st_size > 0
+    journal_path = _journal_of(path)
+    return journal_path.exists() and journal_path.stat().st_size > 0
+
+
+def _journal_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
 
 
 def _is_ours(path: Path, connection: sqlite3.Connection) -> bool:

@@ -6,14 +6,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import quote
 
 from vertex_local import Json
 from vertex_local.api.database import opening
+from vertex_local.api.database.records import problem_of
 from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.query import select
 from vertex_local.api.query.fields import labels_of, row_of
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.errors import already_exists, not_found
+from vertex_local.machine import lost_and_found
 from vertex_local.machine.clock import now
 
 Resources = list[Json]
@@ -53,6 +56,8 @@ class Store:
         self._connection = opening.connect(path)
         if opening.version_of(self._connection) < opening.VERSION:
             self._migrate(path)
+        else:
+            self._keep_damaged(path.parent)
         self.reserve.restore()
 
     def _migrate(self, path: Path) -> None:
@@ -61,6 +66,7 @@ class Store:
             with self.atomic() as connection:
                 for statement in f"{SCHEMA}{select.SCHEMA}".split(";"):
                     connection.execute(statement)
+                self._keep_damaged(path.parent)
                 for position, name, text in connection.execute(
                     "SELECT position, name, body FROM resources"
                 ).fetchall():
@@ -71,6 +77,21 @@ class Store:
             raise opening.StoreError(
                 f"{path} cannot be written ({error}); free some space there, or make it writable."
             ) from error
+
+    def _keep_damaged(self, root: Path) -> None:
+        """Move the records that cannot be used to lost+found, so that the others can."""
+        with self.atomic() as connection:
+            rows = connection.execute("SELECT position, name, CAST(body AS BLOB) FROM resources")
+            damaged = [(*row, problem) for row in rows if (problem := problem_of(row[1], row[2]))]
+            for position, name, data, problem in damaged:
+                lost_and_found.keep_copy(
+                    root,
+                    f"{quote(name, safe='@')}.json",
+                    data,
+                    problem=f"the record of {name} {problem}",
+                )
+                select.remove(connection, position)
+                connection.execute("DELETE FROM resources WHERE position = ?", (position,))
 
     def insert(self, name: str, body: Json) -> None:
         """Add a resource.

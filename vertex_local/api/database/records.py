@@ -1,0 +1,46 @@
+"""Check of stored records: the fields that every request to their kind needs."""
+
+import json
+
+from vertex_local import Json
+
+Fields = dict[str, type]
+
+FIELDS: dict[str, Fields] = {
+    "customJobs": {"state": str, "createTime": str},
+    "pipelineJobs": {"state": str, "createTime": str},
+    "schedules": {"state": str, "createTime": str, "cron": str, "startedRunCount": str},
+    "models": {"folder": str, "lastVersion": int, "versions": list, "labels": dict},
+    "endpoints": {"createTime": str},
+}
+VERSION_FIELDS: Fields = {"versionId": str, "versionAliases": list, "versionCreateTime": str}
+DEPLOYED_FIELDS: Fields = {"id": str, "model": str, "modelVersionId": str, "displayName": str}
+
+
+def problem_of(name: str, data: bytes) -> str:
+    """Return the reason why the stored record of a resource cannot be used, or ""."""
+    try:
+        record = json.loads(data)
+    except (ValueError, RecursionError):
+        return "is not JSON"
+    kind = name.rpartition("/")[0].rpartition("/")[2]
+    return (
+        _missing(record, {"name": str, **FIELDS.get(kind, {})})
+        or _missing_in(record, "versions", VERSION_FIELDS)
+        or _missing_in(record, "deployedModels", DEPLOYED_FIELDS)
+    )
+
+
+def _missing(record: Json, fields: Fields) -> str:
+    if not isinstance(record, dict):
+        return "is not a JSON object"
+    wrong = [name for name, kind in fields.items() if not isinstance(record.get(name), kind)]
+    return f"has no valid {wrong[0]}" if wrong else ""
+
+
+def _missing_in(record: Json, field: str, fields: Fields) -> str:
+    if field not in record:
+        return ""
+    items = record[field]
+    problems = [_missing(item, fields) for item in items] if isinstance(items, list) else [field]
+    return f"has no valid {field}" if any(problems) or (field == "versions" and not items) else ""
