@@ -1,6 +1,7 @@
 """Targets: a project and region of Vertex AI, or the folder of this machine's service."""
 
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from trainer.errors import ConfigError
 STATE_DIR_VARIABLE = "TRAINYARD_DIR"
 LOCAL_PROJECT = "local"
 DEFAULT_LOCATION = "us-central1"
+# Google's components paste paths into JSON; half surrogates are bytes that are not UTF-8.
+NOT_IN_JSON = re.compile(r'["\\\x00-\x1f\x7f\ud800-\udfff]')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +48,15 @@ def make_state_dir(folder: Path) -> None:
     """Create the folder of local state if missing, and restrict access to its owner.
 
     Raises:
-        ConfigError: it is not a folder, or all users may write to it, as to /tmp.
+        ConfigError: it is not a folder, all users may write to it, as to /tmp, or its path has a
+            character that Google's components paste into JSON without an escape.
     """
+    if match := NOT_IN_JSON.search(str(folder.absolute())):
+        raise ConfigError(
+            f"{str(folder.absolute())!r} has the character {match[0]!r}, which jobs cannot take in "
+            'a path; give --state-dir a folder without quotes ("), backslashes, control characters '
+            "and bytes that are not UTF-8"
+        )
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder; give --state-dir a folder, or a new name")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
