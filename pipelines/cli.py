@@ -63,6 +63,7 @@ COMMANDS = (
     ),
     ("image", "packages:add_image", "print the name of this source's image"),
     ("prune", "local_state:add_prune", "remove old runs of this machine"),
+    ("cache", "local_state:add_cache", "remove cached outputs of steps of this machine"),
     (
         "environments",
         "local_state:add_environments",

@@ -20,6 +20,7 @@ class TaskView:
     seconds: float = 0.0
     is_cached: bool = False
     error: str = ""
+    note: str = ""
 
 
 def details_by_name(job: Json) -> dict[str, Json]:
@@ -83,6 +84,7 @@ def _task_view(name: str, detail: Json) -> TaskView:
         seconds=_seconds(detail),
         is_cached=state == "SKIPPED",
         error=detail.get("error", {}).get("message", ""),
+        note=detail.get("execution", {}).get("metadata", {}).get("note", ""),
     )
 
 

@@ -1,4 +1,4 @@
-"""`trainyard prune|environments`: remove old runs and Python environments of this machine."""
+"""`trainyard prune|cache|environments`: remove old runs, cached outputs and Python environments."""
 
 import argparse
 import subprocess
@@ -8,9 +8,10 @@ from components.vertex.api import connect
 from pipelines.command.actions import describe, print_table
 from pipelines.command.parser import count, seconds
 from pipelines.command.target_options import add_target, service_of, target_of
+from pipelines.runs.removal.cache import MEGABYTE, cache_table, clear_cache
 from pipelines.runs.removal.code import remove_snapshots, unused_snapshots
 from pipelines.runs.removal.files import RunFiles
-from pipelines.runs.removal.prune import MEGABYTE, decide, prune, prune_table
+from pipelines.runs.removal.prune import decide, prune, prune_table
 from trainer.errors import ConfigError
 
 # Only the service knows the environments' folders and which are in use.
@@ -24,6 +25,15 @@ Copies of the code of your own workloads are removed once no run, job, schedule 
 
   trainyard prune --keep 10 --dry-run
   trainyard prune --keep 10 --older-than 30d
+"""
+CACHE = """\
+Removes cached outputs of steps on this machine: the next run executes the steps, and caches them
+again. The files stay in the folders of the runs that wrote them, until `trainyard prune` or
+`trainyard runs delete` removes these. To execute all steps of one run and replace what is cached,
+use `trainyard run --no-cache`.
+
+  trainyard cache clear                     of all steps
+  trainyard cache clear prepare-examples    of one step, with its name as `runs show` prints it
 """
 ENVIRONMENTS = """\
 On this machine a step that requires packages (packages_to_install of a component, or another kfp
@@ -54,6 +64,16 @@ def add_prune(prune_: argparse.ArgumentParser) -> None:
     prune_.set_defaults(command=_prune)
 
 
+def add_cache(cache: argparse.ArgumentParser) -> None:
+    """Add the arguments of `cache`."""
+    describe(cache, CACHE)
+    actions = cache.add_subparsers(required=True, metavar="clear")
+    clear = actions.add_parser("clear", help="remove the cached outputs of a step, or of all")
+    clear.add_argument("step", nargs="?", default="", metavar="STEP", help="default: all steps")
+    add_target(clear)
+    clear.set_defaults(command=_clear_cache)
+
+
 def add_environments(environments: argparse.ArgumentParser) -> None:
     """Add the arguments of `environments`."""
     describe(environments, ENVIRONMENTS)
@@ -63,6 +83,23 @@ def add_environments(environments: argparse.ArgumentParser) -> None:
     clear = actions.add_parser("clear", help="remove those that no step uses")
     clear.add_argument("keys", nargs="*", metavar="KEY", help="as listed; default: all")
     environments.set_defaults(command=_environments, packages=False, keys=[])
+
+
+def _clear_cache(arguments: argparse.Namespace) -> int:
+    if arguments.on == "vertex":
+        raise ConfigError(
+            "cache clear is for this machine; in the cloud use --no-cache, or delete the runs"
+        )
+    removed = clear_cache(target_of(arguments).state_dir, step=arguments.step)
+    if removed:
+        print_table(cache_table(removed))
+    entries = "1 entry" if len(removed) == 1 else f"{len(removed)} entries"
+    megabytes = sum(each.num_bytes for each in removed) / MEGABYTE
+    print(
+        f"removed: {entries} with {megabytes:,.1f} MB of outputs, which trainyard prune removes "
+        "with their runs"
+    )
+    return 0
 
 
 def _prune(arguments: argparse.Namespace) -> int:

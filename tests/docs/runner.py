@@ -37,6 +37,7 @@ ONLY_PARSED = {
     "trainyard runs resume": "needs an interrupted training; test_resume.py runs it",
     "trainyard predict": "needs a model; test_predict_files.py predicts, test_batch.py runs it",
     "trainyard endpoints watch": "needs a log of requests; test_watch.py runs it",
+    "trainyard cache clear prepare-examples": "needs a cached step; test_prune.py runs it",
     "trainyard check": "takes eight seconds; test_own_folder.py runs it",
     "vertex-local serve --containers": "needs a Docker engine; test_containers.py runs it",
 }

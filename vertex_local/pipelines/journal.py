@@ -117,6 +117,7 @@ def _ended(event: Json, started: Json) -> Json:
             "metadata": {
                 **{f"input:{name}": value for name, value in event["inputs"].items()},
                 **{f"output:{name}": value for name, value in event["outputs"].items()},
+                **({"note": event["note"]} if event.get("note") else {}),
             },
         },
         "inputs": _artifact_lists(event["input_artifacts"]),

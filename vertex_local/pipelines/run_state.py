@@ -40,6 +40,7 @@ class Task:
     log_path: Path
     has_run: bool = False
     error: str = ""
+    note: str = ""
     was_stopped: bool = False
     inputs: Json = field(default_factory=dict)
     parameters: Json | None = None  # `inputs` with placeholders resolved; None if it never ran
@@ -270,6 +271,7 @@ class PipelineRun:
             state=state,
             seconds=round(time.monotonic() - task.started_at, 3),
             error="" if is_success else task.error,
+            note=task.note,
             inputs=_parameters(task.inputs if task.parameters is None else task.parameters),
             outputs=_parameters(outputs),
             input_artifacts=_artifacts(task.inputs),

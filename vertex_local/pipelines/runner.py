@@ -17,11 +17,11 @@ import warnings
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.machine.docker_engine import Engine
-from vertex_local.pipelines import placeholders
 from vertex_local.pipelines import spec as pipeline_spec
 from vertex_local.pipelines.run_state import PipelineRun, RunContext
 from vertex_local.processes.warm import WarmClient
@@ -93,11 +93,13 @@ def _execute(job: Json, context: RunContext, *, cache_dir: Path) -> bool:
     operator = Operator(url=context.service_url, must_stop=run.must_stop, write_log=logger.info)
     patches.install(
         run,
-        run_placeholders=placeholders.of_job(job),
+        job=job,
         handler=partial(TaskHandler, context),
         is_being_written=partial(operator.writes_to, parent=name.parent),
     )
     spec = json_format.ParseDict(job["pipelineSpec"], pipeline_spec_pb2.PipelineSpec())
+    if job.get("refreshesCache"):
+        _enable_caching(spec)
     executors = spec.deployment_spec["executors"]
     run.start_exit_timeout()
     _, outcome = enhanced_dag_orchestrator.run_enhanced_dag(
@@ -112,6 +114,13 @@ def _execute(job: Json, context: RunContext, *, cache_dir: Path) -> bool:
         fail_stack=[],
     )
     return bool(outcome == status.Status.SUCCESS)
+
+
+def _enable_caching(spec: Any) -> None:
+    """Enable the cache for all tasks, to replace cached outputs (`StepCache`)."""
+    for component in (spec.root, *spec.components.values()):
+        for task in component.dag.tasks.values():
+            task.caching_options.enable_cache = True
 
 
 def _final_state(run: PipelineRun, is_success: bool) -> str:

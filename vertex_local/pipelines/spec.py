@@ -76,7 +76,18 @@ def plan(body: Json, *, runs_containers: bool = False) -> Json:
     return {
         "pipelineSpec": spec,
         "runtimeConfig": {**config, "gcsOutputDirectory": root, "parameterValues": values},
+        "refreshesCache": _disables_cache(body["pipelineSpec"]),
     }
+
+
+def _disables_cache(spec: Json) -> bool:
+    """Return whether the run executes every step: the SDK's `enable_caching=False`.
+
+    It sets `enableCache` of all tasks to false; the compiler leaves it out where it is false.
+    """
+    components = [spec["root"], *spec.get("components", {}).values()]
+    tasks = [task for one in components for task in one.get("dag", {}).get("tasks", {}).values()]
+    return all(task.get("cachingOptions", {}).get("enableCache") is False for task in tasks)
 
 
 def canonical(spec: Json) -> Json:

@@ -106,7 +106,11 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="change a setting, e.g. train.epochs=5, cluster.spot=true or labels.team=vision; "
         "may be repeated; an unknown key lists all",
     )
-    parser.add_argument("--no-cache", action="store_true", help="run every step again")
+    parser.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="run every step again and replace its cached output",
+    )
     parser.add_argument(
         "--keep-endpoint",
         action="append_const",

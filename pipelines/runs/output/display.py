@@ -52,7 +52,7 @@ class PlainDisplay:
         if task.state == "RUNNING":
             self._console.print(f"  … {task.name}", highlight=False)
         elif task.state in MARKS:
-            self._console.print(ended_line(task), highlight=False)
+            self._console.print(ended_line(task), highlight=False, soft_wrap=True)
 
     def _show_training(self, view: RunView) -> None:
         now = time.monotonic()
@@ -97,7 +97,7 @@ class LiveDisplay(PlainDisplay):
         elif task.name in self._rows:
             self._live.remove_task(self._rows.pop(task.name))
         if task.state in MARKS:
-            self._console.print(ended_line(task), highlight=False)
+            self._console.print(ended_line(task), highlight=False, soft_wrap=True)
 
     def _show_training(self, view: RunView) -> None:
         row = self._rows.get(TRAINING_TASK)
@@ -113,4 +113,5 @@ class LiveDisplay(PlainDisplay):
 def ended_line(task: TaskView) -> str:
     """Return the line of a task that has ended."""
     duration = "from the cache" if task.is_cached else f"{task.seconds:.1f} s"
-    return f"  {MARKS[task.state]} {task.name:<20} {duration}"
+    note = f"; {escape(task.note)}" if task.note else ""
+    return f"  {MARKS[task.state]} {task.name:<20} {duration}{note}"

@@ -38,7 +38,7 @@ def tasks_table(job: Json) -> Table:
             task.name,
             task.state,
             f"{task.seconds:.1f}",
-            "cached" if task.is_cached else last_error_line(task.error),
+            "cached" if task.is_cached else last_error_line(task.error) or task.note,
         )
         for task in view.tasks
     ]

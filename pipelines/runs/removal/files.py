@@ -23,6 +23,7 @@ from components.vertex.labels import RUN_LABEL
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import JOB, RUN
 from pipelines.resources.names import short_name
+from pipelines.runs.removal.cache import read_entry, step_cache
 from pipelines.runs.request import RUN_NAME
 from trainer import Json
 
@@ -47,8 +48,8 @@ class RunFiles:
 
     @property
     def cache_dir(self) -> Path:
-        """Return the step cache: a JSON file per step, with the addresses of its outputs."""
-        return self.state_dir / "vertex" / "step_cache"
+        """Return the folder of the step cache."""
+        return step_cache(self.state_dir)
 
     def folder_of(self, run: str) -> Path | None:
         """Return the folder of a run; None if it does not exist or is a link."""
@@ -136,14 +137,14 @@ class RunFiles:
         return [
             entry
             for entry in self._entries()
-            if any(not _exists(artifact) for artifact in _artifacts(_read(entry)))
+            if any(not _exists(artifact) for artifact in _artifacts(read_entry(entry)))
         ]
 
     def _entries_of(self, run: str, jobs: set[str]) -> list[Path]:
         """Return the cache entries that refer to a run's folder or training jobs."""
         found = []
         for entry in self._entries():
-            text = json.dumps(_read(entry), ensure_ascii=False)
+            text = json.dumps(read_entry(entry), ensure_ascii=False)
             if run in self._names_in(text) or jobs & set(JOB_NAME.findall(text)):
                 found.append(entry)
         return found
@@ -181,15 +182,6 @@ def _unused(folder: Path | None) -> Iterator[None]:
             except BlockingIOError:
                 raise ResourceError(f"an unfinished run uses files in {path}") from None
         yield
-
-
-def _read(entry: Path) -> Json:
-    """Return the outputs of a cache entry, {} if it is damaged or missing."""
-    try:
-        content = json.loads(entry.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _artifacts(value: Any) -> Iterator[Json]:

@@ -11,12 +11,12 @@ from pipelines.errors import ResourceError
 from pipelines.resources.kinds import JOB, RUN
 from pipelines.resources.names import short_name
 from pipelines.resources.table import Table
+from pipelines.runs.removal.cache import MEGABYTE
 from pipelines.runs.removal.files import RunFiles
 from trainer import Json
 
 # `trainyard run` creates the folder before the service has a record of the run.
 JUST_STARTED_SECONDS = 3600
-MEGABYTE = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)

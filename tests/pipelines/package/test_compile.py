@@ -1,4 +1,5 @@
 import dataclasses
+import json
 import re
 import shutil
 import subprocess
@@ -148,6 +149,29 @@ def test_side_effects_are_never_cached_and_the_rest_is(tasks):
     assert not cached & SIDE_EFFECTS
     assert {"prepare-examples", "plan-training", "custom-training-job", "evaluate"} <= cached
     assert "check-model" in cached
+
+
+def test_cached_steps_have_the_runs_own_examples_in_their_key(tasks):
+    """Outputs of a run have its folder in their addresses, so other data is another key."""
+    source = {"workload", "data_dir", "trust_files", "prepare", "max_examples"}
+    assert set(tasks["prepare-examples"]["inputs"]["parameters"]) == source | {"input_fingerprint"}
+    assert "pipelinechannel--fingerprint-input-fingerprint" in inputs_of(tasks["prepare-examples"])
+    made_of_examples = {
+        "compare-data": "prepare-examples",
+        "plan-training": "prepare-examples",
+        "evaluate": "prepare-examples",
+        "custom-training-job": "plan-training",
+        "check-model": "evaluate",
+    }
+    cached = {n for n, t in tasks.items() if t.get("cachingOptions", {}).get("enableCache")}
+    assert cached == {"prepare-examples", *made_of_examples}
+    for name, source in made_of_examples.items():
+        assert source in inputs_of(tasks[name]), name
+    assert "workload" in tasks["plan-training"]["inputs"]["parameters"]
+
+
+def inputs_of(task):
+    return json.dumps(task["inputs"])
 
 
 def test_teardown_uses_the_pipelines_task_names(tasks):

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,6 +42,7 @@ thresholds: {accuracy: 0.9}
 prepare: {files: [data/*.csv]}
 endpoint_name: churners
 """
+PREPARE_KEY = ("workload", "data_dir", "prepare")  # besides the digest of the files
 ON_VERTEX = ("--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/r")
 PULLABLE = ("--image", "us-docker.pkg.dev/p/r/i:1")
 
@@ -500,3 +502,40 @@ def test_a_module_travels_by_its_name(churn, capsys):
     assert settings_of(request)["workload"] == "mnist"
     assert project_digest(request) == values["workload"].partition("@")[2]
     assert "no module" in refused(capsys, "submit", "--dry-run", "no_such_package.churn")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: (folder / "workload.py").write_text(
+            (folder / "workload.py").read_text() + "x = 1\n"
+        ),
+        lambda folder: (folder / "more.py").write_text("x = 1\n"),
+        lambda folder: None,
+    ],
+    ids=["other-code", "other-module", "other-data"],
+)
+def test_folders_of_one_name_share_no_cached_examples(churn, tmp_path, capsys, change):
+    other = tmp_path / "elsewhere" / "churn"
+    shutil.copytree(churn, other)
+    change(other)
+    sources = [
+        tuple(values_of(request_of(capsys, str(folder)))[name] for name in PREPARE_KEY)
+        for folder in (churn, other)
+    ]
+    assert sources[0] != sources[1], "the parameters in the key of prepare-examples"
+
+
+@pytest.mark.parametrize("name", ["mnist", "./churn"])
+def test_data_folders_of_one_name_share_no_cached_examples(
+    churn, tmp_path, capsys, monkeypatch, name
+):
+    folders = []
+    for parent in ("one", "two"):
+        (tmp_path / parent / "data").mkdir(parents=True)
+        (tmp_path / parent / "churn").symlink_to(churn)
+        monkeypatch.chdir(tmp_path / parent)
+        folders.append(values_of(request_of(capsys, name, "--data-dir", "data"))["data_dir"])
+    assert folders == [
+        str(tmp_path / parent / "data" / Path(name).name) for parent in ("one", "two")
+    ]

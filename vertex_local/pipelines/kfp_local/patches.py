@@ -16,6 +16,7 @@ exists and takes the same parameters as in kfp 2.17.0.
 | executor_input_utils.get_local_task_…      | two tasks of one component shared an output folder |
 | executor_input_utils.executor_input_to_…   | 3 in a structure or a string became 3.0 |
 | LocalCache.get, put, …                     | dropped outputs whose file is written later |
+| LocalCache.compute_key                     | pipelines of all names shared the cache |
 | task_executor.time                         | cancelling must end the pause before a retry |
 | logging_utils.color_text                   | logs without colours |
 """
@@ -62,16 +63,16 @@ METADATA_ONLY = {
 def install(
     run: PipelineRun,
     *,
-    run_placeholders: dict[str, str],
+    job: Json,
     handler: Callable[..., Any],
     is_being_written: Callable[[Path], bool],
 ) -> None:
-    """Apply every patch, for the one run of this process.
+    """Apply every patch, for the one run of this process; `job` has its checked specification.
 
     `is_being_written` returns whether an unfinished job writes to a folder.
     """
-    step_cache = _patch_cache(is_being_written)
-    patches = Patches(run, run_placeholders, step_cache)
+    step_cache = _patch_cache(run, job, is_being_written)
+    patches = Patches(run, placeholders.of_job(job), step_cache)
     evaluator = enhanced_dag_orchestrator.ConditionEvaluator
     utils = orchestrator_utils.OrchestratorUtils
     replace(task_executor, "execute_single_task", patches.execute_single_task)
@@ -89,10 +90,17 @@ def install(
     replace(logging_utils, "color_text", lambda text, color: text, takes=("text", "color"))
 
 
-def _patch_cache(is_being_written: Callable[[Path], bool]) -> StepCache:
+def _patch_cache(
+    run: PipelineRun, job: Json, is_being_written: Callable[[Path], bool]
+) -> StepCache:
     """Replace the methods of kfp.local's cache."""
     local_cache = cache.LocalCache
-    steps = StepCache(local_cache, is_being_written=is_being_written)
+    steps = StepCache(local_cache, run=run, job=job, is_being_written=is_being_written)
+
+    def compute_key(
+        self: Any, component_name: str, custom_cache_key: str | None, **facts: Any
+    ) -> str:
+        return steps.compute_key(self, component_name, custom_cache_key, **facts)
 
     def get(self: Any, key: str) -> Json | None:
         return steps.get(self, key)
@@ -101,6 +109,7 @@ def _patch_cache(is_being_written: Callable[[Path], bool]) -> StepCache:
         _touch_metadata_artifacts(outputs)
         steps.put(self, key, outputs)
 
+    replace(local_cache, "compute_key", compute_key)
     replace(local_cache, "get", get)
     replace(local_cache, "put", put)
     serialize, deserialize = steps.serialize_artifact, steps.deserialize_artifact

@@ -4,6 +4,7 @@ import io
 import pytest
 from rich.console import Console
 
+from components.vertex.task_details import TaskView
 from pipelines.runs.output import display
 from pipelines.runs.output.display import PlainDisplay
 from pipelines.runs.view import RunView
@@ -59,3 +60,12 @@ def test_interrupt_during_the_displays_start_stops_it(monkeypatch):
         live.__enter__()
 
     assert not live._live.live.is_started
+
+
+def test_the_reason_why_a_cached_step_was_executed_is_shown():
+    written = io.StringIO()
+    note = "its cached output was dropped: /runs/[one]/a has changed or is missing"
+    task = TaskView(name="prepare-examples", state="SUCCEEDED", seconds=2.1, note=note)
+    plain = PlainDisplay(Console(file=written, width=40))
+    plain.show(dataclasses.replace(running(10), tasks=(task,)))
+    assert f"prepare-examples     2.1 s; {note}\n" in written.getvalue()

@@ -258,3 +258,49 @@ def test_delete_removes_files_unless_another_run_uses_them(trainyard, submit, st
 def test_prune_is_for_this_machine(state, capsys):
     assert main(["prune", "--on", "vertex", "--project", "p"]) == 2
     assert "lifecycle rule" in capsys.readouterr().err
+
+
+def test_clear_removes_the_entries_of_a_step_and_its_files_stay(trainyard, submit, state, capsys):
+    assert submit("one", "two")["make"] == "SKIPPED"
+    cache = state / "vertex" / "step_cache"
+
+    assert main(["cache", "clear", "mak"]) == 2
+    assert "STEP is 'mak', which is not in the cache: it has make" in capsys.readouterr().err
+    _, row, total = trainyard("cache", "clear", "make").splitlines()
+
+    assert row.split() == ["make", "making", "1", "0.0"]
+    assert total.startswith("removed: 1 entry with 0.0 MB of outputs")
+    assert list(cache.glob("*.json")) == []
+    assert folders(state) == {"one", "two"}
+    assert submit("three") == {"make": "SUCCEEDED", "use": "SUCCEEDED"}
+    (cache / "damaged.json").write_text("[]")
+    assert "removed: 2 entries" in trainyard("cache", "clear")
+    assert trainyard("cache", "clear").startswith("removed: 0 entries")
+
+
+def test_a_damaged_output_is_made_again_in_the_run_that_notices_it(trainyard, submit, state):
+    submit("one")
+    (file,) = (state / "runs" / "one").rglob("made")
+    file.write_text("b")
+
+    assert submit("two") == {"make": "SUCCEEDED", "use": "SUCCEEDED"}
+
+    note = f"its cached output was dropped: {file} has changed or is missing"
+    assert note in trainyard("runs", "show", "two")
+    assert note in trainyard("runs", "logs", "two", "--task", "make")
+    assert submit("three") == {"make": "SKIPPED", "use": "SUCCEEDED"}
+
+
+def test_no_cache_replaces_the_outputs_in_the_cache(trainyard, submit, package, state):
+    submit("one")
+    trainyard("submit", package, "--wait", "--no-cache", "--name", "two", "--set", "text=a")
+    details = json.loads(trainyard("runs", "show", "two", "--json"))["jobDetail"]["taskDetails"]
+    assert {one["state"] for one in details} == {"SUCCEEDED"}
+    (made,) = (one for one in details if one["taskName"] == "make")
+
+    assert submit("three") == {"make": "SKIPPED", "use": "SUCCEEDED"}
+
+    again = json.loads(trainyard("runs", "show", "three", "--json"))["jobDetail"]["taskDetails"]
+    (used,) = (one for one in again if one["taskName"] == "make")
+    assert used["outputs"] == made["outputs"]
+    assert "/runs/two/" in json.dumps(used["outputs"])
