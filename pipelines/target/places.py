@@ -1,5 +1,6 @@
 """Targets: a project and region of Vertex AI, or the folder of this machine's service."""
 
+import logging
 import os
 import re
 import stat
@@ -8,6 +9,8 @@ from pathlib import Path
 
 from trainer import paths
 from trainer.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 STATE_DIR_VARIABLE = "TRAINYARD_DIR"
 LOCAL_PROJECT = "local"
@@ -48,8 +51,9 @@ def make_state_dir(folder: Path) -> None:
     """Create the folder of local state if missing, and restrict access to its owner.
 
     Raises:
-        ConfigError: it is not a folder, all users may write to it, as to /tmp, or its path has a
-            character that Google's components paste into JSON without an escape.
+        ConfigError: it is not a folder, all users may write to it, as to /tmp, another user owns
+            it, or its path has a character that Google's components paste into JSON without an
+            escape.
     """
     if match := NOT_IN_JSON.search(str(folder.absolute())):
         raise ConfigError(
@@ -59,12 +63,33 @@ def make_state_dir(folder: Path) -> None:
         )
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder; give --state-dir a folder, or a new name")
+    is_new = not folder.exists()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    mode = folder.stat().st_mode
-    if mode & stat.S_ISVTX:
-        raise ConfigError(f"{folder} is shared by all users; give --state-dir {folder}/NAME")
-    if mode & 0o077:
+    _check_owner(folder)
+    if folder.stat().st_mode & 0o077:
         folder.chmod(0o700)
+    if is_new and (above := _open_to_all(folder)):  # once, as an error it would refuse CI's folders
+        logger.warning("every user can write to %s, and so replace %s", above, folder)
+
+
+def _check_owner(folder: Path) -> None:
+    status, user = folder.stat(), os.geteuid()
+    if status.st_mode & stat.S_ISVTX:
+        raise ConfigError(f"{folder} is shared by all users; give --state-dir {folder}/NAME")
+    if status.st_uid != user:
+        raise ConfigError(
+            f"{folder} belongs to the user {status.st_uid}, not to you ({user}), so that its owner "
+            "can replace what you run; give --state-dir a folder of your own"
+        )
+
+
+def _open_to_all(folder: Path) -> Path | None:
+    """Return the folder above that lets every user replace what is in it; not the sticky /tmp."""
+    for above in folder.resolve().parents:
+        mode = above.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return above
+    return None
 
 
 def local_target(state_dir: Path, *, data_dir: str | None = None) -> Target:

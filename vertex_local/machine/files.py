@@ -31,15 +31,20 @@ def make_private(folder: Path) -> None:
     """Create a folder with mode 700, or remove the access of others from an existing one.
 
     Raises:
-        OSError: All users may write to it, as to /tmp, or its mode cannot be changed.
+        OSError: All users may write to it, as to /tmp, another user owns it, or its mode cannot be
+            changed.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    mode = folder.stat().st_mode
-    if mode & stat.S_ISVTX:
+    status = folder.stat()
+    if status.st_mode & stat.S_ISVTX:
         raise PermissionError(
             f"it is shared by all users; choose a folder inside it: {folder}/NAME"
         )
-    if mode & 0o077:
+    if status.st_uid != os.geteuid():
+        raise PermissionError(
+            f"it belongs to the user {status.st_uid}, not to {os.geteuid()}; choose your own folder"
+        )
+    if status.st_mode & 0o077:
         folder.chmod(0o700)
 
 

@@ -196,6 +196,34 @@ def test_a_state_folder_that_is_a_file_is_refused_by_its_name(tmp_path):
         make_state_dir(file)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [(files.make_private, PermissionError), (make_state_dir, ConfigError)],
+    ids=["service", "commands"],
+)
+def test_a_state_folder_of_another_user_is_refused(tmp_path, make, error):
+    foreign = tmp_path / "foreign"
+    foreign.mkdir(mode=0o700)
+    os.chown(foreign, 12345, 12345)
+    with pytest.raises(error, match="belongs to the user 12345"):
+        make(foreign)
+
+
+@pytest.mark.parametrize(("mode", "is_open"), [(0o777, True), (0o1777, False), (0o755, False)])
+def test_a_new_state_folder_that_all_users_can_replace_is_a_warning(
+    tmp_path, caplog, mode, is_open
+):
+    above = tmp_path / "above"
+    above.mkdir()
+    above.chmod(mode)
+    make_state_dir(above / "state")
+    assert (f"every user can write to {above}, and so replace" in caplog.text) == is_open
+    caplog.clear()
+    make_state_dir(above / "state")
+    assert caplog.text == "", "it is said once"
+
+
 @pytest.fixture(params=["netlink", "proc"])
 def source(request, monkeypatch):
     """Set the source of the kernel's information."""
