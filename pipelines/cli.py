@@ -1,12 +1,13 @@
 """`trainyard`: build the parser, run one command, turn errors into exit codes."""
 
 import argparse
-import os
 import signal
+import subprocess
 import sys
 
 from components.errors import StepError
 from components.vertex.errors import VertexError
+from pipelines.command.output import open_output
 from pipelines.command.parser import Parser, ShowVersion
 from pipelines.errors import RegistryError, ResourceError, ServiceError
 from pipelines.exit_codes import FAILED, INTERRUPTED, USAGE
@@ -97,26 +98,35 @@ examples:
   trainyard jobs logs JOB_ID --replica worker/1
 """
 USAGE_ERRORS = (ConfigError, ResourceError)
-FAILURES = (StepError, VertexError, RegistryError, ServiceError, OSError)
+FAILURES = (
+    StepError,
+    VertexError,
+    RegistryError,
+    ServiceError,
+    OSError,
+    subprocess.TimeoutExpired,
+)
 LOGIN = "Log in with `gcloud auth application-default login`; see docs/vertex-setup.md."
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    open_output()
     try:
         try:
             return _main(sys.argv[1:] if argv is None else argv)
         finally:
             sys.stdout.flush()  # also after --help
     except BrokenPipeError:  # the reader of our output has closed the pipe, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except OSError as error:
+        return _fail(f"the output cannot be written: {error.strerror}", code=FAILED)
 
 
 def _main(argv: list[str]) -> int:
-    arguments = parse(argv)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
     try:
+        arguments = parse(argv)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
         code: int = arguments.command(arguments)
         return code
     except BrokenPipeError:

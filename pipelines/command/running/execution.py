@@ -8,6 +8,7 @@ from rich.console import Console
 
 from components.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
 from components.vertex.api import connect
+from pipelines.command.output import keep_running_without_output
 from pipelines.exit_codes import GATED, INTERRUPTED, OK
 from pipelines.runs.execute import RunResult, show_to_end, torn_down, write_result
 from pipelines.runs.facts import exit_code_of
@@ -59,6 +60,7 @@ def start_run(
             print(f"{log_command(run, '', target)} --follow   # show its log")
             print(f"{stop_command(target)}   # stop the service and its runs")
         return OK
+    keep_running_without_output()
     with contextlib.ExitStack() as stack:
         if config and arguments.tears_down:
             keep = config.keep_endpoint

@@ -1,5 +1,6 @@
 """Commands to try next, ready to paste into the user's shell."""
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -15,7 +16,7 @@ def command(text: str, target: Target) -> str:
     program, _, rest = text.partition(" ")
     folder = Path(sys.executable).parent
     if shutil.which(program) != str(folder / program):
-        program = os.path.relpath(folder / program)
+        program = _relative(folder / program)
     options = _target_options(target) if Path(program).name == "trainyard" else ""
     return f"{program} {rest}{options}"
 
@@ -43,12 +44,21 @@ def after_failure(summary: Summary, target: Target) -> list[str]:
 def _target_options(target: Target) -> str:
     if target.project != LOCAL_PROJECT:
         return f" --on vertex --project {target.project} --location {target.location}"
-    if target.state_dir == default_state_dir():
-        return ""
+    with contextlib.suppress(FileNotFoundError):
+        if target.state_dir == default_state_dir():
+            return ""
     return f" --state-dir {_path(target.state_dir)}"
 
 
 def _path(path: Path) -> str:
     """Return a path, relative if it is in the current folder, quoted for a shell."""
-    relative = os.path.relpath(path)
+    relative = _relative(path)
     return shlex.quote(str(path) if relative.startswith("..") else relative)
+
+
+def _relative(path: Path) -> str:
+    """Return a path from the current folder, or as it is if that was removed."""
+    try:
+        return os.path.relpath(path)
+    except FileNotFoundError:
+        return str(path)

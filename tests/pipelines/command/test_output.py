@@ -1,0 +1,87 @@
+"""Commands whose output is closed, full, in another encoding, or whose folder disappears."""
+
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+from kfp import compiler, dsl
+
+from pipelines import cli
+from pipelines.exit_codes import GATED, INTERRUPTED
+from tests.support.servers.service import PRELOAD_KFP, running_service
+
+WAIT_SECONDS = 60
+COMMAND = f"{sys.executable} -m pipelines.cli"
+
+
+@dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
+def evaluate(folder: str) -> NamedTuple("Outputs", [("verdict", str), ("reasons", str)]):
+    import shutil
+
+    shutil.rmtree(folder)
+    return "failed", "accuracy 0.1 ist für uns zu wenig …"
+
+
+@dsl.pipeline(name="judging")
+def judging(folder: str):
+    evaluate(folder=folder)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """Start a service whose steps are forks."""
+    with running_service(tmp_path_factory.mktemp("own") / "vertex", *PRELOAD_KFP) as running:
+        yield running
+
+
+@pytest.fixture
+def submit(api, tmp_path, monkeypatch):
+    """The command that waits for a run that does not pass and removes the folder `gone`."""
+    monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    compiler.Compiler().compile(judging, str(tmp_path / "judging.yaml"))
+    (tmp_path / "gone").mkdir()
+    given = f"--name {tmp_path.name.replace('_', '-').lower()} --set folder={tmp_path}/gone"
+    return f"{COMMAND} submit {tmp_path}/judging.yaml --wait {given}"
+
+
+def shell(text: str, **arguments: object) -> subprocess.CompletedProcess[str]:
+    command = ["bash", "-c", text]
+    return subprocess.run(
+        command, stderr=subprocess.PIPE, text=True, timeout=WAIT_SECONDS, check=False, **arguments
+    )
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{} >&-",
+        "{} >&- 2>&- <&-",
+        "{} > /dev/full",
+        "{} | true; exit ${{PIPESTATUS[0]}}",
+        "PYTHONIOENCODING=ascii {}",
+        "PYTHONIOENCODING=latin-1 {}",
+        "cd gone; {}",
+    ],
+)
+def test_the_exit_code_is_that_of_the_run_whatever_becomes_of_the_output(submit, tmp_path, form):
+    done = shell(form.format(submit), cwd=tmp_path, stdout=subprocess.DEVNULL)
+    assert done.returncode == GATED, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_list_that_cannot_be_written_is_an_error(submit):
+    done = shell(f"{COMMAND} runs list > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr == "trainyard: [Errno 28] No space left on device\n"
+
+
+@pytest.mark.fast
+def test_an_interrupt_during_the_imports_of_a_command_is_no_traceback(monkeypatch):
+    def interrupted(argv: list[str]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "parse", interrupted)
+    assert cli.main(["run", "mnist"]) == INTERRUPTED
