@@ -52,6 +52,10 @@ from components.vertex.labels import CANDIDATE, CHALLENGER, MODEL_LABEL, STATE_L
 
 LOCATION = {"project": PROJECT_ID_PLACEHOLDER, "location": LOCATION_PLACEHOLDER}
 RUN = dsl.PIPELINE_JOB_NAME_PLACEHOLDER  # not a parameter: all runs of a schedule share those
+# Of the steps that can be repeated, for one whose machine was lost. A launcher that was lost may
+# have begun an upload or a deployment, which would be made twice; `predict` and `serve_known` move
+# traffic. Vertex AI itself restarts the launcher of a training job.
+RETRY = {"num_retries": 1, "backoff_duration": "2s"}
 
 
 def upload_version(model: Any, found: Any, evaluated: Any, *, name: str, state: str) -> Any:
@@ -71,7 +75,8 @@ def upload_version(model: Any, found: Any, evaluated: Any, *, name: str, state: 
         reasons=evaluated.outputs["reasons"],
         **LOCATION,
     )
-    return uploaded.set_caching_options(False), recorded.set_caching_options(False)
+    recorded.set_caching_options(False).set_retry(**RETRY)
+    return uploaded.set_caching_options(False), recorded
 
 
 @dsl.pipeline(
@@ -246,3 +251,8 @@ def train_and_deploy(
                     )
                     kept.set_display_name("keep-challenger")
                     recorded.set_display_name("record-challenger")
+
+        for step in (champion, found_input, prepared, compared, plan, found, evaluated):
+            step.set_retry(**RETRY)
+        for step in (checked, endpoint, promoted, exit_task):
+            step.set_retry(**RETRY)

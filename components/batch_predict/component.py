@@ -31,9 +31,11 @@ def batch_predict(
     from components.batch_predict.options import PredictOptions
     from components.batch_predict.step import check_absolute, describe, predict_files
     from components.errors import StepError, errors_in_one_line
+    from components.time_limit import A_DAY_SECONDS
     from trainer import paths
 
-    with errors_in_one_line():
+    with errors_in_one_line() as limit:
+        limit.set(A_DAY_SECONDS)
         if not model_uri:
             raise StepError("the model has no promoted version yet; train one first")
         patterns = inputs.split(",")

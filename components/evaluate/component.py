@@ -47,7 +47,9 @@ def evaluate(
     from components.evaluate.step import evaluate_model
 
     report.uri += ".html"  # so that a browser opens it as a page
-    with errors_in_one_line():
+    with errors_in_one_line() as limit:
+        options = GateOptions.from_json(gate)
+        limit.set(options.timeout_seconds, setting="gate.timeout_seconds")
         judgement = evaluate_model(
             thresholds=thresholds,
             examples_dir=examples.path,
@@ -61,6 +63,6 @@ def evaluate(
             champion_version=champion_version,
             champion_uri=champion_uri,
         )
-    is_kept = GateOptions.from_json(gate).keep_challenger and bool(champion_version)
+    is_kept = options.keep_challenger and bool(champion_version)
     challenger = "yes" if is_kept and not judgement.is_passed else "no"
     return (judgement.verdict, "\n".join(judgement.reasons), challenger)

@@ -62,8 +62,11 @@ def fingerprint_input(
     """
     from components.errors import errors_in_one_line
     from components.new_data.step import look_at_input
+    from components.prepare_examples.options import PrepareOptions
 
-    with errors_in_one_line():
+    with errors_in_one_line() as limit:
+        timeout_seconds = PrepareOptions.from_json(prepare).timeout_seconds
+        limit.set(timeout_seconds, setting="prepare.timeout_seconds")
         return look_at_input(
             project=project,
             location=location,

@@ -36,10 +36,11 @@ def prepare_examples(
     from components.prepare_examples.prepare import prepare as run
     from components.prepare_examples.raw_data.fingerprint import check_unchanged
 
-    with errors_in_one_line():
+    with errors_in_one_line() as limit:
         options = PrepareOptions.from_json(
             prepare, max_examples=max_examples, trust_files=trust_files
         )
+        limit.set(options.timeout_seconds, setting="prepare.timeout_seconds")
         manifest = run(workload, output_dir=examples.path, data_dir=data_dir, options=options)
         data = check_unchanged(input_fingerprint, workload, data_dir=data_dir, options=options)
     Path(examples.path, INPUT).write_text(data.to_json(options), encoding="utf-8")

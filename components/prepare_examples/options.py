@@ -18,9 +18,10 @@ from components.prepare_examples.tfrecords.shards import (
     plan_num_shards,
 )
 from components.text.json_object import parse_object
+from components.time_limit import A_DAY_SECONDS
 from trainer import paths
 from trainer.cluster.roles import MAX_REPLICAS
-from trainer.config.settings import check_settings, make_settings, setting
+from trainer.config.settings import MOST_SECONDS, check_settings, make_settings, setting
 from trainer.errors import ConfigError
 
 SOURCES = ("files", "bigquery")
@@ -208,6 +209,13 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
         "files of each split", factory=dict, has_flag=False, at_least=1, at_most=100_000
     )
     beam_options: tuple[str, ...] = setting("Beam's own flags", default=(), has_flag=False)
+    timeout_seconds: float = setting(
+        "time after which the step ends itself as failed",
+        default=A_DAY_SECONDS,
+        above=0,
+        at_most=MOST_SECONDS,
+        has_flag=False,
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)

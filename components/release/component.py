@@ -39,12 +39,15 @@ def predict(
     from components.vertex.api import connect
     from components.vertex.resource_name import ResourceName
 
-    with errors_in_one_line():
+    with errors_in_one_line() as limit:
+        options = ReleaseOptions.from_json(release)
+        timeout_seconds = options.timeout_seconds + options.canary_seconds
+        limit.set(timeout_seconds, setting="release.timeout_seconds")
         put_in_service(
             connect(project, location),
             endpoint.metadata["resourceName"],
             ResourceName.from_version_name(model.metadata["resourceName"]),
-            options=ReleaseOptions.from_json(release),
+            options=options,
             golden_path=golden.path,
             metrics=metrics,
             table_path=table.path,
@@ -77,8 +80,9 @@ def promote(
 
     api = connect(project, location)
     version = ResourceName.from_version_name(model.metadata["resourceName"])
-    with errors_in_one_line():
+    with errors_in_one_line() as limit:
         options = ReleaseOptions.from_json(release)
+        limit.set(options.timeout_seconds, setting="release.timeout_seconds")
         set_default(api, version, cause=promoted_by(run), reasons=reasons)
         undeploy_idle(
             api,
@@ -114,7 +118,9 @@ def serve_known(
     from components.vertex.api import connect
     from components.vertex.resource_name import ResourceName
 
-    with errors_in_one_line():
+    with errors_in_one_line() as limit:
+        options = ReleaseOptions.from_json(release)
+        limit.set(options.timeout_seconds, setting="release.timeout_seconds")
         serve_promoted(
             connect(project, location),
             ResourceName.from_version_name(version),
@@ -123,6 +129,6 @@ def serve_known(
             keep_endpoint=keep_endpoint,
             run=run,
             golden=json.loads(Path(golden.path).read_text()),
-            options=ReleaseOptions.from_json(release),
+            options=options,
         )
     return version

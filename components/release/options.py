@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.text.json_object import parse_object
-from trainer.config.settings import check_settings, make_settings, setting
+from components.time_limit import A_DAY_SECONDS, LONG_SECONDS
+from trainer.config.settings import MOST_SECONDS, check_settings, make_settings, setting
 
 MAX_REPLAY = 10_000
-A_DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +73,13 @@ class ReleaseOptions:
         default="",
         pattern=r"bq://[^./\s]+(\.[^./\s]+){0,2}",
         form="bq://PROJECT.DATASET.TABLE",
+    )
+
+    timeout_seconds: float = setting(
+        "time, besides a canary's, after which a step of the release ends itself as failed",
+        default=LONG_SECONDS,
+        above=0,
+        at_most=MOST_SECONDS,
     )
 
     def __post_init__(self) -> None:

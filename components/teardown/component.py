@@ -28,10 +28,12 @@ def teardown(
     """
     from components.errors import errors_in_one_line
     from components.teardown.ending import end_run
+    from components.time_limit import LONG_SECONDS
     from components.vertex.api import connect
 
     summary.uri = summary.uri.rpartition(f"/{run}/")[0] + f"/{run}/summary.json"
-    with errors_in_one_line():
+    with errors_in_one_line() as limit:
+        limit.set(LONG_SECONDS)  # each of its waits has a limit of its own
         metadata = end_run(
             connect(project, location),
             run=run,

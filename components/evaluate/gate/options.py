@@ -6,7 +6,8 @@ from typing import Any
 
 from components.evaluate.gate.slice_rules import Rule, parse_rule
 from components.text.json_object import parse_object
-from trainer.config.settings import check_settings, make_settings, setting
+from components.time_limit import LONG_SECONDS
+from trainer.config.settings import MOST_SECONDS, check_settings, make_settings, setting
 from trainer.serving.resampling import comparable_metrics
 
 NO_BASELINE, CONSTANT, LINEAR = "none", "constant", "linear"
@@ -49,6 +50,12 @@ class GateOptions:
         default=0.05,
         at_least=0,
         at_most=100,
+    )
+    timeout_seconds: float = setting(
+        "time after which evaluate, or check_model, ends itself as failed",
+        default=LONG_SECONDS,
+        above=0,
+        at_most=MOST_SECONDS,
     )
     keep_challenger: bool = setting(
         "register a model that did not pass as a version with the alias challenger", default=False

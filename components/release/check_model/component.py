@@ -33,6 +33,11 @@ def check_model(
     """
     from components.errors import errors_in_one_line
     from components.release.check_model.step import check_served_model
+    from components.text.json_object import parse_object
+    from components.time_limit import LONG_SECONDS
 
-    with errors_in_one_line():
+    with errors_in_one_line() as limit:
+        options = parse_object(gate, name="gate")
+        timeout_seconds = options.get("timeout_seconds", LONG_SECONDS)
+        limit.set(timeout_seconds, setting="gate.timeout_seconds")
         return check_served_model(model.path, golden_path=golden.path, gate=gate, metrics=metrics)

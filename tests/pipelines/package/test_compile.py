@@ -179,6 +179,18 @@ def test_teardown_uses_the_pipelines_task_names(tasks):
     assert used <= set(tasks)
 
 
+def test_steps_that_are_safe_to_repeat_are_repeated(tasks):
+    """A lost launcher's upload or deployment goes on: another attempt would make a second one."""
+    once = {"custom-training-job", "predict", "serve-known"}
+    once |= {name for name in tasks if name.startswith(("model-upload", "model-deploy"))}
+    executed = {name for name, task in tasks.items() if "cachingOptions" in task}
+
+    repeated = {name for name in executed if tasks[name].get("retryPolicy")}
+
+    assert repeated == executed - once
+    assert once <= executed
+
+
 def test_only_a_passed_verdict_deploys_and_only_a_new_model_is_registered(tasks):
     gates = [t["triggerPolicy"].get("condition") for t in tasks.values() if "triggerPolicy" in t]
     known = "inputs.parameter_values['pipelinechannel--find-version-known_version']"
