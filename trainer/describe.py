@@ -42,7 +42,7 @@ def describe(reference: str, train: Json) -> Json:
         "labels": list(workload.labels),
         "metrics": list(evaluated_names(workload)),
         "may_have_more_metrics": _may_be_compiled(workload, reference),
-        "features": [feature.name for feature in getattr(workload, "used", ())],
+        "features": workload.feature_names,
         "models": list(workload.recipes),
         "settings": {
             name: {"type": one.kind.__name__, "default": one.default}

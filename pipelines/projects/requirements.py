@@ -11,6 +11,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from trainer.errors import ConfigError
 
+# An editable package, a path, an address or a file.
+_UNNAMED = re.compile(r"(-e|--editable)\b|[./]|\S+://|\S+\.(whl|zip|tar\.gz)$")
+
 
 def check_requirements(path: Path) -> None:
     """Check that all packages of a requirements.txt are installed in this environment.
@@ -27,10 +30,11 @@ def check_requirements(path: Path) -> None:
 def read_requirements(path: Path) -> Iterator[Requirement]:
     """Yield the requirements of a file and of the files that it names with -r.
 
-    Other options of pip are skipped, and requirements that are addresses or paths without a name.
+    Other options of pip are skipped.
 
     Raises:
-        ConfigError: it cannot be read, or a line is no requirement; names file and line.
+        ConfigError: it cannot be read, or a line is no requirement or one without a name, which
+            cannot be looked up; names file and line.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -39,7 +43,12 @@ def read_requirements(path: Path) -> Iterator[Requirement]:
     for number, text in _logical_lines(lines):
         if found := re.fullmatch(r"(?:-r|--requirement)[ =](.+)", text):
             yield from read_requirements(path.parent / found[1].strip())
-        elif not text.startswith(("-", ".", "/")) and "://" not in text.partition(" @ ")[0]:
+        elif _UNNAMED.match(text):
+            raise ConfigError(
+                f"{path}, line {number}: {text!r} does not say which package it is, so it cannot be"
+                " looked up; write NAME @ git+https://…, NAME @ https://… or NAME @ file:///…"
+            )
+        elif not text.startswith("-"):
             try:
                 yield Requirement(re.split(r"\s--?\w", text)[0])
             except InvalidRequirement as error:

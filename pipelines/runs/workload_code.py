@@ -3,6 +3,7 @@
 import dataclasses
 import glob
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from components.evaluate.gate.slice_rules import check_features
@@ -45,8 +46,7 @@ def with_code(config: RunConfig, target: Target, *, uses_image: bool) -> RunConf
         check_metrics(
             read_limits(config.thresholds), metrics_of(config.workload), owner=config.name
         )
-        if features := features_of(config.workload):
-            check_features(config.gate_options().rules, features, owner=config.name)
+        _check_slices(config, features_of(config.workload))
         return config
     if SNAPSHOT.fullmatch(config.workload):
         return _of_package(config, target.state_dir, uses_image=uses_image)
@@ -77,10 +77,19 @@ def _described(config: RunConfig, description: Json, *, run_file: Path | None = 
     """Return the run with its model's settings as the types that the workload declares."""
     check_data(config, description)
     _check_thresholds(config, description, run_file=run_file)
-    if features := description["features"]:
-        check_features(config.gate_options().rules, features, owner=config.name)
+    _check_slices(config, description["features"])
     typed = {f"{MODEL_GROUP}.{key}": one for key, one in description["model_settings"].items()}
     return dataclasses.replace(config, train={**config.train, **typed})
+
+
+def _check_slices(config: RunConfig, features: Sequence[str]) -> None:
+    rules = config.gate_options().rules
+    if rules and not features:
+        raise ConfigError(
+            f"gate.slices is {', '.join(config.gate_options().slices)}, but {config.name} has no"
+            " columns to cut its examples by; leave it out"
+        )
+    check_features(rules, features, owner=config.name)
 
 
 def _check_thresholds(config: RunConfig, description: Json, *, run_file: Path | None) -> None:

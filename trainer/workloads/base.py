@@ -141,6 +141,11 @@ class Workload(abc.ABC):
     def input_specs(self) -> dict[str, Any]:
         """Return the inputs of the exported model, a tf.TensorSpec by name."""
 
+    @property
+    def feature_names(self) -> list[str]:
+        """The features by which examples can be cut into slices."""
+        return list(self.input_specs())
+
     @abc.abstractmethod
     def parse_instance(self, instance: Any) -> Features:
         """Return the raw features of an instance as arrays; ValueError if it is invalid."""

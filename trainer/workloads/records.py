@@ -198,6 +198,11 @@ class Records(DeclaredWorkload):
             for name, spec in encoded.items()
         }
 
+    @property
+    def feature_names(self) -> list[str]:
+        """The names of the features, without an import of TensorFlow."""
+        return list(self.features)
+
     def input_specs(self) -> dict[str, Any]:
         """Return the raw features."""
         import tensorflow as tf

@@ -106,6 +106,11 @@ class Table(DeclaredWorkload):
         return [feature for feature in self.features if feature.is_used]
 
     @property
+    def feature_names(self) -> list[str]:
+        """The names of `used`."""
+        return [feature.name for feature in self.used]
+
+    @property
     def columns(self) -> list[Column]:
         """The inputs of the model."""
         return [column for feature in self.features for column in columns_of(feature, self.learnt)]

@@ -146,7 +146,7 @@ def write(job: RecordJob, folder: Path) -> None:
     for name, split in splits.items():
         if not split["num_examples"]:
             raise DataError(f"the {name} split would be empty; use more records, or other ratios")
-    check_label(result["statistics"], {}, job.schema.label)
+    check_label(result["statistics"], {}, job.schema.label, quarantined=tally["quarantined"])
     names = [feature.name for feature in job.schema.features if feature.is_counted]
     statistics = statistics_of(
         result["statistics"], splits, workload=job.schema.workload, names=names

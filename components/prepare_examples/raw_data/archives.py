@@ -5,7 +5,6 @@ import gzip
 import logging
 import lzma
 import re
-import shutil
 import tarfile
 import tempfile
 import zipfile
@@ -25,6 +24,9 @@ _DAMAGED = (
     *(EOFError, KeyError, NotImplementedError),  # a link to no member, an unknown compression
 )
 _DIGEST_DIGITS = 12
+MAX_RATIO = 100
+_SMALL_BYTES = 100_000_000  # always allowed
+_BLOCK_BYTES = 1 << 20
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +45,8 @@ def unpack(archive: Path, data_dir: Path) -> Path:
     files are not unpacked.
 
     Raises:
-        DataError: the archive is damaged or encrypted, or has a path that leaves the folder.
+        DataError: the archive is damaged, encrypted or unpacks to much more than its size, or has
+            a path that leaves the folder.
     """
     name = archive.name.partition(".")[0]
     folder = data_dir / FOLDER / f"{name}-{sha256_of(archive)[:_DIGEST_DIGITS]}"
@@ -67,7 +70,8 @@ def _innermost(folder: Path) -> Path:
 
 
 def _extract(archive: Path, folder: Path) -> None:
-    num_files = 0
+    num_files = num_bytes = 0
+    most = max(_SMALL_BYTES, MAX_RATIO * archive.stat().st_size)
     try:
         for name, content in _members(archive):
             path = _inside(name, archive)
@@ -76,13 +80,25 @@ def _extract(archive: Path, folder: Path) -> None:
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             with content, target.open("wb") as file:
-                shutil.copyfileobj(content, file)
+                while block := content.read(_BLOCK_BYTES):
+                    num_bytes += len(block)
+                    if num_bytes > most:
+                        raise DataError(_too_large(archive, most))
+                    file.write(block)
             num_files += 1
     except _DAMAGED as error:
         raise DataError(f"{archive} is not a complete archive: {error}; copy it again") from error
     if not num_files:
         raise DataError(f"{archive} has no files; it must hold a folder of images for each class")
     logger.info("%s: %d files unpacked to the cache", archive, num_files)
+
+
+def _too_large(archive: Path, most: int) -> str:
+    return (
+        f"{archive} has {archive.stat().st_size:,} bytes, but unpacks to more than {most:,}: at"
+        f" most {MAX_RATIO} times as much is allowed, since archives may be made to fill disks. If"
+        " you trust it, unpack it yourself, without a limit, and name its folder in prepare.files"
+    )
 
 
 def _members(archive: Path) -> Iterator[Member]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.output.quarantine import by_column
 from components.prepare_examples.tables.table_schema import (
     BINARY,
     CLASSES,
@@ -23,7 +24,11 @@ def check_splits(splits: Json, key: Sequence[str]) -> None:
 
 
 def check_label(
-    statistics: Mapping[str, Json], values: Mapping[str, int], label: LabelColumn
+    statistics: Mapping[str, Json],
+    values: Mapping[str, int],
+    label: LabelColumn,
+    *,
+    quarantined: Mapping[str, int],
 ) -> None:
     """Check that the label has several values, and that the train split has each class.
 
@@ -31,6 +36,7 @@ def check_label(
         statistics: the features of each split.
         values: the number of rows with each value of a binary label's column, as read.
         label: the label.
+        quarantined: the number of quarantined rows of each column.
 
     Raises:
         DataError: it has not; names the values.
@@ -48,6 +54,11 @@ def check_label(
             reason += (
                 f": it is 1 where the column is positive={label.positive!r}, and the files have"
                 f" {shown}; declare Binary({label.name!r}, positive=…) with another value"
+            )
+        if quarantined:
+            reason += (
+                f". Rows with other values may be among the {sum(quarantined.values()):,} that were"
+                f" quarantined ({by_column(quarantined)}); correct these first"
             )
         raise DataError(reason)
     if label.kind not in {CLASSES, MULTILABEL} or label.values:

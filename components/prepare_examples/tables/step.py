@@ -137,7 +137,12 @@ def write(job: TableJob, folder: Path) -> None:
     manifest |= _conversions(result["tally"], job.options.schema)
     manifest["splits"] = splits_of_entries(result["shards"])
     check_splits(manifest["splits"], job.options.key)
-    check_label(result["statistics"], result["tally"]["labels"], job.options.schema.label)
+    check_label(
+        result["statistics"],
+        result["tally"]["labels"],
+        job.options.schema.label,
+        quarantined=result["tally"]["quarantined"],
+    )
     statistics = statistics_of(
         result["statistics"],
         manifest["splits"],

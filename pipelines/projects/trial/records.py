@@ -58,7 +58,12 @@ def sample_records(
     splits = splits_of_entries(result["shards"])
     try:
         if splits["train"]["num_examples"]:
-            check_label({"train": result["statistics"]["train"]}, {}, schema.label)
+            check_label(
+                {"train": result["statistics"]["train"]},
+                {},
+                schema.label,
+                quarantined=tally["quarantined"],
+            )
     except DataError as error:
         problems.append(f"{places.of_text(schema.label.name)}{error}")
     return Sample(

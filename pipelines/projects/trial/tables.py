@@ -194,7 +194,8 @@ def _label_problems(
         problems.append(str(error))
         statistics = {"train": found["statistics"]["train"]}
     try:
-        check_label(statistics, found["tally"]["labels"], label)
+        tally = found["tally"]
+        check_label(statistics, tally["labels"], label, quarantined=tally["quarantined"])
     except DataError as error:
         place = places.of_text(label.name) or places.of_call("Binary", "Classes", "Regression")
         problems.append(f"{place}{error}")

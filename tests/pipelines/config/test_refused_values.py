@@ -86,6 +86,19 @@ def test_a_value_is_refused_wherever_it_is_given(tmp_path, capsys, give, row):
 
 
 @pytest.mark.parametrize(
+    ("workload", "words"),
+    [
+        ("mnist", "gate.slices is nope, but mnist has no columns"),
+        ("taxi", "gate.slices has 'nope', but taxi has no feature 'nope'; .*it has .*fare"),
+    ],
+)
+def test_a_slice_of_no_feature_is_refused_before_the_training(tmp_path, capsys, workload, words):
+    setting = ["--set", "gate.slices=[nope]", "--state-dir", str(tmp_path)]
+    assert main(["submit", workload, "--dry-run", *setting]) == 2
+    assert re.search(words, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("image: 'a b'", "image is 'a b'; it must be a container image"),

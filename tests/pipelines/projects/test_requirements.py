@@ -27,7 +27,6 @@ def test_installed_requirements_pass(tmp_path: Path):
     -r more.txt
     --index-url https://example.org/simple
     nowhere-to-be-found; python_version < "3"
-    ./local
     tensorflow=={version("tensorflow")}
     """
     path = write(tmp_path, text)
@@ -47,6 +46,18 @@ def test_missing_and_other_versions_are_named_with_the_command(tmp_path: Path):
     assert "numpy" not in message
     assert message.endswith(f"-m pip install -r {path}")
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("-e git+https://x.org/a.git", "--editable=./a", "-e .", "./local", "../a", "/a/b.whl"),
+        *("git+https://x.org/a.git#egg=a", "https://x.org/a.whl", "a-1.0-py3-none-any.whl"),
+    ],
+)
+def test_a_requirement_without_a_name_is_refused(tmp_path: Path, line: str):
+    with pytest.raises(ConfigError, match=r"requirements\.txt, line 2: .*write NAME @ git"):
+        check_requirements(write(tmp_path, f"numpy\n{line}\n"))
 
 
 def test_a_line_that_is_no_requirement_is_named(tmp_path: Path):

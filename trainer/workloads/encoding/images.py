@@ -50,6 +50,11 @@ class ImageWorkload(Workload):
             pixels = tf.io.decode_raw(examples["image"], tf.uint8, fixed_length=size)
         return {"image": tf.reshape(pixels, [-1, *self.shape])}, examples[self.label.column]
 
+    @property
+    def feature_names(self) -> list[str]:
+        """Images cannot be cut into slices."""
+        return []
+
     def input_specs(self) -> dict[str, Any]:
         """Return the exported model's one input: raw uint8 images."""
         import tensorflow as tf

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.raw_data import archives
 from components.prepare_examples.raw_data.archives import unpack
 
 pytestmark = pytest.mark.fast
@@ -54,6 +55,20 @@ def test_an_archive_is_unpacked_once_without_what_a_system_has_added(tmp_path, n
     other = write(tmp_path / name, {**FILES, "flowers/rose/3.png": b"pink"})
     assert unpack(other, tmp_path / "cache") != folder
     assert not list((tmp_path / "cache/.unpacked").glob(".*"))
+
+
+@pytest.mark.parametrize(("name", "write"), [("a.zip", write_zip), ("a.tgz", write_tar)])
+def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused(
+    tmp_path, monkeypatch, name, write
+):
+    monkeypatch.setattr(archives, "_SMALL_BYTES", 1000)
+    path = write(tmp_path / name, {"flowers/rose/1.png": bytes(5_000_000)})
+    if name == "a.zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("flowers/rose/1.png", bytes(5_000_000))
+    with pytest.raises(DataError, match=r"100 times as much.*unpack it yourself.*prepare.files"):
+        unpack(path, tmp_path / "cache")
+    assert not list((tmp_path / "cache").rglob("*.png"))
 
 
 @pytest.mark.parametrize("evil", ["../evil", "a/../../evil", "/tmp/evil", "..\\evil", "C:\\evil"])

@@ -319,6 +319,21 @@ def test_a_label_that_cannot_be_learnt_is_an_error(tmp_path, run, label, values,
     assert not (tmp_path / "out").exists()
 
 
+def test_a_label_of_a_single_value_names_the_quarantine(tmp_path, run):
+    rows = labelled(["yes", *["no"] * 19])
+    for row in rows:
+        row["plan"] = "größer" if row["churned"] == "yes" else "basic"
+        row["review"] = "good"
+    path = Path(write(tmp_path / "latin.csv", rows))
+    path.write_bytes(path.read_text(encoding="utf-8").encode("latin-1"))
+    reference = declare(tmp_path / "w", more='key="customer"')
+
+    with pytest.raises(
+        DataError, match=r"churned is 0 in all.* 6 that were quarantined \(plan 6\)"
+    ):
+        run(str(path), reference, max_quarantine=0.2)
+
+
 def test_a_class_that_the_train_split_lacks_is_named(tmp_path, run):
     rows = labelled(["oak", "elm"])
     reference = declare(tmp_path / "w", label='Classes("churned")', more='key="customer"')
