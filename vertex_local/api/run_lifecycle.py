@@ -13,7 +13,7 @@ from vertex_local.api.query.pages import list_page
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
-from vertex_local.errors import failed_precondition, rpc_status
+from vertex_local.errors import ApiError, failed_precondition, rpc_status
 from vertex_local.machine import lost_and_found, users
 from vertex_local.machine.clock import now
 from vertex_local.processes import group as processes
@@ -150,7 +150,7 @@ class RunKind:
         """
         try:
             group = start()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, ApiError) as error:
             on_end()
             self.record_end(
                 service, name, {"state": "failed", "message": f"could not start: {error}"}

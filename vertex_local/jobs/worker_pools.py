@@ -8,7 +8,7 @@ from vertex_local.errors import invalid_argument
 
 logger = logging.getLogger(__name__)
 
-
+MAX_REPLICAS = 1000
 # Roles of worker pools 0 to 3, by their names in TF_CONFIG.
 ROLES = ("chief", "worker", "ps", "evaluator")
 
@@ -60,6 +60,11 @@ def _num_replicas(spec: Json, field: str) -> int:
     count = int(spec.get("replicaCount", 0))
     if count < 0:
         raise invalid_argument(f"{field}.replicaCount is {count}; it must not be negative.")
+    if count > MAX_REPLICAS:
+        raise invalid_argument(
+            f"{field}.replicaCount is {count}; at most {MAX_REPLICAS} replicas of a pool can run "
+            "on this machine, where each is a process."
+        )
     return count
 
 

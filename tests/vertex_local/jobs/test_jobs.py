@@ -13,6 +13,11 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 
 from tests.support.processes.waiting import wait_until
+from vertex_local.api.database.store import Store
+from vertex_local.api.routes import Call
+from vertex_local.api.service import Service
+from vertex_local.jobs import resource as jobs
+from vertex_local.machine import ports
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -167,6 +172,18 @@ def test_the_error_names_a_command_that_does_not_exist(service):
     ended = wait_for_end(service, created)
     assert ended["state"] == "JOB_STATE_FAILED"
     assert "chief/0 could not start: command 'no-such-trainer'" in ended["error"]["message"]
+
+
+def test_a_job_for_which_no_ports_are_free_fails_and_says_so(tmp_path, monkeypatch):
+    store = Store(tmp_path / "vertex.db")
+    service = Service(root=tmp_path, store=store, url="")
+    monkeypatch.setattr(ports, "_is_free", lambda port: False)
+    call = Call(args={"project": "p", "location": "l"}, body=job(pool("")))
+    created = jobs.create(service, call)
+    ended = store.get(created["name"])
+    store.close()
+    assert ended["state"] == "JOB_STATE_FAILED"
+    assert "could not start: Fewer than 1 ports are free" in ended["error"]["message"]
 
 
 def test_the_timeout_ends_the_job(service):

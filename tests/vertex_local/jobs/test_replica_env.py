@@ -136,6 +136,7 @@ PYTHON_POOL = {"replicaCount": "1", "pythonPackageSpec": {"pythonModule": "train
         (job(pool(2)), r"workerPoolSpecs\[0\].replicaCount.* 2;.* 1"),
         (job(pool(0)), r"workerPoolSpecs\[0\].replicaCount.* 0;.* 1"),
         (job(pool(), pool(-1)), r"workerPoolSpecs\[1\].replicaCount.*-1"),
+        (job(pool(), pool(10**9)), r"workerPoolSpecs\[1\].replicaCount is 1000000000; .* 1000 "),
         (job(*5 * [pool()]), " 5 pools;.* 4"),
         (job(pool(), pool(command=[])), r"workerPoolSpecs\[1\].containerSpec.command"),
         (job(pool(command=[""])), r"workerPoolSpecs\[0\].containerSpec.command"),
