@@ -126,7 +126,7 @@ QUERIES = (
         "?updateMask=displayName,cron,labels",
         "?updateMask=*",
     ),
-    *("?pageSize=99999999999999999999", "?filter=createTime>%229999-12-31T23:59:59Z%22"),
+    *("?pageSize=99999999999999999999", "?filter=createTime>%229999-12-31T23:59:59-10:00%22"),
     *("?filter=%00", "?updateMask=a.b.c.d", "?filter=labels.a:*%20OR%20NOT%20done=true"),
     *("?afterPosition=1e999", "?" + "a=1&" * 500),
 )

@@ -145,6 +145,8 @@ def test_each_kind_has_the_fields_that_vertex_documents(kind, resource, text):
         "labels.run>x",
         "create_time>yesterday",
         "create_time>2026-01-31",
+        'create_time>"9999-12-31T23:59:59-10:00"',
+        'create_time>"0001-01-01T00:00:00+10:00"',
         'create_time:"2026*"',
         "(" * 5000,
         "NOT " * 2000 + "state=x",

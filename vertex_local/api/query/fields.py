@@ -79,14 +79,17 @@ def normal_time(text: str) -> str:
     """Return a time in UTC, in a form whose texts compare like times; "" for "".
 
     Raises:
-        ValueError: It is not a time with a time zone.
+        ValueError: It is not a time with a time zone, or out of range.
     """
     if not text:
         return ""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")
-    return timestamp(moment, timespec="microseconds")
+    try:
+        return timestamp(moment, timespec="microseconds")
+    except OverflowError:
+        raise ValueError(f"{text!r} is before the year 1 or after 9999 in UTC") from None
 
 
 def _stored_time(text: str) -> str:
