@@ -2,7 +2,8 @@
 
 from pathlib import Path, PurePosixPath
 
-from trainer import paths
+from components.text.json_object import TRAIN_AGAIN, object_in
+from trainer import Json, paths
 
 GOLDEN_FILE = "golden.json"
 STATISTICS_FILE = "statistics.json"  # of the train split that the model has learnt from
@@ -38,6 +39,19 @@ def read_companion(model_uri: str, name: str) -> bytes | None:
         return _read_from_bucket(f"{model_uri.rstrip('/')}/{name}")
     path = paths.local_path(model_uri) / name
     return path.read_bytes() if path.is_file() else None
+
+
+def read_companion_object(model_uri: str, name: str, *fields: str) -> Json | None:
+    """Return the JSON object in a file beside a model; None without such a file.
+
+    Raises:
+        InputError: it is damaged or lacks one of `fields`; names the file.
+    """
+    content = read_companion(model_uri, name)
+    if content is None:
+        return None
+    path = f"{model_uri.rstrip('/')}/{name}"
+    return object_in(content, *fields, name=path, remedy=TRAIN_AGAIN)
 
 
 def _read_from_bucket(uri: str) -> bytes | None:

@@ -89,18 +89,16 @@ def record_evaluation(
     Returns:
         Resource name of the model evaluation.
     """
-    import json
-    from pathlib import Path
-
     from components.errors import errors_in_one_line
     from components.model_version.registry import describe_version
     from components.model_version.vertex_evaluation import model_evaluation
+    from components.text.json_object import read_object
     from components.vertex.api import connect
 
     api, name = connect(project, location), model.metadata["resourceName"]
-    content = json.loads(Path(evaluation.path).read_text())
-    found = model_evaluation(content, display_name="test split", verdict=verdict)
     with errors_in_one_line():
+        content = read_object(evaluation.path, "label_kind", "metrics")
+        found = model_evaluation(content, display_name="test split", verdict=verdict)
         created = api.post(f"{name}/evaluations:import", {"modelEvaluation": found})
         describe_version(api, name, reasons)
     return str(created["name"])

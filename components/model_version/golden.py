@@ -2,8 +2,10 @@
 
 import json
 
-from components.model_version.companions import GOLDEN_FILE, read_companion, write_companion
+from components.model_version.companions import GOLDEN_FILE, read_companion_object, write_companion
 from trainer import Json
+
+FIELDS = ("instances", "predictions", "labels")
 
 
 def write_golden(model_dir: str, golden: Json) -> None:
@@ -15,9 +17,8 @@ def read_golden(version: Json) -> Json | None:
     """Read the golden predictions of a model version; None if it has none.
 
     They are in the version's artifact folder, on this machine or in a bucket.
+
+    Raises:
+        InputError: their file is damaged.
     """
-    content = read_companion(version.get("artifactUri", ""), GOLDEN_FILE)
-    if content is None:
-        return None
-    golden: Json = json.loads(content)
-    return golden
+    return read_companion_object(version.get("artifactUri", ""), GOLDEN_FILE, *FIELDS)

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.model_version.companions import STATISTICS_FILE, read_companion
+from components.model_version.companions import STATISTICS_FILE, read_companion_object
 from components.new_data.news import News, short_name
 from components.new_data.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
 from components.prepare_examples.options import PREVIOUS, PrepareOptions
@@ -16,7 +16,9 @@ from components.prepare_examples.statistics.drift import (
     measure_drift,
     read_baseline,
 )
+from components.text.json_object import read_object
 from trainer import Json
+from trainer.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,12 +67,16 @@ def compare(
     """
     if not champion:
         return Comparison(news=_trained(news))
-    content = read_companion(champion_uri, STATISTICS_FILE)
     version = short_name(champion)
-    if content is None:
-        reasons = (*news.reasons, f"{version} has no statistics of its data")
+    problem, before = f"{version} has no statistics of its data", None
+    try:
+        before = read_companion_object(champion_uri, STATISTICS_FILE, "splits.train.features")
+    except InputError as error:
+        problem = str(error)
+    if before is None:
+        reasons = (*news.reasons, problem)
         return Comparison(news=News(verdict=TRAIN, reasons=reasons))
-    found = measure_drift(read_baseline(examples_dir), json.loads(content))
+    found = measure_drift(read_baseline(examples_dir), before)
     if options.baseline == PREVIOUS:
         problems = drift_anomalies(found, options.drift_thresholds)
         anomalies.check(problems, block_on=options.block_on)
@@ -84,7 +90,7 @@ def compare(
 
 def train_statistics(examples_dir: str) -> Json:
     """Return the statistics of the train split, which are kept beside the model."""
-    content = json.loads(Path(examples_dir, STATISTICS_FILE).read_text())
+    content = read_object(Path(examples_dir, STATISTICS_FILE), "splits.train")
     return {**content, "splits": {"train": content["splits"]["train"]}}
 
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.model_version.companions import INPUT_FILE, read_companion
+from components.model_version.companions import INPUT_FILE, read_companion_object
 from components.new_data.earlier_runs import Training
 from components.new_data.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
 from components.prepare_examples.raw_data.fingerprint import InputData
 from components.vertex.resource_name import ResourceName
+from trainer.errors import InputError
 
 NUM_SHOWN = 3
 
@@ -68,10 +69,12 @@ def short_name(version: str) -> str:
 
 def _new_files(data: InputData, version: str, uri: str) -> tuple[bool, str]:
     """Return whether the input has a file that the input of a version lacked, and the reason."""
-    content = read_companion(uri, INPUT_FILE)
-    if content is None:
+    try:
+        known = read_companion_object(uri, INPUT_FILE, "fingerprint", "files")
+    except InputError as error:
+        return True, str(error)
+    if known is None:
         return True, f"{version} has no record of its data"
-    known = json.loads(content)
     if known["fingerprint"] == data.fingerprint:
         return False, f"the data is that of {version}"
     if known["files"] is None or data.listed is None:  # too many to list

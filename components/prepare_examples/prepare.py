@@ -1,7 +1,6 @@
 """The step that prepares a dataset: fetch, check, plan, write and publish."""
 
 import dataclasses
-import json
 import logging
 import time
 from pathlib import Path
@@ -32,6 +31,7 @@ from components.prepare_examples.output.publish import (
 from components.prepare_examples.raw_data.folders import data_folder
 from components.prepare_examples.statistics.report import FILE as REPORT
 from components.prepare_examples.tables import step as table_step
+from components.text.json_object import read_object
 from trainer import Json
 
 STEPS: dict[str, Any] = {
@@ -122,9 +122,8 @@ def _plan(workload: str, data_dir: str | Path, options: PrepareOptions) -> tuple
 
 
 def read_manifest(examples_dir: str | Path) -> Json:
-    """Return the manifest of a prepared dataset."""
-    manifest: Json = json.loads(Path(examples_dir, MANIFEST).read_text())
-    return manifest
+    """Return the manifest of a prepared dataset; InputError if it is damaged."""
+    return read_object(Path(examples_dir, MANIFEST), "splits.train")
 
 
 def summary(manifest: Json, output: Path) -> str:

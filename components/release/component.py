@@ -109,12 +109,11 @@ def serve_known(
 
     It is deployed only if the endpoint is to be kept, or served another version before.
     """
-    import json
-    from pathlib import Path
-
     from components.errors import errors_in_one_line
+    from components.model_version.golden import FIELDS
     from components.release.options import ReleaseOptions
     from components.release.release import serve_promoted
+    from components.text.json_object import read_object
     from components.vertex.api import connect
     from components.vertex.resource_name import ResourceName
 
@@ -128,7 +127,7 @@ def serve_known(
             machine=machine,
             keep_endpoint=keep_endpoint,
             run=run,
-            golden=json.loads(Path(golden.path).read_text()),
+            golden=read_object(golden.path, *FIELDS),
             options=options,
         )
     return version

@@ -1,11 +1,9 @@
 """Release of a model version: deployment, traffic and check, undone if one of them fails."""
 
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.endpoint.deployments import (
@@ -22,9 +20,11 @@ from components.endpoint.ensure import ensure_endpoint, find_endpoint
 from components.endpoint.predict.step import check_version, predict_golden
 from components.endpoint.request_log import set_request_log
 from components.endpoint.traffic import WHOLE, all_to, with_share
+from components.model_version.golden import FIELDS
 from components.release.canary import watch
 from components.release.options import ReleaseOptions
 from components.release.replay import replay_logged
+from components.text.json_object import read_object
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
 from trainer import Json
@@ -64,7 +64,7 @@ def put_in_service(
         StepError: The version must not be released; says why.
         VertexError: A request failed.
     """
-    golden = json.loads(Path(golden_path).read_text())
+    golden = read_object(golden_path, *FIELDS)
     body = api.get(endpoint)
     values = replay_logged(api, body, version, options=options)
     _set_log(api, body, options)

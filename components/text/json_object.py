@@ -1,17 +1,59 @@
-"""Parser of the pipeline's parameters that are JSON objects."""
+"""Readers of JSON objects: the pipeline's parameters, and files that steps have written."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 from trainer import Json
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, InputError
+
+RUN_AGAIN = "repeat the run with --no-cache, which executes the step that writes it"
+TRAIN_AGAIN = "train a new version with trainyard run --no-cache"
 
 
 def parse_object(text: str, *, name: str) -> Json:
     """Return the object of a parameter; ConfigError names the parameter and its value."""
     try:
         value = json.loads(text)
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise ConfigError(f"{name} is not JSON ({error}): {text!r}") from error
     if not isinstance(value, dict):
         raise ConfigError(f"{name} is {text!r}; it must be a JSON object")
     return value
+
+
+def read_object(path: str | Path, *fields: str, remedy: str = RUN_AGAIN) -> Json:
+    """Return the object in a file that must have `fields`; see `object_in`."""
+    return object_in(Path(path).read_bytes(), *fields, name=str(path), remedy=remedy)
+
+
+def object_in(content: bytes, *fields: str, name: str, remedy: str) -> Json:
+    """Return the object that a file contains.
+
+    Args:
+        content: the file's bytes.
+        fields: the fields that it must have; `splits.train` is a field of the object `splits`.
+        name: the file's path.
+        remedy: the way to get an intact file.
+
+    Raises:
+        InputError: it is not UTF-8 or JSON, or lacks a field; has the name and the remedy.
+    """
+    try:
+        value: Json = json.loads(content.decode("utf-8"))
+        missing = [field for field in ("", *fields) if not _has(value, field)]
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name} is damaged: it is not JSON ({error}); {remedy}") from error
+    if missing:
+        problem = f"it has no {missing[-1]!r}" if missing[0] else "it is not a JSON object"
+        raise InputError(f"{name} is damaged: {problem}; {remedy}")
+    return value
+
+
+def _has(value: Any, field: str) -> bool:
+    """Return whether a value is an object and has a field, each of whose parents is an object."""
+    for part in filter(None, field.split(".")):
+        if not isinstance(value, dict) or part not in value:
+            return False
+        value = value[part]
+    return bool(field) or isinstance(value, dict)

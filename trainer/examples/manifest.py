@@ -103,10 +103,10 @@ def read_statistics(split: Split) -> Json | None:
         names = json.loads(b"".join(_read_pieces(f"{folder}/manifest.json"))).get("labels")
         if names and "label" in features:
             features["label"]["names"] = names
-    except (InputError, ValueError, KeyError, TypeError) as error:
-        logger.info("no statistics of the split %r: %s", split.name, error)
+        return features if content["num_examples"] == split.num_examples else None
+    except (InputError, ValueError, KeyError, TypeError, AttributeError) as error:
+        logger.info("no statistics of the split %r in %s: %r", split.name, path, error)
         return None
-    return features if content["num_examples"] == split.num_examples else None
 
 
 def find_damage(shards: Iterable[Shard], compression: str) -> InputError | None:

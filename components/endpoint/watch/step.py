@@ -12,7 +12,7 @@ from components.endpoint.watch.comparison import BEFORE, TRAINING, Finding, comp
 from components.endpoint.watch.instances import check_watchable, describe
 from components.endpoint.watch.options import WatchOptions
 from components.errors import StepError
-from components.model_version.companions import STATISTICS_FILE, read_companion
+from components.model_version.companions import STATISTICS_FILE, read_companion_object
 from components.model_version.saved_model import DESCRIPTION
 from components.vertex.api import VertexApi
 from trainer import Json
@@ -140,11 +140,12 @@ def _judged(
         few = f"{size:,} instances are logged, of at least {options.min_instances:,} to compare"
         return Watch(verdict=TOO_FEW, notes=(few, *notes), **facts)
     found: list[Finding] = []
-    content = read_companion(model.get("artifactUri", ""), STATISTICS_FILE)
+    uri = model.get("artifactUri", "")
+    content = read_companion_object(uri, STATISTICS_FILE, "splits.train.features")
     if content is None:
         notes.append(f"{version} has no {STATISTICS_FILE} of its training data")
     else:
-        train = json.loads(content)["splits"]["train"]
+        train = content["splits"]["train"]
         found += compare(train, now, against=TRAINING, thresholds=options.thresholds)
     earlier, _ = _statistics(before, workload)
     if earlier["num_examples"] >= options.min_instances:
@@ -174,13 +175,13 @@ def read_workload(model_uri: str) -> Workload:
     Raises:
         StepError: another program has exported the model.
     """
-    content = read_companion(model_uri, DESCRIPTION)
+    content = read_companion_object(model_uri, DESCRIPTION, "workload")
     if content is None:
         raise StepError(
             f"the model in {model_uri or 'no folder'} has no {DESCRIPTION}: it was exported by"
             " another program, and the types of its requests are unknown"
         )
-    return read_description(json.loads(content))
+    return read_description(content)
 
 
 def record(api: VertexApi, result: Watch) -> None:

@@ -63,9 +63,10 @@ def read_baseline(path: str | Path) -> Json:
     try:
         content: Json = json.loads(file.read_text())
         content["splits"]["train"]["features"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(
-            f"baseline {file} is not the statistics.json of an earlier run: {error}"
+            f"baseline {file} is not the statistics.json of an earlier run ({error!r}); name one in"
+            " the prepare-examples/examples folder of a run"
         ) from error
     return content
 

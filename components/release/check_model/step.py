@@ -11,11 +11,12 @@ import requests
 
 from components.endpoint.predict.parity import check_parity
 from components.errors import StepError
+from components.model_version.golden import FIELDS
 from components.model_version.saved_model import DESCRIPTION
 from components.release.check_model.example import as_example
 from components.release.check_model.load import NUM_CLIENTS, check_latency
 from components.release.check_model.server import local_session, serving
-from components.text.json_object import parse_object
+from components.text.json_object import parse_object, read_object
 from trainer import Json
 from trainer.workloads.base import Workload
 from trainer.workloads.description import read_description
@@ -50,10 +51,10 @@ def check_served_model(model_dir: str, *, golden_path: str, gate: str, metrics: 
         StepError: The server does not start, refuses a request or accepts a bad one, a prediction
             differs, or it is too slow; names the kind of request.
     """
-    golden = json.loads(Path(golden_path).read_text())
+    golden = read_object(golden_path, *FIELDS)
     limits = parse_object(gate or "{}", name="gate")
     with serving(model_dir) as url:
-        workload = read_description(json.loads(Path(model_dir, DESCRIPTION).read_text()))
+        workload = read_description(read_object(Path(model_dir, DESCRIPTION), "workload"))
         batches = golden_batches(workload, golden)
         for form, batch in batches.items():
             _check_form(url, form, batch)

@@ -13,9 +13,17 @@ import_tensorflow()
 
 import tensorflow as tf  # noqa: E402
 
-from trainer.examples.manifest import Shard, Split, checked_split, read_manifest  # noqa: E402
+from trainer.examples.manifest import (  # noqa: E402
+    Shard,
+    Split,
+    checked_split,
+    read_manifest,
+    read_statistics,
+)
 from trainer.examples.tables import Decoder, SplitChunks, read_table, whole  # noqa: E402
-from trainer.training.facts import find_facts  # noqa: E402
+from trainer.training import facts  # noqa: E402
+from trainer.training.checkpoint import read_checkpoint  # noqa: E402
+from trainer.training.facts import find_facts, read_facts  # noqa: E402
 
 pytestmark = pytest.mark.timeout(60)
 SHARD = "train-00001-of-00003.tfrecord.gz"
@@ -56,6 +64,35 @@ def test_a_replaced_file_is_never_used(examples_dir, tmp_path):
     shutil.copy(folder / "train-00000-of-00003.tfrecord.gz", folder / SHARD)
     with pytest.raises(InputError, match="differs from the manifest's sha256"):
         checked_split(read_manifest(str(folder), workload="mnist"), "train", skip_corrupt=512)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b'{"splits": "\xff"}', b'{"splits": {', b"[]", b"null", b"{}", b'{"splits": []}'],
+    ids=["empty", "not-utf-8", "cut", "list", "null", "without-fields", "other-types"],
+)
+def test_damaged_json_is_named_or_unused(examples_dir, tmp_path, monkeypatch, content):
+    folder = shutil.copytree(examples_dir, tmp_path / "examples")
+    split = read_manifest(str(folder), workload="mnist").splits["train"]
+    for name in ("manifest.json", "statistics.json", "examples.json", "checkpoint.json"):
+        (folder / name).write_bytes(content)
+
+    with pytest.raises(InputError, match=r"manifest\.json is damaged .*prepare the examples again"):
+        read_manifest(str(folder), workload="mnist")
+    assert read_statistics(split) is None, "the examples are read instead"
+    assert read_checkpoint(str(folder)) is None, "the previous checkpoint is used"
+    monkeypatch.setattr(facts, "list_checkpoints", lambda directory: [directory])
+    with pytest.raises(InputError, match=r"examples\.json is damaged .*--fresh to start over"):
+        read_facts(str(folder), split, workload=load_workload("mnist"))
+
+
+@pytest.mark.parametrize(
+    "text", ['{"splits": {"train": {"features": {}}}}', '{"splits": {"train": []}}']
+)
+def test_incomplete_statistics_are_not_used(examples_dir, tmp_path, text):
+    folder = shutil.copytree(examples_dir, tmp_path / "examples")
+    (folder / "statistics.json").write_text(text)
+    assert read_statistics(read_manifest(str(folder), workload="mnist").splits["train"]) is None
 
 
 def image_example(num_bytes=784, num_images=1, label=3):
