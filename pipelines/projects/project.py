@@ -54,7 +54,7 @@ class Project:
     def run_file(self) -> Path | None:
         """Return its run.yaml; None if it has none."""
         path = self.path / RUN_FILE
-        return path if not self.is_file and path.is_file() else None
+        return path if not self.is_file and path.exists() else None
 
     @property
     def requirements(self) -> Path | None:

@@ -194,6 +194,13 @@ def test_a_file_that_is_none_is_refused_at_once(tmp_path, kind):
         read_yaml_file(path)
 
 
+def test_a_run_file_that_is_none_is_refused_at_once(tmp_path, capsys):
+    (tmp_path / "workload.py").write_text("from trainer.workloads.mnist import workload")
+    os.mkfifo(tmp_path / "run.yaml")
+    assert main(["submit", str(tmp_path), "--dry-run", "--state-dir", str(tmp_path / "s")]) == 2
+    assert "run.yaml: it is no regular file" in capsys.readouterr().err
+
+
 HOSTILE = [
     *("1e23", "-1", ".nan", ".inf", "", '"a\\nb"', "../x", "[]", "{}", "true", "1" + "0" * 400),
     *("1" + "0" * 5000, "null", "\udcff", "a\x00b", "[[]]", "{a: .nan}", "{a: {}}", "- x", "'"),
