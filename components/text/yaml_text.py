@@ -6,12 +6,13 @@ number. YAML 1.1 makes 8, 90, true, 31 and a date of them, and a text of 1e3.
 
 import json
 import re
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import yaml
+
+from components.text.user_file import FileError, read_text_file
 
 NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 MAX_BYTES = 100_000
@@ -67,15 +68,10 @@ def read_yaml_file(path: Path) -> tuple[Any, Sources]:
         YamlError: it is no regular file, is too large, or is not such a text.
         OSError: it cannot be read.
     """
-    if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
-        raise YamlError("it is no regular file; give the path of one")  # a FIFO would wait for ever
-    data = path.read_bytes()
-    if len(data) > MAX_BYTES:
-        raise YamlError(f"it has {len(data):,} bytes; at most {MAX_BYTES:,} are allowed")
     try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise YamlError(f"it is not YAML: byte {error.start} is not UTF-8") from error
+        text = read_text_file(path, max_bytes=MAX_BYTES)
+    except FileError as error:
+        raise YamlError(str(error)) from error
     if text.lstrip().startswith("{"):
         text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML may not
     return load_with_sources(text)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from components.text.user_file import FileError, read_text_file
 from components.text.yaml_text import YamlError, load_documents
 from pipelines.package.image import IMAGE_REPOSITORY
 from trainer import Json
@@ -105,9 +106,9 @@ def read_package_file(path: Path) -> Package:
         ConfigError: the file cannot be read, or is not a package.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        text = read_text_file(path)
+    except (OSError, FileError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(
             f"cannot read the package {path}: {reason}; trainyard compile writes dist/mnist.yaml"
         ) from error

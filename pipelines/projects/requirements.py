@@ -9,6 +9,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from components.text.user_file import FileError, read_text_file
 from trainer.errors import ConfigError
 
 # An editable package, a path, an address or a file.
@@ -37,8 +38,8 @@ def read_requirements(path: Path) -> Iterator[Requirement]:
             cannot be looked up; names file and line.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_text_file(path).splitlines()
+    except (OSError, FileError) as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
     for number, text in _logical_lines(lines):
         if found := re.fullmatch(r"(?:-r|--requirement)[ =](.+)", text):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from components.endpoint.predict.online_prediction import request_predictions
+from components.text.user_file import FileError, read_file
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
 from pipelines.errors import ResourceError
@@ -18,7 +19,9 @@ from pipelines.resources.table import Table
 
 # Vertex AI's limit is 1,500,000 bytes; the difference is for the JSON around the instances.
 MAX_REQUEST_BYTES = 1_400_000
+MAX_FILE_BYTES = 500_000_000
 STDIN = "-"
+_BIG = "trainyard predict takes files of any size"
 _ONE_A_LINE = "it must have one JSON instance per line"
 _INSTANCE_NUMBER = re.compile(r"\binstance (\d+)\b")
 
@@ -126,9 +129,14 @@ def predictions_table(predictions: Sequence[Any]) -> Table:
 
 def _read(path: Path) -> tuple[str, bytes]:
     if str(path) == STDIN:
-        return "standard input", sys.stdin.buffer.read()
+        data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise ResourceError(f"standard input has over {MAX_FILE_BYTES:,} bytes; {_BIG}")
+        return "standard input", data
     try:
-        return str(path), path.read_bytes()
+        return str(path), read_file(path, max_bytes=MAX_FILE_BYTES, may_stream=True)
+    except FileError as error:
+        raise ResourceError(f"cannot read {path}: {error}; {_BIG}") from error
     except OSError as error:
         raise ResourceError(f"cannot read {path}: {error.strerror}") from error
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.errors import DataError
+from components.text.user_file import read_text_file
 
 MODELS = ("Sequential", "Model")
 INPUTS = ("inputs", "input", "x")
@@ -128,8 +129,8 @@ def read_script(path: Path) -> Script:
         DataError: it has none, or calls fit while it is imported; names the line.
     """
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (SyntaxError, UnicodeDecodeError) as error:
+        tree = ast.parse(read_text_file(path))
+    except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", 1)
         raise DataError(f"{path}:{line}: it is not Python: {error}") from error
     if not path.stem.isidentifier() or path.stem == "workload":
