@@ -29,6 +29,11 @@ COMMANDS = (
         "running.runs:add_runs",
         "pipeline runs: list, show, diff, logs, cancel, resume, delete",
     ),
+    (
+        "teardown",
+        "running.teardown:add_teardown",
+        "list runs that ended without their teardown, and remove what they left",
+    ),
     ("report", "running.report:add_report", "write and open the report of a run, or of two"),
     ("cluster", "training.clusters:add_cluster", "cluster files: explain, commands"),
     (

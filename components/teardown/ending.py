@@ -9,6 +9,7 @@ from components.model_version.registry import version_name, was_promoted
 from components.run_report.page import write_report
 from components.run_summary.summary import Summary, as_ended, summarize
 from components.run_summary.webhook import post_summary
+from components.teardown.lost import tear_down_earlier
 from components.teardown.run_resources import RunResources
 from components.teardown.teardown import tear_down
 from components.vertex.api import VertexApi
@@ -60,6 +61,7 @@ def end_run(
         state, error = "FAILED", "\n".join(filter(None, [error, str(teardown_error)]))
     replicas = replicas_of_jobs(api, label=resources.label)
     warnings = [warning for of_job in replicas for warning in of_job.get("warnings", [])]
+    warnings += _end_earlier(api, resources.job)
     metadata = {"promoted": _promoted(resources), "warnings": "\n".join(warnings)}
     job = as_ended(
         resources.job,
@@ -79,6 +81,15 @@ def end_run(
     if problem:
         raise problem
     return metadata
+
+
+def _end_earlier(api: VertexApi, job: Json) -> list[str]:
+    """Tear down earlier runs that were lost; return failures, which do not fail this run."""
+    try:
+        return tear_down_earlier(api, job)
+    except (VertexError, OSError) as error:
+        logger.warning("earlier runs of the schedule were not looked at: %s", error)
+        return [f"earlier runs of the schedule were not looked at: {error}"]
 
 
 def _write(job: Json, summary: Summary, path: Path, *, replicas: list[Json]) -> None:

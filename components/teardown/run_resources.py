@@ -16,7 +16,7 @@ from trainer import Json
 
 # Names of tasks in the compiled pipeline.
 TRAIN, UPLOAD, ENDPOINT = "custom-training-job", "model-upload", "ensure-endpoint"
-DEPLOY = "model-deploy"
+DEPLOY, EXIT = "model-deploy", "teardown"
 DONE = ("SUCCEEDED", "SKIPPED")
 NOTHING_MADE = (*DONE, "NOT_TRIGGERED")
 
@@ -95,6 +95,17 @@ class RunResources:
         if name := self._parameter("endpoint_name"):
             return [endpoint] if (endpoint := find_endpoint(self.api, name)) else []
         return list(self.api.list_resources("endpoints"))
+
+    @property
+    def is_lost(self) -> bool:
+        """True if the pipeline has a teardown that did not succeed."""
+        tasks = self.job.get("pipelineSpec", {}).get("root", {}).get("dag", {}).get("tasks", {})
+        return EXIT in tasks and not self._is_settled(EXIT, DONE)
+
+    @property
+    def keep_endpoint(self) -> bool:
+        """True if the promoted version stays deployed after the run."""
+        return self._parameter("keep_endpoint").lower() == "true"
 
     @property
     def served_before(self) -> bool:

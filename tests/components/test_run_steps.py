@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -19,13 +20,22 @@ from components.model_version.registry import (
     set_default,
 )
 from components.teardown.ending import end_run
-from components.teardown.run_resources import ENDPOINT, TRAIN, UPLOAD
+from components.teardown.run_resources import DEPLOY, ENDPOINT, EXIT, TRAIN, UPLOAD
 from components.teardown.teardown import teardown
 from components.vertex.api import EMULATOR_VARIABLE, connect
 from components.vertex.errors import VertexError
 from components.vertex.job_warnings import replicas_of
-from components.vertex.labels import BILLING_LABEL, CANDIDATE, CHALLENGER, RUN_LABEL, STATE_LABEL
+from components.vertex.labels import (
+    BILLING_LABEL,
+    CANDIDATE,
+    CHALLENGER,
+    RUN_LABEL,
+    SCHEDULE_LABEL,
+    STATE_LABEL,
+)
 from components.vertex.resource_name import ResourceName
+from pipelines.cli import main
+from pipelines.command.running import teardown as command
 from vertex_local.api.database.store import Store
 
 LONG_JOB = {
@@ -103,14 +113,24 @@ def record_run(service, api):
     A task without outputs was interrupted.
     """
 
-    def do(run: str, tasks: dict[str, dict | None], **parameters: str) -> str:
+    def do(
+        run: str, tasks: dict[str, dict | None], *, night: int = 1, schedule: str = "", **parameters
+    ) -> str:
         name = f"{api.parent}/pipelineJobs/{run}"
         billing_id = f"bill-{run}"
         job = {
             "name": name,
             "state": "PIPELINE_STATE_FAILED",
-            "createTime": "2026-01-01T00:00:00Z",
-            "labels": {BILLING_LABEL: billing_id},
+            "createTime": f"2026-01-{night:02}T00:00:00Z",
+            "endTime": f"2026-01-{night:02}T01:00:00Z",
+            "labels": {
+                BILLING_LABEL: billing_id,
+                **({SCHEDULE_LABEL: schedule} if schedule else {}),
+            },
+            "pipelineSpec": {
+                "root": {"dag": {"tasks": {EXIT: {"componentRef": {"name": "exit"}}}}},
+                "components": {"exit": {}},
+            },
             "runtimeConfig": {
                 "parameterValues": {"model_name": "tiny", "endpoint_name": "digits", **parameters}
             },
@@ -432,6 +452,64 @@ def test_teardown_twice_is_harmless(api, version):
 
 
 @pytest.fixture
+def lost_run(api, version, deploy, record_run):
+    """Store a run whose exit task was lost after its deployment; return its version."""
+
+    def do(run: str, **recorded) -> ResourceName:
+        endpoint = endpoint_name(api, run="run-0")
+        made = version(run=run, parent=find_model(api, "tiny"), **{BILLING_LABEL: f"bill-{run}"})
+        deploy(made, endpoint)
+        tasks = {
+            UPLOAD: {"model": {"resourceName": made.name}},
+            ENDPOINT: {"endpoint": {"resourceName": endpoint, "servedBefore": "no"}},
+        }
+        record_run(run, {TRAIN: {}, **tasks, DEPLOY: {}}, **recorded)
+        return made
+
+    return do
+
+
+def test_what_lost_runs_left_is_listed_and_removed_by_command(
+    api, lost_run, record_run, monkeypatch, capsys
+):
+    monkeypatch.setattr(command, "api_of", lambda arguments: nullcontext(api))
+    record_run("run-2", {TRAIN: {}, EXIT: {}}, night=2)
+    version = lost_run("run-1")
+
+    assert main(["teardown"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    left = f"version {version}, {version} on digits"
+    assert rows == [["run-1", "01-01", "01:00", *left.split()]]
+
+    assert main(["teardown", "run-1"]) == 0
+    assert capsys.readouterr().out == f"run run-1: removed {left}\n"
+    assert list(api.list_resources("models")) == []
+    assert deployed_versions(api, endpoint_name(api)) == []
+    assert main(["teardown"]) == 0
+    assert "no run has ended without its teardown" in capsys.readouterr().out
+    assert main(["teardown", "run-9"]) == 2
+
+
+def test_a_teardown_follows_for_the_lost_runs_of_its_schedule(api, lost_run, record_run, tmp_path):
+    far, lost = (
+        lost_run("night-1", schedule="nightly"),
+        lost_run("night-3", schedule="nightly", night=3),
+    )
+    record_run("night-2", {TRAIN: {}, EXIT: {}}, schedule="nightly", night=2)
+    record_run("night-4", {TRAIN: {}}, schedule="nightly", night=4)
+    record_run("day", {TRAIN: {}}, night=5)
+
+    summary_path = str(tmp_path / "summary.json")
+    where = {"keep_endpoint": False, "summary_path": summary_path}
+    end_run(api, run="day", **where, state="FAILED", error="")
+    assert set(deployed_versions(api, endpoint_name(api))) == {far.version, lost.version}
+    end_run(api, run="night-4", **where, state="FAILED", error="")
+
+    assert deployed_versions(api, endpoint_name(api)) == [far.version]  # before a teardown
+    assert [one["versionId"] for one in list_versions(api, far.unversioned)] == [far.version]
+
+
+@pytest.fixture
 def crowd(service, api):
     """Store 500 models and 200 endpoints of other users."""
     store = Store(service.root / "vertex.db")
@@ -440,7 +518,7 @@ def crowd(service, api):
     with store.atomic():
         for number in range(500):
             name = f"{api.parent}/models/m{number}"
-            one = {"versionId": "1", "versionAliases": ["default"]}
+            one = {"versionId": "1", "versionAliases": ["default"], "versionCreateTime": moment}
             record = {"name": name, "folder": f"m{number}", "displayName": f"other {number}"}
             more = {"labels": {}, "lastVersion": 1, "versions": [one]}
             store.insert(name, {**record, **times, **more})

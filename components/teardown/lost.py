@@ -1,0 +1,82 @@
+"""Runs that ended without their teardown, because their exit task was lost as well."""
+
+import logging
+from collections.abc import Iterator
+
+from components.endpoint.deployments import find_deployed, version_of
+from components.errors import StepError
+from components.model_version.registry import is_candidate, version_name
+from components.teardown.run_resources import RunResources
+from components.teardown.teardown import FINAL_JOB_STATES, tear_down
+from components.vertex.api import VertexApi
+from components.vertex.labels import RUN_LABEL, SCHEDULE_LABEL
+from components.vertex.resource_name import ResourceName
+from trainer import Json
+
+logger = logging.getLogger(__name__)
+
+SUCCEEDED = "PIPELINE_STATE_SUCCEEDED"
+LOST_STATES = ("PIPELINE_STATE_FAILED", "PIPELINE_STATE_CANCELLED")
+NUM_EARLIER = 20  # runs of a schedule that a teardown looks at
+
+
+def lost_runs(api: VertexApi) -> Iterator[RunResources]:
+    """Yield the runs that ended without their teardown; lists omit the tasks of a run."""
+    for record in api.list_resources("pipelineJobs"):
+        if record.get("state") in LOST_STATES:
+            resources = RunResources.of_run(api, ResourceName.from_name(record["name"]).id)
+            if resources.is_lost:
+                yield resources
+
+
+def left_by(resources: RunResources) -> list[str]:
+    """Return in words what the teardown of a run would cancel, undeploy and delete."""
+    jobs = [job for job in resources.custom_jobs() if job.get("state") not in FINAL_JOB_STATES]
+    left = [f"job {ResourceName.from_name(job['name'])}" for job in jobs]
+    removed = []
+    for found in resources.versions:
+        version = version_name(found)
+        if is_candidate(found):
+            left.append(f"version {version}")
+        elif resources.keep_endpoint or resources.served_before:
+            continue
+        removed.append(version)
+    for endpoint in resources.endpoints:
+        name = endpoint["displayName"]
+        left += [f"{version} on {name}" for version in removed if find_deployed(endpoint, version)]
+        others = [
+            one for one in endpoint.get("deployedModels", []) if version_of(one) not in removed
+        ]
+        if endpoint.get("labels", {}).get(RUN_LABEL) == resources.run and not others:
+            left.append(f"endpoint {name}")
+    return left
+
+
+def tear_down_earlier(api: VertexApi, job: Json) -> list[str]:
+    """Tear down the lost runs of a run's schedule since the last one with a teardown.
+
+    Returns:
+        The failures, one line each.
+    """
+    schedule = job.get("labels", {}).get(SCHEDULE_LABEL)
+    if not schedule:
+        return []
+    newest = api.get(
+        f"{api.parent}/pipelineJobs",
+        filter=f'labels.{SCHEDULE_LABEL}="{schedule}"',
+        orderBy="create_time desc",
+        pageSize=str(NUM_EARLIER),
+    )
+    problems = []
+    for record in newest.get("pipelineJobs", []):
+        if record["name"] == job["name"] or record.get("state") not in (*LOST_STATES, SUCCEEDED):
+            continue
+        resources = RunResources.of_run(api, ResourceName.from_name(record["name"]).id)
+        if not resources.is_lost:
+            break
+        logger.info("run %s ended without its teardown, which follows", resources.run)
+        try:
+            tear_down(resources, keep_endpoint=resources.keep_endpoint)
+        except StepError as error:
+            problems.append(str(error))
+    return problems
