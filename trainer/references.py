@@ -10,6 +10,8 @@ from pathlib import Path
 BUILT_IN = ("cifar10", "mnist", "taxi")
 FILE = "workload.py"
 VARIABLE = "workload"
+STATE_DIR_VARIABLE = "TRAINYARD_DIR"  # folder of this machine's state
+CODE_DIR = "code"  # in that folder: snapshots of the user's code
 # A snapshot of a folder's code: its name and a digest of its content.
 SNAPSHOT = re.compile(r"(?P<name>[a-z][a-z0-9-]*)-(?P<digest>[0-9a-f]{12})")
 # An installed module or an entry point with a digest of its package, for cache keys only.

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 from trainer.cluster.liveness import end_process
+from trainer.config.trust import STRANGER, Trust, add_trust_flags, trust_of
 from trainer.errors import TrainerError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.serving.http.application import PredictionApp
@@ -56,7 +57,7 @@ def make_app(config: ServerConfig, limits: Limits) -> PredictionApp:
     )
 
 
-def load_ready_predictor(storage_uri: str) -> Any:
+def load_ready_predictor(storage_uri: str, *, trust: Trust = STRANGER) -> Any:
     """Return the predictor of a model after a first prediction, which is slow."""
     import_tensorflow()
 
@@ -64,12 +65,12 @@ def load_ready_predictor(storage_uri: str) -> Any:
     from trainer.serving.signature import SignaturePredictor
 
     load = SignaturePredictor if is_foreign(storage_uri) else load_predictor
-    predictor = load(storage_uri)
+    predictor = load(storage_uri, trust=trust)
     predictor.warm_up()
     return predictor
 
 
-async def serve(config: ServerConfig, listener: socket.socket) -> None:
+async def serve(config: ServerConfig, listener: socket.socket, *, trust: Trust = STRANGER) -> None:
     """Serve until SIGTERM or SIGINT, then complete all requests."""
     limits, stopped, loop = Limits(), asyncio.Event(), asyncio.get_running_loop()
     app = make_app(config, limits)
@@ -81,7 +82,7 @@ async def serve(config: ServerConfig, listener: socket.socket) -> None:
         )
 
     def load() -> None:
-        predictor = _load(config.storage_uri)
+        predictor = _load(config.storage_uri, trust)
         loop.call_soon_threadsafe(start, predictor)
 
     for signum in (signal.SIGTERM, signal.SIGINT):
@@ -95,11 +96,11 @@ async def serve(config: ServerConfig, listener: socket.socket) -> None:
     logger.info("stopped")
 
 
-def _load(storage_uri: str) -> Any:
+def _load(storage_uri: str, trust: Trust) -> Any:
     """Return the predictor; end the process if it cannot be loaded."""
     began = time.monotonic()
     try:
-        predictor = load_ready_predictor(storage_uri)
+        predictor = load_ready_predictor(storage_uri, trust=trust)
     except TrainerError as error:
         logger.error("%s", error)
         end_process(1)
@@ -131,12 +132,14 @@ def main(argv: Sequence[str] | None = None, *, listener: socket.socket | None = 
 
     A given `listener` listens already at the host and port that the environment names.
     """
-    argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="python -m trainer.serve",
         description="Serve an exported model over HTTP, under Vertex AI's container contract.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    ).parse_args(argv)
+    )
+    add_trust_flags(parser)
+    trust = trust_of(parser.parse_args(argv))
     logging.basicConfig(level=logging.INFO, format="serve %(message)s", force=True)
     try:
         config = parse_environ(os.environ)
@@ -149,7 +152,7 @@ def main(argv: Sequence[str] | None = None, *, listener: socket.socket | None = 
     except OSError as error:
         logger.error("cannot serve at %s:%d: %s", config.host, config.port, error.strerror)
         return 1
-    asyncio.run(serve(config, listener))
+    asyncio.run(serve(config, listener, trust=trust))
     end_process(0)
     return 0
 

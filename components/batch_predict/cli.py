@@ -10,6 +10,7 @@ from components.batch_predict.step import describe, predict_files
 from components.errors import StepError
 from components.prepare_examples.beam.runner_flags import RUNNERS, runner_flags
 from trainer.config.flags import add_flags
+from trainer.config.trust import add_trust_flags, trust_of
 from trainer.errors import TrainerError
 
 DESCRIPTION = """\
@@ -34,7 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             ),
         )
         summary = predict_files(
-            arguments.model, inputs=arguments.input, output_dir=arguments.output, options=options
+            arguments.model,
+            inputs=arguments.input,
+            output_dir=arguments.output,
+            options=options,
+            trust=trust_of(arguments),
         )
     except (TrainerError, StepError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -65,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--output", required=True, metavar="DIR", help="folder to create")
     add_flags(parser, PredictOptions)
+    add_trust_flags(parser)
     parser.add_argument("--runner", default="", choices=RUNNERS, help="Beam's runner")
     parser.add_argument("beam_options", nargs="*", help="Beam's own flags, after --")
     return parser

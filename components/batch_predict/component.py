@@ -33,6 +33,7 @@ def batch_predict(
     from components.errors import StepError, errors_in_one_line
     from components.time_limit import A_DAY_SECONDS
     from trainer import paths
+    from trainer.config.trust import OWN
 
     with errors_in_one_line() as limit:
         limit.set(A_DAY_SECONDS)
@@ -48,6 +49,7 @@ def batch_predict(
             inputs=patterns,
             output_dir=output_dir or predictions.path,
             options=PredictOptions.from_json(options),
+            trust=OWN,  # the version has been checked at its upload
         )
     counts = ("rows", "predictions", "errors", "seconds", "rows_per_second")
     predictions.metadata.update({name: summary[name] for name in counts})

@@ -16,6 +16,7 @@ from components.batch_predict.inputs.tables import read_table
 from components.batch_predict.output import PartFiles
 from components.prepare_examples.errors import DataError
 from trainer import Json
+from trainer.config.trust import STRANGER, Trust
 from trainer.errors import InstanceError, TrainerError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
@@ -28,6 +29,7 @@ class PartOptions:
     num_parts: int
     format: str
     time_zone: str = ""
+    trust: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Return the options as text, to pass through Beam."""
@@ -35,18 +37,20 @@ class PartOptions:
 
 
 @functools.lru_cache(maxsize=1)
-def load_model(model_uri: str) -> Any:
+def load_model(model_uri: str, trust: Trust = STRANGER) -> Any:
     """Return the predictor of a model, which is kept for the parts after the first.
 
     Raises:
-        DataError: it cannot be loaded.
+        DataError: it cannot be loaded, or needs more trust.
     """
     import_tensorflow()
     from trainer.serving.export import is_foreign, load_predictor
     from trainer.serving.signature import SignaturePredictor
 
     try:
-        return (SignaturePredictor if is_foreign(model_uri) else load_predictor)(model_uri)
+        return (SignaturePredictor if is_foreign(model_uri) else load_predictor)(
+            model_uri, trust=trust
+        )
     except TrainerError as error:
         raise DataError(str(error)) from error
 
@@ -58,7 +62,7 @@ def predict_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
         DataError: a file is damaged, or the model cannot be loaded.
     """
     part, options = json.loads(part_json), PartOptions(**json.loads(options_json))
-    predictor = load_model(options.model_uri)
+    predictor = load_model(options.model_uri, Trust.from_flags(options.trust))
     with PartFiles(
         Path(output_dir),
         number=part["number"],

@@ -17,6 +17,7 @@ from components.prepare_examples.beam.runner_flags import checked_flags
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import check_replaceable, local_path, published
 from trainer import Json, paths
+from trainer.config.trust import STRANGER, Trust
 from trainer.errors import ConfigError
 
 SUMMARY = "summary.json"
@@ -35,6 +36,7 @@ def predict_files(
     inputs: Sequence[str],
     output_dir: str | Path,
     options: PredictOptions | None = None,
+    trust: Trust = STRANGER,
 ) -> Json:
     """Write a model's predictions for all rows of files; return the summary.
 
@@ -45,6 +47,7 @@ def predict_files(
         inputs: paths or patterns of files: JSON lines of instances, CSV, Parquet or TFRecords.
         output_dir: the folder to create; earlier predictions in it are replaced.
         options: all other settings.
+        trust: in the model's author.
 
     Returns:
         `model`, `workload`, `files`, `rows`, `predictions`, `errors`, `seconds`,
@@ -59,14 +62,21 @@ def predict_files(
     found = find_inputs(inputs)
     model_uri = paths.uri(model_uri).rstrip("/")
     flags = checked_flags(options.beam_options, output)
-    predictor = load_model(model_uri)
+    predictor = load_model(model_uri, trust)
     parts, unused = plan_parts(found, predictor, options)
     if not parts:
         raise DataError(f"{', '.join(inputs)}: the files have no rows")
+    how = PartOptions(
+        model_uri=model_uri,
+        num_parts=len(parts),
+        format=options.format,
+        time_zone=options.time_zone,
+        trust=tuple(trust.flags()),
+    )
     num_bytes = sum(Path(path).stat().st_size for path in found)
     began = time.monotonic()
     with published(output, last=SUMMARY) as folder, progress.shown(num_bytes):
-        result = _run(model_uri, parts, folder, options=options, flags=flags)
+        result = _run(parts, folder, how=how, flags=flags)
         _check_errors(result["shards"], max_errors=options.max_errors)
         summary = {
             "model": model_uri,
@@ -106,20 +116,7 @@ def describe(summary: Json) -> str:
     )
 
 
-def _run(
-    model_uri: str,
-    parts: Sequence[Json],
-    folder: Path,
-    *,
-    options: PredictOptions,
-    flags: Sequence[str],
-) -> Json:
-    how = PartOptions(
-        model_uri=model_uri,
-        num_parts=len(parts),
-        format=options.format,
-        time_zone=options.time_zone,
-    )
+def _run(parts: Sequence[Json], folder: Path, *, how: PartOptions, flags: Sequence[str]) -> Json:
     return run_pipeline(
         [json.dumps(part) for part in parts],
         partial(predict_part, options_json=how.to_json(), output_dir=str(folder)),

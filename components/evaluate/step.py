@@ -28,6 +28,7 @@ from components.model_version.golden import write_golden
 from components.new_data.companions import write_data_facts
 from components.vertex.resource_name import ResourceName
 from trainer import Json
+from trainer.config.trust import OWN
 from trainer.errors import ConfigError
 from trainer.runtime import tensorflow_logs
 from trainer.serving.evaluate import Evaluation, evaluated_names, score
@@ -82,7 +83,7 @@ def evaluate_model(
     tensorflow_logs.import_tensorflow()
     from trainer.serving.export import load_predictor
 
-    predictor = load_predictor(model_dir)
+    predictor = load_predictor(model_dir, trust=OWN)
     workload = predictor.workload
     _check_names(limits, options, predictor)
     rules = find_rules(workload, options)

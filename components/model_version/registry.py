@@ -7,6 +7,7 @@ from components.vertex.api import VertexApi, list_named
 from components.vertex.labels import CANDIDATE, CHALLENGER, PROMOTED, STATE_LABEL
 from components.vertex.resource_name import ResourceName
 from trainer import Json
+from trainer.config.trust import Trust
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,11 @@ def list_versions(api: VertexApi, model: str, *, filter: str = "") -> list[Json]
 def with_alias(versions: list[Json], alias: str) -> Json | None:
     """Return the version with `alias`, None without one."""
     return next((v for v in versions if alias in v.get("versionAliases", [])), None)
+
+
+def trust_of(version: Json) -> Trust:
+    """Return the trust in the author of a version, which its server's arguments record."""
+    return Trust.from_flags(version.get("containerSpec", {}).get("args", []))
 
 
 def is_candidate(version: Json) -> bool:

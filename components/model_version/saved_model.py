@@ -5,10 +5,13 @@ import re
 from pathlib import Path
 
 from components.errors import StepError
+from components.model_version.companions import read_companion
 from components.prepare_examples.raw_data.buckets import find_objects
 from trainer import paths
+from trainer.config.trust import STRANGER, Trust
 from trainer.errors import TrainerError
-from trainer.workloads.description import read_description
+from trainer.serving.outside_operations import check_graph
+from trainer.workloads.description import UntrustedCodeError, check_code, read_description
 
 GRAPH, VARIABLES = "saved_model.pb", "variables/variables.index"
 DESCRIPTION = "workload.json"  # written beside the graph by this project's trainer
@@ -16,11 +19,12 @@ _SHARD = re.compile(r"variables/variables\.data-\d{5}-of-(\d{5})")
 _KERAS_FILE = re.compile(r".*\.(keras|h5|hdf5)")
 
 
-def check_saved_model(uri: str) -> str:
+def check_saved_model(uri: str, *, trust: Trust = STRANGER) -> str:
     """Check the files of a model in a folder or in gs://, and return a description of it.
 
     Raises:
-        StepError: A file is missing (named), or the server cannot serve the model.
+        StepError: A file is missing (named), the server cannot serve the model, or it needs more
+            trust in its author than `trust`.
         OSError: The folder cannot be read.
     """
     is_remote = paths.is_bucket_uri(uri)
@@ -28,9 +32,11 @@ def check_saved_model(uri: str) -> str:
     if GRAPH not in names:
         raise StepError(f"{uri} has no {GRAPH}, so it is not a SavedModel{_hint(uri, names)}")
     _check_variables(uri, names)
+    if not trust.graph:
+        _check_graph(uri)
     if DESCRIPTION not in names:
         return f"a SavedModel that {_signature(uri)}"
-    return "a model of this trainer" if is_remote else _described(Path(uri) / DESCRIPTION)
+    return _described(uri, is_remote=is_remote, trusts_code=trust.code)
 
 
 def _names_in_folder(uri: str) -> set[str]:
@@ -77,10 +83,24 @@ def _exported(path: str) -> str:
     return f"; export one: keras.models.load_model({path!r}).export(DIR), and upload DIR"
 
 
-def _described(path: Path) -> str:
+def _check_graph(uri: str) -> None:
     try:
-        content = json.loads(path.read_text())
-        workload = read_description(content)
+        check_graph(read_companion(uri, GRAPH) or b"", model_dir=uri)
+    except TrainerError as error:
+        raise StepError(str(error)) from error
+
+
+def _described(uri: str, *, is_remote: bool, trusts_code: bool) -> str:
+    path = f"{uri}/{DESCRIPTION}"
+    try:
+        content = json.loads(read_companion(uri, DESCRIPTION) or b"")
+        if not trusts_code:
+            check_code(content)
+        if is_remote:  # the image of its server has its code, this machine may not
+            return "a model of this trainer"
+        workload = read_description(content, trusts_code=trusts_code)
+    except UntrustedCodeError as error:
+        raise StepError(f"{path}: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StepError(f"{path} does not describe a model: {error!r}") from error
     return f"a {workload.name} model of this trainer"

@@ -14,6 +14,7 @@ from components.vertex.api import VertexApi
 from components.vertex.creations import upload_model
 from components.vertex.resource_name import ResourceName
 from trainer import Json
+from trainer.config.trust import STRANGER, Trust
 
 
 def upload_version(
@@ -22,19 +23,20 @@ def upload_version(
     display_name: str,
     artifact_uri: str,
     image: str,
+    trust: Trust = STRANGER,
     labels: Mapping[str, str],
     aliases: Sequence[str] = (),
 ) -> ResourceName:
     """Upload a SavedModel as a version of the model with a display name; return the version.
 
     The first version creates the model and is its default. A later one becomes the default if
-    `aliases` has `default`; the former default is then `previous`.
+    `aliases` has `default`; the former default is then `previous`. `trust` is in the author.
     """
     parent = find_model(api, display_name)
     model: Json = {
         "displayName": display_name,
         "artifactUri": artifact_uri,
-        "containerSpec": serving_container(image),
+        "containerSpec": serving_container(image, trust=trust),
         "labels": dict(labels),
     }
     if others := [alias for alias in aliases if alias != DEFAULT]:

@@ -12,7 +12,7 @@ import math
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +21,7 @@ from components.endpoint.deployments import traffic_of, version_of
 from components.endpoint.predict.parity import differences
 from components.endpoint.request_log import is_logging, read_logged
 from components.errors import StepError
+from components.model_version.registry import trust_of
 from components.release.check_model.server import serving
 from components.release.evidence import is_above
 from components.release.options import ReleaseOptions
@@ -71,11 +72,11 @@ def replay_logged(
         return {}
     with ExitStack() as stack:
         try:
-            serving_url = stack.enter_context(serving(_folder_of(api, serving_version)))
+            serving_url = stack.enter_context(_served(api, serving_version))
         except StepError as error:
             logger.warning("no replay: %s cannot be served here: %s", serving_version, error)
             return {}
-        new_url = stack.enter_context(serving(_folder_of(api, version)))
+        new_url = stack.enter_context(_served(api, version))
         pairs = answer_in_turns(instances, new_url=new_url, serving_url=serving_url)
     values = measurements(pairs, max_change=options.max_change)
     logger.info(
@@ -187,8 +188,9 @@ def _serving_version(endpoint: Json, version: ResourceName) -> ResourceName | No
     return found if share else None
 
 
-def _folder_of(api: VertexApi, version: ResourceName) -> str:
-    return str(api.get(version.name).get("artifactUri", ""))
+def _served(api: VertexApi, name: ResourceName) -> AbstractContextManager[str]:
+    version = api.get(name.name)
+    return serving(str(version.get("artifactUri", "")), trust=trust_of(version))
 
 
 def _connection(url: str) -> http.client.HTTPConnection:

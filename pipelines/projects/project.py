@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainer.errors import ConfigError
-from trainer.references import BUILT_IN, FILE, VARIABLE, is_path, valid_name
+from trainer.references import BUILT_IN, CODE_DIR, FILE, VARIABLE, is_path, valid_name
 
 logger = logging.getLogger(__name__)
 
-CODE_DIR = "code"
 RUN_FILE = "run.yaml"
 REQUIREMENTS = "requirements.txt"
 MAX_FILE_BYTES = 10_000_000

@@ -13,14 +13,14 @@ from pipelines.config.built_in import features_of, metrics_of
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import MODEL_GROUP
 from pipelines.projects.description import describe
-from pipelines.projects.project import CODE_DIR, RUN_FILE, Project, Snapshot, take_snapshot
+from pipelines.projects.project import RUN_FILE, Project, Snapshot, take_snapshot
 from pipelines.projects.requirements import check_requirements
 from pipelines.projects.run_file import place_of
 from pipelines.projects.runs import find_run
 from pipelines.target.places import Target, make_state_dir
 from trainer import Json, paths
 from trainer.errors import ConfigError
-from trainer.references import SNAPSHOT
+from trainer.references import CODE_DIR, SNAPSHOT
 
 logger = logging.getLogger(__name__)
 

@@ -4,13 +4,14 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.model_version.registry import version_name
+from components.model_version.registry import trust_of, version_name
 from components.vertex.api import VertexApi
 from components.vertex.labels import SUBMISSION_LABEL
 from components.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
 from pipelines.resources.names import model_name
 from trainer import Json, paths
+from trainer.config.trust import Trust
 
 NOUN = "batchPredictionJobs"
 
@@ -31,8 +32,8 @@ def folder_of(model: str) -> str:
     return model if paths.is_bucket_uri(model) else str(Path(model).absolute())
 
 
-def find_version(api: VertexApi, name: str) -> tuple[ResourceName, str]:
-    """Return a model version and the folder of its files.
+def find_version(api: VertexApi, name: str) -> tuple[ResourceName, str, Trust]:
+    """Return a model version, the folder of its files, and the trust in its author.
 
     Args:
         api: Project and location.
@@ -45,7 +46,7 @@ def find_version(api: VertexApi, name: str) -> tuple[ResourceName, str]:
     uri = str(found.get("artifactUri", ""))
     if not uri:
         raise ResourceError(f"{name} has no artifactUri, so its files are unknown")
-    return version_name(found), uri
+    return version_name(found), uri, trust_of(found)
 
 
 def job_request(

@@ -21,6 +21,7 @@ from pipelines.package.spec import PULLABLE
 from pipelines.resources.kinds import JOB
 from pipelines.resources.names import short_name
 from trainer import Json, paths
+from trainer.config.trust import OWN, STRANGER, Trust
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_. -]{0,127}", re.ASCII)
 # Model.version_aliases of Vertex AI's REST API.
@@ -32,6 +33,7 @@ class Source:
     """A folder with a SavedModel, and the image of the job that wrote it, if any."""
 
     uri: str
+    is_of_job: bool = False
     job_image: str = ""
 
 
@@ -42,6 +44,7 @@ def upload(
     name: str,
     aliases: Sequence[str] = (),
     image: str = "",
+    trust: Trust = STRANGER,
     is_remote: bool,
 ) -> list[str]:
     """Upload the model of a job or a folder as a version of the model `name`.
@@ -52,6 +55,7 @@ def upload(
         name: Display name of the model, which is created if missing.
         aliases: Aliases of the version; `default` makes it the default.
         image: Container image of the prediction server; "" for the job's or this source's own.
+        trust: In the author of a folder; the author of a job's model is the user.
         is_remote: Whether the registry is Vertex AI's, which reads buckets and pulls images.
 
     Returns:
@@ -62,6 +66,7 @@ def upload(
     """
     _check_names(name, aliases)
     found = find_source(api, source)
+    trust = OWN if found.is_of_job else trust
     _check_location(found.uri, is_remote=is_remote)
     image = image or (found.job_image if is_remote else "") or _image_of(found.uri)
     if is_remote and not PULLABLE.fullmatch(image):
@@ -70,7 +75,7 @@ def upload(
             "--image LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/trainyard:TAG"
         )
     try:
-        description = check_saved_model(found.uri)
+        description = check_saved_model(found.uri, trust=trust)
     except StepError as error:
         raise ResourceError(str(error)) from error
     labels = {} if is_remote else {MODEL_LABEL: model_digest(Path(found.uri))}
@@ -79,6 +84,7 @@ def upload(
         display_name=name,
         artifact_uri=found.uri,
         image=image,
+        trust=trust,
         labels=labels,
         aliases=aliases,
     )
@@ -143,7 +149,7 @@ def _source_of(job: Json) -> Source:
         for pool in spec.get("workerPoolSpecs", [])
     ]
     uri = paths.uri(output).rstrip("/")
-    return Source(uri=f"{uri}/model", job_image=next(filter(None, images), ""))
+    return Source(uri=f"{uri}/model", is_of_job=True, job_image=next(filter(None, images), ""))
 
 
 def _check_names(name: str, aliases: Sequence[str]) -> None:

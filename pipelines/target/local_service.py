@@ -17,6 +17,7 @@ from components.vertex.retries import MAX_ATTEMPTS
 from pipelines.errors import ServiceError
 from pipelines.target.lease import Lease, LeaseError, keep_service, service_pid, starting
 from trainer import Json
+from trainer.references import STATE_DIR_VARIABLE
 
 # Slow imports: of the runner and light steps, then of replicas and prediction servers. The
 # environment may have other lists.
@@ -40,6 +41,8 @@ def local_service(root: Path, *, mounts: Sequence[Path] | None = None) -> Iterat
     with contextlib.ExitStack() as stack:
         service = LocalService(root, mounts=mounts)
         stack.callback(service.leave)
+        # By it the service's processes know the code of own runs: `is_own_code`.
+        stack.enter_context(_environment(STATE_DIR_VARIABLE, str(root.absolute().parent)))
         service.join()
         stack.enter_context(_environment(EMULATOR_VARIABLE, service.host))
         yield service

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from trainer import paths
 from trainer.errors import ConfigError
+from trainer.references import STATE_DIR_VARIABLE
 
 logger = logging.getLogger(__name__)
 
-STATE_DIR_VARIABLE = "TRAINYARD_DIR"
 LOCAL_PROJECT = "local"
 DEFAULT_LOCATION = "us-central1"
 # Google's components paste paths into JSON; half surrogates are bytes that are not UTF-8.

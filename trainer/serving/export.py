@@ -9,17 +9,20 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from trainer.config.trust import STRANGER, Trust
 from trainer.errors import ConfigError, TrainerError, first_line
 from trainer.runtime.tracing import traced
 from trainer.serving.compiled import COMPILED, CompiledScore
 from trainer.serving.evaluate import LIKELY
 from trainer.serving.outputs import is_logits, main_output, probabilities
+from trainer.serving.outside_operations import check_graph
 from trainer.serving.tensors import call_with_tensors
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Multilabel, Regression
-from trainer.workloads.description import describe, read_description
+from trainer.workloads.description import UntrustedCodeError, describe, read_description
 
 DESCRIPTION_FILE = "workload.json"
+GRAPH_FILE = "saved_model.pb"
 SIGNATURE = "serving_default"
 EXAMPLES_SIGNATURE = "examples"
 _FIRST = ("class", "label", "labels", "probabilities", "value")
@@ -194,24 +197,48 @@ def export_model(
             tf.io.gfile.rmtree(temporary)
 
 
-def load_predictor(model_dir: str) -> Predictor:
-    """Return the predictor of an exported model; TrainerError if it cannot be loaded."""
+def load_predictor(model_dir: str, *, trust: Trust = STRANGER, beside: str = "") -> Predictor:
+    """Return the predictor of an exported model.
+
+    Args:
+        model_dir: folder, a path or gs://.
+        trust: in its author.
+        beside: reference of the caller's own workload, see `is_own_code`.
+
+    Raises:
+        TrainerError: it cannot be loaded, or needs more trust.
+    """
     path = f"{model_dir.rstrip('/')}/{DESCRIPTION_FILE}"
     try:
         with tf.io.gfile.GFile(path, "r") as file:
             description = json.loads(file.read())
-        workload = read_description(description)
+        workload = read_description(description, trusts_code=trust.code, beside=beside)
+        check_trusted_graph(model_dir, trust)
         return Predictor(tf.saved_model.load(model_dir), workload)
+    except UntrustedCodeError as error:
+        raise TrainerError(f"{path}: {error}") from error
     except (tf.errors.OpError, OSError, ValueError, KeyError, TypeError) as error:
         raise TrainerError(
             f"cannot load a model from {model_dir!r}: {first_line(error)}"
         ) from error
 
 
+def check_trusted_graph(model_dir: str, trust: Trust) -> None:
+    """Check the graph of a model whose author is not trusted, before it is loaded.
+
+    Raises:
+        TrainerError: it reaches outside the model.
+        tf.errors.OpError: it cannot be read.
+    """
+    if not trust.graph:
+        with tf.io.gfile.GFile(f"{model_dir.rstrip('/')}/{GRAPH_FILE}", "rb") as file:
+            check_graph(file.read(), model_dir=model_dir)
+
+
 def is_foreign(model_dir: str) -> bool:
     """Return whether the folder holds a SavedModel exported by another program."""
     folder, exists = model_dir.rstrip("/"), tf.io.gfile.exists
-    return exists(f"{folder}/saved_model.pb") and not exists(f"{folder}/{DESCRIPTION_FILE}")
+    return exists(f"{folder}/{GRAPH_FILE}") and not exists(f"{folder}/{DESCRIPTION_FILE}")
 
 
 def as_predictions(outputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:

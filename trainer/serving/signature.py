@@ -18,8 +18,9 @@ from google.protobuf.message import DecodeError
 from tensorflow.python.framework import op_def_registry  # neither has a public name
 from tensorflow.python.saved_model import loader_impl
 
+from trainer.config.trust import STRANGER, Trust
 from trainer.errors import InstanceError, TrainerError, first_line
-from trainer.serving.export import SIGNATURE
+from trainer.serving.export import SIGNATURE, check_trusted_graph
 from trainer.serving.tensors import call_with_tensors
 
 Specs = dict[str, tf.TensorSpec]
@@ -77,9 +78,10 @@ def read_signature(model_dir: str) -> Signature:
 class SignaturePredictor:
     """A loaded model from another program; safe to use from many threads."""
 
-    def __init__(self, model_dir: str):
+    def __init__(self, model_dir: str, *, trust: Trust = STRANGER):
         self._signature = read_signature(model_dir)
         try:
+            check_trusted_graph(model_dir, trust)
             self._loaded = tf.saved_model.load(model_dir)  # keeps the variables alive
         except (tf.errors.OpError, OSError, ValueError, KeyError, TypeError) as error:
             raise TrainerError(

@@ -5,7 +5,8 @@
      "aliases": {"NAME IN FILES": "age"}, "hooks": ["postprocess"]}
 
 The graph has the encoding; the declaration has the names, types and limits of the fields of a
-request. Without a declaration, and for hooks, the workload is loaded from its reference.
+request. Without a declaration, and for hooks, the workload is loaded from its reference: code of
+the description's author, unless `is_own_code`.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ from trainer.workloads.base import Workload
 from trainer.workloads.declarations import features, labels
 from trainer.workloads.declared import DeclaredWorkload
 from trainer.workloads.image_folder import ImageFolder
-from trainer.workloads.loading import load_workload
+from trainer.workloads.loading import is_own_code, load_workload
 from trainer.workloads.records import Records, Values
 from trainer.workloads.table import Table
 
@@ -62,10 +63,20 @@ def describe(workload: Workload) -> Json:
     return found
 
 
-def read_description(content: Json) -> Workload:
+class UntrustedCodeError(ValueError):
+    """A description names code that is not the user's own."""
+
+
+def read_description(content: Json, *, trusts_code: bool = False, beside: str = "") -> Workload:
     """Return the workload of a description.
 
+    Args:
+        content: the description.
+        trusts_code: load code that is not the user's own.
+        beside: reference of the caller's own workload, see `is_own_code`.
+
     Raises:
+        UntrustedCodeError: the description needs code that is neither trusted nor own.
         KeyError, TypeError, ValueError: it is not a description, or names a workload that cannot
             be loaded.
     """
@@ -73,7 +84,9 @@ def read_description(content: Json) -> Workload:
     reference: str = content.get("reference") or name
     if name in BUILT_IN and reference == name:
         return load_workload(name).with_facts(content["facts"])
-    if content.get("hooks") or "declaration" not in content:
+    if _needs_code(content):
+        if not trusts_code:
+            check_code(content, beside=beside)
         return load_workload(reference).with_facts(content["facts"])
     declaration = dict(content["declaration"])
     kind = _WORKLOADS[declaration.pop("type")]
@@ -82,6 +95,28 @@ def read_description(content: Json) -> Workload:
         fields["aliases"] = content["aliases"]
     made = kind(**fields, name=name, reference=reference, **_more(kind))
     return made.with_facts(content["facts"])
+
+
+def check_code(content: Json, *, beside: str = "") -> None:
+    """Check that a description needs no code but the user's own, without loading it.
+
+    Raises:
+        KeyError, TypeError: it is not a description.
+        UntrustedCodeError: it needs other code; the message has the reference.
+    """
+    reference = str(content.get("reference") or content["workload"])
+    if not _needs_code(content) or is_own_code(reference, beside=beside):
+        return
+    purpose = f"hooks {content['hooks']}" if content.get("hooks") else "declaration"
+    raise UntrustedCodeError(
+        f'"reference": {reference!r} names Python code (for its {purpose}) that is not of your own'
+        " runs, and would run with your rights; read it, and give --trust-code if you trust its"
+        " author"
+    )
+
+
+def _needs_code(content: Json) -> bool:
+    return bool(content.get("hooks")) or "declaration" not in content
 
 
 def _more(kind: type[DeclaredWorkload]) -> dict[str, Any]:

@@ -23,8 +23,10 @@ from typing import Any
 from trainer.errors import did_you_mean
 from trainer.references import (
     BUILT_IN,
+    CODE_DIR,
     FILE,
     SNAPSHOT,
+    STATE_DIR_VARIABLE,
     VARIABLE,
     VERSIONED,
     is_module,
@@ -74,6 +76,38 @@ def load_workload(reference: str) -> Workload:
     if is_module(reference):
         return _load_module(reference, reference, name=module_name(reference))
     raise _unknown(reference, found)
+
+
+def is_own_code(reference: str, *, beside: str = "") -> bool:
+    """Return whether a model from another author may name this code: it is the user's own anyway.
+
+    It is own if it is a built-in workload, the entry point of an installed package, or a snapshot
+    in a folder that only this machine's runs and images write to, outside every model: the image's
+    folder, `code` in the local state, or the folder of the snapshot `beside`. The path is compared
+    after `..` and links are resolved, so no file of a model's folder can make its code own. Dotted
+    modules are not own: importing any installed module may have effects.
+
+    Args:
+        reference: as a model's description has it.
+        beside: reference of the caller's own workload, if it is known; also own.
+    """
+    if versioned := VERSIONED.fullmatch(reference):
+        reference = versioned["name"]
+    if reference in (*BUILT_IN, beside):
+        return True
+    name = Path(reference).name
+    if SNAPSHOT.fullmatch(name) and not Path(reference).is_dir():
+        return True  # of the image, if anywhere
+    if not is_path(reference):
+        return reference in _entry_points() or not is_module(reference)
+    folders = [Path(os.environ.get(IMAGE_DIR_VARIABLE, IMAGE_DIR))]
+    if state_dir := os.environ.get(STATE_DIR_VARIABLE):
+        folders.append(Path(state_dir, CODE_DIR))
+    if SNAPSHOT.fullmatch(Path(beside).name):
+        folders.append(Path(beside).parent)
+    file = workload_file(Path(reference)).resolve()
+    is_snapshot = file.name == FILE and SNAPSHOT.fullmatch(file.parent.name) is not None
+    return is_snapshot and file.parent.parent in [folder.resolve() for folder in folders]
 
 
 def _unknown(reference: str, entry_points: Iterable[str]) -> WorkloadError:

@@ -13,11 +13,12 @@ from components.endpoint.watch.instances import check_watchable, describe
 from components.endpoint.watch.options import WatchOptions
 from components.errors import StepError
 from components.model_version.companions import STATISTICS_FILE, read_companion_object
+from components.model_version.registry import trust_of
 from components.model_version.saved_model import DESCRIPTION
 from components.vertex.api import VertexApi
 from trainer import Json
 from trainer.workloads import Workload
-from trainer.workloads.description import read_description
+from trainer.workloads.description import UntrustedCodeError, read_description
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +109,7 @@ def watch(api: VertexApi, endpoint_name: str, options: WatchOptions | None = Non
     version = served_version(endpoint)
     model = api.get(version)
     logged = [one for one in read_logged(api, endpoint["name"], last=2 * options.last) if one.is_ok]
-    workload = read_workload(model.get("artifactUri", ""))
+    workload = read_workload(model)
     check_watchable(workload)
     return _judged(
         logged, model, workload, options, endpoint=endpoint["displayName"], version=version
@@ -169,19 +170,23 @@ def served_version(endpoint: Json) -> str:
     return version_of(busiest).name
 
 
-def read_workload(model_uri: str) -> Workload:
-    """Return the workload of a model from the description beside it.
+def read_workload(version: Json) -> Workload:
+    """Return the workload of a model version from the description beside its model.
 
     Raises:
-        StepError: another program has exported the model.
+        StepError: another program has exported the model, or its code is not trusted.
     """
+    model_uri = version.get("artifactUri", "")
     content = read_companion_object(model_uri, DESCRIPTION, "workload")
     if content is None:
         raise StepError(
             f"the model in {model_uri or 'no folder'} has no {DESCRIPTION}: it was exported by"
             " another program, and the types of its requests are unknown"
         )
-    return read_description(content)
+    try:
+        return read_description(content, trusts_code=trust_of(version).code)
+    except UntrustedCodeError as error:
+        raise StepError(f"{model_uri}/{DESCRIPTION}: {error}, to models upload") from error
 
 
 def record(api: VertexApi, result: Watch) -> None:

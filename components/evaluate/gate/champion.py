@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer import paths
+from trainer.config.trust import Trust
 from trainer.errors import TrainerError, first_line
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Regression
@@ -30,7 +31,7 @@ def load_champion(model_uri: str, workload: Workload) -> Predict:
     Raises:
         NotComparableError: it cannot be loaded, or has another label or other inputs.
     """
-    champion = _load(paths.uri(model_uri))
+    champion = _load(paths.uri(model_uri), beside=workload.reference)
     _check_label(champion.workload, workload)
     _check_inputs(champion.workload.input_specs(), workload.input_specs())
     _try_out(champion)
@@ -50,13 +51,14 @@ def load_champion(model_uri: str, workload: Workload) -> Predict:
     return predict
 
 
-def _load(model_uri: str) -> "Predictor":
+def _load(model_uri: str, *, beside: str) -> "Predictor":
+    """Return the champion's predictor; its graph was checked when it came into the registry."""
     from trainer.serving.export import is_foreign, load_predictor
 
     if is_foreign(model_uri):
         raise NotComparableError("it was exported by another program")
     try:
-        return load_predictor(model_uri)
+        return load_predictor(model_uri, trust=Trust(graph=True), beside=beside)
     except TrainerError as error:
         raise NotComparableError(str(error)) from error
 

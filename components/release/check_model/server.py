@@ -12,6 +12,7 @@ from multiprocessing.process import BaseProcess
 import requests
 
 from components.errors import StepError
+from trainer.config.trust import STRANGER, Trust
 from trainer.runtime.processes import end_with
 
 HOST = "127.0.0.1"
@@ -22,11 +23,12 @@ POLL_SECONDS = 0.05
 
 
 @contextmanager
-def serving(model_dir: str) -> Iterator[str]:
+def serving(model_dir: str, *, trust: Trust = STRANGER) -> Iterator[str]:
     """Serve a model with `trainer.serve` on a free port of 127.0.0.1; yield the URL to POST to.
 
     The server is forked, so modules that this process has imported need not be imported again. It
     gets a socket that listens already, so no other server can take the port and answer instead.
+    `trust` is in the model's author.
 
     Raises:
         StepError: The server exited, or was not healthy in time; its log lines come before.
@@ -41,7 +43,7 @@ def serving(model_dir: str) -> Iterator[str]:
         "AIP_PREDICT_ROUTE": PREDICT_ROUTE,
     }
     process = multiprocessing.get_context("fork").Process(
-        target=_serve, args=(environment, listener, os.getpid())
+        target=_serve, args=(trust.flags(), environment, listener, os.getpid())
     )
     with listener:  # only the child keeps it
         process.start()
@@ -59,12 +61,14 @@ def local_session() -> requests.Session:
     return session
 
 
-def _serve(environment: dict[str, str], listener: socket.socket, parent: int) -> None:
+def _serve(
+    flags: list[str], environment: dict[str, str], listener: socket.socket, parent: int
+) -> None:
     end_with(parent)
     os.environ.update(environment)
     from trainer import serve
 
-    sys.exit(serve.main([], listener=listener))
+    sys.exit(serve.main(flags, listener=listener))
 
 
 def _await_healthy(process: BaseProcess, url: str) -> None:

@@ -18,6 +18,7 @@ from components.release.check_model.load import NUM_CLIENTS, check_latency
 from components.release.check_model.server import local_session, serving
 from components.text.json_object import parse_object, read_object
 from trainer import Json
+from trainer.config.trust import OWN
 from trainer.workloads.base import Workload
 from trainer.workloads.description import read_description
 
@@ -38,7 +39,7 @@ def check_served_model(model_dir: str, *, golden_path: str, gate: str, metrics: 
     """Serve a model on this machine, compare its predictions with the golden ones, and measure it.
 
     Args:
-        model_dir: The SavedModel.
+        model_dir: The SavedModel, which a job of the run has written.
         golden_path: JSON file that `evaluate` wrote: instances, offline predictions, true labels.
         gate: JSON object; its `max_latency_ms` is the limit of the 99th percentile of the latency
             with `latency_clients` clients.
@@ -53,8 +54,9 @@ def check_served_model(model_dir: str, *, golden_path: str, gate: str, metrics: 
     """
     golden = read_object(golden_path, *FIELDS)
     limits = parse_object(gate or "{}", name="gate")
-    with serving(model_dir) as url:
-        workload = read_description(read_object(Path(model_dir, DESCRIPTION), "workload"))
+    with serving(model_dir, trust=OWN) as url:
+        description = read_object(Path(model_dir, DESCRIPTION), "workload")
+        workload = read_description(description, trusts_code=True)
         batches = golden_batches(workload, golden)
         for form, batch in batches.items():
             _check_form(url, form, batch)

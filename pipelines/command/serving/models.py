@@ -18,6 +18,7 @@ from pipelines.resources.models import (
     models_table,
     set_default_version,
 )
+from trainer.config.trust import add_trust_flags, trust_of
 
 UPLOAD = """\
 Adds a version to a model, creating the model with its first version. The source is a job that
@@ -96,6 +97,7 @@ def _add_upload(actions: Any) -> None:
         default="",
         help="image of the prediction server; default: the job's on Vertex AI, this source's here",
     )
+    add_trust_flags(parser)
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -118,6 +120,7 @@ def _upload(arguments: argparse.Namespace) -> int:
             name=arguments.name,
             aliases=arguments.aliases,
             image=arguments.image,
+            trust=trust_of(arguments),
             is_remote=arguments.on == "vertex",
         )
         print("\n".join(lines))

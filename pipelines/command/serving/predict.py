@@ -1,6 +1,7 @@
 """`trainyard predict`: predictions of a model for the rows of files."""
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from pipelines.command.target_options import add_target, api_of
 from pipelines.exit_codes import FAILED, OK, USAGE, exit_codes_text
 from pipelines.serving import batch
 from trainer import paths
+from trainer.config.trust import add_trust_flags, trust_of
+from trainer.references import STATE_DIR_VARIABLE
 from trainer.runtime.processes import ends_with_parent
 
 # TensorFlow and a workload's hooks are imported there, and -P: see `trainyard new`.
@@ -65,6 +68,7 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replicas", type=int, default=1, metavar="N", help="Vertex AI: machines; %(default)s"
     )
+    add_trust_flags(parser)
     add_target(parser)
     parser.set_defaults(command=_predict)
 
@@ -76,10 +80,10 @@ def _predict(arguments: argparse.Namespace) -> int:
     if arguments.on == "vertex":
         return _create_job(arguments)
     if batch.is_folder(arguments.model):
-        uri = batch.folder_of(arguments.model)
+        uri, trust = batch.folder_of(arguments.model), trust_of(arguments)
     else:
         with api_of(arguments) as api:
-            _, uri = batch.find_version(api, arguments.model)
+            _, uri, trust = batch.find_version(api, arguments.model)
     command = [
         *COMMAND,
         f"--model={uri}",
@@ -88,14 +92,16 @@ def _predict(arguments: argparse.Namespace) -> int:
         f"--format={options.format}",
         f"--max-errors={options.max_errors}",
         *([f"--time-zone={options.time_zone}"] if options.time_zone else []),
+        *trust.flags(),
     ]
     sys.stdout.flush()
-    return subprocess.run(command, check=False, preexec_fn=ends_with_parent()).returncode
+    env = {**os.environ, STATE_DIR_VARIABLE: str(arguments.state_dir.absolute())}
+    return subprocess.run(command, check=False, env=env, preexec_fn=ends_with_parent()).returncode
 
 
 def _create_job(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        version, _ = batch.find_version(api, arguments.model)
+        version, _, _ = batch.find_version(api, arguments.model)
         request = batch.job_request(
             version,
             name=f"predict-{Path(arguments.model).name.partition('@')[0]}",

@@ -28,6 +28,7 @@ from pipelines.projects.trial.tables import sample_table
 from trainer import Json
 from trainer.cluster.tf_config import parse_tf_config
 from trainer.config.train_config import TrainConfig, resolve_folders
+from trainer.config.trust import OWN
 from trainer.errors import ConfigError
 from trainer.runtime import tensorflow_logs
 from trainer.workloads import Records, Workload, WorkloadError
@@ -250,7 +251,7 @@ class Trial:
         from trainer.examples.tables import read_table
         from trainer.serving.export import load_predictor
 
-        predictor = load_predictor(self._job.folders.model)
+        predictor = load_predictor(self._job.folders.model, trust=OWN)
         workload = predictor.workload
         features, _ = read_table(self._job.train, workload, compression="", raw=True)
         names = [name for name in workload.input_specs() if name in features]

@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 from components.vertex.api import VertexApi
-from pipelines.projects.project import CODE_DIR, NEW_PREFIX
+from pipelines.projects.project import NEW_PREFIX
 from pipelines.resources.kinds import JOB, RUN
 from pipelines.resources.names import short_name
-from trainer.references import SNAPSHOT
+from trainer.references import CODE_DIR, SNAPSHOT
 
 # `trainyard submit` copies the code before the service has a record of the run.
 JUST_TAKEN_SECONDS = 3600

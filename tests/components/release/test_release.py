@@ -182,10 +182,9 @@ def replayed(monkeypatch):
             with serving(Answering) as host:
                 yield f"http://{host}/{'old' if uri.endswith('/1') else 'new'}"
 
-        monkeypatch.setattr(replay, "serving", beside)
         monkeypatch.setattr(replay, "is_logging", lambda _: True)
         monkeypatch.setattr(replay, "read_logged", lambda *_, last: logged[:last])
-        monkeypatch.setattr(replay, "_folder_of", lambda _, version: f"/{version.version}")
+        monkeypatch.setattr(replay, "_served", lambda _, version: beside(f"/{version.version}"))
 
     return do
 
@@ -239,7 +238,7 @@ def test_a_version_that_cannot_be_served_beside_the_step_is_not_compared(
         raise StepError("exited")
         yield
 
-    monkeypatch.setattr(replay, "serving", failing)
+    monkeypatch.setattr(replay, "_served", lambda *_: failing("/1"))
     with deployed(api, "classes") as version:
         assert "num_replayed" not in put(api, version, tmp_path, max_changed=0)
     assert "1 cannot be served here: exited" in caplog.text

@@ -208,7 +208,9 @@ def test_vertex_ai_gets_a_buckets_model_and_the_jobs_image(api, job, monkeypatch
 
     names = ["saved_model.pb", "workload.json"]
     objects = [Object(f"gs://b/m/{name}", 1, 1) for name in names]
+    contents = {"saved_model.pb": b"", "workload.json": DESCRIBED.encode()}
     monkeypatch.setattr(saved_model, "find_objects", lambda pattern: objects)
+    monkeypatch.setattr(saved_model, "read_companion", lambda uri, name: contents[name])
     monkeypatch.setattr(upload_module, "upload_version", fake)
     with pytest.raises(ResourceError, match="--image"):
         upload(api, "gs://b/m", name="m", is_remote=True)

@@ -24,6 +24,7 @@ import_tensorflow()
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
+from trainer.config.trust import OWN  # noqa: E402
 from trainer.serving.evaluate import score_labels  # noqa: E402
 from trainer.serving.export import export_model, load_predictor  # noqa: E402
 
@@ -38,7 +39,7 @@ def exported(table, folder, rows=ROWS):
     export_model(model, table, str(folder))
     features, _ = table.parse(examples)
     outputs = model(table.preprocess(table.encode(features)), training=False)
-    return load_predictor(str(folder)), outputs, table
+    return load_predictor(str(folder), trust=OWN), outputs, table
 
 
 def instances_of(table, rows):
@@ -143,10 +144,10 @@ def test_a_hook_is_loaded_from_the_file_that_the_model_names(tmp_path):
     source = (folder / "workload.py").read_text()
     (folder / "workload.py").write_text(source.replace("return {", "return 3.5, {"))
     with pytest.raises(TrainerError, match=r"postprocess of price returned \(3\.5.*a dict"):
-        load_predictor(str(tmp_path / "model")).predict([{"x": 1}])
+        load_predictor(str(tmp_path / "model"), trust=OWN).predict([{"x": 1}])
     shutil.rmtree(folder)
     with pytest.raises(TrainerError, match=r"there is no folder .*/price"):
-        load_predictor(str(tmp_path / "model"))
+        load_predictor(str(tmp_path / "model"), trust=OWN)
 
 
 def test_several_labels_are_scored_one_by_one():

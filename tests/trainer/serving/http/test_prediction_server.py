@@ -25,7 +25,7 @@ class Model:
         time.sleep(instances[0])
         return instances
 
-serve.load_ready_predictor = lambda uri: Model()
+serve.load_ready_predictor = lambda uri, trust: Model()
 sys.exit(serve.main([]))
 """
 TIMEOUT_SECONDS = 60

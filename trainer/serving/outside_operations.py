@@ -1,0 +1,207 @@
+"""Operations of a SavedModel that reach outside it: files, other programs, Python.
+
+TensorFlow executes functions of a graph already while it loads the graph, so all of them are read,
+not only those of the serving signature. Two kinds of files are the model's own: its variables, in
+the functions that only its saver calls, and its assets, from which lookup tables are initialized.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from trainer.config.trust import GRAPH_FLAG
+from trainer.errors import TrainerError
+from trainer.serving.saved_model_proto import parse_saved_model
+
+ASSETS = "assets"
+_SAVE = frozenset({"SaveV2", "SaveSlices", "MergeV2Checkpoints"})
+_RESTORE = frozenset({"RestoreV2", "RestoreSlice"})
+# Of the operations that TensorFlow 2.21 registers: all with a path, an address or Python code.
+_OUTSIDE = re.compile(
+    r"(Experimental)?("
+    r"ReadFile|WriteFile|MatchingFiles(Dataset)?|RecordInput|Skipgram|LoadAndRemapMatrix"
+    r"|GenerateVocabRemapping|FixedUnigramCandidateSampler|DumpTensor|CalibrationStatisticsSaver"
+    r"|(DTensor)?(Save|Restore)(Slices?)?|MergeV2Checkpoints|DistributedSave|\w+Reader"
+    r"|(CSV|FixedLengthRecord|LMDB|Sql|TFRecord|TextLine|Cache|Snapshot|Load|Save)Dataset"
+    r"|DatasetToTFRecord|\w*SnapshotChunks?Dataset|DataServiceDataset|RegisterDataset"
+    r"|DatasetFromGraph|CreateSummary(File|Db)Writer|(Eager)?PyFunc(Stateless)?"
+    r"|Debug(Identity|NanCount|NumericSummary)|Rpc\w+|RemoteCall|FileSystemSetConfiguration"
+    r"|XlaCustomCall)(V\d)?"
+)
+_TABLE_FILE = re.compile(r"InitializeTableFromTextFile(V2)?")
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+
+
+def check_graph(content: bytes, *, model_dir: str) -> None:
+    """Check that a SavedModel reaches nothing outside its folder.
+
+    Args:
+        content: of its saved_model.pb.
+        model_dir: its folder, a path or gs://.
+
+    Raises:
+        TrainerError: it does, or is damaged; the message has the operations.
+    """
+    try:
+        saved = parse_saved_model(content)
+    except DecodeError as error:
+        raise TrainerError(f"{model_dir} is not a SavedModel: {error}") from error
+    graphs = [_Graph(meta, is_only=len(saved.meta_graphs) == 1) for meta in saved.meta_graphs]
+    reasons = {reason for graph in graphs for reason in graph.reasons()}
+    reasons |= set(_links_outside(Path(model_dir, ASSETS)))
+    if reasons:
+        raise TrainerError(
+            f"the graph of {model_dir} reaches outside the model: {', '.join(sorted(reasons))}; it"
+            f" would do that with your rights. Give {GRAPH_FLAG} if you trust its author"
+        )
+
+
+def _links_outside(assets: Path) -> Iterator[str]:
+    for path in assets.rglob("*") if assets.is_dir() else ():
+        if not path.resolve().is_relative_to(assets.parent.resolve()):
+            yield f"link {ASSETS}/{path.relative_to(assets)}"
+
+
+class _Graph:
+    """The graph and the functions of a MetaGraph; a scope is a function, or None for the graph."""
+
+    def __init__(self, meta: Any, *, is_only: bool):
+        self._meta = meta
+        # TensorFlow restores the objects then, and executes functions but not the graph.
+        self._has_objects = is_only and meta.HasField("objects")
+        self._nodes = {node.name: node for node in meta.graph.nodes}
+        self._functions = {one.signature.name: one for one in meta.graph.library.functions}
+        self._captures = {one.key: one.value.objects for one in meta.objects.functions}
+        self._assets = {asset.tensor.name for asset in meta.assets}
+
+    def reasons(self) -> Iterator[str]:
+        """Yield names of operations, and of assets elsewhere."""
+        for asset in self._meta.assets:
+            if _leaves_folder(asset.filename):
+                yield f"asset {asset.filename!r}"
+        allowed = self._saver_operations()
+        for scope, node in self._all_nodes():
+            name = node.name if scope is None else scope.signature.name
+            own = allowed.get((scope is None, name), frozenset())
+            if node.op not in own and self._is_outside(scope, node):
+                yield node.op
+
+    def _all_nodes(self) -> Iterator[tuple[Any, Any]]:
+        for node in self._nodes.values():
+            yield None, node
+        for function in self._functions.values():
+            for node in function.nodes:
+                yield function, node
+
+    def _is_outside(self, scope: Any, node: Any) -> bool:
+        if _TABLE_FILE.fullmatch(node.op):
+            return not self._is_asset(scope, node.inputs[1] if len(node.inputs) > 1 else "", ())
+        if node.op == "PrintV2":
+            streams = [one.value.text for one in node.attributes if one.key == "output_stream"]
+            return any(stream.startswith(b"file:") for stream in streams)
+        return _OUTSIDE.fullmatch(node.op) is not None
+
+    def _saver_operations(self) -> dict[tuple[bool, str], frozenset[str]]:
+        """Return the operations that the saver's own nodes and functions may have.
+
+        The keys are (True, node of the graph) and (False, function). Own are those that nothing but
+        the saver's result needs: no signature, no other node or function, no object.
+        """
+        saver = self._meta.saver
+        save, restore = self._needed_by([saver.save]), self._needed_by([saver.restore])
+        roots = [name for name in self._nodes if name not in save | restore]
+        for collection in self._meta.collections:
+            roots += collection.value.nodes.names
+        for signature in self._meta.signatures:
+            roots += [output.value.name for output in signature.value.outputs]
+        rest = self._needed_by(roots)
+        saving, restoring = self._called_by(save), self._called_by(restore)
+        unused = set(self._functions) - saving - restoring
+        used = self._called_by(rest) | self._closure({*self._captures, *unused})
+        return {
+            (is_node, name): operations
+            for is_node, names, operations in (
+                (True, save - restore - rest, _SAVE),
+                (True, restore - save - rest, _RESTORE),
+                (False, saving - restoring - used, _SAVE),
+                (False, restoring - saving - used, _RESTORE),
+            )
+            for name in names
+        }
+
+    def _needed_by(self, names: Iterable[str]) -> set[str]:
+        """Return the nodes of the graph that these nodes or tensors need, and themselves."""
+        seen: set[str] = set()
+        stack = [_node_name(name) for name in names]
+        while stack:
+            name = stack.pop()
+            if name in self._nodes and name not in seen:
+                seen.add(name)
+                stack += map(_node_name, self._nodes[name].inputs)
+        return seen
+
+    def _called_by(self, nodes: Iterable[str]) -> set[str]:
+        """Return the functions that nodes of the graph call, directly or not."""
+        return self._closure({name for node in nodes for name in _functions_of(self._nodes[node])})
+
+    def _closure(self, names: set[str]) -> set[str]:
+        seen: set[str] = set()
+        stack = list(names)
+        while stack:
+            name = stack.pop()
+            if name in self._functions and name not in seen:
+                seen.add(name)
+                for node in self._functions[name].nodes:
+                    stack += _functions_of(node)
+        return seen
+
+    def _is_asset(self, scope: Any, tensor: str, seen: tuple[tuple[str, int], ...]) -> bool:
+        """Return whether a tensor of a scope is always the path of an asset."""
+        if scope is None:
+            return f"{_node_name(tensor)}:0" in self._assets
+        name, arguments = scope.signature.name, [one.name for one in scope.signature.arguments]
+        if tensor not in arguments:
+            return False  # computed in the function
+        index = arguments.index(tensor)
+        if (name, index) in seen:
+            return True
+        captured = index - len(arguments) + len(self._captures.get(name, ()))
+        origins = [
+            node.op in _CALLS
+            and index < len(node.inputs)
+            and self._is_asset(caller, node.inputs[index], (*seen, (name, index)))
+            for caller, node in self._all_nodes()
+            if name in _functions_of(node) and not (caller is None and self._has_objects)
+        ]
+        if self._has_objects and name in self._captures:
+            origins.append(captured >= 0 and self._is_asset_object(self._captures[name][captured]))
+        return bool(origins) and all(origins)
+
+    def _is_asset_object(self, number: int) -> bool:
+        objects = self._meta.objects.objects
+        return 0 <= number < len(objects) and objects[number].HasField("asset")
+
+
+def _leaves_folder(filename: str) -> bool:
+    path = PurePosixPath(filename)
+    return path.is_absolute() or ".." in path.parts or "://" in filename
+
+
+def _node_name(tensor: str) -> str:
+    return tensor.removeprefix("^").partition(":")[0]
+
+
+def _functions_of(node: Any) -> list[str]:
+    """Return the names in a node's attributes, and its operation, which may be a function's."""
+    return [node.op, *_names_in(node.attributes)]
+
+
+def _names_in(attributes: Iterable[Any]) -> Iterator[str]:
+    for attribute in attributes:
+        for called in (attribute.value.function, *attribute.value.list.functions):
+            if called.name:
+                yield called.name
+                yield from _names_in(called.attributes)
