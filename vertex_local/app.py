@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -194,5 +195,18 @@ def _error_response(error: ApiError) -> Response:
 
 
 def _json_response(body: Json, *, code: int = 200) -> Response:
-    text = json.dumps(body, ensure_ascii=False) + "\n"
+    try:
+        text = json.dumps(body, ensure_ascii=False, allow_nan=False) + "\n"
+    except ValueError:
+        text = json.dumps(_with_words(body), ensure_ascii=False, allow_nan=False) + "\n"
     return Response(text, status=code, content_type="application/json; charset=utf-8")
+
+
+def _with_words(value: Any) -> Any:
+    """Return a value with the words that protobuf's JSON has for NaN and infinities."""
+    if isinstance(value, dict):
+        return {name: _with_words(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_words(item) for item in value]
+    is_word = isinstance(value, float) and not math.isfinite(value)
+    return json.dumps(value) if is_word else value

@@ -1,6 +1,7 @@
 """The WSGI application: dispatch, errors, and the console's escaping."""
 
 import json
+import math
 
 import pytest
 from werkzeug.test import Client
@@ -59,6 +60,18 @@ def test_handler_gets_path_query_and_body(client):
         "parent": PARENT,
     }
     assert client.post("/v2/entries:list", json={}).get_json() == {"entries": []}
+
+
+def test_numbers_that_are_not_finite_are_words(service):
+    values = [math.nan, math.inf, -math.inf, 1.5]
+    route = Route(
+        "GET",
+        "projects/<project>/locations/<location>/things",
+        lambda service, call: {"outputs": {"n": values}},
+    )
+    response = Client(Application(service, [route])).get(f"/v1/{PARENT}/things")
+    content = json.loads(response.data, parse_constant=pytest.fail)
+    assert content == {"outputs": {"n": ["NaN", "Infinity", "-Infinity", 1.5]}}
 
 
 def test_an_exception_is_logged_and_not_in_the_response(client, caplog):
