@@ -19,6 +19,7 @@ from trainer.examples.tables import CHUNK_SIZE, gather_rows
 from trainer.runtime.tracing import traced
 from trainer.serving.evaluate import find_labelled, measure
 from trainer.serving.outputs import is_logits, main_output, probabilities
+from trainer.serving.strict_json import finite
 from trainer.training.checkpoint import Saved, Snapshot, list_checkpoints, read_checkpoint
 from trainer.training.facts import read_facts
 from trainer.training.job import Job
@@ -208,6 +209,8 @@ class _Evaluator:
                 tf.summary.scalar(name, value)
         writer.close()
         with tf.io.gfile.GFile(f"{log_dir}/evaluator.jsonl", "a") as file:
-            file.write(json.dumps({"step": saved.step, **metrics, "time": time.time()}) + "\n")
+            file.write(
+                json.dumps(finite({"step": saved.step, **metrics, "time": time.time()})) + "\n"
+            )
         shown = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
         logger.info("step %d eval: %s", saved.step, shown)

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.runtime.progress import Progress, format_progress
+from trainer.serving.strict_json import finite
 
 logger = logging.getLogger(__name__)
 
@@ -170,6 +171,6 @@ class Recorder:
         with writer.as_default(step=step):
             for name, value in values.items():
                 tf.summary.scalar(name, value)
-        line = {"step": step, "split": split, **values, "time": time.time()}
+        line = finite({"step": step, "split": split, **values, "time": time.time()})
         with tf.io.gfile.GFile(self._path, "a") as file:
             file.write(json.dumps(line) + "\n")

@@ -201,9 +201,9 @@ class Results:
         if not self._job.finish.is_set():
             return self._parameters.snapshot()
         # Not through the parameters: workers may still update them.
-        which = "best" if self._exports_best else "last"
-        saved = self._best_checkpoint() if self._exports_best else self._checkpoints.latest()
-        assert saved is not None  # training ends early only after evaluations
+        best = self._best_checkpoint() if self._exports_best else None
+        which, saved = "best" if best else "last", best or self._checkpoints.latest()
+        assert saved is not None  # training ends early only after evaluations, with a checkpoint
         logger.info("exporting the %s checkpoint, of step %d", which, saved.step)
         return saved.load()
 
@@ -279,12 +279,16 @@ class Results:
         value = self._criterion.cost(metrics)
         self._num_worse = 0 if value < self._best else self._num_worse + 1
         should_stop = self._callbacks.should_stop
-        if moment.must_save or should_stop or value < self._best:
+        is_last = self._num_worse == self._job.config.patience
+        # Without a best checkpoint, the last one is exported.
+        must_save = moment.must_save or should_stop or (is_last and math.isinf(self._best))
+        if must_save or value < self._best:
             self._best = min(value, self._best)
             self._save(moment, metrics)
-        if self._num_worse == self._job.config.patience:
+        if is_last:
             metric, patience = self._criterion.metric, self._job.config.patience
-            self._finish_early(f"the {metric} no longer improves (--patience {patience})")
+            reason = "no longer improves" if math.isfinite(self._best) else "was never a number"
+            self._finish_early(f"the {metric} {reason} (--patience {patience})")
         elif should_stop:
             self._exports_best = self._callbacks.restores_best_weights
             self._finish_early("a callback has stopped it")

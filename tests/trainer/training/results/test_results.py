@@ -1,6 +1,8 @@
 """Evaluations beside asynchronous training: the chief goes on scheduling steps."""
 
 import json
+import logging
+import math
 import threading
 
 import numpy as np
@@ -27,12 +29,13 @@ STEPS_PER_EPOCH = 16
 class SlowEvaluation:
     """An evaluation that ends when it may."""
 
-    def __init__(self):
+    def __init__(self, metrics=None):
         self.may_end = threading.Event()
+        self._metrics = metrics or {"loss": 1.0, "accuracy": 0.5}
 
     def measure(self, weights, state):
         assert self.may_end.wait(30)
-        return {"loss": 1.0, "accuracy": 0.5}
+        return self._metrics
 
 
 class BadEvaluation:
@@ -43,9 +46,9 @@ class BadEvaluation:
 class Chief:
     """The results of a parameter-server job, whose steps are only counted."""
 
-    def __init__(self, examples_dir, out, steps):
+    def __init__(self, examples_dir, out, steps, **settings):
         config = TrainConfig(
-            workload="mnist", examples_dir=str(examples_dir), batch_size=32, steps=steps
+            workload="mnist", examples_dir=str(examples_dir), batch_size=32, steps=steps, **settings
         )
         folders = resolve_folders(str(out), {})
         job = make_job(config, Cluster(addresses=CLUSTER), folders, threading.Event())
@@ -98,6 +101,28 @@ def test_a_stopped_job_records_the_evaluation_that_runs(examples_dir, tmp_path, 
     assert chief.results.save() == STEPS_PER_EPOCH + 3
     assert chief.lines("eval") == [STEPS_PER_EPOCH]
     chief.results.close()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_metric_that_is_never_finite_makes_no_checkpoint_the_best(
+    examples_dir, tmp_path, monkeypatch, caplog, value
+):
+    evaluation = SlowEvaluation({"loss": value, "accuracy": 0.5})
+    evaluation.may_end.set()
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(Results, "_evaluation", evaluation)
+    chief = Chief(examples_dir, tmp_path, 1000, patience=2)
+    for _ in range(2):
+        chief.do_steps(STEPS_PER_EPOCH)
+        chief.results._finish_evaluation()
+    assert chief.results._job.finish.is_set()
+    assert "the loss was never a number (--patience 2)" in caplog.text
+    chief.results.close()
+    chief.results._final_snapshot()
+    assert f"exporting the last checkpoint, of step {2 * STEPS_PER_EPOCH}" in caplog.text
+    lines = (tmp_path / "logs/metrics.jsonl").read_text().splitlines()
+    losses = [json.loads(line, parse_constant=pytest.fail)["loss"] for line in lines]
+    assert losses.count(None) == 2
 
 
 def test_an_error_of_an_evaluation_ends_the_job(examples_dir, tmp_path, monkeypatch):
