@@ -13,6 +13,7 @@ from components.prepare_examples.statistics.drift import (
     Drift,
     beyond,
     drift_anomalies,
+    is_beyond,
     measure_drift,
     read_baseline,
 )
@@ -103,8 +104,8 @@ def _judged(news: News, found: list[Drift], trigger: Trigger, version: str) -> N
     """Return the verdict on the feature that drifted most."""
     if not found:
         return News(verdict=TRAIN, reasons=(f"no feature can be compared with {version}",))
-    worst = max(found, key=lambda one: one.psi)
-    if worst.psi > trigger.drift:
+    worst = found[0]
+    if is_beyond(worst.psi, trigger.drift):
         reason = f"drift since {version}: PSI {worst.psi:.3f} > {trigger.drift:g} ({worst.words})"
         return News(verdict=TRAIN, reasons=(reason,))
     reason = f"largest drift since {version}: PSI {worst.psi:.3f} of {worst.feature}"

@@ -25,6 +25,7 @@ from components.model_version.registry import trust_of
 from components.release.check_model.server import serving
 from components.release.evidence import is_above
 from components.release.options import ReleaseOptions
+from components.text.value_text import count_not_finite
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
 from trainer import Json
@@ -120,8 +121,9 @@ def judge(pairs: Sequence[Pair], *, options: ReleaseOptions) -> list[str]:
     """
     reasons = []
     answered = _answered(pairs)
-    failed = [new.error for new, old in pairs if old.predictions is not None and new.error]
-    num_judged = len(answered) + len(failed)
+    judged = [(new, old) for new, old in pairs if old.predictions is not None]
+    failed = [error for pair in judged if (error := _failure(pair))]
+    num_judged = len(judged)
     if is_above(len(failed), num_judged, limit=options.max_error_rate):
         reasons.append(
             f"{len(failed)} of {num_judged} failed, more than release.max_error_rate="
@@ -152,7 +154,7 @@ def measurements(pairs: Sequence[Pair], *, max_change: float) -> dict[str, float
     ratios = _ratios(answered)
     return {
         "num_replayed": len(pairs),
-        "num_replay_errors": sum(bool(new.error) for new, _ in pairs),
+        "num_replay_errors": sum(bool(_failure(pair)) for pair in pairs),
         "num_answers": len(changed),
         "num_changed": sum(changed),
         "slowdown": statistics.median(ratios) if ratios else 1.0,
@@ -238,6 +240,15 @@ def _answered(pairs: Sequence[Pair]) -> list[Pair]:
         for new, old in pairs
         if new.predictions is not None and old.predictions is not None
     ]
+
+
+def _failure(pair: Pair) -> str:
+    """Return the error of the new version, also for a null that the other one does not have."""
+    new, old = pair
+    num_bad = count_not_finite(new.predictions or [])
+    if new.error or num_bad <= count_not_finite(old.predictions or []):
+        return new.error
+    return f"predictions that are not finite numbers, such as {new.predictions!r:.200}"
 
 
 def _changed(answered: Sequence[Pair], *, max_change: float) -> list[bool]:

@@ -1,5 +1,7 @@
 """Values of examples, labels and predictions as short texts, for tables and reports."""
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 MAX_TEXT = 60
@@ -10,6 +12,14 @@ def shown_value(value: Any) -> str:
     if isinstance(value, list):
         return cut(", ".join(map(shown_value, value[:MAX_TEXT])) or "none")
     return cut(f"{value:.6g}" if isinstance(value, float) else str(value))
+
+
+def count_not_finite(value: Any) -> int:
+    """Return the number of nulls, NaNs and infinities in a value of JSON."""
+    if isinstance(value, dict | list):
+        parts: Iterable[Any] = value.values() if isinstance(value, dict) else value
+        return sum(map(count_not_finite, parts))
+    return int(value is None or (isinstance(value, float) and not math.isfinite(value)))
 
 
 def cut(text: str) -> str:

@@ -1,6 +1,5 @@
 """Comparison of the statistics of two sets of instances: distances, limits and words."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
@@ -17,6 +16,7 @@ from components.prepare_examples.statistics.drift import (
 from trainer import Json
 
 TRAINING, BEFORE = "training", "before"
+NOT_FINITE = "not_finite"
 NUM_DRAWS = 1000
 SEED = 20261122
 
@@ -79,6 +79,18 @@ def compare(
     return sorted(found, key=lambda one: (-one.value / one.limit, one.feature))
 
 
+def not_finite(num_predictions: int, num_instances: int) -> Finding:
+    """Return the finding of predictions that are not finite numbers, of which none is allowed."""
+    return Finding(
+        feature=PREDICTION,
+        against=TRAINING,
+        distance=NOT_FINITE,
+        value=num_predictions / num_instances,
+        limit=0.0,
+        words=f"{num_predictions:,} predictions are not finite numbers",
+    )
+
+
 def _of_feature(
     name: str, before: Json, after: Json, against: str, thresholds: Mapping[str, float]
 ) -> Finding:
@@ -126,8 +138,10 @@ def _of_pixels(before: Json, after: Json, against: str, limit: float) -> list[Fi
     found = []
     for channel, (mean, std) in enumerate(zip(before["mean"], before["std"], strict=True)):
         new_mean, new_std = after["mean"][channel], after["std"][channel]
-        scale = max(std, 1.0)
-        change = max(abs(new_mean - mean) / scale, abs(math.log(max(new_std, 1.0) / scale)))
+        scale = np.maximum(std, 1.0)
+        new_scale = np.maximum(new_std, 1.0)
+        changes = (abs(new_mean - mean) / scale, abs(np.log(new_scale) - np.log(scale)))
+        change = float(np.max(changes))  # not max, which may drop a NaN
         words = f"mean {mean:.1f} → {new_mean:.1f}, deviation {std:.1f} → {new_std:.1f}"
         name = "image" if len(before["mean"]) == 1 else f"image, channel {channel}"
         found.append(

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from components.endpoint.deployments import traffic_of, version_of
 from components.endpoint.ensure import find_endpoint
 from components.endpoint.request_log import LoggedRequest, is_logging, read_logged
-from components.endpoint.watch.comparison import BEFORE, TRAINING, Finding, compare
+from components.endpoint.watch.comparison import BEFORE, TRAINING, Finding, compare, not_finite
 from components.endpoint.watch.instances import check_watchable, describe
 from components.endpoint.watch.options import WatchOptions
 from components.errors import StepError
 from components.model_version.companions import STATISTICS_FILE, read_companion_object
 from components.model_version.registry import trust_of
 from components.model_version.saved_model import DESCRIPTION
+from components.text.value_text import count_not_finite
 from components.vertex.api import VertexApi
 from trainer import Json
 from trainer.workloads import Workload
@@ -153,6 +154,10 @@ def _judged(
         found += compare(earlier, now, against=BEFORE, thresholds=options.thresholds)
     else:
         notes.append("too few earlier instances to compare with")
+    if num_bad := _num_not_finite(window, workload):
+        found.append(not_finite(num_bad, size))
+    if not found:
+        return Watch(verdict=TOO_FEW, notes=tuple(notes), **facts)
     verdict = OK if all(one.is_ok for one in found) else ALERT
     return Watch(verdict=verdict, findings=tuple(found), notes=tuple(notes), **facts)
 
@@ -198,6 +203,16 @@ def record(api: VertexApi, result: Watch) -> None:
     text = "-and-".join(sorted(names)) if names else result.verdict
     labels = {**endpoint.get("labels", {}), VERDICT_LABEL: text}
     api.patch(f"{endpoint['name']}?updateMask=labels", {"labels": labels})
+
+
+def _num_not_finite(logged: Sequence[LoggedRequest], workload: Workload) -> int:
+    """Return the number of predictions with a null, which stands for a number that is not finite.
+
+    A hook of the workload may return null for its own reasons.
+    """
+    if getattr(workload, "postprocess", None) is not None:
+        return 0
+    return sum(count_not_finite(one) > 0 for each in logged for one in each.predictions)
 
 
 def _statistics(logged: Sequence[LoggedRequest], workload: Workload) -> tuple[Json, int]:

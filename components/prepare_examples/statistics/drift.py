@@ -7,6 +7,7 @@ deciles. Missing counts as a value, so a feature that is missing more often has 
 import bisect
 import itertools
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -80,7 +81,16 @@ def measure_drift(statistics: Json, baseline: Json) -> list[Drift]:
         for name in after
         if name in before and before[name]["type"] == after[name]["type"]
     ]
-    return sorted(found, key=lambda drift: (-drift.psi, drift.feature))
+    return sorted(found, key=lambda drift: (-_rank(drift.psi), drift.feature))
+
+
+def _rank(distance: float) -> float:
+    return math.inf if math.isnan(distance) else distance
+
+
+def is_beyond(distance: float, threshold: float) -> bool:
+    """Return whether a distance is above its threshold, or is not a number."""
+    return not distance <= threshold
 
 
 def beyond(found: list[Drift], thresholds: Mapping[str, float]) -> list[Drift]:
@@ -88,7 +98,7 @@ def beyond(found: list[Drift], thresholds: Mapping[str, float]) -> list[Drift]:
     return [
         drift
         for drift in found
-        if any(getattr(drift, name) > threshold for name, threshold in thresholds.items())
+        if any(is_beyond(getattr(drift, name), threshold) for name, threshold in thresholds.items())
     ]
 
 
@@ -104,7 +114,7 @@ def drift_anomalies(found: list[Drift], thresholds: Mapping[str, float]) -> list
         for drift in found
         for name, threshold in thresholds.items()
         for value in [getattr(drift, name)]
-        if value > threshold
+        if is_beyond(value, threshold)
     ]
 
 

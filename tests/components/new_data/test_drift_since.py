@@ -1,15 +1,17 @@
 """Drift since the promoted version, and the facts that are kept beside a model."""
 
 import json
+import math
 
 import pytest
 
 from components.new_data.companions import write_data_facts
-from components.new_data.drift_since import compare
+from components.new_data.drift_since import _judged, compare
 from components.new_data.news import News
 from components.new_data.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.statistics.drift import Drift, beyond, drift_anomalies
 
 pytestmark = pytest.mark.fast
 VERSION = "projects/p/locations/l/models/5@3"
@@ -90,3 +92,11 @@ def test_nothing_is_compared_without_a_version(folders):
     found = compared(folders, news=News(verdict=TRAIN, reasons=("1 new file",)), champion="")
     assert (found.baseline, found.distances) == ("", ())
     assert found.news == News(verdict=TRAIN, reasons=("1 new file",))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_distance_that_is_not_finite_is_a_drift(value):
+    drift = Drift(feature="paid", l_infinity=0.0, jensen_shannon=0.0, psi=value, words="paid")
+    assert beyond([drift], {"psi": 0.25}) == [drift]
+    assert len(drift_anomalies([drift], {"psi": 0.25})) == 1
+    assert _judged(ASKED, [drift], Trigger(drift=0.1), "version 3").verdict == TRAIN

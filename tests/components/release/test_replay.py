@@ -1,6 +1,7 @@
 """Judgement of replays, on latencies that were recorded while this machine was busy."""
 
 import json
+import math
 import random
 
 import pytest
@@ -76,6 +77,19 @@ def test_errors_of_the_candidate_stop_it_but_not_those_of_both():
     assert judge([(good, good)] * 95 + [(bad, good)] * 5, options=options)
     assert not judge([(good, good)] * 99 + [(bad, good)], options=options)
     assert not judge([(good, good)] * 95 + [(bad, bad)] * 5, options=options)
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf])
+def test_answers_that_are_not_finite_are_errors_of_the_candidate(value):
+    good = Answer(predictions=[{"label": "a", "probabilities": [0.5]}], milliseconds=2.0)
+    bad = Answer(predictions=[{"label": "a", "probabilities": [value]}], milliseconds=2.0)
+
+    [reason] = judge([(good, good)] * 95 + [(bad, good)] * 5, options=DEFAULTS)
+    assert reason.startswith("5 of 100 failed")
+    assert "not finite numbers" in reason
+    assert measurements([(bad, good)], max_change=0.01)["num_replay_errors"] == 1
+    # A hook may return null for both, and a broken version must be replaceable.
+    assert not judge([(bad, bad)] * 50 + [(good, bad)] * 50, options=DEFAULTS)
 
 
 @pytest.mark.parametrize("body", [{"predictions": [1]}, {"predictions": []}, {"outputs": [1, 2]}])

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from components.endpoint.watch import cli
+from components.endpoint.watch.comparison import compare
 from components.endpoint.watch.instances import describe as describe_instances
 from components.endpoint.watch.options import WatchOptions
 from components.endpoint.watch.step import VERDICT_LABEL, record, watch
@@ -306,3 +308,37 @@ def test_the_step_fails_with_words(model_dir, tmp_path, monkeypatch):
     assert api.labels[VERDICT_LABEL] == "skew"
     loose = '{"thresholds": {"l_infinity": 1, "jensen_shannon": 1, "psi": 99}}'
     assert "are like the training data" in watch_endpoint.python_func(**place, options=loose)
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf])
+def test_predictions_that_are_not_finite_raise_an_alert(model_dir, value):
+    api = FakeApi(model_dir, rows(200, seed=2))
+    for logged in api._requests[1:6]:
+        logged["response"] = {"predictions": [{"label": "no", "probabilities": [value, 1.0]}]}
+
+    found = watch(api, "churn", WatchOptions(last=100))
+
+    assert found.verdict == "alert"
+    assert "not_finite 0.0" in found.words
+    assert "4 predictions are not finite numbers" in found.words or "5 pred" in found.words
+
+
+def test_requests_that_are_compared_with_nothing_are_not_ok(tmp_path):
+    (tmp_path / "workload.json").write_text(json.dumps(describe(WORKLOAD)))
+
+    found = watch(FakeApi(tmp_path, rows(100, seed=2)), "churn", WatchOptions())
+
+    assert (found.verdict, found.findings) == ("too-few", ())
+    assert "has no statistics.json" in found.words
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("field", ["mean", "std"])
+def test_pixels_without_a_mean_or_a_deviation_are_not_ok(field, value):
+    good = {"features": {}, "pixels": {"mean": [100.0], "std": [20.0]}}
+    bad = {"features": {}, "pixels": {**good["pixels"], field: [value]}}
+    for before, after in ((good, bad), (bad, good)):
+        if (field, value) == ("std", -math.inf):
+            continue  # as a deviation of 0
+        [found] = compare(before, after, against="training", thresholds={"pixels": 0.5})
+        assert not found.is_ok
