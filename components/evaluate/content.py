@@ -1,6 +1,5 @@
 """Content of evaluation.json: everything that a report of an evaluation draws."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 from components.evaluate.gate.checks import is_slice_ok
 from components.evaluate.gate.comparison import CHAMPION, Comparison, Slice
 from components.evaluate.gate.options import GateOptions
+from components.evaluate.gate.undefined import find_not_finite
 from components.evaluate.held_out import HeldOut
 from components.evaluate.pictures import image_uri
 from components.evaluate.roc import RocCurve
@@ -16,6 +16,7 @@ from components.evaluate.thresholds import Check
 from trainer import Json
 from trainer.serving.class_metrics import calibration
 from trainer.serving.evaluate import Evaluation, score
+from trainer.serving.strict_json import finite
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Multilabel, Regression
 
@@ -38,7 +39,8 @@ def evaluation_content(
     """Return the content; numbers that are not finite are null.
 
     `champion` or `baseline` is null without such a model; `gain` is the gain over the champion, or
-    else over the baseline. `low` and `high` are the ends of the interval of a slice's gain.
+    else over the baseline. `low` and `high` are the ends of the interval of a slice's gain;
+    its `ok` is null if it is `undefined`, with the reason.
     """
     gain = comparison.champion or comparison.baseline
     name = comparison.baseline_name
@@ -90,11 +92,14 @@ def _slice(found: Slice, metric: str, options: GateOptions) -> Json:
         "champion": gain.other if gain else None,
         "low": gain.low if gain else None,
         "high": gain.high if gain else None,
+        "undefined": found.undefined,
         "ok": is_slice_ok(found, options),
     }
 
 
 def _curves(evaluation: Evaluation, held_out: HeldOut, roc: RocCurve | None) -> Json:
+    if len(find_not_finite(held_out.predictions)):
+        return {}
     if isinstance(held_out.label, Regression):
         every = -(-len(held_out.labels) // MAX_POINTS)
         points = {
@@ -150,14 +155,3 @@ def _mistake(held_out: HeldOut, index: int) -> Json:
         "confidence": held_out.confidence(index),
         **shown,
     }
-
-
-def finite(value: Any) -> Any:
-    """Return a value for JSON, with null instead of numbers that JSON does not have."""
-    if isinstance(value, dict):
-        return {name: finite(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value

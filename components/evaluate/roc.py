@@ -25,13 +25,15 @@ class RocCurve:
 
 
 def roc_curve(held_out: HeldOut) -> RocCurve | None:
-    """Return the curve at 100 quantiles of the scores; None unless both of two classes occur."""
+    """Return the curve at 100 quantiles of the scores.
+
+    None unless both of two classes occur and all scores are finite.
+    """
     if not isinstance(held_out.label, Binary | Classes) or len(held_out.names) != NUM_CLASSES:
         return None
-    labels = held_out.labels.astype(bool)
-    if labels.all() or not labels.any():
+    labels, scores = held_out.labels.astype(bool), held_out.predictions[:, 1]
+    if labels.all() or not labels.any() or not np.isfinite(scores).all():
         return None
-    scores = held_out.predictions[:, 1]
     thresholds = np.unique(np.quantile(scores, np.linspace(0, 1, NUM_POINTS), method="nearest"))
     taken = [
         [np.mean(scores[is_class] >= limit) for limit in thresholds[::-1]]

@@ -7,12 +7,15 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from components.evaluate.content import evaluation_content, finite
+import numpy as np
+
+from components.evaluate.content import evaluation_content
 from components.evaluate.gate.baseline import constant
-from components.evaluate.gate.checks import check_comparison, check_size
-from components.evaluate.gate.comparison import compare
+from components.evaluate.gate.checks import check_comparison, check_predictions, check_size
+from components.evaluate.gate.comparison import CHAMPION, compare
 from components.evaluate.gate.options import CONSTANT, NO_BASELINE, GateOptions
 from components.evaluate.gate.rivals import find_rivals, find_rules, missing_numbers
+from components.evaluate.gate.undefined import find_not_finite, why_undefined
 from components.evaluate.held_out import HeldOut, read_held_out
 from components.evaluate.report import render_report
 from components.evaluate.roc import log_roc, roc_curve
@@ -33,6 +36,7 @@ from trainer.errors import ConfigError
 from trainer.runtime import tensorflow_logs
 from trainer.serving.evaluate import Evaluation, evaluated_names, score
 from trainer.serving.resampling import comparable
+from trainer.serving.strict_json import finite
 
 if TYPE_CHECKING:
     from kfp.dsl import ClassificationMetrics, Metrics
@@ -90,7 +94,8 @@ def evaluate_model(
     rivals = find_rivals(workload, options, champion_uri=champion_uri, examples_dir=examples_dir)
     wanted = {name for rule in rules for name in rule.features}
     held_out = read_held_out(examples_dir, predictor, others=rivals.models, columns=wanted)
-    if not champion_uri and options.baseline != NO_BASELINE:
+    held_out, why_broken = without_broken_champion(held_out)
+    if (why_broken or not champion_uri) and options.baseline != NO_BASELINE:
         held_out = _with_constant(held_out)
     if held_out.num_unlabelled:
         logger.warning(
@@ -98,12 +103,19 @@ def evaluate_model(
             " the train split does not have",
             held_out.num_unlabelled,
         )
-    evaluation = score(held_out.predictions, held_out.labels, workload, held_out.compiled)
-    comparison = compare(held_out, options, rules=rules, missing=missing_numbers(workload, rules))
+    with np.errstate(invalid="ignore"):  # predictions that are not finite fail a check below
+        evaluation = score(held_out.predictions, held_out.labels, workload, held_out.compiled)
+        numbers = missing_numbers(workload, rules)
+        comparison = compare(held_out, options, rules=rules, missing=numbers)
     champion = _in_words(champion_version)
     checks = [
-        *check_limits(evaluation.metrics, limits),
-        *check_comparison(comparison, options, champion=champion, why_not=rivals.why_not),
+        *check_predictions(held_out),
+        *check_limits(
+            evaluation.metrics, limits, why_undefined=lambda name: why_undefined(name, held_out)
+        ),
+        *check_comparison(
+            comparison, options, champion=champion, why_not=rivals.why_not or why_broken
+        ),
         *check_size(model_dir, options),
     ]
     judgement = judge(checks)
@@ -122,7 +134,7 @@ def evaluate_model(
         champion_version=champion_version,
     )
     _write(evaluation_path, json.dumps(content))
-    golden = golden_predictions(held_out, predictor)
+    golden = finite(golden_predictions(held_out, predictor))
     _write(golden_path, json.dumps(golden))
     write_golden(model_dir, golden)
     write_data_facts(model_dir, examples_dir)
@@ -149,6 +161,16 @@ def _in_words(version: str) -> str:
     return (
         f"version {ResourceName.from_version_name(version).version}" if version else "the default"
     )
+
+
+def without_broken_champion(held_out: HeldOut) -> tuple[HeldOut, str]:
+    """Drop the champion if it predicts a NaN or an infinity; return why, or ""."""
+    others = dict(held_out.others)
+    bad = find_not_finite(others.get(CHAMPION, np.empty(0)))
+    if not len(bad):
+        return held_out, ""
+    why = f"{len(bad):,} of {len(others.pop(CHAMPION)):,} of its predictions are not finite numbers"
+    return dataclasses.replace(held_out, others=others), why
 
 
 def _with_constant(held_out: HeldOut) -> HeldOut:

@@ -6,7 +6,7 @@ metric, or the largest of one where lower is better; of metrics of the user's ow
 
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,8 +134,18 @@ def check_direction(limit: Limit) -> None:
         )
 
 
-def check_limits(metrics: Mapping[str, float], limits: Sequence[Limit]) -> list[Check]:
+def check_limits(
+    metrics: Mapping[str, float],
+    limits: Sequence[Limit],
+    *,
+    why_undefined: Callable[[str], str] = lambda metric: "it is not a finite number",
+) -> list[Check]:
     """Return a check for each limit, in their order.
+
+    Args:
+        metrics: The values by name; one that is not finite meets no limit.
+        limits: The limits.
+        why_undefined: Returns why a metric is not a finite number.
 
     Raises:
         ConfigError: a limit names an unknown metric; lists the known ones.
@@ -144,7 +154,11 @@ def check_limits(metrics: Mapping[str, float], limits: Sequence[Limit]) -> list[
     checks = []
     for limit in limits:
         value = metrics[limit.metric]
-        is_ok, text = _compare(limit, value)
+        if math.isfinite(value):
+            is_ok, text = _compare(limit, value)
+        else:
+            why = why_undefined(limit.metric)
+            is_ok, text = False, f"{limit.metric} is not defined: {why}; {limit} is required"
         checks.append(
             Check(name=limit.metric, value=value, limit=limit.value, is_ok=is_ok, text=text)
         )
@@ -173,8 +187,6 @@ def _plain(value: float) -> str:
 
 
 def _compare(limit: Limit, value: float) -> tuple[bool, str]:
-    if math.isnan(value):
-        return False, f"{limit.metric} is not a number; {limit} is required"
     shown = format_metric(value)
     if float(shown) == limit.value != value:  # rounding would say "0.985 is below 0.985"
         shown = repr(value)

@@ -77,6 +77,11 @@ def number(value: Any) -> str:
     return f"{value:.4f}" if abs(value) < _LARGE else f"{value:,.1f}"
 
 
+def measured(value: Any) -> str:
+    """Return a metric, `not defined` for null."""
+    return "not defined" if value is None else number(value)
+
+
 def signed(value: Any) -> str:
     """Return a difference with its sign."""
     return f"+{number(value)}" if isinstance(value, int | float) and value > 0 else number(value)

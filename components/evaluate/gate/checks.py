@@ -1,11 +1,10 @@
 """Checks of a comparison, which with those of the thresholds make the verdict."""
 
-import math
-from collections.abc import Sequence
-
 from components.evaluate.gate.comparison import Comparison, Slice
 from components.evaluate.gate.gain import Gain
 from components.evaluate.gate.options import CONSTANT, LINEAR, GateOptions
+from components.evaluate.gate.undefined import find_not_finite
+from components.evaluate.held_out import HeldOut
 from components.evaluate.thresholds import Check, format_metric
 from components.model_version.companions import model_files
 from trainer.serving.directions import LOWER_IS_BETTER
@@ -14,6 +13,7 @@ from trainer.serving.directions import LOWER_IS_BETTER
 # differ only in their seed differ by as much.
 TOLERANCE = 0.002
 BYTES_PER_MB = 1_000_000
+NUM_SHOWN = 3
 SIMPLE_MODELS = {
     CONSTANT: "the best constant prediction",
     LINEAR: "a linear model",
@@ -33,13 +33,14 @@ def check_comparison(
     """
     checks = []
     if why_not:
-        text = f"no comparison with {champion} is possible: {why_not}; the thresholds decide"
+        instead = "a simple model decides" if comparison.baseline else "the thresholds decide"
+        text = f"no comparison with {champion} is possible: {why_not}; {instead}"
         checks.append(Check(name="champion", value=None, limit=None, is_ok=True, text=text))
     if comparison.champion:
         checks.append(_check_champion(comparison.champion, options, champion))
     if comparison.baseline:
         checks.append(_check_baseline(comparison.baseline, comparison.baseline_name))
-    return [*checks, *_check_slices(comparison.slices, options, champion)]
+    return [*checks, *_check_slices(comparison, options, champion)]
 
 
 def check_size(model_dir: str, options: GateOptions) -> list[Check]:
@@ -53,16 +54,34 @@ def check_size(model_dir: str, options: GateOptions) -> list[Check]:
     return [Check(name="model_mb", value=size, limit=limit, is_ok=is_ok, text=text)]
 
 
-def is_slice_ok(found: Slice, options: GateOptions) -> bool:
-    """Return whether a slice is not certainly worse than the champion's by more than the margin."""
-    return found.gain is None or not found.gain.high < _slice_limit(found.gain, options)
+def check_predictions(held_out: HeldOut) -> list[Check]:
+    """Return a failed check if predictions of the test split are not finite numbers."""
+    bad = find_not_finite(held_out.predictions)
+    if not len(bad):
+        return []
+    text = (
+        f"{len(bad):,} of {len(held_out.predictions):,} predictions of the test split are not"
+        f" finite numbers, such as example {bad[0]}'s (label {held_out.true_label(bad[0])!r})"
+    )
+    return [Check(name="predictions", value=float(len(bad)), limit=0.0, is_ok=False, text=text)]
+
+
+def is_slice_ok(found: Slice, options: GateOptions) -> bool | None:
+    """Return whether a slice is not certainly worse than the champion's by more than the margin.
+
+    None if the metric is not defined on the slice.
+    """
+    if found.undefined:
+        return None
+    gain = found.gain
+    return gain is None or (gain.is_defined and gain.high >= _slice_limit(gain, options))
 
 
 def _check_champion(gain: Gain, options: GateOptions, champion: str) -> Check:
+    if not gain.is_defined:
+        return _check_undefined("champion", gain, f"{champion}'s")
     text = _compared(gain, f"{champion}'s")
-    if math.isnan(gain.high):
-        is_ok, limit, text = True, None, f"{gain.metric} is not defined, so nothing is compared"
-    elif options.min_gain is None:
+    if options.min_gain is None:
         limit = -TOLERANCE * abs(gain.other)
         is_ok = gain.high >= limit
         if gain.difference < 0 and is_ok:
@@ -75,9 +94,11 @@ def _check_champion(gain: Gain, options: GateOptions, champion: str) -> Check:
 
 
 def _check_baseline(gain: Gain, name: str) -> Check:
+    if not gain.is_defined:
+        return _check_undefined("baseline", gain, f"that of {SIMPLE_MODELS[name]}")
     best = 0.0 if gain.metric in LOWER_IS_BETTER else 1.0
     is_perfect = gain.candidate == gain.other == best
-    is_ok = is_perfect or not gain.high <= 0
+    is_ok = is_perfect or gain.high > 0
     text = _compared(gain, f"that of {SIMPLE_MODELS[name]},")
     if is_perfect:
         text += ", which no model can beat"
@@ -86,16 +107,33 @@ def _check_baseline(gain: Gain, name: str) -> Check:
     return Check(name="baseline", value=gain.difference, limit=0.0, is_ok=is_ok, text=text)
 
 
-def _check_slices(slices: Sequence[Slice], options: GateOptions, champion: str) -> list[Check]:
-    judged = [one for one in slices if one.gain is not None]
+def _check_undefined(name: str, gain: Gain, other: str) -> Check:
+    why = gain.undefined or "a value is not a finite number"
+    text = f"{gain.metric} is not defined: {why}, so it cannot be compared with {other}"
+    return Check(name=name, value=None, limit=None, is_ok=False, text=text)
+
+
+def _check_slices(comparison: Comparison, options: GateOptions, champion: str) -> list[Check]:
+    if comparison.champion is None:
+        return []
+    judged = [one for one in comparison.slices if not one.undefined]
     worse = [one for one in judged if not is_slice_ok(one, options)]
+    checks = [_check_slice(one, options, champion) for one in worse]
     if judged and not worse:
         text = (
             f"none of {len(judged)} slices is worse than {champion}'s by more than"
             f" {options.slice_margin:.3g} of it"
         )
-        return [Check(name="slices", value=None, limit=None, is_ok=True, text=text)]
-    return [_check_slice(one, options, champion) for one in worse]
+        checks.append(Check(name="slices", value=None, limit=None, is_ok=True, text=text))
+    few = f"it has fewer than {options.slice_min_examples} examples"
+    not_judged = {one.name: one.undefined for one in comparison.slices if one.undefined}
+    not_judged |= dict.fromkeys(comparison.small, few)
+    if not_judged:
+        shown = [f"{name} ({why})" for name, why in not_judged.items()][:NUM_SHOWN]
+        more = f" and {len(not_judged) - NUM_SHOWN} more" * (len(not_judged) > NUM_SHOWN)
+        text = f"not judged by {comparison.metric}: slice {', '.join(shown)}{more}"
+        checks.append(Check(name="slices", value=None, limit=None, is_ok=True, text=text))
+    return checks
 
 
 def _check_slice(found: Slice, options: GateOptions, champion: str) -> Check:

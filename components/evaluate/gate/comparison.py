@@ -1,7 +1,8 @@
 """Comparison of a trained model with the champion or, if there is none, with a simple model."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from components.evaluate.gate.gain import Gain, measure_gain, measure_slice_gain
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.gate.slice_rules import Rule, cut
+from components.evaluate.gate.undefined import why_undefined
 from components.evaluate.held_out import HeldOut
 from trainer.serving.resampling import Statistic, comparable, statistic
 
@@ -19,7 +21,7 @@ CHAMPION = "champion"
 class Slice:
     """A part of the test split, and the models' metric on it.
 
-    `gain` is None without a champion.
+    `gain` is None without a champion. `undefined` says why the metric is not defined here.
     """
 
     rule: str
@@ -27,6 +29,7 @@ class Slice:
     num_examples: int
     candidate: float
     gain: Gain | None = None
+    undefined: str = ""
 
     @property
     def name(self) -> str:
@@ -44,6 +47,7 @@ class Comparison:
         baseline: Gain over the best simple model, for a first model.
         baseline_name: Name of that model.
         slices: Parts of the test split with enough examples.
+        small: Rules of which no slice has enough examples.
     """
 
     metric: str
@@ -51,6 +55,7 @@ class Comparison:
     baseline: Gain | None = None
     baseline_name: str = ""
     slices: Sequence[Slice] = field(default_factory=tuple)
+    small: Sequence[str] = ()
 
 
 def compare(
@@ -79,16 +84,27 @@ def compare(
         )
         for name in held_out.others
     }
+    found = {
+        name: gain if gain.is_defined else replace(gain, undefined=why_undefined(metric, held_out))
+        for name, gain in found.items()
+    }
     champion = found.pop(CHAMPION, None)
     # The best simple model is the one with the least gain over it.
-    best = min(found, key=lambda name: found[name].difference, default="")
+    best = min(found, key=lambda name: _rank(found[name]), default="")
+    slices = _slices(metric, held_out, options, rules=rules, missing=missing)
+    large = {one.rule for one in slices}
     return Comparison(
         metric=metric,
         champion=champion,
         baseline=found.get(best),
         baseline_name=best,
-        slices=_slices(metric, held_out, options, rules=rules, missing=missing),
+        slices=slices,
+        small=[rule.text for rule in rules if rule.text not in large],
     )
+
+
+def _rank(gain: Gain) -> float:
+    return gain.difference if gain.is_defined else math.inf
 
 
 def _slices(
@@ -116,13 +132,18 @@ def _slices(
             gain = measure_slice_gain(
                 metric, candidate, champion, num_examples=len(rows), confidence=confidence
             )
+        value_here = gain.candidate if gain else candidate(np.ones(len(rows), np.int64))
+        is_defined = gain.is_defined if gain else math.isfinite(value_here)
         slices.append(
             Slice(
                 rule=rule,
                 value=value,
                 num_examples=len(rows),
-                candidate=gain.candidate if gain else candidate(np.ones(len(rows), np.int64)),
+                candidate=value_here,
                 gain=gain,
+                undefined=""
+                if is_defined
+                else why_undefined(metric, held_out, rows, examples="the slice"),
             )
         )
     return slices

@@ -21,7 +21,7 @@ class Gain:
     """A metric of two models, and by how much the candidate is better: negative if it is worse.
 
     `low` and `high` are the ends of the interval of the difference, NaN if the metric is defined in
-    no draw, such as the auc of one class.
+    no draw, such as the auc of one class. `undefined` says why there is no gain.
     """
 
     metric: str
@@ -30,6 +30,12 @@ class Gain:
     confidence: float
     low: float = math.nan
     high: float = math.nan
+    undefined: str = ""
+
+    @property
+    def is_defined(self) -> bool:
+        """True if the metrics of both models and the ends of the interval are finite."""
+        return all(map(math.isfinite, (self.candidate, self.other, self.low, self.high)))
 
     @property
     def difference(self) -> float:

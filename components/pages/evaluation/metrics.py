@@ -2,7 +2,7 @@
 
 from html import escape
 
-from components.pages.html import number, section, signed
+from components.pages.html import measured, number, section, signed
 from trainer import Json
 
 
@@ -25,7 +25,7 @@ def metrics_section(evaluation: Json, metrics: Json) -> str:
     ]
     head = "".join(f'<th scope="col">{escape(title.strip())}</th>' for title, _ in others)
     rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td><b>{number(value)}</b></td>'
+        f'<tr><th scope="row">{escape(name)}</th><td><b>{measured(value)}</b></td>'
         + "".join(f"<td>{number(values.get(name))}</td>" for _, values in others)
         + f"<td>{number(limits[name]) if limits.get(name) is not None else ''}</td></tr>"
         for name, value in metrics.items()
@@ -44,6 +44,8 @@ def _gain(evaluation: Json) -> str:
     gain = evaluation.get("gain")
     if not gain:
         return ""
+    if gain["difference"] is None:
+        return f"<p>Gain in {escape(gain['metric'])}: <b>not defined</b>.</p>"
     return (
         f"<p>Gain in {escape(gain['metric'])}: <b>{signed(gain['difference'])}</b>, "
         f"{(gain.get('confidence') or 0) * 100:.4g} % interval {signed(gain['low'])} to"

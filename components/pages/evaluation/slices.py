@@ -6,7 +6,7 @@ from itertools import groupby
 
 from components.pages.charts.axis import Axis, round_axis
 from components.pages.charts.bars import bar
-from components.pages.html import details, number, section, signed, table
+from components.pages.html import details, measured, number, section, signed, table
 from trainer import Json
 
 MAX_OPEN = 24
@@ -40,7 +40,7 @@ def _group(feature: str, rows: Sequence[Json], axis: Axis, *, is_open: bool) -> 
         [_row(one, axis) for one in rows],
         css="slices",
     )
-    is_shown = is_open or not all(one["ok"] for one in rows)
+    is_shown = is_open or any(one["ok"] is False for one in rows)
     return body if is_shown else details(f"{feature}: {len(rows)} slices, all in order", body)
 
 
@@ -55,18 +55,18 @@ def _row(one: Json, axis: Axis) -> tuple[str, ...]:
             value,
             axis=axis,
             interval=interval,
-            css="" if one["ok"] else "bad",
+            css="bad" if one["ok"] is False else "",
             text=f"{one['feature']} {one['value']}: {signed(value)}",
         )
         if value is not None
         else ""
     )
-    mark = "" if one["ok"] else ' <b class="bad">✗ worse</b>'
+    mark = ' <b class="bad">✗ worse</b>' if one["ok"] is False else ""
     name = escape(str(one["value"]) or str(one["feature"]))
     return (
         f"{name}{mark}<small>{one['num_examples']:,} examples</small>",
-        drawn,
-        number(candidate),
+        drawn or escape(one.get("undefined", "")),
+        measured(candidate),
         number(champion),
     )
 

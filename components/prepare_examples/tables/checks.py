@@ -1,6 +1,7 @@
 """Checks of the examples of a table or of records: no empty split, and a label to learn."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.quarantine import by_column
@@ -73,3 +74,18 @@ def check_label(
                 " the train split, from which the model learns its classes; use more rows of it,"
                 " remove them, or declare the label with values=(…)"
             )
+
+
+def absent_classes(statistics: Mapping[str, Json], label: LabelColumn) -> dict[str, list[Any]]:
+    """Return the classes of the train split that another split lacks, by split.
+
+    The classes of a binary label are 0 and 1.
+    """
+    if label.kind not in {BINARY, CLASSES}:
+        return {}
+    classes = {
+        split: {value for value, _ in features[label.name]["top_values"]}
+        for split, features in statistics.items()
+    }
+    absent = {split: classes["train"] - present for split, present in classes.items()}
+    return {split: sorted(values) for split, values in absent.items() if values}

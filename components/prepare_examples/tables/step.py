@@ -19,7 +19,7 @@ from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.beam_pipeline import write_table
-from components.prepare_examples.tables.checks import check_label, check_splits
+from components.prepare_examples.tables.checks import absent_classes, check_label, check_splits
 from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.period import period_of
 from components.prepare_examples.tables.plan import TablePlan, plan_table
@@ -143,6 +143,9 @@ def write(job: TableJob, folder: Path) -> None:
         job.options.schema.label,
         quarantined=result["tally"]["quarantined"],
     )
+    for split, classes in absent_classes(result["statistics"], job.options.schema.label).items():
+        label, shown = job.options.schema.label.name, ", ".join(map(str, classes))
+        logger.warning("no row of the %s split has the %s %s", split, label, shown)
     statistics = statistics_of(
         result["statistics"],
         manifest["splits"],

@@ -3,7 +3,7 @@
 from html import escape
 
 from components.pages.evaluation.sections import checks
-from components.pages.html import number, signed, tiles, verdict
+from components.pages.html import measured, signed, tiles, verdict
 from components.run_report.content import Content
 from components.run_summary.summary import (
     CANCELLED,
@@ -47,7 +47,7 @@ def _tiles(content: Content) -> str:
     metrics = content.evaluation.get("metrics") or summary.metrics
     before = (content.evaluation.get("champion") or {}).get("metrics", {})
     found = [
-        (number(value), name, _change(value, before.get(name)))
+        (measured(value), name, _change(value, before.get(name)))
         for name, value in metrics.items()
         if not name.startswith("num_")
     ][:MAX_METRICS]

@@ -46,7 +46,17 @@ def sample_images(workload: Workload, root: Path, options: PrepareOptions, folde
         f" {len(bad) + len(found.refused):,} bad",
         problems=_problems(found, bad, len(chosen), options.max_quarantine),
         is_made_up=len(bad) == len(chosen),
+        absent=_absent(found),
     )
+
+
+def _absent(found: ImageFolder) -> dict[str, list[str]]:
+    present = {split: {file.label for file in files} for split, files in found.files.items()}
+    absent = {
+        split: [name for number, name in enumerate(found.classes) if number not in numbers]
+        for split, numbers in present.items()
+    }
+    return {split: names for split, names in absent.items() if names}
 
 
 def _some_of_each(found: ImageFolder) -> list[ImageFile]:

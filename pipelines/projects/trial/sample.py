@@ -1,7 +1,7 @@
 """A few prepared examples of a workload, as a folder that the trainer reads."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +24,7 @@ class Sample:
         detail: what was read, in words.
         problems: the mistakes in the data.
         is_made_up: the examples are not from the data.
+        absent: the classes that a split lacks, by split.
     """
 
     entries: Sequence[Json]
@@ -33,6 +34,7 @@ class Sample:
     detail: str = ""
     problems: list[str] = field(default_factory=list)
     is_made_up: bool = False
+    absent: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def num_examples(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.gate.rivals import find_rules
+from components.evaluate.gate.undefined import NEEDED_CLASSES
 from components.evaluate.thresholds import check_metrics, read_limits
 from components.prepare_examples.dates.resolve import resolve, run_moment
 from components.prepare_examples.declarations import IMAGE_FOLDER, TABLE, kind_of
@@ -146,9 +147,31 @@ class Trial:
         if sample.num_examples:
             write_dataset(sample, self._examples, workload=workload.name)
             self._sample = sample
-        if sample.problems:
-            raise ProblemsError(*sample.problems)
-        return sample.detail
+        if problems := [*sample.problems, *self._undefined(sample, workload)]:
+            raise ProblemsError(*problems)
+        absent = [
+            f"the {split} split has no {', '.join(map(repr, names))}"
+            for split, names in sample.absent.items()
+        ]
+        return "; ".join([sample.detail, *absent])
+
+    def _undefined(self, sample: Sample, workload: Workload) -> Iterator[str]:
+        """Yield a problem if the verdict needs a class that the test split lacks."""
+        from trainer.serving.resampling import comparable
+
+        absent = sample.absent.get("test", ())
+        if not absent:
+            return
+        label = workload.label
+        classes = sample.labels or sample.statistics[label.column]["top_values"]
+        metric = self._gate.metric or comparable(label, len(classes))[0]
+        needed = [name for name in {metric: 0, **self._thresholds} if name in NEEDED_CLASSES]
+        if needed:
+            yield (
+                f"the test split has no example of the class {absent[0]!r} of {label.column!r}, so"
+                f" {' and '.join(needed)} cannot be measured and no model passes; use more"
+                " examples, other ratios of the splits, or another gate.metric"
+            )
 
     def _sample_of(self, workload: Workload) -> Sample:
         kind, options = kind_of(workload), resolve(self._options, run_moment(self._options))

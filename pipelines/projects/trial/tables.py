@@ -11,7 +11,7 @@ from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.output.manifest import splits_of_entries
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.beam_pipeline import finish
-from components.prepare_examples.tables.checks import check_label, check_splits
+from components.prepare_examples.tables.checks import absent_classes, check_label, check_splits
 from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.plan import Part, Segment
 from components.prepare_examples.tables.reading.files import TableFile, open_table, scan
@@ -23,7 +23,7 @@ from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.sample import Sample
 from trainer import Json
 from trainer.errors import did_you_mean
-from trainer.workloads import Workload
+from trainer.workloads import Binary, Workload
 
 NUM_RANGES = 10
 MAX_ROWS = 20_000  # read in a fraction of a second
@@ -80,7 +80,16 @@ def sample_table(
         detail=f"{'all ' if is_whole else ''}{num_read:,} rows of {_num_files(paths)} read,"
         f" {num_bad:,} bad",
         problems=problems,
+        absent=_absent(found["statistics"], schema, workload) if is_whole else {},
     )
+
+
+def _absent(statistics: Json, schema: TableSchema, workload: Workload) -> dict[str, list[str]]:
+    absent = absent_classes(statistics, schema.label)
+    if isinstance(workload.label, Binary):
+        names = workload.label.names_of_classes()
+        return {split: [names[value] for value in values] for split, values in absent.items()}
+    return {split: list(map(str, values)) for split, values in absent.items()}
 
 
 def _made_up(schema: TableSchema, folder: Path, problems: list[str]) -> Sample:

@@ -148,7 +148,7 @@ def test_a_text_that_is_not_utf_8_is_named_with_its_record(tmp_path):
 
 @pytest.fixture(scope="module")
 def regression(tmp_path_factory) -> Evaluated:
-    thresholds = '{"rmse": {"at_most": 1e6}, "r2": 2}'
+    thresholds = '{"rmse": {"at_most": 1e6}, "r2": 1}'
     label = Regression("y", unit="CHF & more")
     return Evaluated(tmp_path_factory.mktemp("regression"), label, thresholds=thresholds)
 
@@ -217,11 +217,32 @@ def test_compile_decides_the_loss_and_adds_metrics_and_thresholds(tmp_path):
     assert [reason.split()[0] for reason in evaluated.judgement.reasons] == ["mape", "r2"]
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize(
+    "label", [Regression("y"), Classes("y", values=("a", "b"))], ids=["number", "classes"]
+)
+def test_a_model_without_finite_predictions_fails_and_its_files_are_json(tmp_path, label, value):
+    def broken(inputs):
+        bias = keras.initializers.Constant(value)
+        units = 1 if isinstance(label, Regression) else 2
+        layer = keras.layers.Dense(units, bias_initializer=bias)
+        return keras.Model(inputs, layer(inputs["age"]))
+
+    found = Evaluated(tmp_path, label, model=broken, gate="{}", features=FEATURES[:1])
+
+    count = f"{NUM_ROWS - 1} of {NUM_ROWS - 1} predictions"
+    assert found.judgement.verdict == "failed"
+    assert count in found.judgement.reasons[0]
+    assert all("nan" not in reason for reason in found.judgement.reasons)
+    assert "not defined" in found.report
+    assert ">nan<" not in found.report
+
+
 def test_the_gate_names_directions(regression):
     assert regression.judgement.verdict == "failed"
     first, second = regression.judgement.reasons
     assert first.endswith("is at most 1000000")
-    assert second.endswith("is below 2")
+    assert second.endswith("is below 1")
 
 
 def test_the_report_draws_predicted_against_actual_and_residuals(regression):

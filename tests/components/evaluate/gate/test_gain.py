@@ -194,14 +194,6 @@ def test_a_gain_of_an_error_is_its_decrease():
     assert gain.to_json()["difference"] == 0.5
 
 
-def test_a_metric_without_both_classes_is_not_compared():
-    data = held_out(two_classes(1.0), **{CHAMPION: two_classes(1.0)})
-    object.__setattr__(data, "labels", np.ones(SIZE, int))
-    [check] = checks_of(data)
-    assert check.is_ok
-    assert check.limit is None
-
-
 def test_the_size_of_a_model_has_a_limit(tmp_path):
     (tmp_path / "variables").mkdir()
     (tmp_path / "variables" / "data").write_bytes(bytes(2_000_000))

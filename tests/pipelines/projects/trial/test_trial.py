@@ -63,7 +63,7 @@ def attempt(tmp_path):
 def rows(tmp_path):
     """A file of 60 rows."""
     lines = [
-        f"{20 + at},{'ab'[at % 2]},{1 + at % 28:02}.01.2024,{['no', 'yes'][at % 3 == 0]}"
+        f"{21 + at},{'ab'[at % 2]},{1 + at % 28:02}.01.2024,{['no', 'yes'][at % 3 == 0]}"
         for at in range(60)
     ]
     path = tmp_path / "rows.csv"
@@ -134,6 +134,23 @@ def test_mistakes_of_a_table_are_named_with_their_lines(attempt, rows, changes, 
         assert found["training"].state == "not tried", "it needs data"
 
 
+@pytest.mark.parametrize(
+    ("gate", "state"), [({}, "wrong"), ({"metric": "accuracy"}, "ok")], ids=["auc", "accuracy"]
+)
+def test_a_class_that_the_test_split_lacks_is_named(attempt, rows, gate, state):
+    lines = rows.read_text().replace(",yes", ",no").splitlines()
+    for at in (5, 25, 45):
+        lines[at] = lines[at].replace(",no", ",yes")
+    rows.write_text("\n".join(lines) + "\n")
+    found = attempt(table(), rows, gate=gate)["data"]
+    assert found.state == state
+    if state == "ok":
+        assert "the test split has no 'yes'" in found.detail
+    else:
+        [problem] = found.problems
+        assert "the test split has no example of the class 'yes' of 'left', so auc" in problem
+
+
 def test_a_setting_that_the_model_lacks_is_named(attempt, rows):
     found = attempt(table(), rows, **{"model.unit": 3})
     assert found["declaration"].problems[0].startswith("--model.unit: ")
@@ -167,7 +184,7 @@ def test_images_of_class_folders_are_read(photos, tmp_path):
 def test_an_empty_class_folder_and_corrupt_images_are_named(attempt, photos):
     (photos / "cats" / "3.png").write_bytes(b"no image")
     (photos / "dogs" / "4.png").write_bytes((photos / "dogs" / "4.png").read_bytes()[:40])
-    found = attempt(IMAGES, photos)
+    found = attempt(IMAGES, photos, gate={"metric": "accuracy"})
     assert len(found["data"].problems) == 2
     assert f"{photos}/cats/3.png: the file is not an image" in " ".join(found["data"].problems)
     others = {found[name].state for name in ("declaration", "model", "training", "predictions")}
