@@ -6,6 +6,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -50,7 +51,10 @@ def run(
     pipe = temp_dir / "output"
     os.mkfifo(pipe)
     # Opening it for writing as well does not block, and the reader ends only when it is closed.
-    with log_path.open("a", buffering=1) as log, pipe.open("r+b", buffering=0) as kept_open:
+    with (
+        log_path.open("a", buffering=1, encoding="utf-8") as log,
+        pipe.open("r+b", buffering=0) as kept_open,
+    ):
         source = open(pipe, encoding="utf-8", errors="replace")  # noqa: SIM115  the reader's
         reader = threading.Thread(target=_copy, args=(source, log), daemon=True)
         reader.start()
@@ -94,12 +98,10 @@ def _contained_environment(env: dict[str, str]) -> dict[str, str]:
 def _copy(source: IO[str], log: IO[str]) -> None:
     with source:
         for line in source:
-            text = plain(line)
-            sys.stdout.write(text)
-            try:
-                log.write(text)
-            except ValueError:  # the step has ended, and the log was closed at the timeout
-                return
+            for target in (sys.stdout, log):
+                # A full disk, another encoding, closed at the timeout: read on, or the step waits.
+                with suppress(OSError, ValueError):
+                    target.write(plain(line))
 
 
 def _await_end(group: processes.Group, must_stop: Callable[[], bool]) -> Json:
