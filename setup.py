@@ -64,7 +64,7 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            "trainyard=pipelines.cli:main",
+            "trainyard=pipelines.start:main",
             "vertex-local=vertex_local.cli:main",
         ]
     },

@@ -1,5 +1,6 @@
 """Commands whose output is closed, full, in another encoding, or whose folder disappears."""
 
+import signal
 import subprocess
 import sys
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from kfp import compiler, dsl
 
 from pipelines import cli
 from pipelines.exit_codes import GATED, INTERRUPTED
+from tests.support.processes.signals import WITH_DEFAULT_SIGINT
 from tests.support.servers.service import PRELOAD_KFP, running_service
 
 WAIT_SECONDS = 60
@@ -85,3 +87,25 @@ def test_an_interrupt_during_the_imports_of_a_command_is_no_traceback(monkeypatc
 
     monkeypatch.setattr(cli, "parse", interrupted)
     assert cli.main(["run", "mnist"]) == INTERRUPTED
+
+
+INTERRUPTS_ITS_IMPORT = """
+import os, signal, sys
+
+class Finder:
+    @staticmethod
+    def find_spec(name, *_):
+        if name == "pipelines.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder)
+from pipelines.start import main
+main()
+"""
+
+
+@pytest.mark.fast
+def test_an_interrupt_while_the_program_starts_is_no_traceback():
+    command = [*WITH_DEFAULT_SIGINT, sys.executable, "-c", INTERRUPTS_ITS_IMPORT]
+    done = subprocess.run(command, capture_output=True, timeout=WAIT_SECONDS, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
