@@ -21,6 +21,8 @@ from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Multilabel, Regression
 from trainer.workloads.description import UntrustedCodeError, describe, read_description
 
+LOAD_ERRORS = (tf.errors.OpError, OSError, ValueError, LookupError, TypeError)
+
 DESCRIPTION_FILE = "workload.json"
 GRAPH_FILE = "saved_model.pb"
 SIGNATURE = "serving_default"
@@ -213,14 +215,23 @@ def load_predictor(model_dir: str, *, trust: Trust = STRANGER, beside: str = "")
         with tf.io.gfile.GFile(path, "r") as file:
             description = json.loads(file.read())
         workload = read_description(description, trusts_code=trust.code, beside=beside)
-        check_trusted_graph(model_dir, trust)
-        return Predictor(tf.saved_model.load(model_dir), workload)
     except UntrustedCodeError as error:
         raise TrainerError(f"{path}: {error}") from error
-    except (tf.errors.OpError, OSError, ValueError, KeyError, TypeError) as error:
-        raise TrainerError(
-            f"cannot load a model from {model_dir!r}: {first_line(error)}"
-        ) from error
+    except LOAD_ERRORS as error:
+        raise unloadable(path, error) from error
+    try:
+        check_trusted_graph(model_dir, trust)
+        return Predictor(tf.saved_model.load(model_dir), workload)
+    except LOAD_ERRORS as error:
+        raise unloadable(model_dir, error) from error
+
+
+def unloadable(path: str, error: Exception) -> TrainerError:
+    """Return the error for a model, or a file of it, that cannot be loaded."""
+    return TrainerError(
+        f"cannot load a model from {path!r}: {first_line(error)}; if a file is missing or damaged, "
+        "export or copy the model again"
+    )
 
 
 def check_trusted_graph(model_dir: str, trust: Trust) -> None:

@@ -48,7 +48,9 @@ def check_graph(content: bytes, *, model_dir: str) -> None:
     try:
         saved = parse_saved_model(content)
     except DecodeError as error:
-        raise TrainerError(f"{model_dir} is not a SavedModel: {error}") from error
+        raise TrainerError(
+            f"{model_dir} is not a SavedModel: {error}; export or copy the model again"
+        ) from error
     graphs = [_Graph(meta, is_only=len(saved.meta_graphs) == 1) for meta in saved.meta_graphs]
     reasons = {reason for graph in graphs for reason in graph.reasons()}
     reasons |= set(_links_outside(Path(model_dir, ASSETS)))

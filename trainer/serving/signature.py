@@ -20,7 +20,7 @@ from tensorflow.python.saved_model import loader_impl
 
 from trainer.config.trust import STRANGER, Trust
 from trainer.errors import InstanceError, TrainerError, first_line
-from trainer.serving.export import SIGNATURE, check_trusted_graph
+from trainer.serving.export import LOAD_ERRORS, SIGNATURE, check_trusted_graph, unloadable
 from trainer.serving.tensors import call_with_tensors
 
 Specs = dict[str, tf.TensorSpec]
@@ -48,7 +48,9 @@ def read_signature(model_dir: str) -> Signature:
     try:
         saved = loader_impl.parse_saved_model(model_dir)
     except (OSError, ValueError, tf.errors.OpError, DecodeError) as error:
-        raise TrainerError(f"{model_dir} is not a SavedModel: {first_line(error)}") from error
+        raise TrainerError(
+            f"{model_dir} is not a SavedModel: {first_line(error)}; export or copy the model again"
+        ) from error
     graphs = [graph for graph in saved.meta_graphs if _SERVE_TAG in graph.meta_info_def.tags]
     if not graphs:
         raise TrainerError(
@@ -83,10 +85,8 @@ class SignaturePredictor:
         try:
             check_trusted_graph(model_dir, trust)
             self._loaded = tf.saved_model.load(model_dir)  # keeps the variables alive
-        except (tf.errors.OpError, OSError, ValueError, KeyError, TypeError) as error:
-            raise TrainerError(
-                f"cannot load a model from {model_dir!r}: {first_line(error)}"
-            ) from error
+        except LOAD_ERRORS as error:
+            raise unloadable(model_dir, error) from error
         self._predict = self._loaded.signatures[SIGNATURE]
 
     def warm_up(self) -> None:

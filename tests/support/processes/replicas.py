@@ -25,8 +25,12 @@ WAIT_SECONDS = 120
 
 @pytest.fixture(scope="session")
 def examples_dir(tmp_path_factory):
-    """Write ten made-up digits, each a bright square at its own place in noise."""
-    folder = tmp_path_factory.mktemp("examples")
+    """Write examples for all tests."""
+    return write_examples(tmp_path_factory.mktemp("examples"))
+
+
+def write_examples(folder):
+    """Write ten made-up digits, each a bright square at its own place; return the folder."""
     random = np.random.default_rng(7)
     splits = {name: write_split(folder, name, *size, random) for name, size in SPLITS.items()}
     manifest = {

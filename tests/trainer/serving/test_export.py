@@ -1,5 +1,6 @@
 """Exported models: replacement of an old model, predictions, and errors about instances."""
 
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -90,3 +91,25 @@ def test_the_labels_of_an_example_are_a_list_and_other_outputs_keep_their_shape(
 def test_a_folder_without_a_model_is_named(tmp_path):
     with pytest.raises(TrainerError, match=r"model from .*nothing"):
         load_predictor(str(tmp_path / "nothing"))
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """Export an untrained model."""
+    folder = tmp_path_factory.mktemp("exported") / "model"
+    export_model(MNIST.build_model(), MNIST, str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("content", [None, b"", b"[]", b"{}", b"\xff", b'{"workload": 7}'])
+@pytest.mark.parametrize(
+    "name", ["workload.json", "saved_model.pb", "variables/variables.data-00000-of-00001"]
+)
+def test_a_damaged_file_of_a_model_is_an_error_that_says_what_to_do(
+    exported, tmp_path, name, content
+):
+    folder = shutil.copytree(exported, tmp_path / "model")
+    (folder / name).unlink() if content is None else (folder / name).write_bytes(content)
+    with pytest.raises(TrainerError, match="export or copy the model again") as error:
+        load_predictor(str(folder))
+    assert str(folder / name if name == "workload.json" else folder) in str(error.value)
