@@ -269,7 +269,7 @@ def test_a_cancelled_training_goes_on_and_the_cache_knows_what_has_changed(tmp_p
         code, output = home.run(*words)
 
         assert code == GATE_EXIT, output
-        assert_gated(home, output, reason="loss")
+        assert_gated(home, output, reason="above")
         of_data = {"prepare-examples", "compare-data"}
         assert cached_tasks(home) == of_data | {"plan-training"}
         assert f"resuming from step {int(first.name.removeprefix('step-'))}\n" in home.job_log()
