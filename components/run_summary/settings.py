@@ -13,6 +13,10 @@ GROUPS = ("cluster", "train", THRESHOLDS, "gate", "prepare", "trigger", "release
 # Parameters that are not settings.
 PLACES = ("project", "location")
 WEBHOOK = "on_failure_url"
+# Forms of its value: the address itself, which is stored with the run, or where it is to be found.
+READABLE_ADDRESS = r"https?://[^\s/]+(?:/\S*)?"
+VARIABLE = r"env:[A-Za-z_][A-Za-z0-9_]*"
+SECRET = r"projects/[^/\s]+/secrets/[^/\s]+/versions/[^/\s]+"
 WORKLOAD = "workload"
 # Settings of the workload's model, which travel in `train`.
 MODEL_PREFIX = "model."
@@ -79,7 +83,9 @@ def code_digest(job: Json) -> str:
 
 
 def without_path(url: Any) -> str:
-    """Return a URL as `https://HOST/…`."""
+    """Return a URL as `https://HOST/…`, and the place of a secret one as it is."""
+    if re.fullmatch(f"{VARIABLE}|{SECRET}", str(url)):
+        return str(url)
     parts = urlsplit(str(url))
     return f"{parts.scheme}://{parts.hostname or ''}/…"
 

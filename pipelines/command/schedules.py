@@ -12,7 +12,7 @@ from pipelines.package.spec import Package
 from pipelines.resources.names import when
 from pipelines.runs.execute import new_run_name
 from pipelines.runs.facts import newest_runs
-from pipelines.runs.on_failure import add_on_failure, check_command
+from pipelines.runs.on_failure import add_on_failure, check_command, warn_of_readable_address
 from pipelines.runs.output.tables import schedule_facts, schedule_lines
 from pipelines.runs.submit import Submission
 from pipelines.schedules import differences as schedules
@@ -77,6 +77,8 @@ def _apply(arguments: argparse.Namespace) -> int:
     target = target_of(arguments)
     files = read_schedules(arguments.folder)
     wanted = [schedules.plan_schedule(one, target=target, image=arguments.image) for one in files]
+    for one in wanted:
+        warn_of_readable_address(one.body[schedules.REQUEST]["pipelineJob"])
     with service_of(arguments, target) as service:
         api = connect(target.project, target.location)
         now = datetime.datetime.now(datetime.UTC)

@@ -12,6 +12,7 @@ from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import machine_error
 from components.prepare_examples.options import PrepareOptions
 from components.release.options import ReleaseOptions
+from components.run_summary.settings import READABLE_ADDRESS, SECRET, VARIABLE
 from components.text.json_object import parse_object
 from pipelines.config.vertex_checks import check_labels
 from trainer import Json
@@ -90,10 +91,12 @@ class RunConfig:
         form="projects/PROJECT/locations/LOCATION/tensorboards/ID",
     )
     on_failure_url: str = setting(
-        "webhook that is called when the run fails",
+        "webhook that is called when the run fails, or where its address is",
         default="",
-        pattern=r"https?://[^\s/]+(/\S*)?",
-        form="a web address, as https://HOST/PATH",
+        pattern=rf"{READABLE_ADDRESS}|{VARIABLE}|{SECRET}",
+        form="a web address, as https://HOST/PATH, or, for a secret one, env:NAME with a variable"
+        " of the steps, or projects/PROJECT/secrets/NAME/versions/VERSION of Secret Manager",
+        is_secret=True,
     )
     release: dict[str, Any] = setting(
         "settings of the release: replay, canary, what stays deployed", factory=dict

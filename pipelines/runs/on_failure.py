@@ -1,16 +1,22 @@
 """`--on-failure COMMAND`: a command to run here when an awaited run did not succeed."""
 
 import argparse
+import logging
 import os
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 from pathlib import Path
 
+from components.run_summary.settings import READABLE_ADDRESS, WEBHOOK, without_path
 from components.run_summary.summary import SUMMARY_FILE, Summary
 from pipelines.target.places import Target
+from trainer import Json
 from trainer.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 60.0
 HELP = (
@@ -46,6 +52,18 @@ def check_command(text: str, *, is_waiting: bool = True) -> list[str]:
     if not words or not shutil.which(words[0]):
         raise ConfigError(f"--on-failure {text!r}: there is no such program; give its path")
     return words
+
+
+def warn_of_readable_address(job: Json) -> None:
+    """Warn that the address of a webhook is stored with a PipelineJob."""
+    url = str(job.get("runtimeConfig", {}).get("parameterValues", {}).get(WEBHOOK, ""))
+    if re.fullmatch(READABLE_ADDRESS, url):
+        logger.warning(
+            "the address %s of %s is stored readably in the run and its logs; if it is secret,"
+            " give env:NAME or a secret of Secret Manager (docs/runs.md, Alerts)",
+            without_path(url),
+            WEBHOOK,
+        )
 
 
 def run_command(

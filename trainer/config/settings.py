@@ -35,6 +35,7 @@ class Limits:
         metavar: placeholder of the value in the help.
         is_repeated: whether the flag of a list is given once for each element.
         variable: environment variable that holds the setting.
+        is_secret: whether messages leave out the value.
     """
 
     help: str
@@ -49,6 +50,7 @@ class Limits:
     metavar: str = ""
     is_repeated: bool = False
     variable: str = ""
+    is_secret: bool = False
 
     def allow_number(self, number: float) -> bool:
         """Return whether a number is within the limits; NaN never is."""
@@ -154,7 +156,8 @@ def check(field: dataclasses.Field[Any], value: Any, *, name: str) -> None:
     if kind_of(field) is Mapping and isinstance(value, Mapping):
         _check_items(field, value, name=name)
     elif not _is_allowed(field, value):
-        raise ConfigError(f"{name} is {value!r};{describe_allowed(field, value)}")
+        shown = "has another form" if field.metadata["limits"].is_secret else f"is {value!r}"
+        raise ConfigError(f"{name} {shown};{describe_allowed(field, value)}")
 
 
 def limits_of(field: dataclasses.Field[Any]) -> Limits:

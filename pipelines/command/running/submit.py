@@ -29,7 +29,7 @@ from pipelines.package.project_image import check_holds, image_of
 from pipelines.package.spec import Package, own_image
 from pipelines.projects.runs import FORMS, find_run
 from pipelines.runs.execute import new_run_name
-from pipelines.runs.on_failure import add_on_failure, check_command
+from pipelines.runs.on_failure import add_on_failure, check_command, warn_of_readable_address
 from pipelines.runs.submit import (
     Submission,
     check_run_name,
@@ -173,6 +173,7 @@ def _start(arguments: argparse.Namespace) -> int:
             if arguments.tears_down:
                 _fetch_data(config, target)
         submission = _plan(arguments, run, compiling.result(), target)
+        warn_of_readable_address(submission.request)
         return start_run(arguments, submission, target=target, service=service)
 
 

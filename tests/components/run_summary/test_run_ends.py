@@ -1,5 +1,6 @@
 """The exit task: `summary.json`, and the webhook on failure."""
 
+import base64
 import json
 import queue
 import socket
@@ -9,9 +10,12 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
+import google.auth
 import pytest
+from google.auth.credentials import AnonymousCredentials
 from kfp import dsl
 
+from components.run_summary import webhook
 from components.run_summary.summary import summarize
 from components.run_summary.webhook import post_summary
 from components.teardown.component import teardown
@@ -242,6 +246,71 @@ def test_a_slow_webhook_is_abandoned_after_the_timeout(answer):
 
     assert "0.5 s" in problem
     assert took < 60
+
+
+class Secrets(BaseHTTPRequestHandler):
+    """Secret Manager with one secret, `hook`; its server has the address."""
+
+    def do_GET(self) -> None:
+        is_known = self.path == "/v1/projects/p/secrets/hook/versions/latest:access"
+        data = base64.b64encode(self.server.address.encode()).decode()
+        self.send_response(200 if is_known else 403)
+        self.end_headers()
+        self.wfile.write(json.dumps({"payload": {"data": data}}).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture
+def secret_manager(monkeypatch):
+    """Serve the secret `hook` to anonymous credentials."""
+    monkeypatch.setattr(google.auth, "default", lambda **_: (AnonymousCredentials(), "p"))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Secrets)
+    monkeypatch.setattr(webhook, "SECRET_MANAGER", f"http://127.0.0.1:{server.server_port}/v1")
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("place", ["env:HOOK", "projects/p/secrets/hook/versions/latest"])
+def test_the_address_of_a_webhook_is_read_from_its_place(
+    secret_manager, monkeypatch, caplog, place
+):
+    with hook() as server, caplog.at_level("INFO"):
+        monkeypatch.setenv("HOOK", f"{server.url}\n")
+        secret_manager.address = server.url
+
+        assert post_summary(place, '{"text": "bad"}') == ""
+
+        assert server.take() == {"text": "bad"}
+    assert place in caplog.text
+    assert "SECRET" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        ("env:NOWHERE", "has no variable NOWHERE"),
+        ("env:HOOK", "its value is not a web address"),
+        ("projects/p/secrets/hook/versions/latest", "its value is not a web address"),
+        ("projects/p/secrets/other/versions/1", "HTTP 403; the run's account needs the role"),
+    ],
+)
+def test_an_address_that_cannot_be_read_is_a_warning_without_it(
+    secret_manager, monkeypatch, place, problem
+):
+    secret_manager.address = "ftp://SECRET"
+    monkeypatch.setenv("HOOK", "ftp://SECRET")
+
+    found = post_summary(place, "{}")
+
+    assert found.startswith(f"the webhook {place} did not take the run's summary: ")
+    assert problem in found
+    assert "SECRET" not in found
 
 
 def test_a_redirect_of_a_webhook_is_not_followed():

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from components.run_summary.summary import summarize
+from pipelines.config.built_in import mnist
+from pipelines.config.settings import with_settings
 from pipelines.runs import on_failure
 from pipelines.target.places import local_target
 from tests.support.data.run_records import FAILED, job, promoted
@@ -73,6 +75,23 @@ def test_failure_of_on_failure_is_reported(tmp_path, code, problem):
 def test_invalid_on_failure_is_refused_before_the_run(text, message):
     with pytest.raises(ConfigError, match=message):
         on_failure.check_command(text)
+
+
+@pytest.mark.parametrize(
+    ("address", "is_warned_of"),
+    [
+        ("https://hooks.example/services/SECRET", True),
+        ("env:HOOK", False),
+        ("projects/p/secrets/hook/versions/latest", False),
+    ],
+)
+def test_an_address_that_is_stored_readably_is_a_warning(address, is_warned_of, caplog):
+    values = with_settings(mnist(), [f"on_failure_url={address}"]).parameters()
+
+    on_failure.warn_of_readable_address({"runtimeConfig": {"parameterValues": values}})
+
+    assert ("https://hooks.example/… of on_failure_url is stored" in caplog.text) is is_warned_of
+    assert "SECRET" not in caplog.text
 
 
 def test_on_failure_requires_wait():
