@@ -101,6 +101,8 @@ class Area:
     state: Path
     use: Callable[[Path], Result]
     is_json: bool = False
+    whole: str = ""  # folder of a model, which is copied or exported as a whole
+    may_be_missing: bool = False
 
 
 def use_service(folder: Path) -> Result:
@@ -276,14 +278,15 @@ def make_training_state(folder: Path) -> None:
     (folder / "out" / "model").rename(folder / "model")
 
 
-def judge(result: Result, expected: Result, *, file: Path) -> str:
-    """Return the outcome of a damage."""
+def judge(result: Result, expected: Result, *, file: Path, whole: Path) -> str:
+    """Return the outcome of a damage of a file, or of a folder that is used as a whole."""
     if result.value is None:
         return "hung"
     if result.value == expected.value:
         return "harmless"
     new = set(result.text.splitlines()) - set(expected.text.splitlines())
-    lines = [line for line in new if file.name in line or str(file.parent) in line]
+    names = {file.name, str(file.parent), str(whole)}
+    lines = [line for line in new if any(name in line for name in names)]
     if not new:
         return "silently"
     if not lines:
@@ -309,7 +312,9 @@ def areas(home: Path) -> Iterator[Area]:
     companions.mkdir()
     make_companions(companions)
     beside = ("golden.json", "statistics.json")
-    yield Area("beside a model", beside, companions, use_companions, is_json=True)
+    yield Area(
+        "beside a model", beside, companions, use_companions, is_json=True, may_be_missing=True
+    )
     yield Area("step cache", ("vertex/step_cache/*.json",), stopped, use_service, True)
     files = (
         "vertex/pipelines/first/state.json",
@@ -323,7 +328,7 @@ def areas(home: Path) -> Iterator[Area]:
     checkpoint = (f"{last}/checkpoint.json", f"{last}/state.data*", f"{last}/state.index")
     yield Area("checkpoint", checkpoint, training, use_training)
     model = tuple(f"model/{name}" for name in ("saved_model.pb", "variables/*.data*"))
-    yield Area("model", model, training, use_model)
+    yield Area("model", model, training, use_model, whole="model")
     yield Area("model's JSON", ("model/workload.json",), training, use_model, True)
 
 
@@ -357,9 +362,12 @@ def count(area: Area, chance: random.Random) -> tuple[Counter[str], list[str]]:
     problems = []
     for pattern in area.files:
         for kind, change in damages(chance, is_json=area.is_json).items():
+            if kind == "removed" and area.may_be_missing:
+                continue
             path = trial.damage(pattern, change)
             result = area.use(area.state)
-            outcome = judge(result, expected, file=path)
+            whole = area.state / area.whole if area.whole else path
+            outcome = judge(result, expected, file=path, whole=whole)
             outcomes[outcome] += 1
             # A digit that changes in a JSON file without a checksum cannot be noticed.
             is_digit = (outcome, kind, area.is_json) == ("silently", "byte", True)

@@ -2,14 +2,16 @@
 
 A checkpoint is a folder `step-0000000500` with the state's vectors in TensorFlow's own format
 (`tf.train.load_checkpoint` reads it) and, written last, `checkpoint.json` with the sizes of those
-files. A folder without it, or with files of other sizes, was interrupted and is ignored. This works
-on a disk and in a bucket, where folders cannot be renamed atomically.
+files and its own checksum. A folder without it, or with files of other sizes, was interrupted or
+damaged and is ignored. This works on a disk and in a bucket, where folders cannot be renamed
+atomically.
 """
 
 import json
 import logging
 import math
 import time
+import zlib
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -155,10 +157,12 @@ def best_checkpoint(saved: list[Saved], criterion: Criterion) -> Saved | None:
 
 
 def read_checkpoint(path: str) -> Saved | None:
-    """Return the checkpoint of one folder, or None if it is incomplete."""
+    """Return the checkpoint of one folder, or None if it is incomplete or damaged."""
     try:
         with tf.io.gfile.GFile(f"{path}/{_INFO_FILE}", "r") as file:
             info = json.loads(file.read())
+        if info.pop("crc32", None) not in (None, _checksum(info)):  # earlier versions wrote none
+            return None
         for name, size in info["files"].items():
             if tf.io.gfile.stat(f"{path}/{name}").length != size:
                 return None
@@ -198,6 +202,10 @@ def _write_tensors(prefix: str, snapshot: Snapshot) -> None:
     )
 
 
+def _checksum(info: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(info).encode())
+
+
 def _write_info(saved: Saved) -> None:
     names = [name for name in tf.io.gfile.listdir(saved.path) if name.startswith(_STATE)]
     info = {
@@ -208,6 +216,7 @@ def _write_info(saved: Saved) -> None:
         "files": {name: tf.io.gfile.stat(f"{saved.path}/{name}").length for name in names},
         "time": saved.time,
     }
+    info["crc32"] = _checksum(info)
     path = f"{saved.path}/{_INFO_FILE}"
     with tf.io.gfile.GFile(f"{path}.new", "w") as file:
         file.write(json.dumps(info))

@@ -125,7 +125,7 @@ def test_the_last_checkpoints_and_the_best_are_kept(checkpoints, tmp_path):
     assert checkpoints.latest().step == 6
 
 
-@pytest.mark.parametrize("damage", ["no info", "short file", "no file", "half info"])
+@pytest.mark.parametrize("damage", ["no info", "short file", "no file", "half info", "bit"])
 def test_an_incomplete_checkpoint_is_ignored_and_deleted(checkpoints, tmp_path, damage):
     checkpoints.save(snapshot(1, 1.0), extra={"unfinished": [[1, -1]]})
     checkpoints.save(snapshot(2, 2.0))
@@ -138,8 +138,11 @@ def test_an_incomplete_checkpoint_is_ignored_and_deleted(checkpoints, tmp_path, 
         data.write_bytes(data.read_bytes()[:-1])
     elif damage == "no file":
         data.unlink()
-    else:
+    elif damage == "half info":
         (folder / "checkpoint.json").write_text('{"step": 2, "fi')
+    else:
+        text = (folder / "checkpoint.json").read_text()
+        (folder / "checkpoint.json").write_text(text.replace('"step": 2', '"step": 3'))
     latest = checkpoints.latest()
     assert latest.step == 1
     assert latest.extra == {"unfinished": [[1, -1]]}
