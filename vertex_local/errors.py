@@ -103,14 +103,22 @@ def internal(message: str) -> ApiError:
     return ApiError(code=500, status="INTERNAL", message=message)
 
 
+def is_full_disk(error: Exception) -> bool:
+    """Return whether an exception says that no space is left, or no file can be created."""
+    if isinstance(error, ApiError):
+        return error.status == "RESOURCE_EXHAUSTED"
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return isinstance(error, sqlite3.Error) and "disk is full" in str(error)
+
+
 def of_exception(error: Exception) -> ApiError:
     """Return the error response for an exception; log an unexpected one."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, RecursionError):
         return invalid_argument("The body is nested too deeply.")
-    full_disk = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    if full_disk or (isinstance(error, sqlite3.Error) and "disk is full" in str(error)):
+    if is_full_disk(error):
         return resource_exhausted(f"No space left where the service keeps its files: {error}")
     logger.error("Internal error", exc_info=error)
     if isinstance(error, OSError):

@@ -1,6 +1,7 @@
 """Life cycle of custom jobs and pipeline runs: from the request to the end of the processes."""
 
 import logging
+import sqlite3
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from vertex_local.api.query.pages import list_page
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
-from vertex_local.errors import ApiError, failed_precondition, rpc_status
+from vertex_local.errors import ApiError, failed_precondition, is_full_disk, rpc_status
 from vertex_local.machine import lost_and_found, users
 from vertex_local.machine.clock import now
 from vertex_local.processes import group as processes
@@ -33,9 +34,11 @@ OUTPUT_ONLY_FIELDS = {
     "webAccessUris",
 }
 ORPHANS_TIMEOUT_SECONDS = 15.0
+RETRY_SECONDS = 2.0  # to record an end that could not be written
 # https://cloud.google.com/vertex-ai/docs/pipelines/cancel-pipeline-runs
 CANCELLED_AT_THE_END = "Cancelled after its tasks had succeeded; their results stay."
 Start = Callable[[], processes.Group]
+Record = Callable[[Service, str, Json], None]
 
 
 @dataclass(frozen=True)
@@ -152,9 +155,10 @@ class RunKind:
             group = start()
         except (OSError, ValueError, ApiError) as error:
             on_end()
-            self.record_end(
-                service, name, {"state": "failed", "message": f"could not start: {error}"}
-            )
+            if is_follow_up and is_full_disk(error):
+                raise  # the caller retries
+            state = {"state": "failed", "message": f"could not start: {error}"}
+            self._settle(service, name, state, self.record_end)
             return
         watcher = threading.Thread(
             target=self._watch,
@@ -195,10 +199,7 @@ class RunKind:
         lost_and_found.clear(service.root, set((service.root / self.folder).glob("*")) - known)
 
     def _recover(self, service: Service, name: str) -> None:
-        try:
-            self._end(service, name, _state_left_in(self.folder_of(service, name)))
-        except Exception:  # must not affect the other runs
-            logger.exception("The end of %s cannot be recorded", name)
+        self._settle(service, name, _state_left_in(self.folder_of(service, name)), self._end)
 
     def close(self, service: Service) -> None:
         """Stop all runs of this kind and wait until their ends are recorded."""
@@ -251,15 +252,36 @@ class RunKind:
                 group.request_stop(self.cancel_grace_seconds)  # cancelled before it started
         except Exception:
             logger.exception("The start of %s cannot be recorded", name)
-        state = group.wait()
+        state = _with_shortage(service, group.wait())
         on_end()
-        try:
-            self._end(service, name, state)
-        except Exception:
-            logger.exception("The end of %s cannot be recorded: %s", name, state)
+        if not self._is_recorded(service, name, state, self._end):
+            self._retry(service, name, state, self._end)
         running = service.running.get(name)
         if isinstance(running, Running) and running.group is group:  # not replaced by its follow-up
             service.running.pop(name)
+
+    def _settle(self, service: Service, name: str, group_state: Json, record: Record) -> None:
+        """Record a run's end; if that fails, as on a full disk, retry in a thread."""
+        if not self._is_recorded(service, name, group_state, record):
+            retry = (service, name, group_state, record)
+            threading.Thread(target=self._retry, args=retry, name=name, daemon=True).start()
+
+    def _retry(self, service: Service, name: str, group_state: Json, record: Record) -> None:
+        """Retry to record a run's end, until that succeeds or is left to the next service."""
+        while not service.ending.wait(RETRY_SECONDS):
+            if self._is_recorded(service, name, group_state, record):
+                return
+
+    def _is_recorded(self, service: Service, name: str, group_state: Json, record: Record) -> bool:
+        """Record a run's end; return False if a retry may succeed."""
+        try:
+            record(service, name, group_state)
+        except Exception as error:
+            may_retry = is_full_disk(error) or isinstance(error, (OSError, sqlite3.Error))
+            after = f"retrying every {RETRY_SECONDS:g} s" if may_retry else "it stays unfinished"
+            logger.warning("The end of %s cannot be recorded; %s", name, after, exc_info=error)
+            return not may_retry
+        return True
 
     def _end(self, service: Service, name: str, group_state: Json) -> None:
         """Record a run's end, or start its follow-up, or leave it to the next service."""
@@ -275,6 +297,13 @@ class RunKind:
         if run["state"] == f"{self.prefix}PENDING":
             started = now()
             run.update(state=f"{self.prefix}RUNNING", startTime=started, updateTime=started)
+
+
+def _with_shortage(service: Service, group_state: Json) -> Json:
+    """Return the last state of a group; if it failed on a full disk, its message says so."""
+    if group_state["state"] != "failed" or not (shortage := service.store.reserve.shortage()):
+        return group_state
+    return {**group_state, "message": f"{group_state['message']}\n{shortage}"}
 
 
 def _state_left_in(folder: Path) -> Json:

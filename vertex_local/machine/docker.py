@@ -9,10 +9,11 @@ import hashlib
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from vertex_local.machine.files import log_line
 
 ROOT_LABEL = "vertex-local.root"
 GROUP_LABEL = "vertex-local.group"
@@ -193,7 +194,7 @@ def _try(command: list[str]) -> str:
         return docker(command)
     except OSError as error:
         if "No such container" not in str(error):
-            sys.stderr.write(f"{' '.join(command)}: {error}\n")
+            log_line(f"{' '.join(command)}: {error}")
         return ""
 
 

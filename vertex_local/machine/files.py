@@ -7,6 +7,7 @@ import secrets
 import shutil
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from vertex_local import Json
@@ -25,6 +26,12 @@ def write_json(path: Path, body: Json) -> None:
     draft = path.with_name(f"{path.name}.tmp")
     draft.write_text(json.dumps(body, indent=1))
     draft.replace(path)
+
+
+def log_line(text: str) -> None:
+    """Write a line to stderr, if that is possible: the disk of the log may be full."""
+    with suppress(OSError):
+        os.write(2, f"{text}\n".encode(errors="replace"))
 
 
 def make_private(folder: Path) -> None:

@@ -1,14 +1,18 @@
 """Journal of a pipeline run: written by its runner, read as Vertex AI's task details."""
 
 import json
+import logging
 import os
 import threading
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from vertex_local import Json
 from vertex_local.errors import rpc_status
 from vertex_local.machine.clock import now
+
+logger = logging.getLogger(__name__)
 
 FILE_NAME = "events.jsonl"
 INTERRUPTION = "pipeline_interrupted"
@@ -23,19 +27,44 @@ class Journal:
         self._lock = threading.Lock()
 
     def write(self, event: str, **fields: Any) -> None:
-        """Append an event with the current time."""
-        with self._lock, self._path.open("a") as file:
-            line = {"time": now(), "event": event, **fields}
-            file.write(json.dumps(line, default=str) + "\n")
+        """Append an event with the current time, completely or, if the disk is full, not at all."""
+        with self._lock, self._path.open("ab", buffering=0) as file:
+            content = {"time": now(), "event": event, **fields}
+            unwritten, size = json.dumps(content, default=str).encode() + b"\n", file.tell()
+            try:
+                while unwritten:
+                    unwritten = unwritten[file.write(unwritten) :]
+            except OSError:
+                file.truncate(size)
+                raise
 
 
 def read(folder: Path) -> list[Json]:
-    """Return the events so far, without a line that is still being written."""
+    """Return the events so far, without a line that is still being written or is damaged."""
+    path = folder / FILE_NAME
     try:
-        text = (folder / FILE_NAME).read_text()
+        *lines, _ = path.read_bytes().split(b"\n")
     except FileNotFoundError:
         return []
-    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    events = [_event(line, path, number) for number, line in enumerate(lines, start=1)]
+    return [event for event in events if event]
+
+
+def _event(line: bytes, path: Path, number: int) -> Json:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        event = None
+    if isinstance(event, dict) and "event" in event:
+        return event
+    _warn_of_damage(path, number)
+    return {}
+
+
+@lru_cache(maxsize=1000)
+def _warn_of_damage(path: Path, number: int) -> None:
+    """Log a damaged line, once per process."""
+    logger.warning("%s: line %d is not a JSON event; it is ignored", path, number)
 
 
 def last(events: list[Json], event: str) -> Json | None:
@@ -63,7 +92,7 @@ def task_details(events: list[Json], *, interrupted: str = "") -> list[Json]:
         match event["event"]:
             case "task_started":
                 details[event["id"]] = _started(event)
-            case "task_ended":
+            case "task_ended" if event["id"] in details:  # its start may be a damaged line
                 details[event["id"]] |= _ended(event, details[event["id"]])
             case "task_not_triggered":
                 details[event["id"]] = {**_named(event), "state": "NOT_TRIGGERED"}

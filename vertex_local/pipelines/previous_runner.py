@@ -35,7 +35,11 @@ class PreviousRunner:
         tasks = {event["id"]: event for event in events if "unique_name" in event}
         self.keys = {task["key"] for task in tasks.values()}
         self.num_by_name = Counter(task["name"] for task in tasks.values())
-        ends = [(tasks[end["id"]], end) for end in events if end["event"] == "task_ended"]
+        ends = [
+            (tasks[end["id"]], end)
+            for end in events
+            if end["event"] == "task_ended" and end["id"] in tasks
+        ]
         self.failures = [
             (task["name"], end["error"])
             for task, end in ends

@@ -64,6 +64,7 @@ def _follow_up(service: Service, name: str, group_state: Json) -> Start | None:
         return None
     run = service.store.get(name)
     interrupted.cancel_unfinished(service, run, folder)
+    service.store.reserve.require_space()  # for the journal and the exit tasks
     is_cancelled = run["state"] == f"{KIND.prefix}CANCELLING"
     may_start = interrupted.journal_interruption(
         folder, group_state=group_state, is_cancelled=is_cancelled

@@ -22,6 +22,7 @@ from itertools import takewhile
 from typing import Any
 
 from vertex_local.machine import linux
+from vertex_local.machine.files import log_line
 
 FIRST_FREE_FD = 3
 READY_TIMEOUT_SECONDS = 30.0
@@ -211,7 +212,7 @@ def _exit_code(run: Callable[[], object]) -> int:
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
             return end.code or 0
-        sys.stderr.write(f"{end.code}\n")
+        log_line(f"{end.code}")
     except Exception as error:
         sys.excepthook(type(error), error, error.__traceback__)
     else:

@@ -20,7 +20,7 @@ from vertex_local.machine import linux
 from vertex_local.machine.docker import Container
 from vertex_local.machine.files import remove_temp_dir, write_json
 from vertex_local.processes.launch import SUPERVISOR_LOG, Launch, SupervisorProcess
-from vertex_local.processes.supervisor import GROUP_FILE, LOCK_FILE, STATE_FILE
+from vertex_local.processes.supervisor import GROUP_FILE, LOCK_FILE, NO_SPACE, STATE_FILE
 
 STOP_MARGIN_SECONDS = 15.0
 ORPHANS_TIMEOUT_SECONDS = 10.0
@@ -159,6 +159,8 @@ class Group:
                     linux.end_adopted_group(replica["pid"])
             log = self.folder / SUPERVISOR_LOG
             message = f"its supervisor ended with code {code} before the processes did; see {log}"
+            if code in NO_SPACE:
+                message = f"its last state could not be written: {os.strerror(code)}; see {log}"
             return {**state, "state": "failed", "message": message}
         return state
 

@@ -7,6 +7,7 @@ end of the file, at once, also if the service was killed. Imports only the stand
 a group starts in about 50 ms.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -22,7 +23,13 @@ from vertex_local import Json
 from vertex_local.machine import docker as containers
 from vertex_local.machine import linux, private_network
 from vertex_local.machine.docker import Container
-from vertex_local.machine.files import GROUP_PREFIX, make_temp_dir, remove_temp_dir, write_json
+from vertex_local.machine.files import (
+    GROUP_PREFIX,
+    log_line,
+    make_temp_dir,
+    remove_temp_dir,
+    write_json,
+)
 from vertex_local.processes import pid_namespace
 from vertex_local.processes.child import Replica
 from vertex_local.processes.environments import layer
@@ -34,6 +41,7 @@ GROUP_FILE = "group.json"
 STATE_FILE = "state.json"
 LOCK_FILE = "supervisor.lock"
 INTERRUPTED = "interrupted: the service stopped"
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 INIT_KILLED = "the init process of its PID namespace was killed, and with it every other process"
 
 END_GRACE_SECONDS = 3.0
@@ -62,6 +70,7 @@ class Supervisor:
         self._has_pid_namespace = False
         self._kill_at = float("inf")
         self._outcome: tuple[str, str] | None = None
+        self._write_error: OSError | None = None
         self._commands = b""
         self._stdin_is_open = True
         self._wake_fd = linux.open_wake_fd()
@@ -93,7 +102,9 @@ class Supervisor:
             if replica.state == "starting":
                 replica.state = "ended"
         state, message = self._outcome or ("failed", "no process was started")
-        self._write_state(state, message)
+        if state == "failed" and self._write_error:
+            message += f"\nIts state could not be written: {self._write_error}"
+        self._write_state(state, message, is_final=True)
 
     @property
     def _containers(self) -> list[Container]:
@@ -120,9 +131,7 @@ class Supervisor:
         try:
             self._init_pid = pid_namespace.enter()
         except OSError as error:
-            sys.stderr.write(
-                f"no PID namespace: {error}; processes may survive if the service is killed\n"
-            )
+            log_line(f"no PID namespace: {error}; processes may survive if the service is killed")
         self._has_pid_namespace = self._init_pid > 0
 
     def _protect_environments(self) -> None:
@@ -253,7 +262,7 @@ class Supervisor:
             case ["stop", seconds]:
                 self._end("cancelled", "stopped on request", grace_seconds=float(seconds))
             case _:
-                sys.stderr.write(f"unknown command {line!r}: expected 'stop SECONDS'\n")
+                log_line(f"unknown command {line!r}: expected 'stop SECONDS'")
 
     def _on_signal(self, *_: object) -> None:
         self._end("cancelled", "the supervisor was stopped by a signal")
@@ -278,7 +287,9 @@ class Supervisor:
     def _is_ending(self, replica: Replica) -> bool:
         return bool(self._outcome) or replica.name in self._restarts.names
 
-    def _write_state(self, state: str = "running", message: str = "") -> None:
+    def _write_state(
+        self, state: str = "running", message: str = "", *, is_final: bool = False
+    ) -> None:
         replicas = {replica.name: replica.summary() for replica in self._replicas}
         body = {
             "state": state,
@@ -290,7 +301,10 @@ class Supervisor:
         try:
             write_json(self._state_path, body)
         except OSError as error:  # go on: a full disk must not leave processes
-            sys.stderr.write(f"cannot write {self._state_path}: {error}\n")
+            if is_final:
+                raise
+            log_line(f"cannot write {self._state_path}: {error}")
+            self._write_error = error
 
 
 def _replica(folder: Path, *, container: Json | None, **values: Any) -> Replica:
@@ -307,16 +321,22 @@ def _enter_private_network() -> list[str]:
             f"this system refuses a private network ({error}); allow network namespaces, or close "
             "the ports with a firewall"
         )
-        sys.stderr.write(f"{warning}\n")
+        log_line(warning)
         return [warning]
     return []
 
 
 def run_group(folder: Path) -> None:
-    """Run the group of a folder to its end."""
-    with (folder / LOCK_FILE).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        Supervisor(folder).run()
+    """Run the group of a folder to its end; exit with an error's number if the disk is full."""
+    try:
+        with (folder / LOCK_FILE).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            Supervisor(folder).run()
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        log_line(str(error))
+        sys.exit(error.errno)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from vertex_local.machine import linux
+from vertex_local.machine.files import log_line
 from vertex_local.processes import forking, programs, supervisor
 from vertex_local.processes.forking import Baseline, ForkSpec
 from vertex_local.processes.warm import EXIT_CANNOT, EXIT_STALE, GO, READY, client_environment
@@ -151,7 +152,7 @@ def _threads() -> set[str]:
 
 
 def _log(line: str) -> None:
-    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {line}\n")
+    log_line(f"{time.strftime('%H:%M:%S')} {line}")
 
 
 def _begin(sockets: list[socket.socket], stages: list[list[str]]) -> tuple[socket.socket, int]:

@@ -11,7 +11,10 @@ from google.api_core import exceptions
 
 from tests.support.servers.service import RunningService, sdk_at
 from tests.vertex_local.http.test_peers import needs_root
+from tests.vertex_local.pipelines.test_interrupted import kill_runner, one_hangs
+from tests.vertex_local.pipelines.test_pipelines import Runs, await_true
 from vertex_local.api.database import reserve
+from vertex_local.processes.group import await_end
 
 pytestmark = needs_root
 DISK_BYTES = 24 * 1024 * 1024
@@ -146,6 +149,62 @@ def test_job_that_fills_the_disk_ends_and_is_deleted(running, disk):
     assert_refused(running.call("POST", "customJobs", job))
     running.do("DELETE", f"/v1/{name}")
     assert names(running, "customJobs") == []
+
+
+def start_job(service, disk):
+    """Start a job that fails once the file `go` beside the disk exists; return its name."""
+    go = disk.parent / "go"
+    script = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\n1 / 0"
+    container = {"imageUri": "i", "command": ["python", "-c", script]}
+    pool = {"replicaCount": 1, "machineSpec": {"machineType": "m"}, "containerSpec": container}
+    job = {"displayName": "j", "jobSpec": {"workerPoolSpecs": [pool]}}
+    name = service.do("POST", "customJobs", job)["name"]
+    state = service.root / "jobs" / name.rpartition("/")[2] / "state.json"
+    await_true(lambda: '"state": "running",\n   "exit_code"' in state.read_text(), "the job")
+    return name
+
+
+def fill_again_and_again(service, disk):
+    """Fill the disk, and what the service frees of its reserve."""
+    fill(disk)
+    create(service)
+    fill(disk, "second")
+
+
+def empty(disk):
+    for path in (disk / "filler", disk / "second"):
+        path.unlink(missing_ok=True)
+
+
+def test_a_job_that_fails_on_a_full_disk_says_so(running, disk):
+    name = start_job(running, disk)
+    fill_again_and_again(running, disk)
+    (disk.parent / "go").touch()
+    assert await_end(running.root / "jobs" / name.rpartition("/")[2], timeout_seconds=30)
+    empty(disk)
+    await_true(lambda: running.do("GET", f"/v1/{name}")["state"] == "JOB_STATE_FAILED", "the end")
+    assert "o space left" in running.do("GET", f"/v1/{name}")["error"]["message"]
+
+
+@pytest.mark.usefixtures("temp_folder")
+def test_a_run_whose_runner_ends_on_a_full_disk_ends_once_there_is_space(running, disk, tmp_path):
+    assert running.stop() == 0
+    log = running.root / "serve.log"
+    log.unlink()
+    log.symlink_to(tmp_path / "serve.log")  # to read what a full disk would swallow
+    running.start()
+    runs = Runs(running, tmp_path)
+    job = runs.submit(one_hangs, parameterValues={"folder": str(tmp_path)})
+    await_true((tmp_path / "pids").exists, "the step")
+    fill_again_and_again(running, disk)
+    kill_runner(runs, job)
+    await_true(lambda: "retrying every" in running.log(), "an attempt to record the end")
+    assert runs.get(job)["state"] == "PIPELINE_STATE_RUNNING"
+    empty(disk)
+    ended = runs.wait(job, timeout_seconds=60)
+    assert ended["state"] == "PIPELINE_STATE_FAILED"
+    assert "No space left where the service keeps its files" in ended["error"]["message"]
+    assert (tmp_path / "notes").exists(), "the exit task ran"
 
 
 def test_a_program_that_takes_all_space_does_not_stop_the_service(running, disk):

@@ -7,6 +7,8 @@ emptied through the service. While it is in use, requests that add data are refu
 import errno
 import logging
 import os
+import resource
+import sys
 import threading
 from pathlib import Path
 
@@ -17,6 +19,7 @@ logger = logging.getLogger(__name__)
 RESERVED_BYTES = 4 * 1024 * 1024
 MIN_FREE_BYTES = 1024 * 1024
 NAME = "vertex.reserve"
+MIN_FREE_FILES = 16
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -35,7 +38,7 @@ class Reserve:
 
     def use_if_full(self) -> None:
         """Release the reserve if the disk is almost full."""
-        if _free_bytes(self._root) < MIN_FREE_BYTES and not self.is_used:
+        if not _has_space(self._root, MIN_FREE_BYTES) and not self.is_used:
             self.use()
 
     def use(self) -> None:
@@ -53,9 +56,27 @@ class Reserve:
         with self._lock:
             if not self.is_used:
                 return True
-            if _free_bytes(self._root) < RESERVED_BYTES + MIN_FREE_BYTES:
+            if not _has_space(self._root, RESERVED_BYTES + MIN_FREE_BYTES):
                 return False
             return self._make()
+
+    def shortage(self) -> str:
+        """Return a description of the missing space; empty if data may be added."""
+        self.use_if_full()
+        if not self.is_used or self.restore():
+            return ""
+        limit, wanted = resource.getrlimit(resource.RLIMIT_FSIZE)[0], RESERVED_BYTES
+        if limit != resource.RLIM_INFINITY and limit < wanted:
+            return (
+                f"Files of the service may have {limit // 1024:,} KiB (ulimit -f), and "
+                f"{wanted // 1024:,} KiB are needed: raise the limit and restart the service."
+            )
+        free_bytes, free_files = _free(self._root)
+        return (
+            f"No space left where the service keeps its files: {self._root} has "
+            f"{free_bytes // 1024:,} KiB and {free_files:,} files free; "
+            f"{(wanted + MIN_FREE_BYTES) // 1024:,} KiB and {MIN_FREE_FILES} files are needed."
+        )
 
     def require_space(self) -> None:
         """Check that data may be added.
@@ -63,14 +84,10 @@ class Reserve:
         Raises:
             ApiError: RESOURCE_EXHAUSTED.
         """
-        self.use_if_full()
-        if self.is_used and not self.restore():
-            free, wanted = _free_bytes(self._root), RESERVED_BYTES + MIN_FREE_BYTES
+        if shortage := self.shortage():
             raise resource_exhausted(
-                f"No space left where the service keeps its files: {self._root} has "
-                f"{free // 1024:,} KiB free, {wanted // 1024:,} KiB are needed. Until then "
-                "requests can only read and delete: delete models, jobs or runs, or free space "
-                "in another way, and repeat the request."
+                f"{shortage} Until then requests can only read and delete: delete models, jobs or "
+                "runs, or free space in another way, and repeat the request."
             )
 
     def _make(self) -> bool:
@@ -88,10 +105,19 @@ class Reserve:
         return True
 
 
-def _free_bytes(root: Path) -> int:
-    """Return the free space for this user."""
+def _has_space(root: Path, needed_bytes: int) -> bool:
+    free_bytes, free_files = _free(root)
+    return free_bytes >= needed_bytes and free_files >= MIN_FREE_FILES
+
+
+def _free(root: Path) -> tuple[int, int]:
+    """Return the bytes and files that this user may add; file systems may not count files."""
     try:
-        found = os.statvfs(root)
+        status = os.statvfs(root)
     except FileNotFoundError:  # the folder was removed, so the service will stop
-        return 0
-    return found.f_frsize * (found.f_bavail if os.geteuid() else found.f_bfree)
+        return 0, 0
+    is_root = not os.geteuid()
+    free_bytes = status.f_frsize * (status.f_bfree if is_root else status.f_bavail)
+    if not status.f_files:
+        return free_bytes, sys.maxsize
+    return free_bytes, status.f_ffree if is_root else status.f_favail

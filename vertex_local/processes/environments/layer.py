@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vertex_local.machine import linux
+from vertex_local.machine.files import log_line
 
 # Variables that would make an installer write outside the environment it runs in.
 PLACE_VARIABLES = (
@@ -132,7 +133,7 @@ def protect(prefixes: set[str]) -> None:
         try:
             linux.make_read_only(folder)
         except OSError as error:
-            sys.stderr.write(f"{folder} stays writable for the step: {error}\n")
+            log_line(f"{folder} stays writable for the step: {error}")
 
 
 def _folders(prefix: Path) -> list[str]:
