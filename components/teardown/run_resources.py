@@ -11,7 +11,12 @@ from components.vertex.api import VertexApi, list_named
 from components.vertex.creations import endpoint_id_of
 from components.vertex.labels import BILLING_LABEL, RUN_LABEL
 from components.vertex.resource_name import ResourceName
-from components.vertex.task_details import SERVED_BEFORE, details_by_name, outputs_of
+from components.vertex.task_details import (
+    SERVED_BEFORE,
+    details_by_name,
+    leaf_tasks,
+    outputs_of,
+)
 from trainer import Json
 
 # Names of tasks in the compiled pipeline.
@@ -99,8 +104,7 @@ class RunResources:
     @property
     def is_lost(self) -> bool:
         """True if the pipeline has a teardown that did not succeed."""
-        tasks = self.job.get("pipelineSpec", {}).get("root", {}).get("dag", {}).get("tasks", {})
-        return EXIT in tasks and not self._is_settled(EXIT, DONE)
+        return EXIT in self._tasks and not self._is_settled(EXIT, DONE)
 
     @property
     def keep_endpoint(self) -> bool:
@@ -123,8 +127,15 @@ class RunResources:
         found = list_named(api, "models", name) if name else api.list_resources("models")
         return (ResourceName.from_name(model["name"]).unversioned for model in found)
 
+    @cached_property
+    def _tasks(self) -> dict[str, str]:
+        """The tasks of the run's pipeline, by name; none if the pipeline is unknown."""
+        return leaf_tasks(self.job["pipelineSpec"]) if "pipelineSpec" in self.job else {}
+
     def _is_settled(self, task: str, states: tuple[str, ...]) -> bool:
-        """Return whether the PipelineJob has a task in one of these states."""
+        """Return whether a task of the run is in one of these states, or not in its pipeline."""
+        if self._tasks and task not in self._tasks:
+            return True
         return details_by_name(self.job).get(task, {}).get("state") in states
 
     def _output(self, task: str, name: str) -> Json:

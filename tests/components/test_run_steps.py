@@ -114,7 +114,13 @@ def record_run(service, api):
     """
 
     def do(
-        run: str, tasks: dict[str, dict | None], *, night: int = 1, schedule: str = "", **parameters
+        run: str,
+        tasks: dict[str, dict | None],
+        *,
+        has: tuple[str, ...] = (TRAIN, UPLOAD, ENDPOINT, DEPLOY, EXIT),
+        night: int = 1,
+        schedule: str = "",
+        **parameters,
     ) -> str:
         name = f"{api.parent}/pipelineJobs/{run}"
         billing_id = f"bill-{run}"
@@ -128,8 +134,8 @@ def record_run(service, api):
                 **({SCHEDULE_LABEL: schedule} if schedule else {}),
             },
             "pipelineSpec": {
-                "root": {"dag": {"tasks": {EXIT: {"componentRef": {"name": "exit"}}}}},
-                "components": {"exit": {}},
+                "root": {"dag": {"tasks": {name: {"componentRef": {"name": "c"}} for name in has}}},
+                "components": {"c": {}},
             },
             "runtimeConfig": {
                 "parameterValues": {"model_name": "tiny", "endpoint_name": "digits", **parameters}
@@ -507,6 +513,15 @@ def test_a_teardown_follows_for_the_lost_runs_of_its_schedule(api, lost_run, rec
 
     assert deployed_versions(api, endpoint_name(api)) == [far.version]  # before a teardown
     assert [one["versionId"] for one in list_versions(api, far.unversioned)] == [far.version]
+
+
+def test_the_teardown_of_a_pipeline_that_makes_nothing_looks_for_nothing(api, requests, record_run):
+    record_run("predict-1", {"batch-predict": {}}, has=("batch-predict", EXIT))
+    requests.clear()
+
+    teardown(api, run="predict-1")
+
+    assert len(requests) == 1, requests
 
 
 @pytest.fixture
