@@ -95,7 +95,7 @@ examples:
   trainyard jobs submit mnist --cluster configs/clusters/mnist_parameter_server.yaml --follow
   trainyard schedule apply --dry-run
   trainyard report                             what the newest run found, in one page
-  trainyard runs resume mnist-20261121-093015 --wait
+  trainyard runs resume mnist-20261121-093015-4f1c --wait
   trainyard prune --keep 10 --older-than 30d --dry-run
   trainyard environments list
   trainyard models list

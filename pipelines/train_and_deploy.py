@@ -16,9 +16,9 @@
    if it is new:
    upload_model, record_evaluation   register a new version, with its evaluation
    ensure_endpoint, deploy_model     deploy to a reused or new endpoint, without traffic yet
-   predict            replay logged requests, move the traffic, at once or a share first, and check
-                      predictions; move it back if anything fails
-   promote            make the version the default and undeploy the previous one
+   release_model      replay logged requests, move the traffic, at once or a share first, check
+                      predictions, and make the version the default; move the traffic back if
+                      anything fails, or if another default is better by now
    else serve_known   register no version; the endpoint keeps serving
    if not passed, and new models that do not pass are to be kept:
    keep_challenger    register a version with the alias `challenger`
@@ -46,20 +46,23 @@ from components.new_data.trigger import NOTHING_NEW, TRAIN
 from components.plan_training.component import plan_training
 from components.prepare_examples.component import prepare_examples
 from components.release.check_model.component import check_model
-from components.release.component import predict, promote, serve_known
+from components.release.component import release_model, serve_known
 from components.teardown.component import teardown
 from components.vertex.labels import CANDIDATE, CHALLENGER, MODEL_LABEL, STATE_LABEL
 
 LOCATION = {"project": PROJECT_ID_PLACEHOLDER, "location": LOCATION_PLACEHOLDER}
 RUN = dsl.PIPELINE_JOB_NAME_PLACEHOLDER  # not a parameter: all runs of a schedule share those
 # Of the steps that can be repeated, for one whose machine was lost. A launcher that was lost may
-# have begun an upload or a deployment, which would be made twice; `predict` and `serve_known` move
-# traffic. Vertex AI itself restarts the launcher of a training job.
+# have begun an upload or a deployment, which would be made twice; `release_model` and `serve_known`
+# move traffic. Vertex AI itself restarts the launcher of a training job.
 RETRY = {"num_retries": 1, "backoff_duration": "2s"}
 
 
 def upload_version(model: Any, found: Any, evaluated: Any, *, name: str, state: str) -> Any:
-    """Add tasks that upload a model as a version and record its evaluation; return both."""
+    """Add tasks that upload a model as a version and record its evaluation; return both.
+
+    The second one's output `version` is the version, whose model another run may have created.
+    """
     uploaded = ModelUploadOp(
         display_name=name,
         parent_model=found.outputs["parent_model"],
@@ -208,27 +211,30 @@ def train_and_deploy(
                         uploaded.set_display_name("upload-model").after(checked)
                         endpoint = ensure_endpoint(display_name=endpoint_name, run=RUN, **LOCATION)
                         endpoint.after(uploaded).set_caching_options(False)
-                        served = {
-                            "model": uploaded.outputs["model"],
-                            "endpoint": endpoint.outputs["endpoint"],
-                        }
+                        version = recorded.outputs["version"]
                         deployed = ModelDeployOp(  # without traffic, if another version has it
-                            **served,
+                            model=version,
+                            endpoint=endpoint.outputs["endpoint"],
                             dedicated_resources_machine_type=serving_machine,
                             dedicated_resources_min_replica_count=1,
                             dedicated_resources_max_replica_count=1,
                         ).set_display_name("deploy-model")
-                        predicted = predict(**served, golden=golden, release=release, **LOCATION)
-                        promoted = promote(
-                            **served,
+                        deployed.set_caching_options(False)
+                        released = release_model(
+                            version=version,
+                            endpoint=endpoint.outputs["endpoint"],
+                            model=model,
+                            examples=examples,
+                            golden=golden,
+                            thresholds=thresholds,
+                            gate=gate,
+                            champion_version=found.outputs["champion_version"],
                             reasons=evaluated.outputs["reasons"],
                             run=RUN,
                             release=release,
                             **LOCATION,
                         )
-                        deployed.set_caching_options(False)
-                        predicted.after(deployed).set_caching_options(False)
-                        promoted.after(predicted).set_caching_options(False)
+                        released.after(deployed).set_caching_options(False)
 
                     with dsl.Else(name="if-known"):
                         serve_known(
@@ -254,5 +260,5 @@ def train_and_deploy(
 
         for step in (champion, found_input, prepared, compared, plan, found, evaluated):
             step.set_retry(**RETRY)
-        for step in (checked, endpoint, promoted, exit_task):
+        for step in (checked, endpoint, exit_task):
             step.set_retry(**RETRY)

@@ -8,9 +8,9 @@ from components.endpoint.traffic import Split, all_to, restored, without
 from components.model_version.registry import (
     LRO_TIMEOUT_SECONDS,
     PREVIOUS,
+    is_candidate,
     list_versions,
     version_name,
-    with_alias,
 )
 from components.vertex.api import VertexApi
 from components.vertex.creations import deploy_model
@@ -116,20 +116,24 @@ def undeploy_version(
 def undeploy_idle(
     api: VertexApi, endpoint: str, *, keep: ResourceName, keep_previous: bool = False
 ) -> None:
-    """Undeploy the versions of a model that have no traffic, except `keep`.
+    """Undeploy the versions of a model that have no traffic, except `keep` and candidates.
 
-    With `keep_previous` the version with the alias `previous` is kept too, for a fast rollback.
+    A candidate belongs to another run, which is about to release it or to undeploy it. With
+    `keep_previous` the version with the alias `previous` is kept too, for a fast rollback.
     """
-    kept = {keep, *([_previous(api, keep)] if keep_previous else [])}
     body = api.get(endpoint)
     split = traffic_of(body)
-    for deployed in body.get("deployedModels", []):
-        version = version_of(deployed)
-        if (
-            version.unversioned == keep.unversioned
-            and version not in kept
-            and not split.get(deployed["id"])
-        ):
+    idle = [one for one in body.get("deployedModels", []) if not split.get(one["id"])]
+    if not any(version_of(deployed).unversioned == keep.unversioned for deployed in idle):
+        return
+    replaced = {
+        version_name(version)
+        for version in list_versions(api, keep.unversioned)
+        if not is_candidate(version)
+        and not (keep_previous and PREVIOUS in version.get("versionAliases", []))
+    }
+    for deployed in idle:
+        if version_of(deployed) in replaced - {keep}:
             undeploy(api, endpoint, deployed_id=deployed["id"], split={})
 
 
@@ -191,12 +195,6 @@ def _restore_traffic(
     if split != now:
         set_traffic(api, endpoint, split)
         logger.warning("restored the traffic split: %s", split)
-
-
-def _previous(api: VertexApi, version: ResourceName) -> ResourceName | None:
-    """Return the previous version of a version's model, None without one."""
-    found = with_alias(list_versions(api, version.unversioned), PREVIOUS)
-    return version_name(found) if found else None
 
 
 def _newest(deployed: list[Json]) -> str:

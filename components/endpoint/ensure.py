@@ -15,7 +15,10 @@ CREATE_TIMEOUT_SECONDS = 600
 
 
 def ensure_endpoint(api: VertexApi, display_name: str, *, run: str, endpoint_id: str = "") -> Json:
-    """Return the endpoint of a display name, or create it with the label of the run."""
+    """Return the endpoint of a display name, or create it with the label of the run.
+
+    If two runs create it at the same time, the older one is kept.
+    """
     existing = find_endpoint(api, display_name)
     if existing:
         logger.info("reusing the endpoint %s (%s)", display_name, existing["name"])
@@ -23,6 +26,11 @@ def ensure_endpoint(api: VertexApi, display_name: str, *, run: str, endpoint_id:
     body = {"displayName": display_name, "labels": {RUN_LABEL: run}}
     operation = create_endpoint(api, body, endpoint_id=endpoint_id)
     created = api.wait(operation, timeout_seconds=CREATE_TIMEOUT_SECONDS)
+    oldest = find_endpoint(api, display_name) or created
+    if oldest["name"] != created["name"]:
+        logger.info("another run created the endpoint %s (%s)", display_name, oldest["name"])
+        api.wait(api.delete(created["name"]), timeout_seconds=CREATE_TIMEOUT_SECONDS)
+        return oldest
     logger.info("created the endpoint %s (%s)", display_name, created["name"])
     return created
 
@@ -43,4 +51,4 @@ def ensured_endpoint(api: VertexApi, display_name: str, *, run: str) -> Iterator
 def find_endpoint(api: VertexApi, display_name: str) -> Json | None:
     """Return the oldest endpoint of a display name, None without one."""
     found = list_named(api, "endpoints", display_name)
-    return min(found, key=lambda endpoint: str(endpoint["createTime"]), default=None)
+    return min(found, key=lambda body: (str(body["createTime"]), body["name"]), default=None)

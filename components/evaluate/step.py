@@ -4,6 +4,7 @@ import dataclasses
 import json
 import logging
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import numpy as np
 from components.evaluate.content import evaluation_content
 from components.evaluate.gate.baseline import constant
 from components.evaluate.gate.checks import check_comparison, check_predictions, check_size
-from components.evaluate.gate.comparison import CHAMPION, compare
+from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
 from components.evaluate.gate.options import CONSTANT, NO_BASELINE, GateOptions
 from components.evaluate.gate.rivals import find_rivals, find_rules, missing_numbers
 from components.evaluate.gate.undefined import find_not_finite, why_undefined
@@ -20,6 +21,7 @@ from components.evaluate.held_out import HeldOut, read_held_out
 from components.evaluate.report import render_report
 from components.evaluate.roc import log_roc, roc_curve
 from components.evaluate.thresholds import (
+    Check,
     Judgement,
     Limit,
     check_limits,
@@ -83,6 +85,69 @@ def evaluate_model(
         StepError: No example has a label.
         trainer.errors.InputError: The examples are missing, damaged or another workload's.
     """
+    assessed = assess(
+        thresholds=thresholds,
+        examples_dir=examples_dir,
+        model_dir=model_dir,
+        gate=gate,
+        champion_version=champion_version,
+        champion_uri=champion_uri,
+    )
+    evaluation, held_out, predictor = assessed.evaluation, assessed.held_out, assessed.predictor
+    judgement = assessed.judgement
+    log_metrics(metrics, evaluation, num_unlabelled=held_out.num_unlabelled)
+    log_confusion(confusion, evaluation)
+    roc = roc_curve(held_out)
+    log_roc(confusion, roc)
+    content = evaluation_content(
+        evaluation,
+        held_out,
+        assessed.comparison,
+        workload=predictor.workload,
+        options=GateOptions.from_json(gate),
+        checks=assessed.checks,
+        roc=roc,
+        champion_version=champion_version,
+    )
+    _write(evaluation_path, json.dumps(content))
+    golden = finite(golden_predictions(held_out, predictor))
+    _write(golden_path, json.dumps(golden))
+    write_golden(model_dir, golden)
+    write_data_facts(model_dir, examples_dir)
+    _write(report_path, render_report(predictor.workload.name, content, judgement))
+    logger.info("%s: %s", judgement.verdict, "; ".join(judgement.reasons))
+    return judgement
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assessment:
+    """A model's predictions for the test split, their comparison with others', and the verdict."""
+
+    predictor: "Predictor"
+    held_out: HeldOut
+    evaluation: Evaluation
+    comparison: Comparison
+    checks: list[Check]
+
+    @property
+    def judgement(self) -> Judgement:
+        """The verdict of all checks."""
+        return judge(self.checks)
+
+
+def assess(
+    *,
+    thresholds: str,
+    examples_dir: str,
+    model_dir: str,
+    gate: str = "{}",
+    champion_version: str = "",
+    champion_uri: str = "",
+) -> Assessment:
+    """Predict the test split with a model and its champion, and check the results.
+
+    The arguments and errors are those of `evaluate_model`.
+    """
     limits, options = parse_thresholds(thresholds), GateOptions.from_json(gate)
     tensorflow_logs.import_tensorflow()
     from trainer.serving.export import load_predictor
@@ -118,29 +183,13 @@ def evaluate_model(
         ),
         *check_size(model_dir, options),
     ]
-    judgement = judge(checks)
-    log_metrics(metrics, evaluation, num_unlabelled=held_out.num_unlabelled)
-    log_confusion(confusion, evaluation)
-    roc = roc_curve(held_out)
-    log_roc(confusion, roc)
-    content = evaluation_content(
-        evaluation,
-        held_out,
-        comparison,
-        workload=workload,
-        options=options,
+    return Assessment(
+        predictor=predictor,
+        held_out=held_out,
+        evaluation=evaluation,
+        comparison=comparison,
         checks=checks,
-        roc=roc,
-        champion_version=champion_version,
     )
-    _write(evaluation_path, json.dumps(content))
-    golden = finite(golden_predictions(held_out, predictor))
-    _write(golden_path, json.dumps(golden))
-    write_golden(model_dir, golden)
-    write_data_facts(model_dir, examples_dir)
-    _write(report_path, render_report(workload.name, content, judgement))
-    logger.info("%s: %s", judgement.verdict, "; ".join(judgement.reasons))
-    return judgement
 
 
 def _check_names(limits: tuple[Limit, ...], options: GateOptions, predictor: "Predictor") -> None:

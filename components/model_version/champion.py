@@ -29,7 +29,12 @@ def find_champion(api: VertexApi, display_name: str) -> Champion:
     the first version of a model always is.
     """
     model = find_model(api, display_name)
-    version = with_alias(list_versions(api, model), DEFAULT) if model else None
+    return default_champion(api, model) if model else Champion()
+
+
+def default_champion(api: VertexApi, model: str) -> Champion:
+    """Return the promoted default version of the model with a resource name."""
+    version = with_alias(list_versions(api, model), DEFAULT)
     if not version or not was_promoted(version):
         return Champion()
     return _champion(version)

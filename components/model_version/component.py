@@ -83,22 +83,30 @@ def record_evaluation(
     evaluation: dsl.Input[dsl.Artifact],
     verdict: str,
     reasons: str,
+    version: dsl.Output[VertexModel],
 ) -> str:
     """Attach the evaluation to a version, and the verdict as its description.
 
+    A version whose model another run created at the same time is moved to that one first.
+
     Returns:
-        Resource name of the model evaluation.
+        Resource name of the model evaluation; version: the version.
     """
     from components.errors import errors_in_one_line
+    from components.model_version.one_model import in_oldest_model
     from components.model_version.registry import describe_version
     from components.model_version.vertex_evaluation import model_evaluation
     from components.text.json_object import read_object
     from components.vertex.api import connect
+    from components.vertex.resource_name import ResourceName
 
-    api, name = connect(project, location), model.metadata["resourceName"]
+    api = connect(project, location)
+    uploaded = ResourceName.from_version_name(model.metadata["resourceName"])
     with errors_in_one_line():
         content = read_object(evaluation.path, "label_kind", "metrics")
         found = model_evaluation(content, display_name="test split", verdict=verdict)
+        name = in_oldest_model(api, uploaded).name
+        version.metadata["resourceName"] = name
         created = api.post(f"{name}/evaluations:import", {"modelEvaluation": found})
         describe_version(api, name, reasons)
     return str(created["name"])

@@ -25,7 +25,7 @@ def find_model(api: VertexApi, display_name: str) -> str:
     models = list(list_named(api, "models", display_name))
     if not models:
         return ""
-    oldest = min(models, key=lambda model: model["createTime"])
+    oldest = min(models, key=lambda model: (model["createTime"], model["name"]))
     return ResourceName.from_name(oldest["name"]).unversioned
 
 

@@ -1,96 +1,97 @@
-"""KFP components: traffic for a new version, its promotion, and service of a known one."""
+"""KFP components: release of a new version, and service of a known one."""
 
-from google_cloud_pipeline_components.types.artifact_types import VertexEndpoint, VertexModel
+from google_cloud_pipeline_components.types.artifact_types import (
+    UnmanagedContainerModel,
+    VertexEndpoint,
+    VertexModel,
+)
 from kfp import dsl
 
 from components import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
-def predict(
+def release_model(
     project: str,
     location: str,
-    model: dsl.Input[VertexModel],
+    version: dsl.Input[VertexModel],
     endpoint: dsl.Input[VertexEndpoint],
+    model: dsl.Input[UnmanagedContainerModel],
+    examples: dsl.Input[dsl.Dataset],
     golden: dsl.Input[dsl.Artifact],
+    thresholds: str,
+    gate: str,
+    champion_version: str,
+    reasons: str,
+    run: str,
     metrics: dsl.Output[dsl.Metrics],
     table: dsl.Output[dsl.Markdown],
     release: str = "{}",
-):
-    """Move the traffic to a version and compare the endpoint's predictions with the offline ones.
+) -> str:
+    """Move the traffic and the alias `default` to a version, and return its resource name.
 
     Before that, the version answers logged requests and gets a share of the traffic, as `release`
-    says. If anything fails, the traffic split is restored.
+    says; then its predictions must be the offline ones. If another version became the default
+    since the evaluation, the model is compared with that one first. If anything fails, the traffic
+    split is restored. Deployed versions without traffic are undeployed, except the previous one if
+    `release` says so.
 
     Args:
         project: Project of the endpoint.
         location: Location of the endpoint.
-        model: The version, which is deployed.
+        version: The version, which is deployed.
         endpoint: The endpoint that it is deployed to.
+        model: Its files.
+        examples: The prepared dataset, for another comparison.
         golden: Instances with offline predictions, JSON.
+        thresholds: As in `evaluate`.
+        gate: As in `evaluate`.
+        champion_version: Resource name of the version that `evaluate` compared with.
+        reasons: Reasons of the verdict, which become the version's description.
+        run: Name of the run, for the model's history.
         metrics: Latencies, the largest difference from an offline prediction, and measurements of
             the replay and the canary.
         table: Each prediction with the true label.
         release: Settings (ReleaseOptions), a JSON object.
     """
     from components.errors import errors_in_one_line
+    from components.evaluate.step import assess
     from components.release.options import ReleaseOptions
-    from components.release.release import put_in_service
-    from components.vertex.api import connect
-    from components.vertex.resource_name import ResourceName
-
-    with errors_in_one_line() as limit:
-        options = ReleaseOptions.from_json(release)
-        timeout_seconds = options.timeout_seconds + options.canary_seconds
-        limit.set(timeout_seconds, setting="release.timeout_seconds")
-        put_in_service(
-            connect(project, location),
-            endpoint.metadata["resourceName"],
-            ResourceName.from_version_name(model.metadata["resourceName"]),
-            options=options,
-            golden_path=golden.path,
-            metrics=metrics,
-            table_path=table.path,
-        )
-
-
-@dsl.component(base_image=IMAGE, install_kfp_package=False)
-def promote(
-    project: str,
-    location: str,
-    model: dsl.Input[VertexModel],
-    endpoint: dsl.Input[VertexEndpoint],
-    reasons: str = "",
-    run: str = "",
-    release: str = "{}",
-) -> str:
-    """Move the alias `default` to this version and return its resource name.
-
-    Deployed versions of the same model without traffic are undeployed, except the previous one if
-    `release` says so. The reasons of the verdict become the version's description, the run's name
-    goes into the model's history.
-    """
-    from components.endpoint.deployments import undeploy_idle
-    from components.errors import errors_in_one_line
-    from components.model_version.history import promoted_by
-    from components.model_version.registry import set_default
-    from components.release.options import ReleaseOptions
+    from components.release.overlap import Contest
+    from components.release.release import release_version
     from components.vertex.api import connect
     from components.vertex.resource_name import ResourceName
 
     api = connect(project, location)
-    version = ResourceName.from_version_name(model.metadata["resourceName"])
+    name = ResourceName.from_version_name(version.metadata["resourceName"])
+
+    def judge(default):
+        return assess(
+            thresholds=thresholds,
+            examples_dir=examples.path,
+            model_dir=model.path,
+            gate=gate,
+            champion_version=default.version,
+            champion_uri=default.model_uri,
+        ).judgement
+
+    contest = Contest(api, name, champion=champion_version, reasons=reasons, judge=judge)
     with errors_in_one_line() as limit:
         options = ReleaseOptions.from_json(release)
-        limit.set(options.timeout_seconds, setting="release.timeout_seconds")
-        set_default(api, version, cause=promoted_by(run), reasons=reasons)
-        undeploy_idle(
+        timeout_seconds = options.timeout_seconds + options.canary_seconds
+        limit.set(timeout_seconds, setting="release.timeout_seconds")
+        release_version(
             api,
             endpoint.metadata["resourceName"],
-            keep=version,
-            keep_previous=options.keep_previous,
+            name,
+            contest=contest,
+            options=options,
+            run=run,
+            golden_path=golden.path,
+            metrics=metrics,
+            table_path=table.path,
         )
-    return version.name
+    return name.name
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)

@@ -20,9 +20,13 @@ from components.endpoint.ensure import ensure_endpoint, find_endpoint
 from components.endpoint.predict.step import check_version, predict_golden
 from components.endpoint.request_log import set_request_log
 from components.endpoint.traffic import WHOLE, all_to, with_share
+from components.model_version.champion import default_champion
 from components.model_version.golden import FIELDS
+from components.model_version.history import promoted_by
+from components.model_version.registry import set_default
 from components.release.canary import watch
 from components.release.options import ReleaseOptions
+from components.release.overlap import Contest
 from components.release.replay import replay_logged
 from components.text.json_object import read_object
 from components.vertex.api import VertexApi
@@ -35,27 +39,34 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def put_in_service(
+def release_version(
     api: VertexApi,
     endpoint: str,
     version: ResourceName,
     *,
+    contest: Contest,
     options: ReleaseOptions,
+    run: str,
     golden_path: str,
     metrics: "Metrics",
     table_path: str,
 ) -> None:
-    """Move an endpoint's traffic to a deployed version, step by step, and check its predictions.
+    """Move an endpoint's traffic to a deployed version, and the alias `default`, step by step.
 
     First it answers logged requests without traffic (replay), then it gets a share of the traffic
-    for a while (canary), then all of it; the last two are as the options say. If a step fails, the
-    traffic split is restored.
+    for a while (canary), then all of it; the last two are as the options say. Then it must repeat
+    its golden predictions, and becomes the default. Before the traffic moves, and again before the
+    alias does, the version must have passed beside the default of that moment. If a step fails,
+    the traffic split is restored. Afterwards versions without traffic are undeployed, except the
+    previous one if the options say so.
 
     Args:
         api: Project and location.
         endpoint: Resource name of the endpoint.
         version: A version that is deployed to it.
+        contest: Its comparison with the default version.
         options: Settings of the release.
+        run: Name of the run, for the model's history.
         golden_path: JSON file that `evaluate` wrote.
         metrics: Receives the measurements of all steps.
         table_path: Markdown file for the table of predictions.
@@ -69,20 +80,26 @@ def put_in_service(
     values = replay_logged(api, body, version, options=options)
     _set_log(api, body, options)
     with ExitStack() as stack:
+        contest.check()
         if options.canary_percent:
             move = partial(with_share, percentage=options.canary_percent)
             share = stack.enter_context(moved_traffic(api, endpoint, version, move=move))
             if share < WHOLE:  # it is not the only one
                 values |= watch(api, endpoint, version, golden, options=options)
+                contest.check()
         stack.enter_context(moved_traffic(api, endpoint, version))
         predict_golden(
             api,
             golden,
             endpoint=endpoint,
+            version=version,
             metrics=metrics,
             table_path=table_path,
             values=values,
         )
+        contest.check()
+        set_default(api, version, cause=promoted_by(run), reasons=contest.reasons)
+    undeploy_idle(api, endpoint, keep=version, keep_previous=options.keep_previous)
 
 
 @contextmanager
@@ -132,10 +149,15 @@ def serve_promoted(
 ) -> None:
     """Serve a promoted version, if the endpoint is to be kept or is serving; else do nothing.
 
-    Older versions of the model are undeployed, as the options say.
+    Nothing is done either if it is not the default version any more: another run or a person chose
+    another one meanwhile. Older versions of the model are undeployed, as the options say.
     """
     endpoint = find_endpoint(api, endpoint_name)
     logger.info("the trained model is the same as %s: no new version is registered", version)
+    default = default_champion(api, version.unversioned).version
+    if default != version.name:
+        logger.warning("the default is %s now, which stays in service", default or "no version")
+        return
     if not keep_endpoint and not (endpoint and is_serving(endpoint)):
         return
     endpoint = endpoint or ensure_endpoint(api, endpoint_name, run=run)

@@ -30,7 +30,7 @@ GATE_FAILED, FAILED = "gate-failed", "failed"
 CANCELLED, INTERRUPTED = "cancelled", "interrupted"
 GOOD = (PROMOTED, SAME_MODEL, SUCCEEDED, NO_NEWS)
 BAD = (GATE_FAILED, FAILED, CANCELLED, INTERRUPTED)
-SERVING_TASKS = ("check-model", "predict")
+SERVING_TASKS = ("check-model", "release-model")
 EXIT_TASK, EXIT_OUTPUT = "teardown", "summary"
 DATA_TASKS = ("fingerprint-input", "compare-data")
 
@@ -45,7 +45,7 @@ class Summary:
         seconds: Wall-clock time.
         error: Of a step with a user's error, only its line for the user.
         project_digest: Digest of the user's code; "" for a workload of this repository.
-        serving: Measurements of the tasks `check-model` and `predict`, by task.
+        serving: Measurements of the tasks `check-model` and `release-model`, by task.
         data_report: URI of the report on the examples.
         data_notes: Remarks on the examples.
         drift: Drift of the examples' features, the largest first.
@@ -225,12 +225,12 @@ def _good_outcome(outputs: dict[str, Json]) -> str:
 
 
 def _promoted(outputs: dict[str, Json]) -> str:
-    """Return the version that was promoted, by the task `promote` or by the teardown.
+    """Return the version that was promoted, by the task `release-model` or by the teardown.
 
-    `promote` has no output if it was killed; the teardown completes such a promotion.
+    `release-model` has no output if it was killed; the teardown completes such a promotion.
     """
     by_teardown = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("promoted", "")
-    return str(outputs.get("promote", {}).get("Output", "") or by_teardown)
+    return str(outputs.get("release-model", {}).get("Output", "") or by_teardown)
 
 
 def _error_for_user(error: str, views: tuple[TaskView, ...]) -> str:

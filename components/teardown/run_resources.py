@@ -20,10 +20,10 @@ from components.vertex.task_details import (
 from trainer import Json
 
 # Names of tasks in the compiled pipeline.
-TRAIN, UPLOAD, ENDPOINT = "custom-training-job", "model-upload", "ensure-endpoint"
-DEPLOY, EXIT = "model-deploy", "teardown"
-DONE = ("SUCCEEDED", "SKIPPED")
-NOTHING_MADE = (*DONE, "NOT_TRIGGERED")
+TRAIN, UPLOAD, RECORD = "custom-training-job", "model-upload", "record-evaluation"
+ENDPOINT, DEPLOY, EXIT = "ensure-endpoint", "model-deploy", "teardown"
+DONE, NOT_TRIGGERED = ("SUCCEEDED", "SKIPPED"), ("NOT_TRIGGERED",)
+NOTHING_MADE = (*DONE, *NOT_TRIGGERED)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class RunResources:
     def unsettled(self) -> set[str]:
         """Return the names of the resources that operations of lost tasks may still change."""
         names = set[str]()
-        if not self._is_settled(UPLOAD, NOTHING_MADE):
+        if not self._is_settled(RECORD, NOTHING_MADE):
             names.update(self._models())
         if not self._is_settled(ENDPOINT, NOTHING_MADE):
             names.add(self.own_endpoint)
@@ -75,10 +75,10 @@ class RunResources:
     @cached_property
     def versions(self) -> list[Json]:
         """The model versions of the run that still exist."""
-        if self._is_settled(UPLOAD, DONE):
-            name = self._output(UPLOAD, "model").get("resourceName", "")
+        if self._is_settled(RECORD, DONE):
+            name = self._output(RECORD, "version").get("resourceName", "")
             return [version] if (version := self._find(name)) else []
-        if self._is_settled(UPLOAD, NOTHING_MADE):
+        if self._is_settled(UPLOAD, NOT_TRIGGERED):
             return []
         return [
             version
@@ -95,7 +95,7 @@ class RunResources:
         if self._is_settled(ENDPOINT, DONE):
             name = self._output(ENDPOINT, "endpoint").get("resourceName", "")
             return [endpoint] if (endpoint := self._find(name)) else []
-        if self._is_settled(ENDPOINT, NOTHING_MADE):
+        if self._is_settled(ENDPOINT, NOT_TRIGGERED):
             return []
         if name := self._parameter("endpoint_name"):
             return [endpoint] if (endpoint := find_endpoint(self.api, name)) else []

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from components.endpoint.deployments import find_deployed, undeploy_idle, undeploy_version
 from components.errors import StepError
-from components.model_version.history import promoted_by
+from components.model_version.history import history_of, promoted_by
 from components.model_version.registry import (
     DEFAULT,
     LRO_TIMEOUT_SECONDS,
@@ -142,8 +142,12 @@ def _is_half_promoted(api: VertexApi, found: Json) -> bool:
     """Return whether the promotion was interrupted between its label and its alias."""
     if not was_promoted(found) or {DEFAULT, PREVIOUS} & set(found.get("versionAliases", [])):
         return False
-    default = with_alias(list_versions(api, version_name(found).unversioned), DEFAULT)
-    return default is None or int(default["versionId"]) < int(found["versionId"])
+    versions = list_versions(api, version_name(found).unversioned)
+    default = with_alias(versions, DEFAULT)
+    if default is None:
+        return True
+    latest = history_of(versions)[-1].version  # of the labels, which are set before the alias
+    return latest == str(found["versionId"]) != str(default["versionId"])
 
 
 def _undeploy_replaced(resources: RunResources, version: ResourceName) -> None:

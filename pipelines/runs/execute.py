@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import datetime
 import logging
+import secrets
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -50,8 +51,9 @@ class RunResult:
 
 
 def new_run_name(prefix: str) -> str:
-    """Return a name that sorts by time: `mnist-20261121-093015`."""
-    return f"{prefix}-{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}"
+    """Return a name that sorts by time and is used once: `mnist-20261121-093015-4f1c`."""
+    moment = datetime.datetime.now(datetime.UTC)
+    return f"{prefix}-{moment:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 def show_to_end(

@@ -3,15 +3,22 @@
 import json
 import time
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from components.endpoint import ensure
 from components.endpoint.deployments import undeploy_idle
 from components.endpoint.ensure import ensure_endpoint
-from components.model_version.champion import Champion, find_champion, find_compared
+from components.model_version.champion import (
+    Champion,
+    default_champion,
+    find_champion,
+    find_compared,
+)
 from components.model_version.component import record_evaluation
-from components.model_version.history import history_of
+from components.model_version.history import history_of, promoted_by, with_event
 from components.model_version.registry import (
     add_alias,
     find_model,
@@ -20,7 +27,7 @@ from components.model_version.registry import (
     set_default,
 )
 from components.teardown.ending import end_run
-from components.teardown.run_resources import DEPLOY, ENDPOINT, EXIT, TRAIN, UPLOAD
+from components.teardown.run_resources import DEPLOY, ENDPOINT, EXIT, RECORD, TRAIN, UPLOAD
 from components.teardown.teardown import teardown
 from components.vertex.api import EMULATOR_VARIABLE, connect
 from components.vertex.errors import VertexError
@@ -205,6 +212,58 @@ def test_an_endpoint_is_created_once_and_then_reused(api):
     assert api.get(first["name"])["labels"] == {RUN_LABEL: "run-1"}
 
 
+def record(api, version: ResourceName, folder: Path, *, content: dict) -> tuple[str, ResourceName]:
+    """Record an evaluation; return the evaluation's name and the version, which may be moved."""
+    (folder / "evaluation").write_text(json.dumps(content))
+    recorded = SimpleNamespace(metadata={})
+    name = record_evaluation.python_func(
+        project=api.project,
+        location=api.location,
+        model=SimpleNamespace(metadata={"resourceName": version.name}),
+        evaluation=SimpleNamespace(path=str(folder / "evaluation")),
+        verdict="passed",
+        reasons="auc 0.75 is at least 0.7\nauc is better",
+        version=recorded,
+    )
+    return name, ResourceName.from_version_name(recorded.metadata["resourceName"])
+
+
+def test_two_first_runs_at_once_make_one_model_with_two_versions(
+    api, version, record_run, tmp_path
+):
+    content = {
+        **{"label_kind": "Binary", "labels": [], "num_examples": 8, "metrics": {}},
+        **{"confusion": [], "champion": None, "baseline": None, "gain": None},
+        **{"slices": [], "checks": []},
+    }
+    first = version(run="run-1")
+    twin = version(run="run-2", **{BILLING_LABEL: record_run("run-2", {})})
+
+    _, kept = record(api, first, tmp_path, content=content)
+    evaluation, moved = record(api, twin, tmp_path, content=content)
+
+    assert kept == first
+    assert moved == first.with_version(2)
+    assert evaluation.startswith(first.unversioned)
+    [model] = api.list_resources("models")
+    assert model["name"].startswith(first.unversioned)
+    assert aliases(api, first.unversioned) == {"1": ["default"], "2": []}
+    set_default(api, kept)
+    assert default_champion(api, moved.unversioned).version == first.name
+    teardown(api, run="run-2")
+    assert list(aliases(api, first.unversioned)) == ["1"]
+
+
+def test_two_runs_that_create_an_endpoint_at_once_keep_the_older_one(api, monkeypatch):
+    older = ensure_endpoint(api, "digits", run="run-1")
+    answers = iter([None])
+    find = ensure.find_endpoint
+    monkeypatch.setattr(ensure, "find_endpoint", lambda *found: next(answers, find(*found)))
+
+    assert ensure_endpoint(api, "digits", run="run-2")["name"] == older["name"]
+    assert len(list(api.list_resources("endpoints"))) == 1
+
+
 def test_promotion_moves_the_aliases_and_undeploys_the_replaced_version(api, version, deploy):
     endpoint = endpoint_name(api)
     first = version(run="run-1")
@@ -268,16 +327,7 @@ def test_an_evaluation_is_attached_to_its_version_with_the_reasons(api, version,
         "champion": champion,
         **{"baseline": None, "gain": None, "slices": [], "checks": []},
     }
-    (tmp_path / "evaluation").write_text(json.dumps(content))
-
-    name = record_evaluation.python_func(
-        project=api.project,
-        location=api.location,
-        model=SimpleNamespace(metadata={"resourceName": first.name}),
-        evaluation=SimpleNamespace(path=str(tmp_path / "evaluation")),
-        verdict="passed",
-        reasons="auc 0.75 is at least 0.7\nauc is better",
-    )
+    name, _ = record(api, first, tmp_path, content=content)
 
     found = api.get(name)
     assert found["metricsSchemaUri"].endswith("/classification_metrics_1.0.0.yaml")
@@ -391,7 +441,7 @@ def test_an_endpoint_that_served_before_serves_the_promoted_version_after(
     record_run(
         "run-1",
         {
-            UPLOAD: {"model": {"resourceName": first.name}},
+            RECORD: {"version": {"resourceName": first.name}},
             ENDPOINT: {"endpoint": {"resourceName": endpoint, "servedBefore": served}},
         },
     )
@@ -420,7 +470,7 @@ def test_a_promotion_that_was_interrupted_is_completed(
     record_run(
         "run-2",
         {
-            UPLOAD: {"model": {"resourceName": second.name}},
+            RECORD: {"version": {"resourceName": second.name}},
             ENDPOINT: {"endpoint": {"resourceName": endpoint, "servedBefore": "yes"}},
         },
         release=release,
@@ -435,13 +485,28 @@ def test_a_promotion_that_was_interrupted_is_completed(
     assert (last.version, last.cause, last.run) == ("2", "promoted", "run-2")
 
 
+def test_teardown_does_not_complete_a_promotion_that_another_one_followed(api, version, record_run):
+    first = version(run="run-1")
+    set_default(api, first)
+    third = version(run="run-3", parent=first.unversioned)
+    second = version(run="run-2", parent=first.unversioned)
+    labels = with_event(api.get(second.name)["labels"], promoted_by("run-2"))
+    api.patch(f"{second.name}?updateMask=labels", {"labels": {**labels, STATE_LABEL: "promoted"}})
+    set_default(api, third)
+    record_run("run-2", {RECORD: {"version": {"resourceName": second.name}}})
+
+    teardown(api, run="run-2")
+
+    assert aliases(api, first.unversioned) == {"1": ["previous"], "2": ["default"], "3": []}
+
+
 def test_a_version_that_was_rolled_back_is_not_promoted_again(api, version, record_run):
     first = version(run="run-1")
     set_default(api, first)
     second = version(run="run-2", parent=first.unversioned)
     set_default(api, second)
     set_default(api, first)
-    record_run("run-2", {UPLOAD: {"model": {"resourceName": second.name}}})
+    record_run("run-2", {RECORD: {"version": {"resourceName": second.name}}})
 
     teardown(api, run="run-2")
 
@@ -550,13 +615,13 @@ def test_teardown_takes_ten_requests_with_any_number_of_other_resources(  # noqa
 ):
     endpoint = endpoint_name(api)
     first = version(run="run-1", **{BILLING_LABEL: "bill-run-1"})
-    uploaded = {"model": {"resourceName": first.name}}
+    recorded = {"version": {"resourceName": first.name}}
     served = {"endpoint": {"resourceName": endpoint, "servedBefore": "no"}}
     if ends == "promoted":
         set_default(api, first)
     if ends != "interrupted while uploading":
         deploy(first, endpoint)
-        record_run("run-1", {TRAIN: {}, UPLOAD: uploaded, ENDPOINT: served})
+        record_run("run-1", {TRAIN: {}, RECORD: recorded, ENDPOINT: served})
     else:
         api.delete(endpoint)
         record_run("run-1", {TRAIN: {}, UPLOAD: None})

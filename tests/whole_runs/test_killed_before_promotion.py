@@ -13,7 +13,7 @@ from kfp import dsl
 
 from components.endpoint.component import ensure_endpoint
 from components.model_version.component import find_version
-from components.release.component import predict, promote
+from components.release.component import release_model
 from components.teardown.component import teardown
 from components.vertex.labels import CANDIDATE, STATE_LABEL
 from tests.support.servers.service import RunningService, running_service
@@ -35,6 +35,7 @@ def make_model(
     server: str,
     model: dsl.Output[UnmanagedContainerModel],
     golden: dsl.Output[dsl.Artifact],
+    examples: dsl.Output[dsl.Dataset],
 ):
     import json
     import uuid
@@ -69,12 +70,17 @@ def promotes(folder: str, server: str, model_name: str = "tiny"):
             **WHERE,
         )
         endpoint = ensure_endpoint(display_name="tiny", run=run, **WHERE).after(uploaded)
-        served = {"model": uploaded.outputs["model"], "endpoint": endpoint.outputs["endpoint"]}
-        deployed = ModelDeployOp(**served)
-        golden = made.outputs["golden"]
-        asked = predict(**served, golden=golden, release=CANARY, **WHERE).after(deployed)
-        promoted = promote(**served, run=run, **WHERE).after(asked)
-        for task in (made, found, uploaded, endpoint, deployed, asked, promoted):
+        served = {"endpoint": endpoint.outputs["endpoint"]}
+        deployed = ModelDeployOp(model=uploaded.outputs["model"], **served)
+        released = release_model(
+            version=uploaded.outputs["model"],
+            **{name: made.outputs[name] for name in ("model", "examples", "golden")},
+            champion_version=found.outputs["champion_version"],
+            **{"thresholds": "{}", "gate": "{}", "reasons": "", "release": CANARY, "run": run},
+            **served,
+            **WHERE,
+        ).after(deployed)
+        for task in (made, found, uploaded, endpoint, deployed, released):
             task.set_caching_options(False)
 
 
@@ -121,7 +127,7 @@ def kills(runs: Runs, job: dict) -> list[tuple[int, str]]:
     for number, event in enumerate(journal.read(runs.files(job)), start=1):
         if "name" in event:
             names[event["id"]] = event["name"]
-        if names.get(event.get("id")) in {"model-upload", "promote"}:
+        if names.get(event.get("id")) in {"model-upload", "release-model"}:
             numbers.append(number)
     every = range(numbers[0], numbers[-1] + 1)
     if os.environ.get(ALL_VARIABLE):

@@ -206,7 +206,7 @@ def kill_before_promotion(home, run: str) -> None:
     folder = home / "state" / "vertex" / "pipelines" / run
     journal = folder / "events.jsonl"
     deadline = time.monotonic() + COMMAND_TIMEOUT_SECONDS
-    while not journal.exists() or '"name": "predict"' not in journal.read_text():
+    while not journal.exists() or '"name": "release-model"' not in journal.read_text():
         assert time.monotonic() < deadline, journal.read_text()
         time.sleep(0.02)
     os.kill(json.loads((folder / "state.json").read_text())["replicas"]["pipeline"]["pid"], 9)

@@ -205,7 +205,7 @@ def test_a_second_run_registers_no_version_and_an_endpoint_is_kept_on_request(ho
     assert set(json.loads(home.file("evaluate/metrics"))) == {
         *("accuracy", "loss", "f1", "num_examples")
     }
-    assert json.loads(home.file("predict/metrics"))["max_difference"] <= 1e-5
+    assert json.loads(home.file("release-model/metrics"))["max_difference"] <= 1e-5
     home.assert_nothing_is_left()
 
     code, output = home.run("--set", "thresholds.accuracy=0")

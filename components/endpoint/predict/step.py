@@ -13,6 +13,7 @@ from components.endpoint.predict.online_prediction import PredictResponse, reque
 from components.endpoint.predict.parity import check_parity
 from components.endpoint.predict.table import format_table
 from components.endpoint.traffic import WHOLE
+from components.errors import StepError
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
 from trainer import Json
@@ -30,6 +31,7 @@ def predict_golden(
     golden: Json,
     *,
     endpoint: str,
+    version: ResourceName,
     metrics: "Metrics",
     table_path: str,
     values: Mapping[str, float] = MappingProxyType({}),
@@ -43,21 +45,25 @@ def predict_golden(
         api: Project and location of the endpoint.
         golden: Instances, offline predictions and true labels, as `evaluate` wrote them.
         endpoint: Its resource name, `projects/…/locations/…/endpoints/ID`.
+        version: The version that has all its traffic.
         metrics: Receives the latencies and the largest difference, as metadata and as a file.
         table_path: Markdown file for the table of predictions.
         values: Earlier measurements, which `metrics` receives too.
 
     Raises:
-        StepError: A prediction differs.
+        StepError: A prediction differs, or another version made it.
         VertexError: A request failed.
     """
     instances, offline, labels = golden["instances"], golden["predictions"], golden["labels"]
     batch = request_predictions(api, endpoint, instances)
+    _check_source(batch, version)
     logger.info("%s, model version %s", endpoint, batch.model_version or "unknown")
     table = format_table(batch.predictions, labels)
     logger.info("%s", table)
     batch_difference = check_parity(batch.predictions, offline, labels)
     singles = [request_predictions(api, endpoint, [instance]) for instance in instances]
+    for single in singles:
+        _check_source(single, version)
     alone = [prediction for response in singles for prediction in response.predictions]
     difference = max(batch_difference, check_parity(alone, offline, labels))
     values = {**values, **_measurements(batch, singles, difference)}
@@ -74,6 +80,15 @@ def predict_golden(
     Path(metrics.path).write_text(json.dumps(values, indent=2))
     Path(table_path).parent.mkdir(parents=True, exist_ok=True)
     Path(table_path).write_text(f"```\n{table}\n```\n")
+
+
+def _check_source(response: PredictResponse, version: ResourceName) -> None:
+    """Raise StepError if another version made the predictions."""
+    if response.model_version not in ("", version.version):
+        raise StepError(
+            f"version {response.model_version} answers in place of version {version.version}: the"
+            " traffic of the endpoint was moved meanwhile, by another run or by hand"
+        )
 
 
 def check_version(

@@ -21,8 +21,8 @@ and for runs on Vertex AI. With two runs, it compares them: settings, data, code
 and the examples that only one of the models predicts correctly.
 
   trainyard report                                        the newest run
-  trainyard report mnist-20261122-093015 --no-open        print the path only
-  trainyard report mnist-20261121-093015 mnist-20261122-093015
+  trainyard report mnist-20261122-093015-4f1c --no-open   print the path only
+  trainyard report mnist-20261121-093015-4f1c mnist-20261122-093015-90b2
 """
 
 

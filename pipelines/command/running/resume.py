@@ -17,7 +17,7 @@ succeeded come from the cache; training continues from its last checkpoint. A re
 run` with the same settings does the same. A run that was killed, or is being cancelled, is first
 ended by its exit task.
 
-  trainyard runs resume mnist-20261121-093015 --wait
+  trainyard runs resume mnist-20261121-093015-4f1c --wait
 
 With --wait, {EXIT_CODES}
 """

@@ -44,7 +44,7 @@ DIFF_HELP = """\
 Shows the differences between two runs in settings, digests of data and code, and metrics; CHANGE is
 B minus A.
 
-  trainyard runs diff mnist-20261121-093015 mnist-20261122-093015
+  trainyard runs diff mnist-20261121-093015-4f1c mnist-20261122-093015-90b2
 """
 
 

@@ -51,7 +51,7 @@ def print_result(
         "run folder": str(target.run_dir(summary.run)),
     }
     console.print("", _task_table(summary), "", sep="\n")
-    for line in _prediction_lines(outputs.get("predict", {}).get("table", {}).get("uri", "")):
+    for line in _prediction_lines(outputs.get("release-model", {}).get("table", {}).get("uri", "")):
         console.print(line, soft_wrap=True, highlight=False, markup=False)
     for label, fact in facts.items():
         if fact:

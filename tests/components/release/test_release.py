@@ -7,16 +7,25 @@ from contextlib import contextmanager
 import pytest
 from kfp.dsl import Metrics
 
-from components.endpoint.deployments import deploy, find_deployed, undeploy_idle
+from components.endpoint.deployments import (
+    deploy,
+    find_deployed,
+    undeploy_idle,
+    undeploy_version,
+)
 from components.endpoint.ensure import ensure_endpoint
 from components.endpoint.predict.online_prediction import request_predictions
 from components.endpoint.request_log import LoggedRequest
 from components.errors import StepError
+from components.evaluate.thresholds import Judgement
+from components.model_version.champion import default_champion
 from components.model_version.registry import set_default
 from components.release import canary, release, replay
 from components.release.options import ReleaseOptions
-from components.release.release import put_in_service
+from components.release.overlap import Contest
+from components.release.release import release_version
 from components.vertex.api import EMULATOR_VARIABLE, connect
+from components.vertex.labels import CANDIDATE, STATE_LABEL
 from components.vertex.resource_name import ResourceName
 from tests.support.servers.http_server import Handler, serving
 from tests.support.servers.service import container_spec, running_service
@@ -42,10 +51,10 @@ def api(tmp_path_factory):
         yield api
 
 
-def upload(api, *words: str) -> ResourceName:
+def upload(api, *words: str, **labels: str) -> ResourceName:
     """Upload a version of `tiny`."""
     parents = [one["name"] for one in api.list_resources("models")]
-    model = {"displayName": "tiny", "containerSpec": container_spec(*words)}
+    model = {"displayName": "tiny", "containerSpec": container_spec(*words), "labels": labels}
     body = {"model": model, **({"parentModel": parents[0]} if parents else {})}
     answer = api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)
     return ResourceName.from_name(answer["model"]).with_version(answer["modelVersionId"])
@@ -65,26 +74,39 @@ def shares(api) -> dict[str, int]:
 @contextmanager
 def deployed(api, *words: str):
     """Deploy a new version for as long as the block lasts; version 1 has the traffic before."""
-    version = upload(api, *words)
+    version = upload(api, *words, **{STATE_LABEL: CANDIDATE})
     name = endpoint_of(api)["name"]
     first = version.with_version(1)
     deploy(api, name, version, machine="m")
     yield version
+    if not find_deployed(endpoint_of(api), first):
+        deploy(api, name, first, machine="m")
     split = {find_deployed(endpoint_of(api), first): 100}
     api.patch(f"{name}?updateMask=trafficSplit", {"trafficSplit": split})
+    set_default(api, first)
+    undeploy_version(api, endpoint_of(api), version)
     undeploy_idle(api, name, keep=first)
 
 
-def put(api, version: ResourceName, tmp_path, prediction=RIGHT, /, **options) -> dict[str, float]:
-    """Put a version in service; return the measurements."""
+def unexpected(default) -> Judgement:
+    raise AssertionError(f"compared with {default}")
+
+
+def put(
+    api, version: ResourceName, tmp_path, prediction=RIGHT, /, *, judge=unexpected, **options
+) -> dict[str, float]:
+    """Release a version that was compared with version 1; return the measurements."""
     path = tmp_path / "golden.json"
     path.write_text(json.dumps({**GOLDEN, "predictions": [prediction]}))
     metrics = Metrics(name="metrics", uri=str(tmp_path / "metrics.json"))
-    put_in_service(
+    champion = version.with_version(1).name
+    release_version(
         api,
         endpoint_of(api)["name"],
         version,
-        options=ReleaseOptions(**options),
+        contest=Contest(api, version, champion=champion, reasons="as ever", judge=judge),
+        options=ReleaseOptions(keep_previous=True, **options),
+        run="r",
         golden_path=str(path),
         metrics=metrics,
         table_path=str(tmp_path / "table.md"),
@@ -254,3 +276,67 @@ def test_the_previous_version_stays_deployed_if_asked(api):
 
         assert shares(api) == {"1": 100, second.version: 0}
         assert request_predictions(api, name, [{}]).model_version == "1"
+
+
+@contextmanager
+def promoted_meanwhile(api, monkeypatch, *, moment: str):
+    """Let another run promote a version at a moment of the next release; yield that version."""
+    other = upload(api, "classes")
+    if moment == "before the traffic moves":
+        set_default(api, other)
+        yield other
+        return
+    name = {"in the canary": "watch", "before the alias moves": "predict_golden"}[moment]
+    step = getattr(release, name)
+
+    def overtaken(*arguments, **options):
+        set_default(api, other)
+        return step(*arguments, **options)
+
+    monkeypatch.setattr(release, name, overtaken)
+    yield other
+
+
+MOMENTS = ["before the traffic moves", "in the canary", "before the alias moves"]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_version_that_is_worse_than_a_new_default_does_not_replace_it(
+    api, tmp_path, monkeypatch, moment
+):
+    worse = Judgement(is_passed=False, reasons=("accuracy is 0.1 worse",))
+    with (
+        deployed(api, "classes") as version,
+        promoted_meanwhile(api, monkeypatch, moment=moment) as other,
+    ):
+        compared = []
+        with pytest.raises(StepError, match=rf"version {other.version} became .* 0\.1 worse"):
+            put(
+                *(api, version, tmp_path),
+                judge=lambda default: compared.append(default.version) or worse,
+                **{"canary_percent": 50, "canary_seconds": 0.1},
+            )
+
+        assert compared == [other.name]
+        assert shares(api) == {"1": 100, version.version: 0}
+        assert default_champion(api, version.unversioned).version == other.name
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_version_that_is_better_than_a_new_default_replaces_it(
+    api, tmp_path, monkeypatch, moment
+):
+    better = Judgement(is_passed=True, reasons=("accuracy is 0.1 better",))
+    with (
+        deployed(api, "classes") as version,
+        promoted_meanwhile(api, monkeypatch, moment=moment),
+    ):
+        put(
+            *(api, version, tmp_path),
+            judge=lambda _: better,
+            **{"canary_percent": 50, "canary_seconds": 0.1},
+        )
+
+        assert shares(api)[version.version] == 100
+        assert default_champion(api, version.unversioned).version == version.name
+        assert api.get(version.name)["versionDescription"] == "accuracy is 0.1 better"

@@ -30,7 +30,9 @@ NO_NEWS = task(
 @pytest.mark.parametrize(
     ("found", "outcome", "version", "is_new"),
     [
-        pytest.param(job(PASSED, task("promote", Output=VERSION)), "promoted", "mnist@3", True),
+        pytest.param(
+            job(PASSED, task("release-model", Output=VERSION)), "promoted", "mnist@3", True
+        ),
         pytest.param(job(PASSED, task("serve-known", Output=VERSION)), "same-model", "mnist@3", 0),
         pytest.param(job(FAILED), "gate-failed", "", False),
         pytest.param(job(NO_NEWS), "nothing-new", "", False),
@@ -96,7 +98,7 @@ def test_the_facts_of_a_run_come_from_its_pipeline_job():
                 verdict="failed",
                 reasons="one\ntwo",
             ),
-            task("promote", state="NOT_TRIGGERED"),
+            task("release-model", state="NOT_TRIGGERED"),
             train='{"epochs": 5, "batch_size": 64}',
             thresholds='{"accuracy": 0.9}',
             project="p",
@@ -127,13 +129,13 @@ def test_the_facts_of_a_run_come_from_its_pipeline_job():
 
 def test_measurements_of_prediction_servers_are_kept_by_task():
     checked = task("check-model", metrics={"num_clients": 8.0, "latency_ms_p99": 2.5})
-    predicted = task("predict", metrics={"num_replayed": 200.0, "slowdown": 1.25})
+    predicted = task("release-model", metrics={"num_replayed": 200.0, "slowdown": 1.25})
     found = job(checked, predicted)
-    found["pipelineSpec"] = pipeline("check-model", "predict", *STEPS)
+    found["pipelineSpec"] = pipeline("check-model", *STEPS)
 
     assert summarize(found).serving == {
         "check-model": {"num_clients": 8, "latency_ms_p99": 2.5},
-        "predict": {"num_replayed": 200, "slowdown": 1.25},
+        "release-model": {"num_replayed": 200, "slowdown": 1.25},
     }
 
 

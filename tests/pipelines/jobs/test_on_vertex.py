@@ -38,6 +38,7 @@ class FakeVertex:
         code, answer = self._answer(method, url, json)
         response = requests.Response()
         response.status_code, response._content = code, answer.encode()
+        response.request = requests.Request(method, url).prepare()
         return response
 
     def _answer(self, method, url, body):

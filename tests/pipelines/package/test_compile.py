@@ -23,10 +23,10 @@ from pipelines.package.image import SOURCES, default_image
 TEST_IMAGE = "trainyard:golden"
 SIDE_EFFECTS = {
     *("fingerprint-input", "find-champion", "find-version"),
-    *("model-upload", "record-evaluation", "ensure-endpoint", "model-deploy", "predict", "promote"),
+    *("model-upload", "record-evaluation", "ensure-endpoint", "model-deploy", "release-model"),
     *("serve-known", "model-upload-2", "record-evaluation-2", "teardown"),
 }
-NUM_TASKS_WITH_A_PLACE = 13
+NUM_TASKS_WITH_A_PLACE = 12
 UPDATE = "to accept: python tests/pipelines/package/test_compile.py"
 
 
@@ -134,8 +134,7 @@ def test_tasks_run_in_this_order(pipeline):
         "record-evaluation",
         "ensure-endpoint",
         "deploy-model",
-        "predict",
-        "promote",
+        "release-model",
         "serve-known",
         "keep-challenger",
         "record-challenger",
@@ -175,13 +174,13 @@ def inputs_of(task):
 
 
 def test_teardown_uses_the_pipelines_task_names(tasks):
-    used = {run_resources.TRAIN, run_resources.UPLOAD, run_resources.ENDPOINT, run_resources.DEPLOY}
-    assert used <= set(tasks)
+    used = ("TRAIN", "UPLOAD", "RECORD", "ENDPOINT", "DEPLOY")
+    assert {getattr(run_resources, name) for name in used} <= set(tasks)
 
 
 def test_steps_that_are_safe_to_repeat_are_repeated(tasks):
     """A lost launcher's upload or deployment goes on: another attempt would make a second one."""
-    once = {"custom-training-job", "predict", "serve-known"}
+    once = {"custom-training-job", "release-model", "serve-known"}
     once |= {name for name in tasks if name.startswith(("model-upload", "model-deploy"))}
     executed = {name for name, task in tasks.items() if "cachingOptions" in task}
 
@@ -209,8 +208,7 @@ def test_a_model_is_deployed_without_traffic_once_it_was_checked(tasks):
     assert "check-model" in tasks["condition-branches-5"]["dependentTasks"]
     assert "find-version" in tasks["evaluate"]["dependentTasks"]
     assert "traffic_split" not in tasks["model-deploy"]["inputs"]["parameters"]
-    assert "model-deploy" in tasks["predict"]["dependentTasks"]
-    assert "predict" in tasks["promote"]["dependentTasks"]
+    assert "model-deploy" in tasks["release-model"]["dependentTasks"]
 
 
 def test_cached_tasks_do_not_depend_on_the_run(tasks):

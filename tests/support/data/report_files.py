@@ -247,7 +247,7 @@ def run_with_files(
                 done("custom-training-job", 21, 80),
                 done("evaluate", 80, 90, values={"verdict": verdict}, artifacts=found),
                 {"taskName": "check-model", "state": "SKIPPED"},
-                {"taskName": "promote", "state": "NOT_TRIGGERED"},
+                {"taskName": "release-model", "state": "NOT_TRIGGERED"},
             ]
         },
     }

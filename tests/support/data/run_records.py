@@ -4,7 +4,7 @@ from components.vertex.labels import SCHEDULE_LABEL
 
 NAME = "projects/p/locations/l/pipelineJobs/m-1"
 VERSION = "projects/p/locations/l/models/5@3"
-STEPS = ("fingerprint-input", "evaluate", "promote", "serve-known", "teardown")
+STEPS = ("fingerprint-input", "evaluate", "release-model", "serve-known", "teardown")
 
 
 def pipeline(*names: str) -> dict:
@@ -76,7 +76,7 @@ def promoted(accuracy: float = 0.9871, **parameters: str) -> dict:
     found = job(
         task("fingerprint-input", Output="sha256:" + "a" * 64),
         passed(accuracy),
-        task("promote", Output=VERSION),
+        task("release-model", Output=VERSION),
         **{**SETTINGS, **parameters},
     )
     return {**found, "name": f"projects/p/locations/l/pipelineJobs/{LONG_NAME}"}

@@ -16,6 +16,7 @@ from components.errors import StepError
 from components.vertex import retries
 from components.vertex.api import connect
 from components.vertex.errors import VertexError
+from components.vertex.resource_name import ResourceName
 from tests.support.servers.http_server import Handler, serving
 
 pytestmark = pytest.mark.fast
@@ -66,13 +67,16 @@ def changed(index: int, **fields) -> list[dict]:
     return predictions
 
 
-def predict_into(folder: Path) -> Metrics:
+def predict_into(folder: Path, *, version: str = "3") -> Metrics:
     """Run the step with its files in a folder."""
     metrics = Metrics(name="metrics", uri=str(folder / "out" / "metrics"))
     predict_golden(
         connect("demo", "local"),
         GOLDEN,
         endpoint=ENDPOINT,
+        version=ResourceName.from_name("projects/demo/locations/local/models/5").with_version(
+            version
+        ),
         metrics=metrics,
         table_path=str(folder / "out" / "table.md"),
         values={"slowdown": 1.25},
@@ -94,6 +98,12 @@ def test_sends_one_batch_and_each_instance_alone(endpoint, tmp_path: Path, caplo
     assert "0.900000  0           yes" in caplog.text
     assert "0.900000  0           yes" in (tmp_path / "out" / "table.md").read_text()
     assert "model version 3" in caplog.text
+
+
+@pytest.mark.usefixtures("endpoint")
+def test_an_answer_of_another_version_is_told_from_a_wrong_prediction(tmp_path):
+    with pytest.raises(StepError, match=r"version 3 answers in place of version 4: .*meanwhile"):
+        predict_into(tmp_path, version="4")
 
 
 def test_an_unavailable_endpoint_is_retried(endpoint, monkeypatch, caplog):
