@@ -54,7 +54,7 @@ def check_model(folder):
         ("statistics.json", train_statistics),
         ("statistics.json", read_baseline),
         ("manifest.json", read_manifest),
-        ("workload.json", lambda folder: watch.read_workload(str(folder))),
+        ("workload.json", lambda folder: watch.read_workload({"artifactUri": str(folder)})),
     ],
     ids=["golden", "check-model", "statistics", "baseline", "manifest", "description"],
 )
