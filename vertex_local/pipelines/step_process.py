@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import IO
 
 from vertex_local import Json
 from vertex_local.machine.docker import Container
+from vertex_local.machine.files import NUM_LAST_LINES
 from vertex_local.processes import group as processes
 from vertex_local.processes.launch import Launch
 from vertex_local.processes.warm import WarmClient
@@ -44,7 +46,7 @@ def run(
     process. Its output goes to `log_path` and to this process's stdout.
 
     Raises:
-        OSError: It could not be started.
+        OSError: It could not be started, or it failed and its log could not be written.
     """
     is_own = environment is None or str(environment) == sys.prefix
     temp_dir.mkdir(parents=True, exist_ok=True)
@@ -52,11 +54,12 @@ def run(
     os.mkfifo(pipe)
     # Opening it for writing as well does not block, and the reader ends only when it is closed.
     with (
-        log_path.open("a", buffering=1, encoding="utf-8") as log,
+        log_path.open("ab", buffering=0) as log,
         pipe.open("r+b", buffering=0) as kept_open,
     ):
         source = open(pipe, encoding="utf-8", errors="replace")  # noqa: SIM115  the reader's
-        reader = threading.Thread(target=_copy, args=(source, log), daemon=True)
+        lost: deque[str] = deque(maxlen=NUM_LAST_LINES)
+        reader = threading.Thread(target=_copy, args=(source, log, lost), daemon=True)
         reader.start()
         spec = processes.ProcessSpec(
             name=STEP,
@@ -77,6 +80,9 @@ def run(
     code = state["replicas"].get(STEP, {}).get("exit_code")
     if code is None:
         raise OSError(state["message"])
+    if code and lost:
+        reason = f"the step exited with code {code}, and {log_path} cannot be written"
+        raise OSError(f"{reason}. Last lines:\n{''.join(lost).rstrip()}")
     return int(code)
 
 
@@ -95,13 +101,18 @@ def _contained_environment(env: dict[str, str]) -> dict[str, str]:
     return {**{name: os.environ[name] for name in RUN_VARIABLES if name in os.environ}, **env}
 
 
-def _copy(source: IO[str], log: IO[str]) -> None:
+def _copy(source: IO[str], log: IO[bytes], lost: deque[str]) -> None:
+    """Copy the lines of a step to its log and to stdout; keep the last that the log loses."""
     with source:
         for line in source:
-            for target in (sys.stdout, log):
-                # A full disk, another encoding, closed at the timeout: read on, or the step waits.
-                with suppress(OSError, ValueError):
-                    target.write(plain(line))
+            text = plain(line)
+            # A full disk, another encoding, closed at the timeout: read on, or the step waits.
+            with suppress(OSError, ValueError):
+                sys.stdout.write(text)
+            with suppress(OSError, ValueError):
+                if log.write(text.encode()) == len(text.encode()):
+                    continue
+            lost.append(text)
 
 
 def _await_end(group: processes.Group, must_stop: Callable[[], bool]) -> Json:

@@ -6,6 +6,7 @@ and share what this process has imported.
 """
 
 import contextlib
+import logging
 import multiprocessing
 import os
 import signal
@@ -15,12 +16,15 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
 from typing import Any, TypeVar
 
 import numpy as np
 
 from components.prepare_examples.errors import DataError
 from trainer.runtime.garbage_collection import frozen_objects
+
+logger = logging.getLogger(__name__)
 
 START_TIMEOUT_SECONDS = 60.0
 LARGE_BLOCK_BYTES = 31 << 20  # the largest that has this effect is below 32 MB
@@ -44,14 +48,16 @@ _counters: list[Any] = []  # in a forked process, the number of items taken by a
 def forked(count: int, *, key: str) -> Iterator[None]:
     """Fork `count` processes, which work for `key` until the context ends.
 
-    With fewer than two, `result` does the work in its caller's thread.
+    With fewer than two, and without shared memory for them, `result` does the work in its caller's
+    thread.
     """
-    if count < 2:  # noqa: PLR2004
+    fork = multiprocessing.get_context("fork")
+    counter = _counter(fork) if count > 1 else None
+    if counter is None:
         yield
         return
-    fork = multiprocessing.get_context("fork")
     stop, stopper = fork.Pipe(duplex=False)
-    shared = stop, stopper, fork.Value("q", 0)
+    shared = stop, stopper, counter
     with (
         stop,
         stopper,
@@ -67,6 +73,19 @@ def forked(count: int, *, key: str) -> Iterator[None]:
             del _pools[key]
             stopper.close()  # they exit at once: by themselves they would free all memory first
             pool.shutdown(cancel_futures=True)
+
+
+def _counter(fork: BaseContext) -> Any:
+    """Return a number that processes share, or None if this system has no shared memory."""
+    try:
+        return fork.Value("q", 0)
+    except OSError as error:
+        logger.warning(
+            "one process reads the examples, since several cannot share memory (%s): make /dev/shm"
+            " a writable tmpfs",
+            error,
+        )
+        return None
 
 
 def start(function: Callable[[Item], Any], items: Sequence[Item], *, key: str) -> None:

@@ -32,3 +32,15 @@ def test_a_step_does_not_wait_for_a_log_that_cannot_be_written(tmp_path, monkeyp
     copy.close()
     assert code == 0
     assert (tmp_path / "step.log").read_text() == "ä" * 1_000_000 + "\n"
+
+
+def test_the_last_lines_of_a_failed_step_are_in_its_error_if_its_log_cannot_be_written(tmp_path):
+    (tmp_path / "step.log").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"code 1, and .* cannot be written\. Last lines:\nthe cause"):
+        step_process.run(
+            ["python", "-c", "print('the cause'); raise SystemExit(1)"],
+            env={},
+            log_path=tmp_path / "step.log",
+            temp_dir=tmp_path / "temp",
+            must_stop=lambda: False,
+        )

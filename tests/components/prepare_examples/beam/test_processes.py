@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import time
+from multiprocessing import heap
 
 import pytest
 
@@ -141,3 +142,11 @@ def test_a_killed_process_is_named_with_what_to_do():
     with pytest.raises(DataError, match=r"was killed, .*--direct-workers 1"):
         start_and_kill()
     assert multiprocessing.active_children() == []
+
+
+def test_without_shared_memory_this_process_does_the_work(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(heap.Arena, "_dir_candidates", [str(tmp_path / "missing")])
+    monkeypatch.setattr(heap.BufferWrapper, "_heap", heap.Heap())
+    with forked(2, key=KEY):
+        assert run_all(slow_for_some, [1]) == [(1, os.getpid())]
+    assert "make /dev/shm a writable tmpfs" in caplog.text
