@@ -67,6 +67,13 @@ def _warn_of_damage(path: Path, number: int) -> None:
     logger.warning("%s: line %d is not a JSON event; it is ignored", path, number)
 
 
+@lru_cache(maxsize=1000)
+def warn_of_loss(folder: Path) -> None:
+    """Log that the journal of an ended run has no events, once per process."""
+    path = folder / FILE_NAME
+    logger.warning("%s is missing or empty: the run's tasks are not shown; run it again", path)
+
+
 def last(events: list[Json], event: str) -> Json | None:
     """Return the newest event of a kind, or None."""
     return next((found for found in reversed(events) if found["event"] == event), None)

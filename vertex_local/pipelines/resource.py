@@ -109,7 +109,10 @@ def with_tasks(service: Service, job: Json) -> Json:
     """Return a run with the present state of its tasks, as its journal has it."""
     is_unfinished = KIND.is_unfinished(job)
     error = "" if is_unfinished else job.get("error", {}).get("message", INTERRUPTED)
-    events = journal.read(KIND.folder_of(service, job["name"]))
+    folder = KIND.folder_of(service, job["name"])
+    events = journal.read(folder)
+    if not events and job["state"] == f"{KIND.prefix}SUCCEEDED":
+        journal.warn_of_loss(folder)
     details = journal.task_details(events, interrupted=error)
     for detail in details:
         if "startTime" in detail:

@@ -3,10 +3,12 @@
 import logging
 import resource
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from vertex_local.pipelines import journal
+from vertex_local.pipelines import resource as pipelines
 from vertex_local.pipelines.journal import Journal
 
 pytestmark = pytest.mark.fast
@@ -47,3 +49,18 @@ def test_a_damaged_line_is_skipped_and_named_once(tmp_path, line, caplog):
             assert [event["event"] for event in events] == ["first", "task_ended"]
     assert journal.task_details(events) == []
     assert caplog.messages == [f"{path}: line 2 is not a JSON event; it is ignored"]
+
+
+@pytest.mark.parametrize("content", [None, b""], ids=["missing", "empty"])
+def test_the_lost_journal_of_an_ended_run_is_named_once(tmp_path, caplog, content):
+    folder = tmp_path / "pipelines" / "r"
+    folder.mkdir(parents=True)
+    if content is not None:
+        (folder / "events.jsonl").write_bytes(content)
+    run = {"name": "projects/p/locations/l/pipelineJobs/r", "state": "PIPELINE_STATE_SUCCEEDED"}
+    service = SimpleNamespace(root=tmp_path)
+    for _ in range(2):
+        assert pipelines.with_tasks(service, run) == run
+    [message] = caplog.messages
+    assert message.startswith(f"{folder / 'events.jsonl'} is missing or empty")
+    assert "run it again" in message
