@@ -6,6 +6,7 @@ from pathlib import Path
 
 from components.errors import StepError
 from components.model_version.registry import version_name, was_promoted
+from components.prepare_examples.output.publish import remove_leftovers
 from components.run_report.page import write_report
 from components.run_summary.summary import Summary, as_ended, summarize
 from components.run_summary.webhook import post_summary
@@ -77,6 +78,8 @@ def end_run(
             logger.warning("%s", failure)
             metadata["warnings"] = "\n".join([*summary.warnings, failure])
             summary = summarize(job, run=run, exit_metadata=metadata)
+    run_folder = Path(summary_path).parent
+    remove_leftovers(run_folder / "prepare-examples" / "examples")  # of a killed step
     _write(job, summary, Path(summary_path), replicas=replicas)
     if problem:
         raise problem

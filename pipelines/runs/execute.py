@@ -108,12 +108,15 @@ def torn_down(
 
 
 def write_result(api: VertexApi, result: RunResult, *, target: Target) -> None:
-    """Write a run's summary and report to its local folder."""
+    """Write a run's summary and report to its local folder; log an error instead of raising it."""
     summary = result.summary
     folder = target.run_dir(summary.run)
-    summary.write(folder)
     replicas = replicas_of_jobs(api, label=f'labels.{RUN_LABEL}="{summary.run}"')
-    write_report(result.view.job, summary, folder, replicas=replicas)
+    try:
+        summary.write(folder)
+        write_report(result.view.job, summary, folder, replicas=replicas)
+    except OSError as error:  # the result itself is shown
+        logger.error("the summary and report of %s are incomplete: %s", summary.run, error)
 
 
 def summary_of(view: RunView, request: Json, *, run: str) -> Summary:

@@ -46,3 +46,19 @@ def test_a_defect_of_the_report_loses_neither_the_webhook_nor_the_summary(
     assert summary["warnings"] == ([failure] if failure else [])
     assert "the report of run-1 cannot be written" in caplog.text
     assert "KeyError: 'history'" in caplog.text
+
+
+def test_the_unfinished_examples_of_a_killed_step_are_removed(tmp_path):
+    folder = tmp_path / "run-1" / "prepare-examples"
+    for name in ("examples", ".examples.ab12cd34.partial"):
+        (folder / name).mkdir(parents=True)
+    ending.end_run(
+        API,
+        run="run-1",
+        keep_endpoint=False,
+        state="FAILED",
+        error="it was killed",
+        summary_path=str(tmp_path / "run-1" / "summary.json"),
+        on_failure_url="",
+    )
+    assert [path.name for path in folder.iterdir()] == ["examples"]

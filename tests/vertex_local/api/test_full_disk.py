@@ -1,10 +1,12 @@
 """A full disk of 24 MB: the service reads and deletes, and recovers by itself."""
 
 import os
+import resource
 import subprocess
 import sys
 import time
 from contextlib import suppress
+from itertools import count
 
 import pytest
 from google.api_core import exceptions
@@ -14,6 +16,7 @@ from tests.vertex_local.http.test_peers import needs_root
 from tests.vertex_local.pipelines.test_interrupted import kill_runner, one_hangs
 from tests.vertex_local.pipelines.test_pipelines import Runs, await_true
 from vertex_local.api.database import reserve
+from vertex_local.errors import ApiError
 from vertex_local.processes.group import await_end
 
 pytestmark = needs_root
@@ -249,3 +252,28 @@ def test_the_sdk_reports_a_full_disk_without_retries(running, disk):
     assert time.monotonic() - began < 30, "it is not retried"
     endpoint.delete()
     assert aiplatform.Endpoint.list() == []
+
+
+def test_a_limit_on_the_size_of_files_is_not_a_full_disk(tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, before[1]))
+    try:
+        with pytest.raises(ApiError, match=r"may have 1,024 KiB \(ulimit -f\).*4,096 KiB"):
+            reserve.Reserve(tmp_path).require_space()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_without_files_to_create_the_reserve_is_used(disk):
+    subprocess.run(["mount", "-o", "remount,nr_inodes=40", disk], check=True)
+    kept = reserve.Reserve(disk)
+    assert kept.restore()
+    with suppress(OSError):
+        for number in count():
+            (disk / str(number)).touch()
+    with pytest.raises(ApiError, match="1 files free"):
+        kept.require_space()
+    for number in range(20):
+        (disk / str(number)).unlink()
+    kept.require_space()
+    assert not kept.is_used
