@@ -16,7 +16,7 @@ from components.evaluate.thresholds import Check
 from trainer import Json
 from trainer.serving.class_metrics import calibration
 from trainer.serving.evaluate import Evaluation, score
-from trainer.serving.strict_json import finite
+from trainer.serving.finite_json import finite
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Multilabel, Regression
 

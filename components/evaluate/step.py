@@ -37,8 +37,8 @@ from trainer.config.trust import OWN
 from trainer.errors import ConfigError
 from trainer.runtime import tensorflow_logs
 from trainer.serving.evaluate import Evaluation, evaluated_names, score
+from trainer.serving.finite_json import finite
 from trainer.serving.resampling import comparable
-from trainer.serving.strict_json import finite
 
 if TYPE_CHECKING:
     from kfp.dsl import ClassificationMetrics, Metrics

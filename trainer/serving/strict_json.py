@@ -1,7 +1,6 @@
 """Strict JSON: no NaN, no infinity, no duplicate keys, no lone surrogates."""
 
 import json
-import math
 from typing import Any
 
 
@@ -23,17 +22,6 @@ def parse(data: bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
     if "\\u" in text:
         _reject_surrogates(value)
-    return value
-
-
-def finite(value: Any) -> Any:
-    """Return a value for JSON, with null instead of numbers that JSON does not have."""
-    if isinstance(value, dict):
-        return {name: finite(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
     return value
 
 

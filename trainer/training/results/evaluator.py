@@ -18,8 +18,8 @@ from trainer.errors import InputError, Preempted, ReplicaLostError, TrainerError
 from trainer.examples.tables import CHUNK_SIZE, gather_rows
 from trainer.runtime.tracing import traced
 from trainer.serving.evaluate import find_labelled, measure
+from trainer.serving.finite_json import finite
 from trainer.serving.outputs import is_logits, main_output, probabilities
-from trainer.serving.strict_json import finite
 from trainer.training.checkpoint import Saved, Snapshot, list_checkpoints, read_checkpoint
 from trainer.training.facts import read_facts
 from trainer.training.job import Job
