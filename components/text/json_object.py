@@ -15,7 +15,7 @@ def parse_object(text: str, *, name: str) -> Json:
     """Return the object of a parameter; ConfigError names the parameter and its value."""
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ConfigError(f"{name} is not JSON ({error}): {text!r}") from error
     if not isinstance(value, dict):
         raise ConfigError(f"{name} is {text!r}; it must be a JSON object")
