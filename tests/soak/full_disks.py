@@ -31,8 +31,8 @@ from vertex_local.pipelines import journal
 
 MOUNT = ("mount", "-t", "tmpfs", "-o", "size=120m,nr_inodes=20000,mode=700", "tmpfs")
 TASKS = (
-    *("prepare-examples", "train", "check-model", "evaluate", "upload-model", "deploy-model"),
-    *("predict", "promote", "teardown"),
+    *("prepare-examples", "train", "evaluate", "check-model", "upload-model"),
+    *("record-evaluation", "deploy-model", "release-model", "teardown"),
 )
 LONG_TASKS = ("prepare-examples", "train", "check-model")
 SHORT_SECONDS, LONG_SECONDS = 4.0, 20.0
@@ -49,7 +49,7 @@ class Case:
     delay_seconds: float = 0.0
     full_seconds: float = SHORT_SECONDS
     takes_files: bool = False
-    outcome: str = "the task did not start"
+    outcome: str = ""
     problems: list[str] = field(default_factory=list)
     num_served: int = 0
 
@@ -85,6 +85,8 @@ class FullDisks:
             if self._has_started(case.task, run):
                 time.sleep(case.delay_seconds)
                 self._fill_for_a_while(case)
+            else:
+                case.problems.append("the task did not start")
             output, _ = run.communicate(timeout=TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             run.kill()

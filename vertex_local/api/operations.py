@@ -1,19 +1,17 @@
 """Long-running operations: each runs in a thread; its state and result are stored."""
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 from vertex_local import Json
+from vertex_local.api import ends
 from vertex_local.api.query.pages import list_page
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.errors import failed_precondition, invalid_argument, of_exception, rpc_status
 from vertex_local.machine.clock import now
-
-logger = logging.getLogger(__name__)
 
 # Called with an event that is set when the operation is to be cancelled; returns the response.
 Work = Callable[[threading.Event], Json]
@@ -136,10 +134,7 @@ def _finish(service: Service, name: str, outcome: Json) -> None:
         operation["metadata"]["genericMetadata"]["updateTime"] = now()
 
     service.running.pop(name, None)
-    try:
-        service.store.update(name, change)
-    except Exception:
-        logger.exception("The result of %s cannot be stored: %s", name, outcome)
+    ends.settle(service, name, lambda: service.store.update(name, change))
 
 
 def _resource(call: Call) -> str:

@@ -1,15 +1,15 @@
 """Life cycle of custom jobs and pipeline runs: from the request to the end of the processes."""
 
 import logging
-import sqlite3
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from vertex_local import Json
-from vertex_local.api import operations
+from vertex_local.api import ends, operations
 from vertex_local.api.query.pages import list_page
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
@@ -34,11 +34,9 @@ OUTPUT_ONLY_FIELDS = {
     "webAccessUris",
 }
 ORPHANS_TIMEOUT_SECONDS = 15.0
-RETRY_SECONDS = 2.0  # to record an end that could not be written
 # https://cloud.google.com/vertex-ai/docs/pipelines/cancel-pipeline-runs
 CANCELLED_AT_THE_END = "Cancelled after its tasks had succeeded; their results stay."
 Start = Callable[[], processes.Group]
-Record = Callable[[Service, str, Json], None]
 
 
 @dataclass(frozen=True)
@@ -158,7 +156,7 @@ class RunKind:
             if is_follow_up and is_full_disk(error):
                 raise  # the caller retries
             state = {"state": "failed", "message": f"could not start: {error}"}
-            self._settle(service, name, state, self.record_end)
+            ends.settle(service, name, partial(self.record_end, service, name, state))
             return
         watcher = threading.Thread(
             target=self._watch,
@@ -199,7 +197,8 @@ class RunKind:
         lost_and_found.clear(service.root, set((service.root / self.folder).glob("*")) - known)
 
     def _recover(self, service: Service, name: str) -> None:
-        self._settle(service, name, _state_left_in(self.folder_of(service, name)), self._end)
+        state = _state_left_in(self.folder_of(service, name))
+        ends.settle(service, name, partial(self._end, service, name, state))
 
     def close(self, service: Service) -> None:
         """Stop all runs of this kind and wait until their ends are recorded."""
@@ -254,34 +253,12 @@ class RunKind:
             logger.exception("The start of %s cannot be recorded", name)
         state = _with_shortage(service, group.wait())
         on_end()
-        if not self._is_recorded(service, name, state, self._end):
-            self._retry(service, name, state, self._end)
+        record = partial(self._end, service, name, state)
+        if not ends.is_recorded(name, record):
+            ends.retry(service, name, record)
         running = service.running.get(name)
         if isinstance(running, Running) and running.group is group:  # not replaced by its follow-up
             service.running.pop(name)
-
-    def _settle(self, service: Service, name: str, group_state: Json, record: Record) -> None:
-        """Record a run's end; if that fails, as on a full disk, retry in a thread."""
-        if not self._is_recorded(service, name, group_state, record):
-            retry = (service, name, group_state, record)
-            threading.Thread(target=self._retry, args=retry, name=name, daemon=True).start()
-
-    def _retry(self, service: Service, name: str, group_state: Json, record: Record) -> None:
-        """Retry to record a run's end, until that succeeds or is left to the next service."""
-        while not service.ending.wait(RETRY_SECONDS):
-            if self._is_recorded(service, name, group_state, record):
-                return
-
-    def _is_recorded(self, service: Service, name: str, group_state: Json, record: Record) -> bool:
-        """Record a run's end; return False if a retry may succeed."""
-        try:
-            record(service, name, group_state)
-        except Exception as error:
-            may_retry = is_full_disk(error) or isinstance(error, (OSError, sqlite3.Error))
-            after = f"retrying every {RETRY_SECONDS:g} s" if may_retry else "it stays unfinished"
-            logger.warning("The end of %s cannot be recorded; %s", name, after, exc_info=error)
-            return not may_retry
-        return True
 
     def _end(self, service: Service, name: str, group_state: Json) -> None:
         """Record a run's end, or start its follow-up, or leave it to the next service."""
