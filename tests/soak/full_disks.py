@@ -29,7 +29,7 @@ from tests.support.processes.forks import Fork
 from tests.whole_runs.test_whole_run import Home
 from vertex_local.pipelines import journal
 
-MOUNT = ("mount", "-t", "tmpfs", "-o", "size=120m,nr_inodes=20000,mode=700", "tmpfs")
+MOUNT = ("mount", "-t", "tmpfs", "-o", "size=300m,nr_inodes=20000,mode=700", "tmpfs")
 TASKS = (
     *("prepare-examples", "train", "evaluate", "check-model", "upload-model"),
     *("record-evaluation", "deploy-model", "release-model", "teardown"),
