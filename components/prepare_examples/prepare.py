@@ -158,6 +158,7 @@ def notes(manifest: Json) -> list[str]:
     found = [
         f"{rows['read']:,} rows: {rows['written']:,} examples, {rows['quarantined']:,} quarantined"
         + f" ({columns})" * bool(columns)
+        + f", {rows.get('unlabelled', 0):,} without a label" * ("unlabelled" in rows)
         + f", {rows['filtered']:,} filtered" * bool(rows["filtered"])
     ]
     if zones := times["rows_converted_from"]:

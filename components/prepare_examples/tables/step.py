@@ -200,16 +200,21 @@ def _checked_rows(tally: Json, job: TableJob) -> Json:
         "quarantined": quarantined,
         "filtered": tally["filtered"],
     }
+    if tally["unlabelled"]:
+        rows["unlabelled"] = tally["unlabelled"]
     expected = job.table.num_rows
     if expected not in {None, rows["read"]}:
         raise DataError(
             f"{expected:,} rows were planned, but {rows['read']:,} read: a file has changed; run "
             "again when no program writes to it"
         )
-    if rows["read"] != rows["written"] + quarantined + rows["filtered"]:
+    if rows["read"] != sum(rows.values()) - rows["read"]:
         raise AssertionError(f"the numbers of rows do not add up: {rows}")
     if rows["written"] == 0:
         raise DataError(_no_rows_message(tally, rows, job.options))
+    if unlabelled := rows.get("unlabelled"):
+        label = job.options.schema.label.name
+        logger.warning("%d of %d rows have no %s and are left out", unlabelled, rows["read"], label)
     if quarantined:
         logger.warning(
             "%d of %d rows were quarantined: %s",
@@ -236,6 +241,12 @@ def _no_rows_message(tally: Json, rows: Json, options: TableOptions) -> str:
         )
     if not rows["read"]:
         return "the files have headers but no rows"
+    if "unlabelled" in rows:
+        return (
+            f"no row is left of {rows['read']:,}: {rows['unlabelled']:,} have no"
+            f" {schema.label.name} and {rows['quarantined']:,} are bad; correct the files, or"
+            " declare another label"
+        )
     return f"all {rows['read']:,} rows are bad: {quarantine.by_column(tally['quarantined'])}"
 
 

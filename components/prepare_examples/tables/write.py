@@ -59,11 +59,12 @@ class TableOptions:
 
 @dataclass
 class _Tally:
-    """Numbers of rows: each row read is written, quarantined or filtered."""
+    """Numbers of rows: each row read is written, quarantined, unlabelled or filtered."""
 
     read: int = 0
     written: int = 0
     filtered: int = 0
+    unlabelled: int = 0
     quarantined: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
     zones: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -76,6 +77,7 @@ class _Tally:
             "read": self.read,
             "written": self.written,
             "filtered": self.filtered,
+            "unlabelled": self.unlabelled,
             "quarantined": dict(self.quarantined),
             "missing": dict(self.missing),
             "zones": _by_column(self.zones),
@@ -136,8 +138,10 @@ def _write_block(
 ) -> None:
     _count_labels(block, tally, options)
     found = _good_rows(block)
-    good = within(found, options.period)
-    tally.filtered += found.num_rows - good.num_rows
+    of_period = within(found, options.period)
+    tally.filtered += found.num_rows - of_period.num_rows
+    good = _labelled_rows(of_period, options.schema)
+    tally.unlabelled += of_period.num_rows - good.num_rows
     if options.has_keys:
         tally.keys.add(good[options.schema.key].combine_chunks())
     examples = columns.to_examples(good, options.schema)
@@ -161,6 +165,14 @@ def _good_rows(block: Block) -> pa.Table:
     is_good = np.ones(block.table.num_rows, bool)
     is_good[list(block.bad.reasons)] = False
     return _rows(block.table, is_good)
+
+
+def _labelled_rows(table: pa.Table, schema: TableSchema) -> pa.Table:
+    """Return the rows with a label; the columns that a rule reads are required anyway."""
+    if schema.label.rule_columns:
+        return table
+    has_label = table[schema.label.name].combine_chunks().is_valid()
+    return _rows(table, has_label.to_numpy(zero_copy_only=False))
 
 
 def _rows(table: pa.Table, mask: NDArray[np.bool_]) -> pa.Table:

@@ -17,12 +17,13 @@ EPOCHS = (3, 60)
 BATCHES = ((2_000, 32), (20_000, 64), (200_000, 128))  # rows below which a batch has this size
 LARGE_BATCH = 512
 FEW_ROWS = 300
+RATIOS = "  ratios: {train: 0.6, eval: 0.2, test: 0.2}  # few rows: larger eval and test splits\n"
 RUN = """\
 # Settings of `trainyard run {folder}`. Each can also be given as --set GROUP.NAME=VALUE; the error
 # for an unknown name lists them all.
 prepare:
   files: [{files}]
-{prepare}\
+{ratios}\
 train:
   epochs: {epochs}
   batch_size: {batch_size}
@@ -80,7 +81,6 @@ class Start:
         num_examples: in all files, about.
         thresholds: that would make sense, as YAML, and a remark about them.
         instances: of a prediction request.
-        prepare: settings of preparing besides the files.
         notes: what the user should know, a line each.
         code: further files by name.
     """
@@ -91,7 +91,6 @@ class Start:
     thresholds: str
     remark: str
     instances: list[Json] = field(default_factory=list)
-    prepare: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     code: Mapping[str, str] = field(default_factory=dict)
 
@@ -137,14 +136,10 @@ def _instances(instances: list[Json]) -> str:
 def _run_file(folder: Path, shown: str, start: Start) -> str:
     size = next((size for most, size in BATCHES if start.num_examples < most), LARGE_BATCH)
     epochs = min(max(round(STEPS * size / max(start.num_examples, 1)), EPOCHS[0]), EPOCHS[1])
-    prepare = dict(start.prepare)
-    if start.num_examples < FEW_ROWS:
-        prepare.setdefault("ratios", {"train": 0.6, "eval": 0.2, "test": 0.2})
-    text = yaml.safe_dump(prepare, default_flow_style=None, sort_keys=False) if prepare else ""
     return RUN.format(
         folder=shown,
         files=", ".join(_flow(_from(folder, one)) for one in start.data),
-        prepare="".join(f"  {line}\n" for line in text.splitlines()),
+        ratios=RATIOS * (start.num_examples < FEW_ROWS),
         epochs=epochs,
         batch_size=size,
         thresholds=start.thresholds,

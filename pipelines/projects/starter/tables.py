@@ -30,7 +30,6 @@ from trainer import Json
 FEWEST_ROWS = 30
 NUM_INSTANCES = 2
 LINE = 100
-MAX_QUARANTINE = 0.05  # the default
 MOST_TELLING = 50  # values of a column that may tell the label
 
 
@@ -69,11 +68,6 @@ def start_table(
         raise DataError(f"{paths[0]} has no column besides {label} that a model could learn from")
     hints = {one.name: _hint(one.column, column, target) for one in guesses if one.role == FEATURE}
     workload = _source(contents, guesses, (column, target), hints, script=script)
-    num_unlabelled = contents.num_rows - len(column.present)
-    prepare = {}
-    if num_unlabelled > MAX_QUARANTINE * contents.num_rows / 2:
-        share = min(1.0, round(num_unlabelled / contents.num_rows + MAX_QUARANTINE, 2))
-        prepare["max_quarantine"] = share
     return Start(
         workload=workload,
         data=tuple(patterns),
@@ -81,7 +75,6 @@ def start_table(
         thresholds=target.thresholds,
         remark=target.remark,
         instances=[_instance(guesses, row) for row in range(NUM_INSTANCES)],
-        prepare=prepare,
         code=script.files if script else {},
         notes=(
             *(f"{name}: {hint}" for name, hint in hints.items() if hint),

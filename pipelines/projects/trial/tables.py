@@ -70,6 +70,7 @@ def sample_table(
     if not splits["train"]["num_examples"]:
         return _made_up(schema, folder, problems or _too_few(found, splits, chosen.key))
     num_read, num_bad = found["tally"]["read"], sum(found["tally"]["quarantined"].values())
+    unlabelled = found["tally"]["unlabelled"]
     totals = [total for _, total in planned]
     is_whole = None not in totals and num_read == sum(filter(None, totals))
     problems += _label_problems(found, splits, chosen, places, is_whole=is_whole)
@@ -78,7 +79,7 @@ def sample_table(
         statistics=found["statistics"]["train"],
         names=schema.names,
         detail=f"{'all ' if is_whole else ''}{num_read:,} rows of {_num_files(paths)} read,"
-        f" {num_bad:,} bad",
+        f" {num_bad:,} bad{f', {unlabelled:,} without a label' * bool(unlabelled)}",
         problems=problems,
         absent=_absent(found["statistics"], schema, workload) if is_whole else {},
     )

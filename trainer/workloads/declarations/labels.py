@@ -12,7 +12,7 @@ class Label:
     """The label of an example: a column of a table, or a feature of a record.
 
     Attributes:
-        column: its name; rows without a value are quarantined.
+        column: its name; rows of a table without a value are left out.
     """
 
     column: str = "label"

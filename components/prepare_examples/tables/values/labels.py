@@ -29,12 +29,10 @@ def parse_label(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Array:
     Args:
         column: the values that were read; numbers for a regression and for classes of integers.
         label: the label in the schema.
-        bad: gets the rows without a value, and those whose value the label does not have.
+        bad: gets the rows whose value the label does not have. A missing one is null in the result.
     """
     if label.kind == MULTILABEL:
         return _several(column, label, bad)
-    missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
-    bad.add(missing, label.name, lambda _: "the label is missing")
     if label.kind == REGRESSION:
         known = Column(name=label.name, kind=FLOAT, low=label.low, high=label.high, unit=label.unit)
         check_limits(column, known, bad)

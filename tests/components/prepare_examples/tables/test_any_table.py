@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.prepare import prepare
+from components.prepare_examples.prepare import notes, prepare
 from trainer import Json
 
 NUM_ROWS = 120
@@ -28,6 +28,7 @@ FEATURES = """
     Timestamp("signed_up", format="%d.%m.%Y", is_required=True),
     TimePart("signed_up_day", of="signed_up", part="day", low=1, high=31),
 """
+KEY = 'key="customer"'
 BINARY = 'Binary("churned", positive="yes")'
 
 
@@ -188,7 +189,6 @@ BAD_VALUES = [
     ("vector", "[1, 1e39, 2]", "1e+39 is impossible"),
     ("floor", "1.5", "1.5 is not a whole number"),
     ("floor", "41", "41 is impossible; allowed: -2 to 40"),
-    ("churned", "", "the label is missing"),
 ]
 
 
@@ -204,6 +204,33 @@ def test_bad_values_are_quarantined_with_their_reasons(tmp_path, run, churn):
     for entry, (_, _, reason) in zip(entries, BAD_VALUES, strict=True):
         assert reason in entry["reason"]
     assert manifest["rows"]["written"] == NUM_ROWS - len(BAD_VALUES)
+
+
+@pytest.mark.parametrize(
+    ("label", "values"),
+    [
+        (BINARY, ["yes", "no"]),
+        ('Classes("churned")', ["oak", "elm"]),
+        ('Classes("churned")', ["7", "3"]),
+        ('Regression("churned", low=0)', ["1.5", "2"]),
+    ],
+    ids=["binary", "texts", "whole", "regression"],
+)
+def test_rows_without_a_label_are_left_out_and_counted(tmp_path, run, label, values):
+    rows = make_rows()
+    for number, row in enumerate(rows):
+        row["churned"] = "" if number % 5 == 0 else values[number % 2]
+    manifest = run(rows, declare(tmp_path / "w", label=label, more=KEY), max_quarantine=0.0)
+    assert manifest["rows"] == {
+        **{"read": 120, "written": 96, "quarantined": 0, "filtered": 0, "unlabelled": 24}
+    }
+    assert all(example["churned"] for example in examples_of(tmp_path / "out"))
+    assert "24 without a label" in notes(manifest)[0]
+
+
+def test_a_table_without_any_label_is_refused(run, churn):
+    with pytest.raises(DataError, match="no row is left of 120: 120 have no churned"):
+        run([{**row, "churned": ""} for row in make_rows()], churn)
 
 
 def test_declared_texts_are_missing_values(tmp_path, run):

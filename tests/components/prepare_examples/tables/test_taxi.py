@@ -399,7 +399,7 @@ def test_uncompressed_files_are_named_so(tmp_path, run, taxi_rows, write_csv):
 
 def test_results_merge_in_any_order(tmp_path):
     tally = {"read": 1, "written": 1, "filtered": 0, "quarantined": {"fare": 1}, "missing": {}}
-    tally |= {"zones": {"UTC": 1}, "differing": {}, "labels": {}}
+    tally |= {"zones": {"UTC": 1}, "differing": {}, "labels": {}, "unlabelled": 0}
     one = {"shards": [], "quarantine": [], "tally": tally, "statistics": {}, "keys": None}
     assert merge_results([one, merge_results([one])])["tally"]["quarantined"] == {"fare": 2}
 

@@ -179,6 +179,16 @@ def test_decimal_commas_are_noted(tmp_path, columns):
         start_table([str(path)], "decimal")
 
 
+@pytest.mark.parametrize(("label", "num_rows"), [("left", 400), ("topics", 400), ("left", 40)])
+def test_the_settings_are_valid_whatever_labels_are_missing(tmp_path, columns, label, num_rows):
+    chosen = {name: (columns[name] * 2)[:num_rows] for name in ("price", label)}
+    chosen[label] = ["" if at % 9 == 0 else one for at, one in enumerate(chosen[label])]
+    workload_of(write_csv(tmp_path / "a.csv", chosen), label)
+    prepare = yaml.safe_load((tmp_path / "own/run.yaml").read_text())["prepare"]
+    ratios = {} if num_rows >= 300 else {"ratios": {"train": 0.6, "eval": 0.2, "test": 0.2}}
+    assert prepare == {"files": ["../a.csv"], **ratios}
+
+
 def test_nothing_is_overwritten(tmp_path, columns, capfd):
     path = write_csv(tmp_path / "a.csv", {name: columns[name] for name in ("price", "left")})
     call = ["new", str(tmp_path / "own"), "--table", str(path), "--label", "left"]
