@@ -1,5 +1,6 @@
-"""Links of README, CONTRIBUTING and docs point at files and headings that exist."""
+"""Links of README, CONTRIBUTING and docs point at files, headings and tests that exist."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from tests.docs.pages import PAGES, ROOT, anchors_of, links_of
 
 pytestmark = pytest.mark.fast
 MAX_README_LINES = 150
+RELIABILITY = ROOT / "docs" / "reliability.md"
 each_page = pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 
 
@@ -29,6 +31,22 @@ def test_readme_links_to_every_page_of_docs():
     linked = {Path(link.partition("#")[0]) for link in links_of(ROOT / "README.md")}
     pages = {page.relative_to(ROOT) for page in PAGES if page.parent.name == "docs"}
     assert pages <= linked
+
+
+def test_each_promise_of_reliability_names_a_test_that_exists():
+    rows = re.findall(r"^\| (?!promise|---)(.+) \| (.+) \|$", RELIABILITY.read_text(), re.MULTILINE)
+    missing = []
+    for promise, cell in rows:
+        names = re.findall(r"`(tests/[^`:]+)(?:::([^`]+))?`", cell)
+        missing += [] if names else [promise]
+        missing += [
+            f"{path}::{name}"
+            for path, name in names
+            if not (ROOT / path).exists()
+            or (name and f"def {name}(" not in (ROOT / path).read_text())
+        ]
+    assert len(rows) > 50
+    assert not missing
 
 
 def test_readme_is_short():
