@@ -19,8 +19,8 @@ def check_splits(splits: Json, key: Sequence[str]) -> None:
     for name, split in splits.items():
         if not split["num_examples"]:
             raise DataError(
-                f"the {name} split would be empty: it gets no key of "
-                f"{' and '.join(key)}; use more rows, other ratios or a finer split_key"
+                f"the {name} split would be empty: the hash of {' and '.join(key)} puts no row into"
+                " it; use more rows, other ratios or a finer split_key"
             )
 
 

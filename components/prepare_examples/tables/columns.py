@@ -26,6 +26,10 @@ from trainer.errors import did_you_mean
 INDEX_NAMES = {"", "unnamed:_0", "__index_level_0__"}
 
 
+# The key of rows without one, and the column of the hash of all their values.
+WHOLE_ROW = "the whole row"
+
+
 def normal_form(name: str) -> str:
     """Return a column's name in lower case with underscores; `Trip ID` is `trip_id`."""
     return "_".join(name.strip().lower().split())
@@ -120,23 +124,18 @@ def has_key(columns: Sequence[str], schema: TableSchema) -> bool:
 
 
 def default_key(columns: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
-    """Return the columns to split by: the row's key, those of group_by, or else all of a row.
+    """Return the columns to split by: the row's key, those of group_by, or else WHOLE_ROW.
 
     Rows of the same key are in the same split.
     """
     if has_key(columns, schema):
         return (schema.key,)
-    return tuple(name for name in schema.group_by if name in columns) or row_columns(schema)
+    return tuple(name for name in schema.group_by if name in columns) or (WHOLE_ROW,)
 
 
-def row_columns(schema: TableSchema) -> tuple[str, ...]:
-    """Return the columns that together tell rows without a key apart."""
-    label = (
-        () if schema.label.rule_columns or schema.label.kind == MULTILABEL else (schema.label.name,)
-    )
-    parts = {column.name for column in schema.parts}
-    singles = [c.name for c in schema.columns if not c.is_list and c.name not in parts]
-    return (*singles, *label)
+def hashed_names(names: Iterable[str]) -> list[str]:
+    """Return the columns that decide the split of a whole row: all but the numbers of rows."""
+    return sorted({normal_form(name) for name in names} - INDEX_NAMES)
 
 
 def check_key(key: Sequence[str], columns: Sequence[str], schema: TableSchema) -> tuple[str, ...]:

@@ -16,7 +16,10 @@ from components.prepare_examples.tables.reading.files import (
 
 @dataclass(frozen=True)
 class Segment:
-    """Bytes (CSV) or row groups (Parquet) `start` to `stop` of a file; -1 is the file's end."""
+    """Bytes (CSV) or row groups (Parquet) `start` to `stop` of a file; -1 is the file's end.
+
+    `columns` are the schema's names of the file's columns, `names` the file's own.
+    """
 
     path: str
     kind: str
@@ -26,6 +29,7 @@ class Segment:
     first_row: int
     max_rows: int = -1
     separator: str = ","
+    names: tuple[str, ...] = ()
 
 
 @dataclass
@@ -109,6 +113,7 @@ class _Planner:
                 segment = Segment(
                     *(file.path, file.kind, columns, cut.offset, end.offset, cut.num_rows),
                     separator=file.separator,
+                    names=file.names,
                 )
                 self._segments[index].append(segment)
         self._passed += file.weight
@@ -136,7 +141,11 @@ class _Planner:
     def _add_gzip(self, file: TableFile, columns: tuple[str, ...]) -> None:
         limit = -1 if self._rows_left is None else count_gzip_rows(file, self._rows_left)
         place = (file.data_start, -1, 0, limit)
-        segment = Segment(file.path, file.kind, columns, *place, separator=file.separator)
+        segment = Segment(
+            *(file.path, file.kind, columns, *place),
+            separator=file.separator,
+            names=file.names,
+        )
         if limit:
             self._segments[self._part_at(0)].append(segment)
         if limit < 0:
@@ -150,7 +159,10 @@ class _Planner:
             limit = -1 if self._rows_left is None else min(self._rows_left, num_rows)
             if limit:
                 at = self._part_at(file.weight * first_row // total)
-                segment = Segment(file.path, file.kind, columns, group, group + 1, first_row, limit)
+                segment = Segment(
+                    *(file.path, file.kind, columns, group, group + 1, first_row, limit),
+                    names=file.names,
+                )
                 self._segments[at].append(segment)
             self._count(num_rows if limit < 0 else limit)
             first_row += num_rows

@@ -82,6 +82,15 @@ def read_csv_block(
     return Block(table=table, raw=raw, bad=bad, numbers=numbers, ragged=ragged)
 
 
+def raw_columns(
+    block: bytes, columns: Sequence[str], schema: TableSchema, *, separator: str = ","
+) -> dict[str, pa.Array]:
+    """Return all columns of whole CSV records as binary texts, without the ragged records."""
+    types = dict.fromkeys(columns, pa.binary())
+    table, _ = _parse(block, columns, types, replace(schema, missing=()), separator)
+    return {name: table[name].combine_chunks() for name in columns}
+
+
 def _as_read(column: pa.Array) -> Any:
     """Return the only value of a column; a time as text, because Python has no nanoseconds."""
     if not pa.types.is_timestamp(column.type) or not column[0].is_valid:
@@ -152,7 +161,7 @@ def parse_numbers(column: pa.Array, name: str, bad: BadRows, *, is_part: bool = 
 
     In other columns they are null, and their rows bad.
     """
-    trimmed = pc.cast(pc.ascii_trim_whitespace(_utf8_or_null(column)), pa.binary())
+    trimmed = pc.cast(pc.ascii_trim_whitespace(utf8_or_null(column)), pa.binary())
     is_number = pc.match_substring_regex(trimmed, NUMBER_PATTERN.decode())
     is_right = pc.or_(column.is_null(), is_number.fill_null(False))
     wrong = np.flatnonzero(~is_right.to_numpy(zero_copy_only=False))
@@ -166,14 +175,15 @@ def parse_numbers(column: pa.Array, name: str, bad: BadRows, *, is_part: bool = 
 
 def parse_texts(column: pa.Array, name: str, bad: BadRows) -> pa.Array:
     """Return binary texts as texts; those that are not UTF-8 are null, and their rows bad."""
-    texts = _utf8_or_null(column)
+    texts = utf8_or_null(column)
     is_wrong = pc.and_(texts.is_null(), column.is_valid())
     wrong = np.flatnonzero(is_wrong.to_numpy(zero_copy_only=False))
     bad.add(wrong, name, lambda row: f"{_shown(column[row].as_py())} is not UTF-8")
     return texts
 
 
-def _utf8_or_null(column: pa.Array) -> pa.Array:
+def utf8_or_null(column: pa.Array) -> pa.Array:
+    """Return binary texts as texts; null for those that are not UTF-8."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:

@@ -84,6 +84,8 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> TableJo
         period=period,
     )
     header = _header(table, write_options, is_verified=is_verified)
+    if key == (columns.WHOLE_ROW,):
+        header["split_columns"] = columns.hashed_names(n for file in files for n in file.names)
     header["settings"] = options.changed()
     if options.source == "bigquery":
         header["query"] = query_of(workload, schema, options)
@@ -177,8 +179,6 @@ def _header(table: TablePlan, options: TableOptions, *, is_verified: bool) -> Js
     ratios = ", ".join(f"{name} {ratio:.4g}" for name, ratio in options.ratios.items())
     schema = options.schema
     key = " and ".join(options.key)
-    if options.key == columns.row_columns(schema):
-        key = "the whole row"
     return {
         "workload": schema.workload,
         "compression": options.compression,

@@ -105,8 +105,9 @@ def write_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
             compression=options.compression,
             new_statistics=lambda: columns.new_statistics(options.schema),
         )
+        is_hashed = columns.WHOLE_ROW in options.key
         for segment in part.segments:
-            for first_row, block in blocks(segment, options.schema):
+            for first_row, block in blocks(segment, options.schema, is_hashed=is_hashed):
                 _quarantine(block, (segment.path, first_row), side_file, tally)
                 _write_block(block, splits, tally, options)
     return {

@@ -25,17 +25,17 @@ def hash_rows(columns: Sequence[pa.Array]) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each row, over columns of integers, floats or texts."""
     hashes = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
-        hashes = _mix(hashes * np.uint64(MULTIPLIER) + _hash_column(column))
+        hashes = mix(hashes * np.uint64(MULTIPLIER) + _hash_column(column))
     return hashes
 
 
 def _hash_column(column: pa.Array) -> NDArray[np.uint64]:
     if pa.types.is_integer(column.type):
         values = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        hashes = _mix(values.view(np.uint64))
+        hashes = mix(values.view(np.uint64))
     elif pa.types.is_floating(column.type):
         floats = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
-        hashes = _mix(floats.view(np.uint64))
+        hashes = mix(floats.view(np.uint64))
     else:
         hashes = _hash_texts(column)
     missing = column.is_null().to_numpy(zero_copy_only=False)
@@ -57,10 +57,10 @@ def _hash_texts(column: pa.Array) -> NDArray[np.uint64]:
         [np.zeros(1, np.uint64), np.cumsum((data + np.uint64(1)) * powers[places])]
     )
     ends = starts - starts[0]
-    return _mix(sums[ends[1:]] - sums[ends[:-1]])
+    return mix(sums[ends[1:]] - sums[ends[:-1]])
 
 
-def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the values mixed by splitmix64's finaliser: each bit depends on all bits."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -133,7 +133,7 @@ def _segments(
     """Return ranges of a file, together about `max_rows` rows, and its number of rows if known."""
     head = (file.path, file.kind, tuple(names))
     if file.kind == "gzip" or file.num_bytes > MAX_SCANNED_BYTES:
-        first = Segment(*head, file.data_start, -1, 0, max_rows, separator=file.separator)
+        first = Segment(*head, file.data_start, -1, 0, max_rows, file.separator, file.names)
         return [first], None
     if file.kind == "parquet":
         starts = [0, *accumulate(file.group_rows)]
@@ -147,7 +147,7 @@ def _segments(
         ]
     most = -(-max_rows // max(len(ranges), 1))
     segments = [
-        Segment(*head, start, stop, first_row, min(rows, most), file.separator)
+        Segment(*head, start, stop, first_row, min(rows, most), file.separator, file.names)
         for start, stop, first_row, rows in ranges
         if rows
     ]

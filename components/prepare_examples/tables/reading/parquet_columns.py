@@ -36,7 +36,7 @@ def from_columns(
     bad, zones = BadRows(), Counter[tuple[str, str]]()
     wanted = schema.numbers | schema.texts
     raw = {n: c for n, c in zip(columns, batch.columns, strict=True) if n in wanted}
-    plain = {name: _plain(column) for name, column in raw.items()}
+    plain = {name: decoded(column) for name, column in raw.items()}
     arrays = {}
     for name, column in plain.items():
         known = schema.by_name.get(name)
@@ -69,7 +69,7 @@ def with_spark_zone(batch: pa.RecordBatch, file: parquet.ParquetFile) -> pa.Reco
     return batch
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def decoded(column: pa.Array) -> pa.Array:
     """Return a column decoded from a dictionary, an extension type or UUID bytes."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
@@ -86,7 +86,7 @@ def _converted(
 ) -> pa.Array:
     known = schema.by_name.get(name)
     is_list = known.is_list if known else schema.label.kind == MULTILABEL
-    if is_list and _is_list(column.type):
+    if is_list and is_list_type(column.type):
         return column.cast(pa.list_(column.type.value_type))
     if pa.types.is_boolean(column.type) and name in schema.texts:
         column = column.cast(pa.string())
@@ -97,7 +97,7 @@ def _converted(
         return parse_column(content, name, bad, schema)
     if _is_plain(column.type) and not is_list:
         is_text = name in schema.texts and not (known and known.kind == TIME)
-        return column.cast(pa.string()) if is_text else _numbers(column)
+        return column.cast(pa.string()) if is_text else to_doubles(column)
     kind = "number" if name in schema.numbers else "text"
     if known and known.kind == TIME:
         kind = "time"
@@ -107,7 +107,8 @@ def _converted(
     )
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def is_list_type(kind: pa.DataType) -> bool:
+    """Return whether a type is of lists, of a fixed length or not."""
     tests = ("is_list", "is_large_list", "is_fixed_size_list")
     return any(getattr(pa.types, test)(kind) for test in tests)
 
@@ -122,7 +123,7 @@ def _is_plain(kind: pa.DataType) -> bool:
     return _is_text(kind) or any(getattr(pa.types, test)(kind) for test in tests)
 
 
-def _numbers(column: pa.Array) -> pa.Array:
+def to_doubles(column: pa.Array) -> pa.Array:
     """Return a column as float64; NaN is missing, as pandas and fastparquet write it.
 
     Narrow floats and decimals are converted through their shortest text, as in a CSV file, so 7.85

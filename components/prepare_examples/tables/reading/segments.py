@@ -1,35 +1,41 @@
 """Reading of a segment of a table, in blocks of some ten thousand rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.clean_rows import clean
+from components.prepare_examples.tables.columns import WHOLE_ROW
 from components.prepare_examples.tables.plan import Segment
 from components.prepare_examples.tables.reading.csv_records import count_records, record_blocks
 from components.prepare_examples.tables.reading.files import damaged, gzip_errors, open_records
 from components.prepare_examples.tables.reading.parquet_columns import from_columns, with_spark_zone
-from components.prepare_examples.tables.rows import Block, read_csv_block
+from components.prepare_examples.tables.row_hash import hash_raw_rows
+from components.prepare_examples.tables.rows import Block, raw_columns, read_csv_block
 from components.prepare_examples.tables.table_schema import TableSchema
 
 BATCH_ROWS = 32_768
 
 
-def blocks(segment: Segment, schema: TableSchema) -> Iterator[tuple[int, Block]]:
+def blocks(
+    segment: Segment, schema: TableSchema, *, is_hashed: bool = False
+) -> Iterator[tuple[int, Block]]:
     """Yield the segment's blocks, each with the number of rows before it in the file.
 
     Args:
         segment: the segment to read.
         schema: the columns to read.
+        is_hashed: add the column WHOLE_ROW, a hash of each row.
 
     Raises:
         DataError: the file is damaged, or its newlines do not match its records; names the rows.
     """
     row, left = segment.first_row, segment.max_rows
     read = _parquet_blocks if segment.kind == "parquet" else _csv_blocks
-    found = read(segment, schema)
+    found = read(segment, schema, is_hashed)
     while True:
         try:
             block = next(found, None)
@@ -49,7 +55,7 @@ def blocks(segment: Segment, schema: TableSchema) -> Iterator[tuple[int, Block]]
             return
 
 
-def _csv_blocks(segment: Segment, schema: TableSchema) -> Iterator[Block]:
+def _csv_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Block]:
     num_bytes = None if segment.stop < 0 else segment.stop - segment.start
     row = segment.first_row
     try:
@@ -61,6 +67,10 @@ def _csv_blocks(segment: Segment, schema: TableSchema) -> Iterator[Block]:
                 )
                 _check_count(count_records(content), block.num_rows, segment.path, row)
                 row += block.num_rows
+                if is_hashed:
+                    separator = segment.separator
+                    raw = raw_columns(content, segment.names, schema, separator=separator)
+                    block = _with_hashes(block, raw)
                 yield block
     except gzip_errors() as error:
         raise damaged(segment.path, error) from error
@@ -74,7 +84,7 @@ def _check_count(counted: int, parsed: int, path: str, row: int) -> None:
         )
 
 
-def _parquet_blocks(segment: Segment, schema: TableSchema) -> Iterator[Block]:
+def _parquet_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Block]:
     # Spark's years 1 to 9999 do not fit in nanoseconds, the default unit for INT96.
     with parquet.ParquetFile(segment.path, coerce_int96_timestamp_unit="us") as file:
         groups = range(segment.start, segment.stop)
@@ -82,4 +92,10 @@ def _parquet_blocks(segment: Segment, schema: TableSchema) -> Iterator[Block]:
         for batch in file.iter_batches(BATCH_ROWS, row_groups=groups):
             assert batch.schema.names == names
             zoned = with_spark_zone(batch, file)
-            yield from_columns(zoned, segment.columns, schema, path=segment.path)
+            block = from_columns(zoned, segment.columns, schema, path=segment.path)
+            raw = dict(zip(names, zoned.columns, strict=True)) if is_hashed else {}
+            yield _with_hashes(block, raw) if is_hashed else block
+
+
+def _with_hashes(block: Block, raw: Mapping[str, pa.Array]) -> Block:
+    return replace(block, table=block.table.append_column(WHOLE_ROW, hash_raw_rows(raw)))

@@ -1,0 +1,140 @@
+"""Hashes of whole rows: each column counts, however it is declared and whatever file holds it."""
+
+import csv
+import datetime
+import random
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+from pyarrow import parquet
+
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.prepare import prepare
+from components.prepare_examples.tables.row_hash import hash_raw_rows
+
+NOON = datetime.datetime(2024, 1, 31, 12)
+BERLIN = datetime.timezone(datetime.timedelta(hours=2))
+
+
+def hashes(values: list, kind: pa.DataType | None = None, *, name: str = "a") -> list[int]:
+    return hash_raw_rows({name: pa.array(values, kind)}).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("texts", "values", "kind"),
+    [
+        (["7.85", "-0.0", "+1e3"], [7.85, 0.0, 1000.0], pa.float32()),
+        (["1.50", "2"], [Decimal("1.50"), Decimal("2.00")], None),
+        (["007", ""], [7, None], pa.uint8()),
+        (["nan", "NA"], [float("nan"), None], pa.float64()),
+        (["True", "false "], [True, False], None),
+        (["A b", "größer"], ["A b", "größer"], pa.dictionary(pa.int8(), pa.string())),
+        (["a|b", "c"], [["a", "b"], ["c"]], None),
+        (["a;b", ""], [["a", "b"], None], pa.list_(pa.string())),
+        (["[1, 0.5, -1e-3]", "(2 3 4)"], [[1, 0.5, -0.001], [2, 3, 4]], pa.list_(pa.float32(), 3)),
+        (["1|2", "3"], [["1", "2"], ["3"]], None),
+        (["2024-01-31T12:00:00", "2024-02-01"], [NOON, NOON.replace(month=2, day=1, hour=0)], None),
+        (["2024-01-31", ""], [NOON.date(), None], None),
+        (
+            ["2024-01-31 12:00:00+02:00", "2024-01-31 10:00:00Z"],
+            [NOON.replace(tzinfo=BERLIN)] * 2,
+            None,
+        ),
+        (["", "null"], [None, None], pa.null()),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_value_of_a_csv_file_has_the_hash_of_the_typed_value(texts, values, kind):
+    assert hashes([text.encode() for text in texts]) == hashes(values, kind)
+
+
+def test_each_column_and_each_place_counts():
+    pairs = [(a, b) for a in "01" for b in "01"]
+    columns = {name: pa.array([pair[at] for pair in pairs]) for at, name in enumerate("ab")}
+    rows = hash_raw_rows(columns).to_pylist()
+    assert len(set(rows)) == 4
+    reordered = {" B": columns["b"], "A": columns["a"], "Unnamed: 0": pa.array(range(4))}
+    assert hash_raw_rows(reordered).to_pylist() == rows
+    assert hash_raw_rows({**columns, "c": pa.nulls(4)}).to_pylist() == rows
+
+
+@pytest.mark.parametrize("value", [b"2024-02-31", b"\xff", b"+", b"[", b"[1, x]", b"1,,2", b"()"])
+def test_no_value_breaks_the_hash(value):
+    [number] = hashes([value])
+    assert isinstance(number, int)
+
+
+def test_values_of_other_types_count_too():
+    kind = pa.struct([("a", pa.int8())])
+    assert len(set(hashes([{"a": 1}, {"a": 2}, None], kind))) == 3
+    assert len(set(hashes([[[1]], [[2]]], pa.list_(pa.list_(pa.int8()))))) == 2
+
+
+DECLARED = 'Table([Number("n"), {}], label=Binary("y", positive="up"), ignored=["*"], name="w")'
+FEATURES = ['Category("tags", separator="|")', 'Category("town")', 'Number("x")']
+
+
+def numbers_of(path: Path) -> list[float]:
+    records = tf.data.TFRecordDataset([str(path)], "GZIP").as_numpy_iterator()
+    examples = map(tf.train.Example.FromString, records)
+    return [example.features.feature["n"].float_list.value[0] for example in examples]
+
+
+@pytest.fixture
+def split_of_rows(tmp_path):
+    """Prepare a table with some features; return the split of each row by its number."""
+
+    def do(file, *features, **options) -> dict[int, str]:
+        (tmp_path / "w").mkdir(exist_ok=True)
+        (tmp_path / "w" / "workload.py").write_text(
+            f"from trainer.workloads import *\nworkload = {DECLARED.format(', '.join(features))}\n"
+        )
+        chosen = PrepareOptions(files=(str(file),), num_shards={"train": 1}, **options)
+        out = tmp_path / "out"
+        prepare(str(tmp_path / "w"), output_dir=out, data_dir=tmp_path, options=chosen)
+        return {
+            round(number): path.name.split("-")[0]
+            for path in out.glob("*.tfrecord.gz")
+            for number in numbers_of(path)
+        }
+
+    return do
+
+
+@pytest.fixture
+def rows() -> list[dict]:
+    chance = random.Random(3)
+    return [
+        {
+            "tags": "|".join(chance.sample(["red", "blue", "green"], 2)),
+            "town": chance.choice(["Ulm", "Bonn"]),
+            "x": round(chance.random(), 3),
+            "y": chance.choice(["up", "down"]),
+            "n": number,
+        }
+        for number in range(200)
+    ]
+
+
+def test_a_row_stays_in_its_split_whatever_is_declared_and_in_each_kind_of_file(
+    tmp_path, rows, split_of_rows
+):
+    with (tmp_path / "rows.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    lists = [{**row, "tags": row["tags"].split("|")} for row in rows]
+    parquet.write_table(pa.Table.from_pylist(lists), tmp_path / "rows.parquet")
+    first = split_of_rows(tmp_path / "rows.csv", FEATURES[0])
+    sizes = np.unique(list(first.values()), return_counts=True)[1]
+    assert len(first) == 200
+    assert len(sizes) == 3
+    assert (sizes > 8).all()
+    assert split_of_rows(tmp_path / "rows.csv", *FEATURES) == first
+    assert split_of_rows(tmp_path / "rows.parquet", *FEATURES[:2]) == first
+    fewer = split_of_rows(tmp_path / "rows.parquet", FEATURES[2], ignore_columns=("town",))
+    assert fewer == first
