@@ -51,4 +51,4 @@ def table_fields(workload: Workload) -> dict[str, Any]:
     """Return the arguments of tables.declared.schema_of for a workload."""
     assert isinstance(workload, Table)
     names = ("features", "label", "only_read", "weight", "key", "group_by", "aliases", "ignored")
-    return {name: getattr(workload, name) for name in (*names, "missing")}
+    return {name: getattr(workload, name) for name in (*names, "missing", "header")}

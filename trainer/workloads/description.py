@@ -40,7 +40,7 @@ _WORKLOADS: Mapping[str, type[DeclaredWorkload]] = {
 # Fields that requests need, or files of rows to predict; the others are for preparing and training.
 _NEEDED = (
     *("features", "label", "size", "channels", "fit", "weight", "crosses"),
-    *("key", "missing"),
+    *("key", "missing", "header"),
 )
 _HOOKS = ("postprocess",)
 

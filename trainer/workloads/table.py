@@ -67,6 +67,7 @@ class Table(DeclaredWorkload):
             and `?` as in file names.
         aliases: the names of columns by other names that files may have for them.
         missing: texts that mean a missing value, besides the empty one.
+        header: the columns of CSV files without a header.
         source: where the files come from, unless a run names files.
         crosses: combinations of categories with weights of their own in the linear part.
         hidden_units: sizes of the hidden layers of the deep part.
@@ -83,6 +84,7 @@ class Table(DeclaredWorkload):
     ignored: Sequence[str] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     missing: Sequence[str] = ()
+    header: Sequence[str] = ()
     crosses: Sequence[Sequence[str]] = ()
     hidden_units: Sequence[int] = (64, 32)
     embedding_size: int = 8
@@ -94,7 +96,15 @@ class Table(DeclaredWorkload):
         super().__post_init__()
         check_features(self.features, self.label)
         set_field = partial(object.__setattr__, self)
-        for name in ("features", "group_by", "only_read", "ignored", "missing", "hidden_units"):
+        for name in (
+            "features",
+            "group_by",
+            "only_read",
+            "ignored",
+            "missing",
+            "hidden_units",
+            "header",
+        ):
             set_field(name, tuple(getattr(self, name)))
         set_field("crosses", tuple(map(tuple, self.crosses)))
         check_crosses(self.crosses, self._most_categories())

@@ -9,7 +9,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
-from components.prepare_examples.tables.reading.files import damaged, gzip_errors
+from components.prepare_examples.tables.reading.kinds import damaged, gzip_errors
 from trainer import Json
 from trainer.serving.http.bodies import parse_json, parse_many
 

@@ -51,7 +51,7 @@ def plan_tables(
     Raises:
         DataError: a file lacks a column or has it twice; names both.
     """
-    files = [open_table(path) for path in paths]
+    files = [open_table(path, header=schema.header) for path in paths]
     names, unused = {}, set()
     for file in files:
         found = columns.match_header(file.names, schema)

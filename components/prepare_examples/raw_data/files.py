@@ -24,16 +24,29 @@ Result = TypeVar("Result")
 def find_files(patterns: Sequence[str]) -> list[str]:
     """Return the files that the patterns match, sorted and without duplicates.
 
+    A folder stands for the files in it and its folders, without those whose names begin with a
+    point or an underscore, as `_SUCCESS`.
+
     Raises:
         DataError: a pattern matches nothing; names it.
     """
     found: set[str] = set()
     for pattern in patterns:
-        matches = [path for path in glob.glob(pattern, recursive=True) if Path(path).is_file()]
-        if not matches:
+        matches = glob.glob(pattern, recursive=True)
+        files = {path for path in matches if Path(path).is_file()}
+        if not files:
+            files = {path for folder in matches for path in _files_in(folder)}
+        if not files:
             raise DataError(f"{pattern} matches no file")
-        found.update(matches)
+        found |= files
     return sorted(found)
+
+
+def _files_in(folder: str) -> Iterator[str]:
+    for path in Path(folder).rglob("*"):
+        parts = path.relative_to(folder).parts
+        if path.is_file() and not any(part.startswith((".", "_")) for part in parts):
+            yield str(path)
 
 
 def find_folder(patterns: Sequence[str]) -> Path:

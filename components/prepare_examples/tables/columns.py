@@ -1,7 +1,8 @@
 """The columns of a table: checked in a file's header, and turned into examples."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -21,6 +22,8 @@ from components.prepare_examples.tables.table_schema import (
 from components.prepare_examples.tfrecords.row_splits import hash_rows, split_numbers
 from components.prepare_examples.tfrecords.table_encoder import encode_rows
 from trainer.errors import did_you_mean
+
+logger = logging.getLogger(__name__)
 
 # Names of the column of row numbers that pandas writes before a table's own columns.
 INDEX_NAMES = {"", "unnamed:_0", "__index_level_0__"}
@@ -62,15 +65,34 @@ def match_header(
     )
 
 
-def check_header(
-    names: Sequence[str], *, schema: TableSchema, file: str, ignored: Iterable[str] = ()
-) -> list[str]:
-    """Return the names of a file's columns in the schema, as `match_header`.
+def match_headers(
+    files: Mapping[str, Sequence[str]], schema: TableSchema, *, ignored: Iterable[str] = ()
+) -> dict[str, Header]:
+    """Return `match_header` of several files; a feature that only some files have may be missing.
+
+    Args:
+        files: the names of each file's columns, by path.
+        schema: of the table.
+        ignored: further columns to skip.
+    """
+    headers = {path: match_header(names, schema, ignored=ignored) for path, names in files.items()}
+    known = {name for header in headers.values() for name in header.columns}
+    known -= {*schema.keys, *schema.label.rule_columns, schema.label.name, *schema.never_missing}
+    for path, header in headers.items():
+        added = [name for name in header.missing if name in known]
+        if added:
+            logger.warning("%s lacks %s, which its rows miss", path, ", ".join(added))
+        missing = [name for name in header.missing if name not in known]
+        headers[path] = replace(header, missing=missing)
+    return headers
+
+
+def check_header(found: Header, *, schema: TableSchema, file: str) -> list[str]:
+    """Return the columns of a header.
 
     Raises:
         DataError: a column is missing, unknown or duplicated; names the file and the column.
     """
-    found = match_header(names, schema, ignored=ignored)
     if found.twice:
         raise DataError(f"{file}: the column {found.twice[0]!r} occurs twice")
     missing, unknown, columns = found.missing, found.unknown, found.columns

@@ -111,7 +111,7 @@ def schema_of(
         only_read: columns to read for the label's rule; other ones are any numbers.
         weight: the column of the examples' weights, or "".
         reference: of the workload, for the workers.
-        more: `key`, `group_by`, `aliases`, `ignored` and `missing` of TableSchema.
+        more: `key`, `group_by`, `aliases`, `ignored`, `missing` and `header` of TableSchema.
 
     Raises:
         DataError: a name is declared twice, or a part of a time lacks its time.

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from components.prepare_examples.tables.reading.files import (
+    CSV,
+    STREAM,
     Scan,
     TableFile,
-    count_gzip_rows,
+    count_rows,
     digest_of,
     scan,
 )
@@ -18,7 +20,8 @@ from components.prepare_examples.tables.reading.files import (
 class Segment:
     """Bytes (CSV) or row groups (Parquet) `start` to `stop` of a file; -1 is the file's end.
 
-    `columns` are the schema's names of the file's columns, `names` the file's own.
+    `columns` are the schema's names of the file's columns, `names` the file's own. The last columns
+    have the values in the names of the file's folders.
     """
 
     path: str
@@ -30,6 +33,29 @@ class Segment:
     max_rows: int = -1
     separator: str = ","
     names: tuple[str, ...] = ()
+    folder_values: tuple[str | None, ...] = ()
+
+    @property
+    def num_own(self) -> int:
+        """The number of columns that the file has itself."""
+        return len(self.columns) - len(self.folder_values)
+
+
+def segment_of(
+    file: TableFile,
+    columns: Sequence[str],
+    span: tuple[int, int],
+    *,
+    first_row: int = 0,
+    max_rows: int = -1,
+) -> Segment:
+    """Return a segment of a file, whose columns have these names in the schema."""
+    return Segment(
+        *(file.path, file.kind, tuple(columns), *span, first_row, max_rows),
+        separator=file.separator,
+        names=file.names,
+        folder_values=file.folder_values,
+    )
 
 
 @dataclass
@@ -47,7 +73,11 @@ class Part:
     def from_json(cls, text: str) -> "Part":
         """Return the part that `to_json` has written."""
         content = json.loads(text)
-        segments = [Segment(**{**s, "columns": tuple(s["columns"])}) for s in content["segments"]]
+        lists = ("columns", "names", "folder_values")
+        segments = [
+            Segment(**{**one, **{name: tuple(one[name]) for name in lists}})
+            for one in content["segments"]
+        ]
         return cls(shards=content["shards"], segments=segments)
 
 
@@ -70,8 +100,8 @@ def plan_table(
 ) -> TablePlan:
     """Split the input into `num_shards` parts of about equal work, at the ends of records.
 
-    A gzipped file cannot be split: where one covers several parts, a single part writes the files
-    of all of them, distributing the rows evenly.
+    A stream cannot be split: where one covers several parts, a single part writes the files of all
+    of them, distributing the rows evenly.
 
     Args:
         files: what to read, in order.
@@ -84,7 +114,7 @@ def plan_table(
     digests = {}
     for file in files:
         names = tuple(columns[file.path])
-        if file.kind == "csv":
+        if file.kind == CSV:
             digests[file.path] = planner.add_csv(file, names)
         else:
             planner.add_whole(file, names)
@@ -110,10 +140,8 @@ class _Planner:
         places = [found.cuts[0], *(found.at(target) for target in targets), found.cuts[-1]]
         for index, (cut, end) in enumerate(itertools.pairwise(places), start=first):
             if end.offset > cut.offset:
-                segment = Segment(
-                    *(file.path, file.kind, columns, cut.offset, end.offset, cut.num_rows),
-                    separator=file.separator,
-                    names=file.names,
+                segment = segment_of(
+                    file, columns, (cut.offset, end.offset), first_row=cut.num_rows
                 )
                 self._segments[index].append(segment)
         self._passed += file.weight
@@ -121,9 +149,9 @@ class _Planner:
         return found.sha256
 
     def add_whole(self, file: TableFile, columns: tuple[str, ...]) -> None:
-        """Add a gzipped file as a whole, or a Parquet file by its row groups."""
-        if file.kind == "gzip":
-            self._add_gzip(file, columns)
+        """Add a stream as a whole, or a Parquet or JSON file by its groups of rows."""
+        if file.kind == STREAM:
+            self._add_stream(file, columns)
         else:
             self._add_groups(file, columns)
         self._passed += file.weight
@@ -138,15 +166,10 @@ class _Planner:
                 parts[-1].shards.append(index)
         return tuple(parts)
 
-    def _add_gzip(self, file: TableFile, columns: tuple[str, ...]) -> None:
-        limit = -1 if self._rows_left is None else count_gzip_rows(file, self._rows_left)
-        place = (file.data_start, -1, 0, limit)
-        segment = Segment(
-            *(file.path, file.kind, columns, *place),
-            separator=file.separator,
-            names=file.names,
-        )
+    def _add_stream(self, file: TableFile, columns: tuple[str, ...]) -> None:
+        limit = -1 if self._rows_left is None else count_rows(file, self._rows_left)
         if limit:
+            segment = segment_of(file, columns, (file.data_start, -1), max_rows=limit)
             self._segments[self._part_at(0)].append(segment)
         if limit < 0:
             self.num_rows = None
@@ -159,9 +182,8 @@ class _Planner:
             limit = -1 if self._rows_left is None else min(self._rows_left, num_rows)
             if limit:
                 at = self._part_at(file.weight * first_row // total)
-                segment = Segment(
-                    *(file.path, file.kind, columns, group, group + 1, first_row, limit),
-                    names=file.names,
+                segment = segment_of(
+                    file, columns, (group, group + 1), first_row=first_row, max_rows=limit
                 )
                 self._segments[at].append(segment)
             self._count(num_rows if limit < 0 else limit)

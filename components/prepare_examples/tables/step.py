@@ -23,7 +23,13 @@ from components.prepare_examples.tables.checks import absent_classes, check_labe
 from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.period import period_of
 from components.prepare_examples.tables.plan import TablePlan, plan_table
-from components.prepare_examples.tables.reading.files import TableFile, digest_of, open_table
+from components.prepare_examples.tables.reading.files import (
+    CSV,
+    STREAM,
+    TableFile,
+    digest_of,
+    open_table,
+)
 from components.prepare_examples.tables.sampling import with_kind_of_classes
 from components.prepare_examples.tables.table_schema import (
     TIME,
@@ -53,11 +59,11 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> TableJo
     schema = _schema(workload, options)
     period = period_of(schema, options)
     files, is_verified = _files(workload, schema, data_dir, options)
+    by_path = {file.path: file.names for file in files}
+    headers = columns.match_headers(by_path, schema, ignored=options.ignore_columns)
     names = {
-        file.path: columns.check_header(
-            file.names, schema=schema, file=file.path, ignored=options.ignore_columns
-        )
-        for file in files
+        path: columns.check_header(header, schema=schema, file=path)
+        for path, header in headers.items()
     }
     common = [name for name in names[files[0].path] if all(name in c for c in names.values())]
     key = columns.default_key(common, schema)
@@ -111,7 +117,7 @@ def explain(job: TableJob) -> list[str]:
         shards = ", ".join(f"{shard:05d}" for shard in part.shards)
         for segment in part.segments:
             stop = "the end" if segment.stop < 0 else f"{segment.stop:,}"
-            unit = "row groups" if segment.kind == "parquet" else "bytes"
+            unit = "bytes" if segment.kind in (CSV, STREAM) else "groups of rows"
             source = f"{segment.path}, {unit} {segment.start:,} to {stop}"
             lines.append(f"shard {shards} of {job.options.num_shards}: {source}")
     return lines
@@ -170,9 +176,10 @@ def _files(
         return [open_table(str(path))], False
     if options.files:
         paths = find_files([str(local_path(pattern)) for pattern in options.files])
-        return [open_table(path) for path in paths], False
+        return [open_table(path, header=schema.header) for path in paths], False
     fetched = fetch(workload.reference, data_dir, trust_files=options.trust_files)
-    return [open_table(str(path)) for path in fetched.values()], not options.trust_files
+    verified = [open_table(str(path), header=schema.header) for path in fetched.values()]
+    return verified, not options.trust_files
 
 
 def _header(table: TablePlan, options: TableOptions, *, is_verified: bool) -> Json:

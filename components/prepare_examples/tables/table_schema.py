@@ -134,6 +134,7 @@ class TableSchema:
         aliases: other names of columns, by the name in the files.
         ignored: columns of the files to skip; `*` and `?` as in file names.
         missing: texts that mean a missing value, besides the empty one.
+        header: the columns of CSV files without a header.
         reference: of the workload, from which a worker loads the rule of the label.
         rule: computes the label from arrays of `rule_columns` by name.
     """
@@ -146,6 +147,7 @@ class TableSchema:
     aliases: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    header: tuple[str, ...] = ()
     reference: str = ""
     rule: Callable[[Mapping[str, Any]], Any] | None = field(default=None, compare=False)
 

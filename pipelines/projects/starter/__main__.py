@@ -50,8 +50,9 @@ def _start(arguments: argparse.Namespace) -> Start:
         logging.getLogger(__name__).info("reading records with TensorFlow …")
         tensorflow_logs.import_tensorflow()
         return start_records(arguments.records, label, kind=kind, script=script)
+    header = [name.strip() for name in arguments.header.split(",") if name.strip()]
     how = {"kind": kind, "positive": arguments.positive}
-    return start_table(arguments.table, label, **how, script=script)
+    return start_table(arguments.table, label, **how, script=script, header=header)
 
 
 if __name__ == "__main__":

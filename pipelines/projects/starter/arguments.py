@@ -15,7 +15,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     data = parser.add_mutually_exclusive_group(required=True)
     data.add_argument(
-        "--table", nargs="+", metavar="FILE", help="CSV (also gzipped) or Parquet files"
+        "--table",
+        nargs="+",
+        metavar="FILE",
+        help="CSV, JSON lines (also gzipped) or Parquet files, or a folder of them",
     )
     data.add_argument(
         "--images", metavar="DIR", help="a folder with a folder of images for each class"
@@ -26,6 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="a Python file with a function that returns a Keras model, to be trained on the data",
+    )
+    parser.add_argument(
+        "--header", default="", metavar="A,B,C", help="the columns of CSV files without a header"
     )
     parser.add_argument(
         "--label", metavar="COLUMN", help="the column, or feature of records, to predict"
@@ -48,6 +54,8 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         raise DataError(f"{given} needs --label COLUMN, the column to predict")
     if arguments.images and (arguments.label or arguments.kind or arguments.positive):
         raise DataError("--images needs no label: the folders' names are the classes")
+    if arguments.header and not arguments.table:
+        raise DataError("--header needs --table: only CSV files have a header")
     if arguments.keras and not arguments.keras.is_file():
         raise DataError(f"--keras {arguments.keras}: there is no such file")
     if arguments.positive and arguments.kind not in ("", "binary"):

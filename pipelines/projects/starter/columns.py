@@ -1,27 +1,28 @@
 """The columns of a user's table as texts, with the counts that guesses are made from."""
 
+import functools
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.numbers import Numbers
+from components.prepare_examples.tables.columns import normal_form
 from components.prepare_examples.tables.reading.csv_records import record_blocks
 from components.prepare_examples.tables.reading.files import (
-    CONVERT,
+    JSON,
     TableFile,
-    damaged,
-    gzip_errors,
     open_records,
     open_table,
 )
+from components.prepare_examples.tables.reading.header import CONVERT
+from components.prepare_examples.tables.reading.kinds import damaged, gzip_errors
+from components.prepare_examples.tables.reading.typed import json_batches, parquet_batches
 from components.prepare_examples.tables.rows import NUMBER_PATTERN, read_csv_block
 from components.prepare_examples.tables.table_schema import (
     CLASSES,
@@ -30,6 +31,7 @@ from components.prepare_examples.tables.table_schema import (
     LabelColumn,
     TableSchema,
 )
+from pipelines.projects.starter.typed_columns import TypeFacts, facts_of, texts_of
 from trainer import Json
 
 MAX_ROWS = 300_000
@@ -38,7 +40,6 @@ LARGE_BYTES = 50_000_000
 MISSING = ("?", "\\N", "#N/A", "N/A", "NULL", "null", "NaN", "nan")
 MISSING_NUMBERS = (*MISSING, "NA", "n/a", "None", "none", "-", "--", ".", "unknown")
 FEWEST_NUMBERS = 20  # distinct ones, among which another text is a missing value
-LIST_SEPARATOR = "|"
 
 NUMBER = re.compile(NUMBER_PATTERN)
 
@@ -53,13 +54,13 @@ class Texts:
         name: its name in the files.
         values: the texts; null where the file has none, or one of `markers`.
         markers: the texts of missing values that were found.
-        kind: `time`, `list` or `bool` if a Parquet file says so, else "".
+        facts: of the types in a Parquet or JSON file.
     """
 
     name: str
     values: pa.Array
     markers: tuple[str, ...] = ()
-    kind: str = ""
+    facts: TypeFacts = field(default_factory=TypeFacts)
 
     @cached_property
     def present(self) -> pa.Array:
@@ -116,27 +117,21 @@ class Contents:
         return next(column for column in self.columns if column.name == name)
 
 
-def read_columns(paths: Sequence[str]) -> Contents:
-    """Return the columns of CSV or Parquet files; of large ones the first rows.
+def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Contents:
+    """Return the columns of CSV, JSON or Parquet files; of large ones the first rows.
+
+    Args:
+        paths: the files; a column that some of them lack is missing in their rows.
+        header: the columns of CSV files without a header.
 
     Raises:
-        DataError: a file is damaged, is no table, or is not UTF-8; or two have other columns.
+        DataError: a file is damaged, is no table, or is not UTF-8; or has no header.
     """
-    files = [open_table(path) for path in paths]
-    for file in files[1:]:
-        if file.names != files[0].names:
-            raise DataError(
-                f"{file.path} has the columns {', '.join(file.names)}, and {files[0].path}"
-                f" {', '.join(files[0].names)}; give files with the same columns"
-            )
-    if all(re.fullmatch(NUMBER_PATTERN, name.strip().encode()) for name in files[0].names):
-        raise DataError(
-            f"{files[0].path}: the first line has values, not the names of columns; add a line with"
-            " the names"
-        )
-    twice = [name for name in files[0].names if files[0].names.count(name) > 1]
-    if twice:
-        raise DataError(f"{files[0].path}: the column {twice[0]!r} occurs twice; rename one")
+    files = [open_table(path, header=header) for path in paths]
+    for file in files:
+        twice = [name for name in file.names if file.names.count(name) > 1]
+        if twice:
+            raise DataError(f"{file.path}: the column {twice[0]!r} occurs twice; rename one")
     if sum(file.num_bytes for file in files) > LARGE_BYTES:
         logger.info("reading the first %s rows of %s …", f"{MAX_ROWS:,}", paths[0])
     tables: list[pa.Table] = []
@@ -146,14 +141,47 @@ def read_columns(paths: Sequence[str]) -> Contents:
         if sum(one.num_rows for one in tables) >= MAX_ROWS:
             is_whole = False
             break
-    if not sum(one.num_rows for one in tables):
+    num_rows = sum(one.num_rows for one in tables)
+    if not num_rows:
         raise DataError(f"{paths[0]} has a header but no rows")
-    whole = pa.concat_tables(tables)
-    found = [_column(name, whole[name].combine_chunks()) for name in whole.column_names]
+    if not header and not files[0].has_groups:
+        _check_names(files[0], tables[0])
+    parts = _by_column(files, tables)
+    texts = {name: pa.concat_arrays(map(texts_of, chunks)) for name, chunks in parts.items()}
+    found = [replace(_column(name, texts[name]), facts=facts_of(parts[name])) for name in parts]
     markers = tuple(dict.fromkeys(one for column in found for one in column.markers))
-    kinds = _parquet_kinds(files[0]) if files[0].kind == "parquet" else {}
-    columns = [Texts(c.name, c.values, c.markers, kinds.get(c.name, "")) for c in found]
-    return Contents(columns, whole.num_rows, is_whole, markers)
+    return Contents(found, num_rows, is_whole, markers)
+
+
+def _by_column(files: Sequence[TableFile], tables: Sequence[pa.Table]) -> dict[str, list[pa.Array]]:
+    """Return the parts of each column; its name is the first one of those that differ in case."""
+    own = dict.fromkeys(name for file in files for name in file.names)
+    forms = {normal_form(name): name for name in reversed(own)}
+    # Unless a file has both, as `Age` beside `age`.
+    is_same = all(len({*map(normal_form, file.names)}) == len(file.names) for file in files)
+    names = {name: forms[normal_form(name)] if is_same else name for name in own}
+    parts: dict[str, list[pa.Array]] = {name: [] for name in names.values()}
+    for table in tables:
+        present = {names[name]: table[name].combine_chunks() for name in table.column_names}
+        for name, chunks in parts.items():
+            chunks.append(present.get(name, pa.nulls(table.num_rows, pa.string())))
+    return parts
+
+
+def _check_names(file: TableFile, rows: pa.Table) -> None:
+    """Raise DataError if the first line seems to hold values: they recur in their columns."""
+    names = file.names[: len(file.names) - len(file.folder_values)]
+    is_same = [pc.equal(rows[name], name).fill_null(False) for name in names]
+    is_header = functools.reduce(pc.and_, is_same)  # of files that were joined
+    recurs = [pc.any(pc.and_not(one, is_header)).as_py() for one in is_same]
+    is_number = [bool(NUMBER.fullmatch(name.strip().encode())) for name in names]
+    is_numbered = list(names) == [str(number) for number in range(len(names))]
+    seems_row = any(is_number) and sum(recurs) >= len(names) / 2
+    if not is_numbered and (all(is_number) or seems_row or all(recurs)):
+        raise DataError(
+            f"{file.path}: the first line has values, not the names of columns; add a line with the"
+            " names, or give them with --header a,b,c"
+        )
 
 
 def _column(name: str, values: pa.Array) -> Texts:
@@ -173,21 +201,32 @@ def _column(name: str, values: pa.Array) -> Texts:
 
 
 def _tables(file: TableFile) -> Iterator[pa.Table]:
-    """Yield the rows of a file in parts, all columns as texts."""
-    if file.kind == "parquet":
-        with parquet.ParquetFile(file.path) as opened:
-            for batch in opened.iter_batches():
-                yield pa.table({name: _texts(batch[name]) for name in batch.schema.names})
+    """Yield the rows of a file in parts, with the columns of its folders."""
+    start = len(file.names) - len(file.folder_values)
+    more = zip(file.names[start:], file.folder_values, strict=True)
+    values = {name: pa.array([value], pa.string()) for name, value in more}
+    for table in _own_tables(file, file.names[:start]):
+        own = dict(zip(table.column_names, table.columns, strict=True))
+        first = pa.array([0] * table.num_rows)
+        yield pa.table({**own, **{name: value.take(first) for name, value in values.items()}})
+
+
+def _own_tables(file: TableFile, names: tuple[str, ...]) -> Iterator[pa.Table]:
+    if file.has_groups:
+        read = json_batches if file.kind == JSON else parquet_batches
+        try:
+            yield from (pa.Table.from_batches([batch]) for batch in read(file.path))
+        except pa.ArrowException as error:
+            raise DataError(f"{file.path} cannot be read: {error}; write it again") from error
         return
-    columns = tuple(Column(name=name, kind=TEXT) for name in file.names)
-    label = LabelColumn(name=file.names[0], kind=CLASSES, is_integer=False)
+    columns = tuple(Column(name=name, kind=TEXT) for name in names)
+    label = LabelColumn(name=names[0], kind=CLASSES, is_integer=False)
     schema = TableSchema(workload="new", columns=columns, label=label)
     num_rows = 0
     try:
-        with open_records(file.path, file.kind) as content:
-            content.seek(file.data_start)
+        with open_records(file.path, file.kind, file.data_start) as content:
             for records in record_blocks(content, None, name=file.path):
-                block = read_csv_block(records, file.names, schema, separator=file.separator)
+                block = read_csv_block(records, names, schema, separator=file.separator)
                 if block.bad.reasons:
                     row, (name, reason) = min(block.bad.reasons.items())
                     number = num_rows + int(block.numbers[row]) + 1
@@ -201,32 +240,6 @@ def _tables(file: TableFile) -> Iterator[pa.Table]:
                         " hold the names of all columns"
                     )
                 num_rows += block.num_rows
-                yield block.table.select(list(file.names))
+                yield block.table.select(list(names))
     except gzip_errors() as error:
         raise damaged(file.path, error) from error
-
-
-def _texts(column: pa.Array) -> pa.Array:
-    """Return a column of a Parquet file as texts."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        rows = column.to_pylist()
-        joined = [None if row is None else LIST_SEPARATOR.join(map(str, row)) for row in rows]
-        return pa.array(joined, pa.string())
-    if pa.types.is_binary(column.type):
-        column = column.cast(pa.string())
-    texts = column.cast(pa.string())
-    return pc.if_else(pc.is_in(texts, pa.array(["", "nan", "NaN"])), None, texts)
-
-
-def _parquet_kinds(file: TableFile) -> dict[str, str]:
-    schema = parquet.read_schema(Path(file.path))
-    tests = {
-        "time": pa.types.is_temporal,
-        "list": lambda kind: pa.types.is_list(kind) or pa.types.is_large_list(kind),
-        "bool": pa.types.is_boolean,
-    }
-    return {
-        one.name: kind for one in schema for kind, is_kind in tests.items() if is_kind(one.type)
-    }

@@ -13,7 +13,8 @@ from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.columns import INDEX_NAMES, normal_form
 from components.prepare_examples.tables.table_schema import TIME, Column
 from components.prepare_examples.tables.values.times import parse_times
-from pipelines.projects.starter.columns import LIST_SEPARATOR, Texts
+from pipelines.projects.starter.columns import Texts
+from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 
 FEATURE, KEY, GROUP, IGNORED = "feature", "key", "group", "ignored"
 FORMATS = (
@@ -36,6 +37,8 @@ SECONDS = (300_000_000, 4_000_000_000)  # 1979 to 2096, as Unix seconds
 DAYS = (19_000_101, 22_000_101)  # as %Y%m%d
 DECIMAL_COMMA = r"^[+-]?\d+,\d+$"
 DECIMAL_COMMAS = "numbers with a decimal comma: write them with a point"
+UNUSABLE = "write numbers, texts, times, or lists of them to use it"
+MOST_INFINITE = 0.02  # of rows, which are quarantined
 WORDS = 3  # mean number of words from which a column is a text
 
 
@@ -90,18 +93,41 @@ def guess(column: Texts, num_rows: int) -> Guess:
     form = normal_form(column.name)
     num_missing = num_rows - len(column.present)
     missing = f"; missing in {num_missing:,} rows" if num_missing else ""
-    if not len(column.present):
-        return Guess(column, IGNORED, seen="empty in all rows")
-    if len(column.present) < FEW_SHARE * num_rows:
-        return Guess(column, IGNORED, seen=f"missing in {num_missing:,} of {num_rows:,} rows")
-    if form in INDEX_NAMES:
-        return Guess(column, IGNORED, seen="the numbers of the rows")
-    if column.num_unique == 1 and not num_missing:
-        return Guess(column, IGNORED, seen=f"{column.ranked[0][0]!r} in all rows")
+    if found := _typed(column, num_rows):
+        return found
+    if reason := _useless(column, form, num_rows):
+        return Guess(column, IGNORED, seen=reason)
     if found := _identifier(column, form, num_rows):
         return found
     found = _time(column, form) or (_number(column, form) or _words(column, num_rows))
     return Guess(column, found.role, found.kind, found.arguments, found.seen + missing)
+
+
+def _typed(column: Texts, num_rows: int) -> Guess | None:
+    """Return the guess that the types of a Parquet or JSON file tell."""
+    facts = column.facts
+    if facts.unusable:
+        return Guess(column, IGNORED, seen=f"values of the type {facts.unusable}: {UNUSABLE}")
+    if facts.num_infinite > MOST_INFINITE * num_rows:
+        seen = f"infinite in {facts.num_infinite:,} rows: write them as empty to use it"
+        return Guess(column, IGNORED, seen=seen)
+    if facts.length:
+        seen = f"lists of {facts.length} numbers"
+        return Guess(column, FEATURE, "Number", f"length={facts.length}", seen)
+    return None
+
+
+def _useless(column: Texts, form: str, num_rows: int) -> str:
+    """Return why nothing can be learnt from a column, or ""."""
+    num_missing = num_rows - len(column.present)
+    if not len(column.present):
+        return "empty in all rows"
+    if len(column.present) < FEW_SHARE * num_rows:
+        return f"missing in {num_missing:,} of {num_rows:,} rows"
+    if form in INDEX_NAMES:
+        return "the numbers of the rows"
+    is_constant = column.num_unique == 1 and not num_missing
+    return f"{column.ranked[0][0]!r} in all rows" if is_constant else ""
 
 
 def _identifier(column: Texts, form: str, num_rows: int) -> Guess | None:
@@ -120,7 +146,7 @@ def _identifier(column: Texts, form: str, num_rows: int) -> Guess | None:
 def _time(column: Texts, form: str) -> Guess | None:
     """Return the guess for a column of times; a format must fit all values that are tried."""
     first, last = pc.min(column.present).as_py(), pc.max(column.present).as_py()
-    if column.kind == "time":
+    if column.facts.kind == "time":
         return Guess(column, FEATURE, "Timestamp", seen=f"{first} to {last}")
     formats: tuple[str, ...] = FORMATS
     if column.numbers is not None:
@@ -196,7 +222,7 @@ def has_decimal_commas(column: Texts) -> bool:
 
 
 def _is_list(texts: pa.Array, column: Texts) -> bool:
-    if column.kind == "list":
+    if column.facts.kind == "list":
         return True
     has_sign = pc.match_substring(texts, LIST_SEPARATOR)
     num_parts = len(pc.list_flatten(pc.split_pattern(texts, LIST_SEPARATOR)).unique())

@@ -6,13 +6,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
-from pipelines.projects.starter.columns import LIST_SEPARATOR, Contents, Texts
+from pipelines.projects.starter.columns import Contents, Texts
 from pipelines.projects.starter.guesses import (
     DECIMAL_COMMAS,
     has_decimal_commas,
     quoted,
     valid_name,
 )
+from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 from trainer.errors import did_you_mean
 
 BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
@@ -96,7 +97,7 @@ def _kind(column: Texts) -> str:
     if column.numbers is not None:
         return CLASSES if column.is_whole and column.num_unique <= MOST_CLASSES else REGRESSION
     has_sign = _contain(column, LIST_SEPARATOR)
-    if column.kind == "list" or pc.sum(has_sign).as_py() > len(has_sign) / 5:
+    if column.facts.kind == "list" or pc.sum(has_sign).as_py() > len(has_sign) / 5:
         return MULTILABEL
     if column.num_unique > MOST_TEXTS:
         raise DataError(

@@ -10,7 +10,7 @@ import pyarrow as pa
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.columns import normal_form
-from pipelines.projects.starter.columns import LIST_SEPARATOR, Contents, Texts, read_columns
+from pipelines.projects.starter.columns import Contents, Texts, read_columns
 from pipelines.projects.starter.folder import Start
 from pipelines.projects.starter.guesses import (
     DECIMAL_COMMAS,
@@ -25,6 +25,7 @@ from pipelines.projects.starter.guesses import (
 )
 from pipelines.projects.starter.keras_script import Script
 from pipelines.projects.starter.labels import REGRESSION, LabelGuess, guess_label
+from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 from trainer import Json
 
 FEWEST_ROWS = 30
@@ -40,21 +41,23 @@ def start_table(
     kind: str = "",
     positive: str = "",
     script: Script | None = None,
+    header: Sequence[str] = (),
 ) -> Start:
     """Return the folder's content for a table.
 
     Args:
-        patterns: CSV or Parquet files, or patterns.
+        patterns: CSV, JSON or Parquet files, folders of them, or patterns.
         label: the label's column.
         kind: of the label; default: guessed.
         positive: the value of the positive class of two; default: guessed.
         script: that builds the model; default: the default model of tables.
+        header: the columns of CSV files without a header.
 
     Raises:
         DataError: a file is no table, or there is no such label.
     """
     paths = find_files([str(Path(one)) for one in patterns])
-    contents = read_columns(paths)
+    contents = read_columns(paths, header=header)
     if contents.num_rows < FEWEST_ROWS:
         raise DataError(
             f"{paths[0]} has {contents.num_rows} rows; at least {FEWEST_ROWS} are needed for three"
@@ -65,9 +68,12 @@ def start_table(
     others = [one for one in contents.columns if one.name != label]
     guesses = _with_one_key([guess(one, contents.num_rows) for one in others])
     if not any(one.role == FEATURE for one in guesses):
-        raise DataError(f"{paths[0]} has no column besides {label} that a model could learn from")
+        seen = "; ".join(f"{one.column.name}: {one.seen}" for one in guesses)
+        raise DataError(
+            f"{paths[0]} has no column besides {label} that a model could learn from; {seen}"
+        )
     hints = {one.name: _hint(one.column, column, target) for one in guesses if one.role == FEATURE}
-    workload = _source(contents, guesses, (column, target), hints, script=script)
+    workload = _source(contents, guesses, (column, target), hints, script=script, header=header)
     return Start(
         workload=workload,
         data=tuple(patterns),
@@ -78,9 +84,14 @@ def start_table(
         code=script.files if script else {},
         notes=(
             *(f"{name}: {hint}" for name, hint in hints.items() if hint),
-            *(f"{one.column.name}: {one.seen}" for one in guesses if one.seen == DECIMAL_COMMAS),
+            *(f"{one.column.name}: {one.seen}" for one in guesses if _is_noted(one)),
         ),
     )
+
+
+def _is_noted(guess: Guess) -> bool:
+    facts = guess.column.facts
+    return guess.seen == DECIMAL_COMMAS or bool(facts.unusable or facts.num_infinite)
 
 
 def _with_one_key(guesses: list[Guess]) -> list[Guess]:
@@ -112,6 +123,7 @@ def _source(
     hints: dict[str, str],
     *,
     script: Script | None,
+    header: Sequence[str],
 ) -> str:
     column, label = target
     features = [one for one in guesses if one.role == FEATURE]
@@ -149,6 +161,8 @@ def _source(
     lines += _aliases([column.name, *(one.column.name for one in guesses if one.role != IGNORED)])
     if contents.markers:
         lines.append(f"    missing=[{', '.join(map(quoted, contents.markers))}],")
+    if header:
+        lines.append(f"    header=[{', '.join(map(quoted, header))}],")
     if script:
         lines.append("    model=model,")
     return "\n".join([*lines, ")", ""])
@@ -199,6 +213,8 @@ def _instance(guesses: Sequence[Guess], row: int) -> Json:
 
 
 def _plain(one: Guess, value: str) -> Any:
+    if one.kind == "Number" and one.column.facts.length:
+        return list(map(float, value.split(LIST_SEPARATOR)))
     if one.kind == "Number":
         number = float(value)
         return int(number) if number.is_integer() else number

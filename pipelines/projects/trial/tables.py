@@ -13,8 +13,8 @@ from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.beam_pipeline import finish
 from components.prepare_examples.tables.checks import absent_classes, check_label, check_splits
 from components.prepare_examples.tables.declared import schema_of
-from components.prepare_examples.tables.plan import Part, Segment
-from components.prepare_examples.tables.reading.files import TableFile, open_table, scan
+from components.prepare_examples.tables.plan import Part, Segment, segment_of
+from components.prepare_examples.tables.reading.files import STREAM, TableFile, open_table, scan
 from components.prepare_examples.tables.sampling import with_kind_of_classes
 from components.prepare_examples.tables.table_schema import CLASSES, MULTILABEL, TableSchema
 from components.prepare_examples.tables.write import TableOptions, write_part
@@ -40,14 +40,15 @@ def sample_table(
         DataError: no file can be read, or the declaration contradicts itself.
     """
     schema = schema_of(workload.name, reference=workload.reference, **table_fields(workload))
-    files = [open_table(path) for path in paths]
-    problems = [one for file in files for one in _header_problems(file, schema, options, places)]
+    files = [open_table(path, header=schema.header) for path in paths]
+    by_path = {file.path: file.names for file in files}
+    headers = columns.match_headers(by_path, schema, ignored=options.ignore_columns)
+    problems = [
+        one for path, header in headers.items() for one in _header_problems(path, header, places)
+    ]
     if problems:
         return _made_up(schema, folder, problems)
-    names = {
-        file.path: columns.match_header(file.names, schema, ignored=options.ignore_columns).columns
-        for file in files
-    }
+    names = {path: header.columns for path, header in headers.items()}
     max_rows = max(MAX_ROWS // len(files), 1)
     planned = [_segments(file, names[file.path], max_rows) for file in files]
     segments = [one for some, _ in planned for one in some]
@@ -107,22 +108,19 @@ def _made_up(schema: TableSchema, folder: Path, problems: list[str]) -> Sample:
     )
 
 
-def _header_problems(
-    file: TableFile, schema: TableSchema, options: PrepareOptions, places: Places
-) -> Iterator[str]:
-    found = columns.match_header(file.names, schema, ignored=options.ignore_columns)
+def _header_problems(path: str, found: columns.Header, places: Places) -> Iterator[str]:
     for name in found.missing:
         hint = did_you_mean(name, found.unknown or found.columns)
         yield (
-            f"{places.of_text(name)}the column {name!r} is not in {file.path};{hint} it has"
+            f"{places.of_text(name)}the column {name!r} is not in {path};{hint} it has"
             f" {', '.join(found.columns)}"
         )
     for name in found.twice:
-        yield f"{file.path}: the column {name!r} occurs twice; rename one"
+        yield f"{path}: the column {name!r} occurs twice; rename one"
     if found.unknown:
         shown = ", ".join(map(repr, found.unknown))
         yield (
-            f"{places.of_call('Table')}{file.path} has columns that are not declared: {shown};"
+            f"{places.of_call('Table')}{path} has columns that are not declared: {shown};"
             f" declare them as features, or add ignored=[{shown}]"
         )
 
@@ -131,11 +129,9 @@ def _segments(
     file: TableFile, names: Sequence[str], max_rows: int
 ) -> tuple[list[Segment], int | None]:
     """Return ranges of a file, together about `max_rows` rows, and its number of rows if known."""
-    head = (file.path, file.kind, tuple(names))
-    if file.kind == "gzip" or file.num_bytes > MAX_SCANNED_BYTES:
-        first = Segment(*head, file.data_start, -1, 0, max_rows, file.separator, file.names)
-        return [first], None
-    if file.kind == "parquet":
+    if file.kind == STREAM or (file.num_bytes > MAX_SCANNED_BYTES and not file.has_groups):
+        return [segment_of(file, names, (file.data_start, -1), max_rows=max_rows)], None
+    if file.has_groups:
         starts = [0, *accumulate(file.group_rows)]
         ranges = [(at, at + 1, starts[at], rows) for at, rows in enumerate(file.group_rows)]
     else:
@@ -147,7 +143,7 @@ def _segments(
         ]
     most = -(-max_rows // max(len(ranges), 1))
     segments = [
-        Segment(*head, start, stop, first_row, min(rows, most), file.separator, file.names)
+        segment_of(file, names, (start, stop), first_row=first_row, max_rows=min(rows, most))
         for start, stop, first_row, rows in ranges
         if rows
     ]

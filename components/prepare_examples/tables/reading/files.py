@@ -1,16 +1,12 @@
 """The files of a table: their headers, and the offsets at which CSV files can be split."""
 
-import csv
-import gzip
 import hashlib
-import io
-import zlib
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -23,12 +19,25 @@ from components.prepare_examples.tables.reading.csv_records import (
     count_records,
     record_blocks,
 )
+from components.prepare_examples.tables.reading.header import read_header
+from components.prepare_examples.tables.reading.hive import folder_columns
+from components.prepare_examples.tables.reading.kinds import (
+    ARRAY,
+    LINES,
+    PARQUET,
+    RECORDS,
+    damaged,
+    file_kind,
+    gzip_errors,
+    is_gzip,
+    is_plain,
+    open_text,
+    read_head,
+)
+from components.prepare_examples.tables.reading.typed import json_rows
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-SEPARATORS = ",;\t|"
-MAX_HEADER_BYTES = 1 << 20
-GZIP_RATIO = 5  # estimated size of an unpacked CSV file by its gzipped size, for planning only
-CONVERT = "convert the file to UTF-8, as with iconv -f WINDOWS-1252 -t UTF-8 {} > NEW"
+CSV, STREAM, JSON = "csv", "stream", "json"  # a stream can be read from its start only
+STREAM_RATIO = 5  # estimated size of an unpacked CSV file by its gzipped size, for planning only
 
 
 @dataclass(frozen=True)
@@ -36,17 +45,23 @@ class TableFile:
     """A file whose header has been read; `data_start` is the offset of its first record."""
 
     path: str
-    kind: str  # csv, gzip or parquet
+    kind: str  # CSV, STREAM, JSON or PARQUET
     num_bytes: int
     names: tuple[str, ...]
     data_start: int = 0
     group_rows: tuple[int, ...] = ()
     separator: str = ","
+    folder_values: tuple[str | None, ...] = ()  # of the last columns, see hive.py
 
     @property
     def weight(self) -> int:
         """The size of the work, in bytes of plain CSV."""
-        return self.num_bytes * (GZIP_RATIO if self.kind == "gzip" else 1)
+        return self.num_bytes * (STREAM_RATIO if self.kind == STREAM else 1)
+
+    @property
+    def has_groups(self) -> bool:
+        """True if the file is read by groups of rows, and not by bytes."""
+        return self.kind in (PARQUET, JSON)
 
 
 @dataclass(frozen=True)
@@ -70,33 +85,48 @@ class Scan:
         return self.cuts[min(bisect_right(offsets, offset - 1), len(offsets) - 1)]
 
 
-def open_table(path: str) -> TableFile:
-    """Read a file's header.
+def open_table(path: str, *, header: Sequence[str] = ()) -> TableFile:
+    """Read a file's header; `header` has the names of the columns of CSV files without one.
 
     Raises:
         DataError: the file is empty or not a table, or its header is not UTF-8; names the file.
     """
-    num_bytes = Path(path).stat().st_size
-    if num_bytes == 0:
+    if Path(path).stat().st_size == 0:
         raise DataError(f"{path} is empty; a file needs a header")
-    with Path(path).open("rb") as file:
-        start = file.read(4)
-    if start == b"PAR1":
+    file = _open(path, header)
+    more = folder_columns(path, file.names)
+    return replace(file, names=(*file.names, *more), folder_values=tuple(more.values()))
+
+
+def _open(path: str, header: Sequence[str]) -> TableFile:
+    kind, num_bytes = file_kind(path), Path(path).stat().st_size
+    if kind == RECORDS:
+        raise DataError(f"{path} holds TFRecords, not a table: give it as records")
+    if kind == PARQUET:
         return _open_parquet(path, num_bytes)
-    kind = "gzip" if start[:2] == b"\x1f\x8b" else "csv"
-    with open_records(path, kind) as content:
-        names, data_start, separator = _read_header(content, path)
-    return TableFile(path, kind, num_bytes, tuple(names), data_start, separator=separator)
+    if kind in (LINES, ARRAY):
+        names, num_rows = dict[str, None](), 0
+        for num_rows, row in enumerate(json_rows(path), start=1):  # noqa: B007
+            names |= dict.fromkeys(row)
+        return TableFile(path, JSON, num_bytes, tuple(names), group_rows=(num_rows,))
+    is_stream = is_gzip(path) or not is_plain(read_head(path))
+    with open_text(path) as content:
+        found = read_header(content, path, names=header)
+    kind = STREAM if is_stream else CSV
+    return TableFile(
+        path, kind, num_bytes, found.names, found.data_start, separator=found.separator
+    )
 
 
-def open_records(path: str, kind: str) -> IO[bytes]:
-    """Open a CSV file, plain or gzipped."""
-    return cast(IO[bytes], gzip.open(path, "rb") if kind == "gzip" else Path(path).open("rb"))
-
-
-def gzip_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions raised by reading a damaged gzip file."""
-    return (gzip.BadGzipFile, EOFError, zlib.error)
+def open_records(path: str, kind: str, start: int) -> IO[bytes]:
+    """Open a CSV file at the offset of a record."""
+    if kind == CSV:
+        file: IO[bytes] = Path(path).open("rb")  # noqa: SIM115
+        file.seek(start)
+        return file
+    file = open_text(path)
+    file.read(start)
+    return file
 
 
 def scan(file: TableFile, targets: Iterable[int], *, max_rows: int | None = None) -> Scan:
@@ -132,12 +162,11 @@ def scan(file: TableFile, targets: Iterable[int], *, max_rows: int | None = None
     return Scan(digest.hexdigest(), (*kept, last))
 
 
-def count_gzip_rows(file: TableFile, most: int) -> int:
-    """Return the number of rows of a gzipped CSV file, at most `most`."""
+def count_rows(file: TableFile, most: int) -> int:
+    """Return the number of rows of a CSV file that is read from its start only, at most `most`."""
     num_rows = 0
     try:
-        with open_records(file.path, file.kind) as content:
-            content.seek(file.data_start)
+        with open_records(file.path, file.kind, file.data_start) as content:
             for block in record_blocks(content, None, name=file.path):
                 num_rows += count_records(block)
                 if num_rows >= most:
@@ -147,44 +176,9 @@ def count_gzip_rows(file: TableFile, most: int) -> int:
     return num_rows
 
 
-def damaged(path: str, error: Exception) -> DataError:
-    """Return the error for a gzip file that is truncated or damaged."""
-    return DataError(f"{path} is not a complete gzip file: {error}; download or copy it again")
-
-
 def digest_of(file: TableFile) -> str:
     """Return the SHA-256 of a file that is not scanned."""
     return sha256_of(Path(file.path))
-
-
-def _read_header(content: IO[bytes], path: str) -> tuple[list[str], int, str]:
-    """Return the names of the columns, the offset of the first record, and the separator.
-
-    The separator is a comma, unless the header has only one column with it.
-    """
-    try:
-        start = content.readline(MAX_HEADER_BYTES)
-    except gzip_errors() as error:
-        raise damaged(path, error) from error
-    skipped = len(BYTE_ORDER_MARK) if start.startswith(BYTE_ORDER_MARK) else 0
-    record = start[skipped:].rstrip(b"\r\n")
-    try:
-        text = record.decode()
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: the header is not UTF-8 ({start[:20]!r}); {CONVERT.format(path)}"
-        ) from error
-    names, separator = _split(text, ","), ","
-    if len(names) == 1:
-        separator = max(SEPARATORS, key=lambda sign: len(_split(text, sign)))
-        names = _split(text, separator)
-    if not any(names):
-        raise DataError(f"{path}: the first line is blank; it must hold the names of the columns")
-    return names, len(start), separator
-
-
-def _split(header: str, separator: str) -> list[str]:
-    return next(csv.reader(io.StringIO(header, newline=""), delimiter=separator), [])
 
 
 def _open_parquet(path: str, num_bytes: int) -> TableFile:
@@ -194,4 +188,4 @@ def _open_parquet(path: str, num_bytes: int) -> TableFile:
         raise DataError(f"{path} is not a complete Parquet file: {error}") from error
     names = metadata.schema.to_arrow_schema().names
     groups = (metadata.row_group(index).num_rows for index in range(metadata.num_row_groups))
-    return TableFile(path, "parquet", num_bytes, tuple(names), group_rows=tuple(groups))
+    return TableFile(path, PARQUET, num_bytes, tuple(names), group_rows=tuple(groups))

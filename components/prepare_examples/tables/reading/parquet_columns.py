@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.quarantine import BadRows
@@ -16,7 +15,6 @@ from components.prepare_examples.tables.table_schema import MULTILABEL, PART, TI
 from components.prepare_examples.tables.values.times import wall_times
 
 UUID_BYTES = 16
-SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"  # in every file that Spark writes
 ALLOWED = {
     "number": "numbers, decimals or texts of numbers",
     "text": "texts or numbers",
@@ -50,23 +48,6 @@ def from_columns(
             arrays[name] = _converted(column, name, bad, schema, path=path)
     numbers = np.arange(batch.num_rows)
     return Block(pa.table(arrays), pa.table(plain), bad, numbers, [], zones=zones)
-
-
-def with_spark_zone(batch: pa.RecordBatch, file: parquet.ParquetFile) -> pa.RecordBatch:
-    """Return the batch with UTC as the zone of Spark's INT96 timestamps.
-
-    INT96 has no zone. Spark, up to 3.5 by default, writes instants in it; Impala and pandas write
-    wall time.
-    """
-    if SPARK_SCHEMA not in (file.metadata.metadata or {}):
-        return batch
-    leaves = [file.schema.column(index) for index in range(len(file.schema.names))]
-    for name in {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}:
-        if (place := batch.schema.get_field_index(name)) >= 0:
-            column = batch.column(place)
-            column = column.view(pa.timestamp(column.type.unit, "UTC"))
-            batch = batch.set_column(place, name, column)
-    return batch
 
 
 def decoded(column: pa.Array) -> pa.Array:

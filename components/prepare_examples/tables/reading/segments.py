@@ -1,23 +1,27 @@
 """Reading of a segment of a table, in blocks of some ten thousand rows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.clean_rows import clean
 from components.prepare_examples.tables.columns import WHOLE_ROW
 from components.prepare_examples.tables.plan import Segment
 from components.prepare_examples.tables.reading.csv_records import count_records, record_blocks
-from components.prepare_examples.tables.reading.files import damaged, gzip_errors, open_records
-from components.prepare_examples.tables.reading.parquet_columns import from_columns, with_spark_zone
+from components.prepare_examples.tables.reading.files import JSON, open_records
+from components.prepare_examples.tables.reading.kinds import PARQUET, damaged, gzip_errors
+from components.prepare_examples.tables.reading.parquet_columns import from_columns
+from components.prepare_examples.tables.reading.typed import json_batches, parquet_batches
 from components.prepare_examples.tables.row_hash import hash_raw_rows
-from components.prepare_examples.tables.rows import Block, raw_columns, read_csv_block
-from components.prepare_examples.tables.table_schema import TableSchema
-
-BATCH_ROWS = 32_768
+from components.prepare_examples.tables.rows import (
+    Block,
+    parse_column,
+    raw_columns,
+    read_csv_block,
+)
+from components.prepare_examples.tables.table_schema import PART, TableSchema
 
 
 def blocks(
@@ -34,7 +38,7 @@ def blocks(
         DataError: the file is damaged, or its newlines do not match its records; names the rows.
     """
     row, left = segment.first_row, segment.max_rows
-    read = _parquet_blocks if segment.kind == "parquet" else _csv_blocks
+    read = _typed_blocks if segment.kind in (PARQUET, JSON) else _csv_blocks
     found = read(segment, schema, is_hashed)
     while True:
         try:
@@ -43,7 +47,7 @@ def blocks(
                 return
             if 0 <= left < block.num_rows:
                 block = block.head(left)
-            cleaned = clean(block, schema)
+            cleaned = clean(_completed(block, segment, schema), schema)
         except (pa.ArrowException, OSError) as error:
             raise DataError(
                 f"{segment.path}, from row {row + 1} on, cannot be read: {error}"
@@ -59,18 +63,16 @@ def _csv_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Itera
     num_bytes = None if segment.stop < 0 else segment.stop - segment.start
     row = segment.first_row
     try:
-        with open_records(segment.path, segment.kind) as file:
-            file.seek(segment.start)
+        with open_records(segment.path, segment.kind, segment.start) as file:
             for content in record_blocks(file, num_bytes, name=segment.path):
-                block = read_csv_block(
-                    content, segment.columns, schema, separator=segment.separator
-                )
+                own, separator = segment.columns[: segment.num_own], segment.separator
+                block = read_csv_block(content, own, schema, separator=separator)
                 _check_count(count_records(content), block.num_rows, segment.path, row)
                 row += block.num_rows
                 if is_hashed:
-                    separator = segment.separator
-                    raw = raw_columns(content, segment.names, schema, separator=separator)
-                    block = _with_hashes(block, raw)
+                    names = segment.names[: segment.num_own]
+                    raw = raw_columns(content, names, schema, separator=separator)
+                    block = _with_hashes(block, raw, segment)
                 yield block
     except gzip_errors() as error:
         raise damaged(segment.path, error) from error
@@ -84,18 +86,41 @@ def _check_count(counted: int, parsed: int, path: str, row: int) -> None:
         )
 
 
-def _parquet_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Block]:
-    # Spark's years 1 to 9999 do not fit in nanoseconds, the default unit for INT96.
-    with parquet.ParquetFile(segment.path, coerce_int96_timestamp_unit="us") as file:
-        groups = range(segment.start, segment.stop)
-        names = file.schema_arrow.names
-        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups):
-            assert batch.schema.names == names
-            zoned = with_spark_zone(batch, file)
-            block = from_columns(zoned, segment.columns, schema, path=segment.path)
-            raw = dict(zip(names, zoned.columns, strict=True)) if is_hashed else {}
-            yield _with_hashes(block, raw) if is_hashed else block
+def _typed_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Block]:
+    if segment.kind == JSON:
+        batches = json_batches(segment.path)
+    else:
+        batches = parquet_batches(segment.path, range(segment.start, segment.stop))
+    for batch in batches:
+        own = segment.columns[: batch.num_columns]
+        block = from_columns(batch, own, schema, path=segment.path)
+        raw = dict(zip(batch.schema.names, batch.columns, strict=True))
+        yield _with_hashes(block, raw, segment) if is_hashed else block
 
 
-def _with_hashes(block: Block, raw: Mapping[str, pa.Array]) -> Block:
-    return replace(block, table=block.table.append_column(WHOLE_ROW, hash_raw_rows(raw)))
+def _with_hashes(block: Block, raw: Mapping[str, pa.Array], segment: Segment) -> Block:
+    """Return a block with the hash of each row, in which the columns of folders count."""
+    more = _folder_columns(segment.names, segment, block)
+    hashes = hash_raw_rows({**raw, **more})
+    return replace(block, table=block.table.append_column(WHOLE_ROW, hashes))
+
+
+def _folder_columns(names: Sequence[str], segment: Segment, block: Block) -> dict[str, pa.Array]:
+    """Return the columns of a file's folders, which are the last ones, by some names."""
+    values = zip(names[segment.num_own :], segment.folder_values, strict=True)
+    return {name: pa.array([value] * block.table.num_rows, pa.binary()) for name, value in values}
+
+
+def _completed(block: Block, segment: Segment, schema: TableSchema) -> Block:
+    """Return a block with the columns of its folders, and without values those of other files."""
+    values = _folder_columns(segment.columns, segment, block)
+    nothing = pa.nulls(block.table.num_rows, pa.binary())
+    table, raw = block.table, block.raw
+    for name in sorted((schema.numbers | schema.texts) - set(table.column_names)):
+        known = schema.by_name.get(name)
+        if name not in segment.columns and (known is None or known.kind == PART):
+            continue
+        texts = values.get(name, nothing)
+        table = table.append_column(name, parse_column(texts, name, block.bad, schema))
+        raw = raw.append_column(name, texts.cast(pa.string()))
+    return replace(block, table=table, raw=raw)

@@ -44,9 +44,12 @@ def parse_list(column: pa.Array, known: Column, bad: BadRows) -> pa.Array:
 
 
 def _flat(column: pa.Array) -> tuple["np.ndarray", "np.ndarray", pa.Array]:
-    """Return the length of each row's list, -1 for null, the row of each value, and the values."""
-    lengths = pc.list_value_length(column).fill_null(-1).to_numpy(zero_copy_only=False)
-    lengths = lengths.astype(np.int64)
+    """Return the length of each row's list, the row of each value, and the values.
+
+    The length is -1 for null and for an empty list, which a text cannot tell apart.
+    """
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    lengths = np.where(lengths == 0, -1, lengths.astype(np.int64))
     rows = np.repeat(np.arange(len(lengths)), np.maximum(lengths, 0))
     return lengths, rows, pc.list_flatten(column)
 

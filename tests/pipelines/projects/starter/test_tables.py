@@ -13,6 +13,7 @@ from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
 from pipelines.cli import main
+from pipelines.projects.starter.columns import read_columns
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.tables import start_table
 from trainer.workloads import (
@@ -124,7 +125,7 @@ def test_the_kind_of_the_label_is_guessed_or_given(tmp_path, columns, label, how
     assert workload_of(write_csv(tmp_path / "a.csv", chosen), label, **how).label == expected
 
 
-@pytest.mark.parametrize("form", ["tab", "semicolon", "bom", "gzip", "parquet"])
+@pytest.mark.parametrize("form", ["tab", "bom", "gzip", "parquet", "lines", "folder"])
 def test_other_files_give_the_same_workload(tmp_path, columns, form):
     chosen = {name: columns[name] for name in ("User ID", "price", "city", "zip_code", "left")}
     plain = start_table([str(write_csv(tmp_path / "plain.csv", chosen))], "left").workload
@@ -133,9 +134,16 @@ def test_other_files_give_the_same_workload(tmp_path, columns, form):
         parquet.write_table(pa.table(chosen), path)
     elif form == "gzip":
         path.write_bytes(gzip.compress((tmp_path / "plain.csv").read_bytes()))
+    elif form == "lines":
+        rows = (dict(zip(chosen, row, strict=True)) for row in zip(*chosen.values(), strict=True))
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif form == "folder":
+        path = tmp_path / "lake"
+        (path / "part").mkdir(parents=True)
+        (path / "part/a").write_bytes((tmp_path / "plain.csv").read_bytes())
     else:
-        delimiter = {"tab": "\t", "semicolon": ";"}.get(form, ",")
-        encoding = "utf-8-sig" if form == "bom" else "utf-8"
+        delimiter = {"tab": "\t"}.get(form, ",")
+        encoding = "utf-8-sig" if form == "bom" else "utf-16"
         write_csv(path, chosen, delimiter=delimiter, encoding=encoding)
     assert start_table([str(path)], "left").workload == plain
 
@@ -151,7 +159,9 @@ def test_other_files_give_the_same_workload(tmp_path, columns, form):
         (b"a,y\n" + b"1,1\n2,2\n" * 40, "z", "--label z: .*columns are a, y"),
         (b"\x1f\x8b\x08broken", "y", "not a complete gzip"),
         (b"PAR1broken", "y", "not a complete Parquet"),
-        (b"1,2,0\n" * 40, "y", "first line has values"),
+        (b"1,2,0\n" * 40, "y", "first line has values.*--header a,b,c"),
+        (b"5.1,0.2,rose\n" + b"4.9,0.2,rose\n5.1,0.3,oak\n" * 20, "x", "first line has values"),
+        (b"p,x\n" + b"p,y\ne,x\n" * 20, "x", "first line has values"),
         (b"60,x\n" + b"1,2,3\n" * 40, "x", "row 1: 3 fields instead of 2; the first line"),
         (b"a,a,y\n" + b"1,1,1\n" * 40, "y", "'a' occurs twice"),
     ],
@@ -160,6 +170,85 @@ def test_a_bad_file_is_named(tmp_path, content, label, expected):
     (tmp_path / "bad.csv").write_bytes(content)
     with pytest.raises(DataError, match=expected):
         start_table([str(tmp_path / "bad.csv")], label)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [("0", "1", "2"), ("country", "2019", "2020"), ("0.25", "0.5", "left"), ("male", "age", "y")],
+    ids=["numbered", "years", "quantiles", "a value that is a name, too"],
+)
+def test_unusual_names_are_no_values(tmp_path, header):
+    rows = [f"{'male' if at % 2 else 'x'},{at / 7},{'ab'[at % 2]}" for at in range(60)]
+    again = [",".join(header)] if header[0] == "male" else []  # files that were joined
+    (tmp_path / "a.csv").write_text("\n".join([",".join(header), *rows, *again]) + "\n")
+    names = [one.name for one in read_columns([str(tmp_path / "a.csv")]).columns]
+    assert names == list(header)
+
+
+def test_the_columns_of_a_file_without_a_header_can_be_given(tmp_path, columns, capfd):
+    chosen = {name: columns[name] for name in ("price", "left")}
+    path = write_csv(tmp_path / "a.csv", chosen)
+    path.write_text(path.read_text().split("\n", 1)[1])
+    words = ["--table", str(path), "--header", "price, left", "--label", "left"]
+    assert main(["new", str(tmp_path / "own"), *words]) == 0
+    workload = load_workload(str(tmp_path / "own"))
+    assert (workload.feature_names, workload.header) == (["price"], ("price", "left"))
+    assert workload.label.positive == "yes"
+    words = ["--images", str(tmp_path), "--header", "a"]
+    assert main(["new", str(tmp_path / "more"), *words]) == 2
+    assert "--header needs --table" in capfd.readouterr().err
+
+
+TYPED = {
+    "struct": pa.array([{"lat": 1.5}] * NUM_ROWS),
+    "map": pa.array([[("a", 1)]] * NUM_ROWS, pa.map_(pa.string(), pa.int64())),
+    "binary": pa.array([b"\xc8\x00"] * NUM_ROWS),
+    "duration": pa.array(range(NUM_ROWS), pa.duration("s")),
+    "time32": pa.array(range(NUM_ROWS), pa.time32("s")),
+    "list<": pa.array([[[1.0], [2.0]]] * NUM_ROWS),
+    "inf": pa.array([float("inf") if at % 9 == 0 else at / 7 for at in range(NUM_ROWS)]),
+}
+
+
+@pytest.mark.parametrize("kind", TYPED)
+def test_a_type_that_no_feature_has_is_noted_and_ignored(tmp_path, columns, kind):
+    table = {"odd": TYPED[kind], "price": columns["price"], "left": columns["left"]}
+    parquet.write_table(pa.table(table), tmp_path / "a.parquet")
+    start = start_table([str(tmp_path / "a.parquet")], "left")
+    [note] = start.notes
+    assert note.startswith("odd: ")
+    assert kind in note
+    write_folder(tmp_path / "own", start)
+    workload = load_workload(str(tmp_path / "own"))
+    assert (workload.feature_names, workload.ignored) == (["price"], ("odd",))
+    alone = {name: table[name] for name in ("odd", "left")}
+    parquet.write_table(pa.table(alone), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=rf"no column besides left .*odd: .*{kind}"):
+        start_table([str(tmp_path / "a.parquet")], "left")
+
+
+@pytest.mark.parametrize("kind", [None, pa.list_(pa.float32(), 2), pa.large_list(pa.int32())])
+def test_lists_of_numbers_of_one_length_are_numbers(tmp_path, columns, kind):
+    # Arrow cannot read its own fixed-size lists if one is missing.
+    is_fixed = kind is not None and pa.types.is_fixed_size_list(kind)
+    points = [None if at == 5 and not is_fixed else [at, 1] for at in range(NUM_ROWS)]
+    table = pa.table({"point": pa.array(points, kind), "left": columns["left"]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    workload = workload_of(tmp_path / "a.parquet", "left")
+    assert workload.features == (Number("point", length=2),)
+    [first, _] = json.loads((tmp_path / "own/instances.json").read_text())
+    assert first == {"point": [0.0, 1.0]}
+
+
+def test_files_whose_columns_differ_in_case_order_and_number_are_one_table(tmp_path, columns):
+    chosen = {name: columns[name] for name in ("price", "delta", "left")}
+    write_csv(tmp_path / "a.csv", chosen)
+    other = {"LEFT": columns["left"], "Price": columns["price"], "grade": columns["grade"]}
+    parquet.write_table(pa.table(other), tmp_path / "b.parquet")
+    contents = read_columns([str(tmp_path / "a.csv"), str(tmp_path / "b.parquet")])
+    counts = {one.name: len(one.present) for one in contents.columns}
+    both = 2 * NUM_ROWS
+    assert counts == {"price": both, "delta": NUM_ROWS, "left": both, "grade": NUM_ROWS}
 
 
 def test_a_column_that_tells_the_label_is_noted(tmp_path, columns):

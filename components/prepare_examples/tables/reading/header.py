@@ -1,0 +1,108 @@
+"""The header of a CSV file: names of columns, separator and first record."""
+
+import csv
+import io
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO
+
+from components.prepare_examples.errors import DataError
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+SEPARATORS = ",;\t|"
+MAX_HEADER_BYTES = 1 << 20
+SAMPLE_BYTES = 1 << 15
+SAMPLE_ROWS = 50
+CONVERT = "convert the file to UTF-8, as with iconv -f WINDOWS-1252 -t UTF-8 {} > NEW"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CsvHeader:
+    """Names of columns, offset of the first record, and separator of a CSV file."""
+
+    names: tuple[str, ...]
+    data_start: int
+    separator: str
+
+
+def read_header(content: IO[bytes], path: str, *, names: Sequence[str] = ()) -> CsvHeader:
+    """Return the header of an open file; lines before it that begin with # are skipped.
+
+    Args:
+        content: the file.
+        path: its name, for errors.
+        names: of the columns of a file without a header.
+
+    Raises:
+        DataError: the header is blank or not UTF-8.
+    """
+    start = content.read(MAX_HEADER_BYTES)
+    offset = len(BYTE_ORDER_MARK) if start.startswith(BYTE_ORDER_MARK) else 0
+    num_skipped = 0
+    while _is_remark(start, offset):
+        offset, num_skipped = _line_end(start, offset), num_skipped + 1
+    if num_skipped:
+        logger.info("%s: lines at its start with #, which are skipped: %d", path, num_skipped)
+    if names:
+        return CsvHeader(tuple(names), offset, _separator(_sample(start, offset), len(names)))
+    end = _line_end(start, offset)
+    record = start[offset:end].rstrip(b"\r\n")
+    try:
+        text = record.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}: the header is not UTF-8 ({record[:20]!r}); {CONVERT.format(path)}"
+        ) from error
+    separator = _separator(_sample(start, end), text)
+    found = _split(text, separator)
+    if not any(found):
+        raise DataError(f"{path}: the first line is blank; it must hold the names of the columns")
+    return CsvHeader(tuple(found), end, separator)
+
+
+def _is_remark(start: bytes, offset: int) -> bool:
+    """Return whether a line begins with #, unless it has the fields of the next one: #id,name."""
+    if not start.startswith(b"#", offset):
+        return False
+    end = _line_end(start, offset)
+    line = start[offset:end].decode(errors="replace")
+    after = start[end : _line_end(start, end)].decode(errors="replace")
+    if line[1:2].isspace() or after.startswith("#"):
+        return True
+    sizes = {(len(_split(line, sign)), len(_split(after, sign))) for sign in SEPARATORS}
+    return not any(size == next_size > 1 for size, next_size in sizes)
+
+
+def _line_end(start: bytes, offset: int) -> int:
+    return start.find(b"\n", offset) + 1 or len(start)
+
+
+def _sample(start: bytes, offset: int) -> str:
+    """Return the first lines of the records; the last one may be cut off."""
+    return start[offset : offset + SAMPLE_BYTES].decode(errors="replace")
+
+
+def _separator(sample: str, header: str | int) -> str:
+    """Return the separator with which most records have as many fields as the header.
+
+    Args:
+        sample: the first records.
+        header: the line with the names of the columns, or their number.
+    """
+
+    def fit(sign: str) -> tuple[float, int]:
+        size = header if isinstance(header, int) else len(_split(header, sign))
+        lines = csv.reader(io.StringIO(sample, newline=""), delimiter=sign)
+        rows = [row for row in islice(lines, SAMPLE_ROWS) if row]
+        share = sum(len(row) == size for row in rows) / max(len(rows), 1)
+        return (share, size) if size > 1 else (0, 0)
+
+    return max(SEPARATORS, key=fit)
+
+
+def _split(header: str, separator: str) -> list[str]:
+    return next(csv.reader(io.StringIO(header, newline=""), delimiter=separator), [])

@@ -1,0 +1,95 @@
+"""Columns of Parquet and JSON files as texts, with the facts that their types tell."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.prepare_examples.tables.reading.parquet_columns import decoded, is_list_type
+from components.prepare_examples.tables.rows import NUMBER_PATTERN
+
+LIST_SEPARATOR = "|"
+
+
+@dataclass(frozen=True)
+class TypeFacts:
+    """Facts about a column from the types of its values.
+
+    Attributes:
+        kind: `time`, `list` or `bool` if all values have such a type, else "".
+        unusable: the type of values that no feature has, or "".
+        length: the number of numbers in each list, or 0.
+        num_infinite: how many values are infinite.
+    """
+
+    kind: str = ""
+    unusable: str = ""
+    length: int = 0
+    num_infinite: int = 0
+
+
+def facts_of(chunks: Sequence[pa.Array]) -> TypeFacts:
+    """Return the facts about the values of a column, in parts of perhaps different types."""
+    present = [chunk for chunk in map(decoded, chunks) if chunk.null_count < len(chunk)]
+    unusable = next((str(one.type) for one in present if not _is_usable(one)), "")
+    lists = [one for one in present if is_list_type(one.type)]
+    tests = {
+        "time": lambda kind: pa.types.is_timestamp(kind) or pa.types.is_date(kind),
+        "list": is_list_type,
+        "bool": pa.types.is_boolean,
+    }
+    kinds = [kind for kind, test in tests.items() if all(test(one.type) for one in present)]
+    infinite = [pc.sum(pc.is_inf(one)).as_py() for one in present if _is_float(one.type)]
+    return TypeFacts(
+        kind=kinds[0] if present and kinds else "",
+        unusable=unusable,
+        length=_length(lists) if lists and not unusable else 0,
+        num_infinite=sum(filter(None, infinite)),
+    )
+
+
+def texts_of(column: pa.Array) -> pa.Array:
+    """Return values as texts; null for those that are missing, infinite or of an unusable type."""
+    column = decoded(column)
+    if pa.types.is_string(column.type):
+        return pc.if_else(pc.equal(column, ""), None, column)
+    if not _is_usable(column):
+        return pa.nulls(len(column), pa.string())
+    if is_list_type(column.type):
+        rows = column.to_pylist()
+        joined = [None if row is None else LIST_SEPARATOR.join(map(str, row)) for row in rows]
+        return pa.array(joined, pa.string())
+    texts = column.cast(pa.string())
+    missing = ["", "nan", "NaN", *(["inf", "-inf"] if _is_float(column.type) else [])]
+    return pc.if_else(pc.is_in(texts, pa.array(missing)), None, texts)
+
+
+def _is_usable(column: pa.Array) -> bool:
+    """Return whether a feature can have the values of a column."""
+    kind = column.type
+    if is_list_type(kind):
+        return not pa.types.is_nested(kind.value_type) and _is_usable(column.flatten())
+    if pa.types.is_nested(kind) or pa.types.is_duration(kind) or pa.types.is_time(kind):
+        return False
+    try:
+        column.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
+
+
+def _length(lists: Sequence[pa.Array]) -> int:
+    """Return the length of all lists if it is the same and they hold numbers, else 0."""
+    lengths = {size for one in lists for size in pc.list_value_length(one).drop_null().to_pylist()}
+    values = [decoded(one.flatten()).cast(pa.string()) for one in lists]
+    are_numbers = all(
+        not one.null_count
+        and pc.all(pc.match_substring_regex(one, NUMBER_PATTERN.decode())).as_py() is not False
+        for one in values
+    )
+    return int(lengths.pop()) if len(lengths) == 1 and are_numbers else 0
+
+
+def _is_float(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind))

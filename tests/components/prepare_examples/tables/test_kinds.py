@@ -1,0 +1,276 @@
+"""Kinds of files that people give as a table: read as the same rows in CSV, or named."""
+
+import csv
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import feather, orc, parquet
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.prepare import prepare
+from components.prepare_examples.tables.reading.kinds import file_kind
+from tests.support.data.prepared import quarantined
+from trainer import Json
+
+NUM_ROWS = 90
+WORKLOAD = """
+from trainer.workloads import Binary, Category, Number, Table
+
+workload = Table(
+    [Number("age"), Category("town"), Category("tags", separator="|"), Number("point", length=2)],
+    label=Binary("left", positive="yes"),
+    key="id",
+    {more}
+)
+"""
+Rows = list[dict[str, Any]]
+
+
+def make_rows() -> Rows:
+    return [
+        {
+            "id": f"k{at}",
+            "age": [31.5, 4, None][at % 3],
+            "town": ["Köln", "a;b", 'say "hi"', "two\nlines", None][at % 5],
+            "tags": [["x", "y"], ["z"], []][at % 3],
+            "point": [at / 4, -1.5],
+            "left": ["yes", "no"][at % 2],
+        }
+        for at in range(NUM_ROWS)
+    ]
+
+
+def as_csv(rows: Rows, *, has_header: bool = True, **style) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, **{"lineterminator": "\n", **style})
+    if has_header:
+        writer.writerow(rows[0])
+    for row in rows:
+        point = ",".join(map(str, row["point"]))
+        writer.writerow({**row, "tags": "|".join(row["tags"]), "point": point}.values())
+    return text.getvalue()
+
+
+def as_lines(rows: Rows) -> bytes:
+    """Return JSON lines without the missing values, as BigQuery exports them."""
+    present = [{name: value for name, value in row.items() if value is not None} for row in rows]
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in present).encode()
+
+
+def without_newlines(rows: Rows) -> Rows:
+    return [{**row, "town": (row["town"] or "").replace("\n", " ")} for row in rows]
+
+
+@pytest.fixture
+def run(tmp_path) -> Callable[..., tuple[Json, dict[str, bytes]]]:
+    """Prepare files; return the manifest and the bytes of the examples."""
+
+    def do(*files: Path, more: str = "", **options):
+        (tmp_path / "own").mkdir(exist_ok=True)
+        (tmp_path / "own/workload.py").write_text(WORKLOAD.format(more=more))
+        names = tuple(map(str, files))
+        chosen = PrepareOptions(files=names, num_shards={"train": 1}, **options)
+        out, own = tmp_path / "out", str(tmp_path / "own")
+        manifest = prepare(own, output_dir=out, data_dir=tmp_path, options=chosen)
+        return manifest, {path.name: path.read_bytes() for path in out.glob("*.tfrecord*")}
+
+    return do
+
+
+@pytest.fixture
+def same(tmp_path, run):
+    """Assert that files give the examples of plain CSV with the same rows."""
+
+    def check(*files: Path, rows: Rows, more: str = "", **options) -> None:
+        plain = tmp_path / "plain.csv"
+        plain.write_text(as_csv(rows), encoding="utf-8")
+        expected = run(plain, **options)[1]
+        manifest, found = run(*files, more=more, **options)
+        assert manifest["rows"]["quarantined"] == 0
+        assert found == expected
+
+    return check
+
+
+FORMS: dict[str, Callable[[Rows], bytes]] = {
+    "UTF-16 as Excel writes it": lambda rows: as_csv(rows, delimiter="\t").encode("utf-16"),
+    "UTF-16 without a mark": lambda rows: as_csv(rows).encode("utf-16-be"),
+    "gzipped UTF-16": lambda rows: gzip.compress(as_csv(rows).encode("utf-16")),
+    "gzip without .gz": lambda rows: gzip.compress(as_csv(rows).encode()),
+    "remarks before the header": lambda rows: b"# exported, by me\n#\n" + as_csv(rows).encode(),
+    "semicolons": lambda rows: as_csv(rows, delimiter=";").encode(),
+    "JSON lines": as_lines,
+    "gzipped JSON lines": lambda rows: gzip.compress(as_lines(rows)),
+    "a JSON array": lambda rows: json.dumps(rows, indent=2).encode("utf-8-sig"),
+    "a JSON array in UTF-16": lambda rows: json.dumps(rows).encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_other_kinds_of_files_give_the_examples_of_the_same_csv(tmp_path, same, form):
+    (tmp_path / "rows").write_bytes(form(make_rows()))
+    same(tmp_path / "rows", rows=make_rows())
+
+
+@pytest.mark.parametrize("max_examples", [0, 40])
+def test_files_of_several_kinds_are_one_table(tmp_path, same, max_examples):
+    rows = make_rows()
+    (tmp_path / "a.jsonl").write_bytes(as_lines(rows[:30]))
+    (tmp_path / "b.txt").write_bytes(as_csv(rows[30:60], delimiter=";").encode("utf-16"))
+    parquet.write_table(pa.Table.from_pylist(rows[60:]), tmp_path / "c.parquet")
+    files = (tmp_path / "a.jsonl", tmp_path / "b.txt", tmp_path / "c.parquet")
+    same(*files, rows=rows, max_examples=max_examples)
+
+
+def test_lines_may_end_as_on_old_macintoshes(tmp_path, same):
+    rows = without_newlines(make_rows())
+    (tmp_path / "mac.csv").write_bytes(as_csv(rows, lineterminator="\r").encode())
+    same(tmp_path / "mac.csv", rows=rows)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_the_names_of_columns_may_be_declared(tmp_path, same, encoding):
+    content = as_csv(make_rows(), has_header=False, delimiter=";")
+    (tmp_path / "bare.csv").write_bytes(content.encode(encoding))
+    same(tmp_path / "bare.csv", rows=make_rows(), more=f"header={list(make_rows()[0])},")
+
+
+def test_a_comma_in_the_header_is_no_separator_of_semicolons(tmp_path, same):
+    text = as_csv(make_rows(), delimiter=";").replace("age", "age, in years", 1)
+    (tmp_path / "excel.csv").write_text(text)
+    same(tmp_path / "excel.csv", rows=make_rows(), more='aliases={"age, in years": "age"},')
+
+
+def test_a_header_that_begins_with_a_number_sign_is_no_remark(tmp_path, same):
+    text = as_csv(make_rows()).replace("id", "#id", 1)
+    (tmp_path / "a.csv").write_text(text)
+    same(tmp_path / "a.csv", rows=make_rows(), more='aliases={"#id": "id"},')
+
+
+def test_a_value_of_json_that_does_not_fit_is_quarantined_with_its_row(tmp_path, run):
+    rows = make_rows()
+    rows[40]["age"] = "many"
+    (tmp_path / "rows.jsonl").write_bytes(as_lines(rows))
+    run(tmp_path / "rows.jsonl")
+    [entry] = quarantined(tmp_path / "out")
+    assert (entry["row"], entry["column"], "'many'" in entry["reason"]) == (41, "age", True)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda text: text.replace(b"\n{", b"\n[1]\n{", 1), "line 2: '1' is no object|line 2"),
+        (lambda text: text[:-9], f"line {NUM_ROWS} is not JSON"),
+        (lambda text: b"[" + text.replace(b"\n", b",\n"), "the array is not JSON"),
+    ],
+    ids=["not an object", "cut off", "array cut off"],
+)
+def test_damaged_json_is_named_with_its_line(tmp_path, run, change, problem):
+    (tmp_path / "rows.json").write_bytes(change(as_lines(make_rows())))
+    with pytest.raises(DataError, match=problem):
+        run(tmp_path / "rows.json")
+
+
+def test_columns_of_folders_are_columns(tmp_path, same):
+    rows = make_rows()
+    for at, town in enumerate(["50% off", "Köln/Süd", None]):
+        chosen = rows[30 * at : 30 * at + 30]
+        for row in chosen:
+            row["town"] = town
+        quoted = {"Köln/Süd": "K%C3%B6ln%2FS%C3%BCd", "50% off": "50%25 off"}
+        name = quoted.get(town or "", "__HIVE_DEFAULT_PARTITION__")
+        folder = tmp_path / f"lake/Town={name}/part={at}"
+        folder.mkdir(parents=True)
+        own = [{name: value for name, value in row.items() if name != "town"} for row in chosen]
+        if at:
+            parquet.write_table(pa.Table.from_pylist(own), folder / "part-0.parquet")
+        else:
+            (folder / "part-0.csv").write_text(as_csv(own))
+    (tmp_path / "lake/_SUCCESS").touch()
+    (tmp_path / "lake/.part-0.crc").write_bytes(b"crc")
+    same(tmp_path / "lake", rows=rows, more='ignored=["part"],')
+
+
+def test_a_column_that_only_some_files_have_is_missing_in_the_rows_of_others(
+    tmp_path, same, caplog
+):
+    rows = make_rows()
+    own = [{name: row[name] for name in row if name != "age"} for row in rows[:45]]
+    (tmp_path / "a.csv").write_text(as_csv(own))
+    shuffled = [dict(reversed(row.items())) for row in rows[45:]]
+    renamed = [{name.title(): value for name, value in row.items()} for row in shuffled]
+    parquet.write_table(pa.Table.from_pylist(renamed), tmp_path / "b.parquet")
+    for row in rows[:45]:
+        row["age"] = None
+    same(tmp_path / "a.csv", tmp_path / "b.parquet", rows=rows)
+    assert "a.csv lacks age, which its rows miss" in caplog.text
+
+
+@pytest.mark.parametrize("lacking", ["left", "id"])
+def test_each_file_needs_the_label_and_the_key(tmp_path, run, lacking):
+    rows = make_rows()
+    own = [{name: row[name] for name in row if name != lacking} for row in rows[:45]]
+    (tmp_path / "a.csv").write_text(as_csv(own))
+    (tmp_path / "b.csv").write_text(as_csv(rows[45:]))
+    with pytest.raises(DataError, match=rf"a\.csv: the column '{lacking}' is missing"):
+        run(tmp_path / "a.csv", tmp_path / "b.csv")
+
+
+def _zipped(names: list[str]) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name in names:
+            archive.writestr(name, "a,b\n1,2\n")
+    return content.getvalue()
+
+
+def _written(write: Callable[..., None]) -> bytes:
+    sink = pa.BufferOutputStream()
+    write(pa.table({"a": [1]}), sink)
+    return bytes(sink.getvalue())
+
+
+def _avro() -> bytes:
+    import fastavro
+
+    content = io.BytesIO()
+    kind = {"type": "record", "name": "row", "fields": [{"name": "a", "type": "long"}]}
+    fastavro.writer(content, kind, [{"a": 1}])
+    return content.getvalue()
+
+
+NAMED: dict[str, tuple[Callable[[], bytes], str]] = {
+    "xlsx": (lambda: _zipped(["xl/workbook.xml"]), "a workbook of Excel .*save it as CSV"),
+    "zip": (lambda: _zipped(["a.csv"]), r"a zip archive of a\.csv: unpack it"),
+    "feather": (lambda: _written(feather.write_feather), r"Arrow .*pandas\.read_feather"),
+    "ORC": (lambda: _written(orc.write_table), r"an ORC file: .*pandas\.read_orc"),
+    "Avro": (_avro, "an Avro file: export it as Parquet"),
+    "gzipped Parquet": (lambda: gzip.compress(b"PAR1"), "gzipped Parquet file: unpack"),
+    "web page": (lambda: b"\n<!DOCTYPE html><html>", "is a web page"),
+    "Git LFS": (lambda: b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+    "half UTF-16": (lambda: "a,b\n1,2\n".encode("utf-16")[:-1], "not complete UTF-16"),
+    "binary": (lambda: b"\x00\x01\x02" * 99, "of an unknown kind"),
+}
+
+
+@pytest.mark.parametrize(("content", "problem"), NAMED.values(), ids=NAMED)
+def test_what_is_no_table_is_named_with_what_to_do(tmp_path, run, content, problem):
+    (tmp_path / "rows.csv").write_bytes(content())
+    with pytest.raises(DataError, match=rf"rows\.csv .*{problem}"):
+        run(tmp_path / "rows.csv")
+
+
+def test_a_file_of_records_is_told_by_the_checksum_of_the_first_length(tmp_path):
+    import tensorflow as tf
+
+    with tf.io.TFRecordWriter(str(tmp_path / "a.csv")) as file:
+        file.write(bytes(0x8B1F))  # the length begins with gzip's two bytes
+    assert file_kind(str(tmp_path / "a.csv")) == "records"
