@@ -4,7 +4,7 @@ import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -16,9 +16,16 @@ from trainer.workloads.declarations.features import Feature
 from trainer.workloads.declarations.labels import Regression
 from trainer.workloads.declarations.model_settings import ModelSetting, as_text
 from trainer.workloads.declarations.sources import Source
+from trainer.workloads.declarations.written import plain_text
 from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload, without_counts
 from trainer.workloads.encoding.columns import Column, TableFacts, columns_of
-from trainer.workloads.encoding.label_values import dense_labels, label_spec, number_labels
+from trainer.workloads.encoding.label_values import (
+    as_stored,
+    dense_labels,
+    is_stored_as_integer,
+    label_spec,
+    number_labels,
+)
 from trainer.workloads.encoding.learning import (
     ColumnsSource,
     InsufficientError,
@@ -66,7 +73,8 @@ class Table(DeclaredWorkload):
         ignored: other columns of the files, such as those that are only known after the event; `*`
             and `?` as in file names.
         aliases: the names of columns by other names that files may have for them.
-        missing: texts that mean a missing value, besides the empty one.
+        missing: texts that mean a missing value in any column, besides the empty one; those of a
+            single column belong to its declaration.
         header: the columns of CSV files without a header.
         source: where the files come from, unless a run names files.
         crosses: combinations of categories with weights of their own in the linear part.
@@ -115,6 +123,11 @@ class Table(DeclaredWorkload):
         """The features that the model gets."""
         return [feature for feature in self.features if feature.is_used]
 
+    @cached_property
+    def _requested(self) -> list[Feature]:
+        """The features of a request, with all texts that mean a missing value."""
+        return [replace(one, missing=(*self.missing, *one.missing)) for one in self.used]
+
     @property
     def feature_names(self) -> list[str]:
         """The names of `used`."""
@@ -143,6 +156,11 @@ class Table(DeclaredWorkload):
     def class_values(self) -> tuple[Any, ...]:
         """Return the value of each class, as in `class_weights`."""
         return super().class_values() or self.learnt.classes
+
+    def stored_classes(self) -> Sequence[Any]:
+        """Return the value of each class, as in examples."""
+        values = super().stored_classes()
+        return values if is_stored_as_integer(values) else [plain_text(str(v)) for v in values]
 
     def default_models(self) -> Mapping[str, Build]:
         """Return the wide-and-deep model."""
@@ -205,7 +223,7 @@ class Table(DeclaredWorkload):
         raw = columns.pop(label)
         if self._must_learn_label():
             columns[label] = dense_labels(raw)
-        return columns, number_labels(self.label, raw, self.learnt.classes)
+        return columns, number_labels(as_stored(self.label), raw, self.learnt.classes)
 
     def _must_learn_label(self) -> bool:
         if isinstance(self.label, Regression):
@@ -337,7 +355,7 @@ class Table(DeclaredWorkload):
         if is_example(instance, names):
             return {name: values[0] for name, values in self.parse_examples([instance]).items()}
         check_fields(instance, names)
-        return {one.name: parse_value(one, instance.get(one.name)) for one in self.used}
+        return {one.name: parse_value(one, instance.get(one.name)) for one in self._requested}
 
     def parse_instances(self, instances: Sequence[Any]) -> Features:
         """Return the features of objects: column by column, unless one may be invalid."""
@@ -350,7 +368,7 @@ class Table(DeclaredWorkload):
         try:
             return {
                 one.name: parse_column(one, [row.get(one.name) for row in instances])
-                for one in self.used
+                for one in self._requested
             }
         except (ValueError, OverflowError):
             return super().parse_instances(instances)

@@ -15,7 +15,7 @@ from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.plan import Part, plan_table
 from components.prepare_examples.tables.reading.files import open_table
 from components.prepare_examples.tables.reading.segments import blocks
-from components.prepare_examples.tables.rows import Block
+from components.prepare_examples.tables.rows import HEADER, Block
 from components.prepare_examples.tables.table_schema import TIME, TableSchema
 from components.prepare_examples.tables.write import plain_value
 from trainer import Json
@@ -113,6 +113,8 @@ def _errors(block: Block, first_row: int) -> list[Json]:
         for number, reason, text in block.ragged
     ]
     for row, (column, reason) in block.bad.reasons.items():
+        if column == HEADER:
+            continue
         record = {name: plain_value(value) for name, value in block.original(row).items()}
         number = first_row + int(block.numbers[row]) + 1
         found.append({"row": number, "column": column, "reason": reason, "record": record})

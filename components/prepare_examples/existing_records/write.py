@@ -93,7 +93,8 @@ def write_part(part: tuple[list[int], list[Any]], *, options_json: str, output_d
         "quarantine": _write_side(side, bad),
         "statistics": {name: split.states() for name, split in splits.items()},
         "tally": {
-            **{"read": num_read, "written": num_read - len(bad), "filtered": 0, "unlabelled": 0},
+            **{"read": num_read, "written": num_read - len(bad), "filtered": 0},
+            **{"unlabelled": 0, "headers": 0},
             "quarantined": dict(Counter(entry["column"] for entry in bad)),
             **{"missing": {}, "zones": {}, "differing": {}, "labels": {}},
         },

@@ -54,7 +54,7 @@ def empty_result() -> Json:
         "shards": [],
         "quarantine": [],
         "tally": {
-            **{"read": 0, "written": 0, "filtered": 0, "unlabelled": 0},
+            **{"read": 0, "written": 0, "filtered": 0, "unlabelled": 0, "headers": 0},
             **{"quarantined": {}, "missing": {}, "zones": {}, "differing": {}, "labels": {}},
         },
         "keys": None,

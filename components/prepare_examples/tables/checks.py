@@ -13,6 +13,8 @@ from components.prepare_examples.tables.table_schema import (
 )
 from trainer import Json
 
+MOST_SHOWN = 5  # values of a label in an error
+
 
 def check_splits(splits: Json, key: Sequence[str]) -> None:
     """Raise DataError if a split has no examples; `key` are the columns that decide it."""
@@ -50,8 +52,7 @@ def check_label(
         value, count = train["top_values"][0]
         reason = f"{label.name} is {value} in all {count:,} rows of the train split"
         if label.kind == BINARY and values:
-            ranked = sorted(values.items(), key=lambda item: (-item[1], item[0]))[:5]
-            shown = ", ".join(f"{value!r} ({count:,} rows)" for value, count in ranked)
+            shown = ranked_values(values)
             reason += (
                 f": it is 1 where the column is positive={label.positive!r}, and the files have"
                 f" {shown}; declare Binary({label.name!r}, positive=…) with another value"
@@ -62,6 +63,12 @@ def check_label(
                 f" quarantined ({by_column(quarantined)}); correct these first"
             )
         raise DataError(reason)
+    if label.kind == BINARY and not label.is_one_against_rest and len(values) > 2:  # noqa: PLR2004
+        raise DataError(
+            f"{label.name} has {len(values)} values, and a Binary label two:"
+            f" {ranked_values(values)}; correct the files, declare Classes, or say that all"
+            " others are negative with is_one_against_rest=True"
+        )
     if label.kind not in {CLASSES, MULTILABEL} or label.values:
         return
     known = {value for value, _ in train["top_values"]}
@@ -74,6 +81,13 @@ def check_label(
                 " the train split, from which the model learns its classes; use more rows of it,"
                 " remove them, or declare the label with values=(…)"
             )
+
+
+def ranked_values(counts: Mapping[str, int]) -> str:
+    """Return the most frequent values with their numbers of rows, as a text."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    shown = [f"{value!r} ({count:,} rows)" for value, count in ranked[:MOST_SHOWN]]
+    return ", ".join([*shown, *(["…"] if len(ranked) > MOST_SHOWN else [])])
 
 
 def absent_classes(statistics: Mapping[str, Json], label: LabelColumn) -> dict[str, list[Any]]:

@@ -29,6 +29,8 @@ from trainer.workloads.declarations.features import (
 )
 from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
 
+FORM = ("decimal", "thousands", "signs")  # of numbers in files, see Written
+
 
 def column_of(feature: Feature, *, is_stored: bool = True) -> Column:
     """Return the column of a feature's declaration."""
@@ -37,9 +39,10 @@ def column_of(feature: Feature, *, is_stored: bool = True) -> Column:
         "is_required": feature.is_required,
         "is_stored": is_stored,
     }
-    for name in ("low", "high", "unit", "format", "time_zone", "of", "part", "length"):
+    for name in ("low", "high", "unit", "format", "time_zone", "of", "part", "length", *FORM):
         if hasattr(feature, name):
             made[name] = getattr(feature, name)
+    made["missing"] = tuple(feature.missing)
     match feature:
         case Number():
             made |= {"kind": FLOAT, "separator": feature.separator if feature.length else ""}
@@ -59,37 +62,25 @@ def column_of(feature: Feature, *, is_stored: bool = True) -> Column:
 
 def label_of(label: Label) -> LabelColumn:
     """Return the column of a label's declaration."""
+    made: dict[str, Any] = {"name": label.column, "missing": tuple(label.missing)}
+    for name in ("separator", "low", "high", "unit", "positive", "rule_text", *FORM):
+        if hasattr(label, name):
+            made[name] = getattr(label, name)
     match label:
         case Binary():
-            return LabelColumn(
-                name=label.column,
-                kind=BINARY,
-                positive=label.positive,
-                rule_columns=tuple(label.rule_columns),
-                rule_text=label.rule_text,
-            )
+            made |= {"kind": BINARY, "is_one_against_rest": label.is_one_against_rest}
+            made |= {"rule_columns": tuple(label.rule_columns)}
         case Classes():
             whole = all(type(value) is int for value in label.values)
-            return LabelColumn(
-                name=label.column,
-                kind=CLASSES,
-                values=tuple(label.values),
-                is_integer=whole if label.values else None,
-            )
+            made |= {"kind": CLASSES, "values": tuple(label.values)}
+            made |= {"is_integer": whole if label.values else None}
         case Multilabel():
-            values, separator = tuple(label.values), label.separator
-            return LabelColumn(
-                name=label.column, kind=MULTILABEL, values=values, separator=separator
-            )
+            made |= {"kind": MULTILABEL, "values": tuple(label.values)}
         case Regression():
-            return LabelColumn(
-                name=label.column,
-                kind=REGRESSION,
-                low=label.low,
-                high=label.high,
-                unit=label.unit,
-            )
-    raise DataError(f"the label is a {type(label).__name__}, which no table has")
+            made |= {"kind": REGRESSION}
+        case _:
+            raise DataError(f"the label is a {type(label).__name__}, which no table has")
+    return LabelColumn(**made)
 
 
 def schema_of(

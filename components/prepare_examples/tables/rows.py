@@ -1,8 +1,9 @@
 """Blocks of a table's rows: CSV records are parsed to typed columns, bad rows get a reason."""
 
 import math
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,8 +14,17 @@ from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
 from components.prepare_examples.output.quarantine import BadRows
-from components.prepare_examples.tables.table_schema import PART, TableSchema
+from components.prepare_examples.tables.table_schema import (
+    PART,
+    TIME,
+    WORDS,
+    Column,
+    LabelColumn,
+    TableSchema,
+)
+from components.prepare_examples.tables.values.written import plain_numbers, plain_texts
 
+HEADER = "repeated header"  # the column of a row that repeats the file's first line
 NUMBER_PATTERN = rb"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
@@ -65,18 +75,29 @@ class Block:
 
 
 def read_csv_block(
-    block: bytes, columns: Sequence[str], schema: TableSchema, *, separator: str = ","
+    block: bytes,
+    columns: Sequence[str],
+    schema: TableSchema,
+    *,
+    separator: str = ",",
+    header: Sequence[str] = (),
 ) -> Block:
-    """Parse whole CSV records: fast if every value has its column's type, else value by value."""
+    """Parse whole CSV records: fast if every value has its column's type, else value by value.
+
+    A row that repeats the file's `header`, as in joined files, is bad in the column HEADER.
+    """
     bad = BadRows()
     types = _types(schema)
     try:
         raw, ragged = _parse(block, columns, types, schema, separator)
-        table = raw
     except pa.ArrowInvalid:
         texts = dict.fromkeys(types, pa.binary())
         raw, ragged = _parse(block, columns, texts, schema, separator)
-        table = _repaired(raw, bad, schema)
+    repeated = _repeated(raw, dict(zip(columns, header, strict=False)))
+    bad.add(repeated, HEADER, lambda _: "is the header again")
+    table = pa.table(
+        {n: parse_column(raw[n].combine_chunks(), n, bad, schema) for n in raw.column_names}
+    )
     skipped = [number for number, _, _ in ragged]
     numbers = np.delete(np.arange(len(table) + len(ragged)), skipped)
     return Block(table=table, raw=raw, bad=bad, numbers=numbers, ragged=ragged)
@@ -100,10 +121,26 @@ def _as_read(column: pa.Array) -> Any:
 
 
 def _types(schema: TableSchema) -> dict[str, pa.DataType]:
+    known = map(schema.column, schema.numbers)
+    written = {c.name for c in known if c.missing or not c.is_plain}
     return {
         **dict.fromkeys(schema.numbers, pa.float64()),
         **dict.fromkeys(schema.texts, pa.string()),
+        **dict.fromkeys(written, pa.binary()),
     }
+
+
+def _repeated(raw: pa.Table, header: Mapping[str, str]) -> NDArray[np.int64]:
+    """Return the rows that have the name of each column as its value; numbers are never names."""
+    if not header or any(pa.types.is_floating(kind) for kind in raw.schema.types):
+        return np.empty(0, np.int64)
+    is_name = np.ones(raw.num_rows, bool)
+    for name in raw.column_names:
+        names = pa.array([header[name], f" {header[name]}"]).cast(raw[name].type)
+        is_name &= pc.is_in(raw[name], names).to_numpy()
+        if not is_name.any():
+            break
+    return np.flatnonzero(is_name)
 
 
 def _parse(
@@ -139,47 +176,58 @@ def _parse(
     return table, ragged
 
 
-def _repaired(raw: pa.Table, bad: BadRows, schema: TableSchema) -> pa.Table:
-    """Return the table with its types; values of another type are null, and their rows bad."""
-    columns = {
-        name: parse_column(raw[name].combine_chunks(), name, bad, schema)
-        for name in raw.column_names
-    }
-    return pa.table(columns)
-
-
 def parse_column(column: pa.Array, name: str, bad: BadRows, schema: TableSchema) -> pa.Array:
-    """Return binary texts as the type that the schema has for the column."""
+    """Return texts, perhaps binary, or doubles as the type that the schema has for the column."""
+    known, markers = schema.column(name), schema.markers(name)
     if name not in schema.numbers:
-        return parse_texts(column, name, bad)
-    known = schema.by_name.get(name)
-    return parse_numbers(column, name, bad, is_part=known is not None and known.kind == PART)
+        return parse_texts(column, known, bad, markers=markers)
+    if not pa.types.is_floating(column.type):
+        column = parse_numbers(column, known, bad, markers=markers)
+    return without_markers(column, markers)
 
 
-def parse_numbers(column: pa.Array, name: str, bad: BadRows, *, is_part: bool = False) -> pa.Array:
-    """Return binary texts as float64; in parts of times, texts that are not numbers are NaN.
+def parse_numbers(
+    column: pa.Array, known: Column | LabelColumn, bad: BadRows, *, markers: Sequence[str] = ()
+) -> pa.Array:
+    """Return texts as float64; in parts of times, texts that are not numbers are NaN.
 
     In other columns they are null, and their rows bad.
     """
-    trimmed = pc.cast(pc.ascii_trim_whitespace(utf8_or_null(column)), pa.binary())
-    is_number = pc.match_substring_regex(trimmed, NUMBER_PATTERN.decode())
-    is_right = pc.or_(column.is_null(), is_number.fill_null(False))
+    decoded = utf8_or_null(column)
+    texts = plain_texts(decoded, markers, is_spelled=False)
+    plain = texts if known.is_plain else plain_numbers(texts, known)
+    is_number = pc.match_substring_regex(plain, NUMBER_PATTERN.decode()).fill_null(False)
+    is_missing = pc.and_(texts.is_null(), pc.or_(decoded.is_valid(), column.is_null()))
+    is_right = pc.or_(is_missing, is_number)
     wrong = np.flatnonzero(~is_right.to_numpy(zero_copy_only=False))
-    kept = pc.if_else(is_number, trimmed, pa.scalar(None, pa.binary()))
-    numbers = kept.cast(pa.string()).cast(pa.float64())
-    if is_part:
+    numbers = pc.if_else(is_number, plain, pa.scalar(None, pa.string())).cast(pa.float64())
+    if known.kind == PART:
         return pc.if_else(is_right, numbers, math.nan)  # differs from every number
-    bad.add(wrong, name, lambda row: f"{_shown(column[row].as_py())} is not a number")
+    bad.add(wrong, known.name, lambda row: f"{_shown(column[row].as_py())} is not a number")
     return numbers
 
 
-def parse_texts(column: pa.Array, name: str, bad: BadRows) -> pa.Array:
-    """Return binary texts as texts; those that are not UTF-8 are null, and their rows bad."""
+def parse_texts(
+    column: pa.Array, known: Column | LabelColumn, bad: BadRows, *, markers: Sequence[str] = ()
+) -> pa.Array:
+    """Return texts without blanks around them and without markers of missing values.
+
+    Binary ones that are not UTF-8 are null, and their rows bad.
+    """
     texts = utf8_or_null(column)
     is_wrong = pc.and_(texts.is_null(), column.is_valid())
     wrong = np.flatnonzero(is_wrong.to_numpy(zero_copy_only=False))
-    bad.add(wrong, name, lambda row: f"{_shown(column[row].as_py())} is not UTF-8")
-    return texts
+    bad.add(wrong, known.name, lambda row: f"{_shown(column[row].as_py())} is not UTF-8")
+    return plain_texts(texts, markers, is_spelled=known.kind not in (WORDS, TIME))
+
+
+def without_markers(numbers: pa.Array, markers: Sequence[str]) -> pa.Array:
+    """Return numbers with null for those that are markers of missing values, such as -999."""
+    values = [float(text) for text in markers if re.match(NUMBER_PATTERN, text.encode())]
+    if not values:
+        return numbers
+    is_marker = pc.is_in(numbers, pa.array(values))
+    return pc.if_else(is_marker, pa.scalar(None, pa.float64()), numbers)
 
 
 def utf8_or_null(column: pa.Array) -> pa.Array:
@@ -197,5 +245,6 @@ def _decoded(value: bytes | None) -> str | None:
         return None
 
 
-def _shown(value: bytes) -> str:
-    return repr(value[:60].decode(errors="backslashreplace"))
+def _shown(value: bytes | str) -> str:
+    text = value if isinstance(value, str) else value[:240].decode(errors="backslashreplace")
+    return repr(text[:60])

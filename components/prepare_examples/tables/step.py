@@ -209,6 +209,9 @@ def _checked_rows(tally: Json, job: TableJob) -> Json:
     }
     if tally["unlabelled"]:
         rows["unlabelled"] = tally["unlabelled"]
+    if tally["headers"]:
+        rows["repeated_headers"] = tally["headers"]
+        logger.warning("%d rows repeat the header of their file and are left out", tally["headers"])
     expected = job.table.num_rows
     if expected not in {None, rows["read"]}:
         raise DataError(

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
+from trainer.workloads.declarations.written import Written
+
 # How a column is stored: float32, int64, or bytes; words are texts whose tokens are counted. A part
 # is computed from a time, and a column of its name is only compared.
 FLOAT, INT, TEXT, WORDS, TIME, PART = "float", "int", "text", "words", "time", "part"
@@ -18,8 +20,8 @@ MAX_CLASSES = 20_000  # values of a label that the statistics list
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
-    """A column of the files, or a part of one.
+class Column(Written):
+    """A column of the files, or a part of one; numbers in texts are as Written says.
 
     Attributes:
         name: its name in the examples.
@@ -34,6 +36,7 @@ class Column:
         time_zone: of the wall time to which a time with a zone is converted.
         of, part: the time and the unit of a PART.
         num_listed: how many values or tokens the statistics list.
+        missing: texts that mean a missing value of this column.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Column:
     of: str = ""
     part: str = ""
     num_listed: int = 0
+    missing: tuple[str, ...] = ()
 
     @property
     def is_list(self) -> bool:
@@ -74,24 +78,27 @@ class Column:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelColumn:
+class LabelColumn(Written):
     """The label: a column, or the result of a rule over several columns.
 
     Attributes:
         name: its name in the examples, and in the files unless it has a rule.
         kind: BINARY, CLASSES, MULTILABEL or REGRESSION.
         positive: the value of a BINARY label's positive class.
+        is_one_against_rest: allow other values than one besides `positive`.
         values: the values of CLASSES or MULTILABEL; (): any.
         is_integer: the values of CLASSES are whole numbers; None: as in the first rows.
         separator: what separates the labels of MULTILABEL in a text.
         low, high, unit: of REGRESSION, as in Column.
         rule_columns: the columns from which a rule computes a BINARY label.
         rule_text: the rule in words.
+        missing: texts that mean a missing label.
     """
 
     name: str
     kind: str
     positive: Any = 1
+    is_one_against_rest: bool = False
     values: tuple[Any, ...] = ()
     is_integer: bool | None = None
     separator: str = ""
@@ -100,6 +107,7 @@ class LabelColumn:
     unit: str = ""
     rule_columns: tuple[str, ...] = ()
     rule_text: str = ""
+    missing: tuple[str, ...] = ()
 
     @property
     def stored_kind(self) -> str:
@@ -133,7 +141,7 @@ class TableSchema:
         group_by: columns that decide the split of files without the key.
         aliases: other names of columns, by the name in the files.
         ignored: columns of the files to skip; `*` and `?` as in file names.
-        missing: texts that mean a missing value, besides the empty one.
+        missing: texts that mean a missing value in any column, besides the empty one.
         header: the columns of CSV files without a header.
         reference: of the workload, from which a worker loads the rule of the label.
         rule: computes the label from arrays of `rule_columns` by name.
@@ -164,7 +172,7 @@ class TableSchema:
             load_rule: returns the rule of the label of a workload, given its reference.
         """
         content = json.loads(text)
-        columns = tuple(Column(**column) for column in content.pop("columns"))
+        columns = tuple(Column(**_with_tuples(column)) for column in content.pop("columns"))
         label = LabelColumn(**_with_tuples(content.pop("label")))
         rule = load_rule(content["reference"]) if label.rule_columns else None
         return cls(**{**_with_tuples(content), "columns": columns, "label": label, "rule": rule})
@@ -173,6 +181,16 @@ class TableSchema:
     def by_name(self) -> dict[str, Column]:
         """The columns by name."""
         return {column.name: column for column in self.columns}
+
+    def column(self, name: str) -> Column | LabelColumn:
+        """Return a column by its name, or the label; a key alone is any text."""
+        if name == self.label.name and not self.label.rule_columns:
+            return self.label
+        return self.by_name.get(name) or Column(name=name, kind=WORDS)
+
+    def markers(self, name: str) -> tuple[str, ...]:
+        """Return the texts that mean a missing value of a column, besides the empty one."""
+        return (*self.missing, *self.column(name).missing)
 
     @cached_property
     def stored(self) -> tuple[Column, ...]:

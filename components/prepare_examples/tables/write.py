@@ -21,8 +21,9 @@ from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.period import Period, within
 from components.prepare_examples.tables.plan import Part
 from components.prepare_examples.tables.reading.segments import blocks
-from components.prepare_examples.tables.rows import Block
+from components.prepare_examples.tables.rows import HEADER, Block
 from components.prepare_examples.tables.table_schema import BINARY, TableSchema
+from components.prepare_examples.tables.values.labels import binary_text
 from components.prepare_examples.tfrecords.shards import SPLITS
 from components.prepare_examples.tfrecords.split_files import SplitFiles, open_splits, partial_path
 from trainer import Json
@@ -59,12 +60,13 @@ class TableOptions:
 
 @dataclass
 class _Tally:
-    """Numbers of rows: each row read is written, quarantined, unlabelled or filtered."""
+    """Numbers of rows: each is written, quarantined, unlabelled, filtered or a repeated header."""
 
     read: int = 0
     written: int = 0
     filtered: int = 0
     unlabelled: int = 0
+    headers: int = 0
     quarantined: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
     zones: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -78,6 +80,7 @@ class _Tally:
             "written": self.written,
             "filtered": self.filtered,
             "unlabelled": self.unlabelled,
+            "headers": self.headers,
             "quarantined": dict(self.quarantined),
             "missing": dict(self.missing),
             "zones": _by_column(self.zones),
@@ -125,20 +128,22 @@ def _by_column(zones: Mapping[tuple[str, str], int]) -> Json:
 
 
 def _count_labels(block: Block, tally: _Tally, options: TableOptions) -> None:
-    """Count the values of a binary label as they were read, for an error about a wrong one."""
+    """Count the values of a binary label in good rows, for an error about wrong ones."""
     label = options.schema.label
     if label.kind != BINARY or label.rule_columns or len(tally.labels) > MAX_LABELS:
         return
-    for entry in block.raw[label.name].value_counts().to_pylist():
-        if entry["values"] is not None:
-            tally.labels[str(plain_value(entry["values"]))] += entry["counts"]
+    good, missing = _rows(block.raw, _is_good(block)), options.schema.markers(label.name)
+    for entry in good[label.name].value_counts().to_pylist():
+        text = binary_text(str(plain_value(entry["values"])), label.positive)
+        if entry["values"] is not None and text not in ("", *missing):
+            tally.labels[text] += entry["counts"]
 
 
 def _write_block(
     block: Block, splits: Mapping[str, SplitFiles], tally: _Tally, options: TableOptions
 ) -> None:
     _count_labels(block, tally, options)
-    found = _good_rows(block)
+    found = _rows(block.table, _is_good(block))
     of_period = within(found, options.period)
     tally.filtered += found.num_rows - of_period.num_rows
     good = _labelled_rows(of_period, options.schema)
@@ -162,10 +167,10 @@ def _write_block(
     tally.written += int((numbers < len(SPLITS)).sum())
 
 
-def _good_rows(block: Block) -> pa.Table:
+def _is_good(block: Block) -> NDArray[np.bool_]:
     is_good = np.ones(block.table.num_rows, bool)
     is_good[list(block.bad.reasons)] = False
-    return _rows(block.table, is_good)
+    return is_good
 
 
 def _labelled_rows(table: pa.Table, schema: TableSchema) -> pa.Table:
@@ -188,7 +193,9 @@ def _quarantine(block: Block, place: tuple[str, int], side: IO[str], tally: _Tal
         (number, {"column": "", "reason": reason, "record": text})
         for number, reason, text in block.ragged
     ]
-    for row, (column, reason) in block.bad.reasons.items():
+    bad = {row: why for row, why in block.bad.reasons.items() if why[0] != HEADER}
+    tally.headers += len(block.bad.reasons) - len(bad)
+    for row, (column, reason) in bad.items():
         record = {name: plain_value(value) for name, value in block.original(row).items()}
         entry = {"column": column, "reason": reason, "record": record}
         entries.append((int(block.numbers[row]), entry))

@@ -52,7 +52,7 @@ def model(inputs, *, labels, units: int = 16, rate=0.1, layers: tuple[int, ...] 
     return keras.Model(inputs, keras.layers.Dense(len(labels) or 1)(x))
 """
 LABELS = {
-    "binary": "Binary('kind', positive='b')",
+    "binary": "Binary('kind', positive='b', is_one_against_rest=True)",
     "classes": "Classes('kind')",
     "multilabel": "Multilabel('kinds')",
     "regression": "Regression('price')",

@@ -107,3 +107,52 @@ def test_another_image_is_invalid(image):
 def test_instances_of_images_are_stacked():
     images = load_workload("mnist").parse_instances([[0] * 784, {"image": [[1] * 28] * 28}])
     assert images["image"].shape == (2, 28, 28)
+
+
+WRITTEN = Table(
+    [
+        Number("price", thousands=",", signs=("$", "()"), missing=("NA", "-999")),
+        Number("age"),
+        Category("plan", missing=("?",)),
+        Category("is_new"),
+        Category("floor", low=0, high=9, missing=("none",)),
+    ],
+    label=Regression("y"),
+    missing=("n/a",),
+    name="t",
+)
+
+
+@pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "batch"])
+@pytest.mark.parametrize(
+    ("name", "values", "expected"),
+    [
+        ("price", ["$1,234.5", "(2)", 7], [1234.5, -2, 7]),
+        ("price", ["NA", " n/a ", -999, -999.0, None], [np.nan] * 5),
+        ("age", [5, "n/a"], [5, np.nan]),
+        ("plan", [" basic ", "basic", "?", " ?", "n/a", "", None], [b"basic"] * 2 + [b""] * 5),
+        ("is_new", ["True", "true", "TRUE", True], [b"true"] * 4),
+        ("is_new", [False, " False", "no"], [b"false", b"false", b"no"]),
+        ("floor", [3, "none"], [3, -1]),
+    ],
+)
+def test_values_are_read_as_in_files(name, values, expected, is_alone):
+    instances = [{name: value} for value in values]
+    if is_alone:
+        found = np.array([WRITTEN.parse_instance(one)[name].item() for one in instances])
+    else:
+        found = WRITTEN.parse_instances(instances)[name]
+    np.testing.assert_array_equal(found, np.array(expected, found.dtype))
+
+
+@pytest.mark.parametrize(
+    ("instance", "message"),
+    [
+        ({"price": "1,2"}, r"price is '1,2'; it must be a number, or a text such as '\$1,234\.5'"),
+        ({"age": "5"}, "age is '5'; it must be a number"),
+        ({"plan": True, "floor": "n"}, "floor is 'n'"),
+    ],
+)
+def test_other_texts_are_refused(instance, message):
+    with pytest.raises(InstanceError, match=message):
+        WRITTEN.parse_instances([instance])

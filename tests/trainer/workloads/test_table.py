@@ -306,7 +306,7 @@ NO_NUMBERS = {"mean": 0.0, "std": 1.0, "num_unique": 0, "top_values": []}
         (Classes("y", values=("a", "b")), [["a", 30], ["b", 10]]),
         (Classes("y"), [["b", 10], ["a", 30]]),
         (Classes("y"), [[7, 10], [2, 30]]),
-        (Classes("y", values=(True, False)), [["True", 30], ["False", 10]]),
+        (Classes("y", values=(True, False)), [["true", 30], ["false", 10]]),
     ],
     ids=["binary", "declared texts", "learnt texts", "learnt numbers", "truth values"],
 )

@@ -6,6 +6,8 @@ extra 0/1 input beside a number.
 
 from dataclasses import KW_ONLY, dataclass
 
+from trainer.workloads.declarations.written import Written
+
 # What the calendar says of a moment; weekday is 1 on Sunday.
 TIME_PARTS = ("year", "month", "day", "weekday", "hour", "minute")
 
@@ -18,17 +20,21 @@ class Feature:
         name: the column's name.
         is_required: quarantine rows without a value.
         is_used: give the feature to the model; else it is only stored in the examples.
+        missing: texts that mean a missing value, besides the empty one.
     """
 
     name: str
     _: KW_ONLY
     is_required: bool = False
     is_used: bool = True
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Number(Feature):
+class Number(Feature, Written):
     """A number, stored as float32; the model gets it scaled to mean 0 and deviation 1.
+
+    In texts it may be written with other signs than a program's, see Written.
 
     Attributes:
         low, high: the possible values; rows with others are quarantined. None: any.

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+from trainer.workloads.declarations.written import Written
+
 Value = str | int | float | bool
 
 
@@ -13,9 +15,12 @@ class Label:
 
     Attributes:
         column: its name; rows of a table without a value are left out.
+        missing: texts that mean a missing value, besides the empty one.
     """
 
     column: str = "label"
+    _: KW_ONLY
+    missing: tuple[str, ...] = ()
 
     def names_of_classes(self) -> tuple[str, ...]:
         """Return the declared names of the classes or labels, () if they are learnt or no classes.
@@ -33,7 +38,8 @@ class Binary(Label):
     label and the probabilities of both classes.
 
     Attributes:
-        positive: the value of the positive class; any other value is the negative class.
+        positive: the value of the positive class; the other value is the negative class.
+        is_one_against_rest: allow more than two values: all but `positive` are the negative class.
         names: the names of the negative and the positive class; default: `not VALUE`, `VALUE`.
         rule: computes the label from arrays of `rule_columns` by name, instead of from `column`;
             returns 0 or 1 for each row.
@@ -43,6 +49,7 @@ class Binary(Label):
 
     _: KW_ONLY
     positive: Value = 1
+    is_one_against_rest: bool = False
     names: tuple[str, ...] = ()
     rule: Any = None
     rule_columns: tuple[str, ...] = ()
@@ -96,8 +103,8 @@ class Multilabel(Label):
 
 
 @dataclass(frozen=True)
-class Regression(Label):
-    """A number.
+class Regression(Label, Written):
+    """A number, in texts perhaps with other signs than a program's, see Written.
 
     Examples store a float32. A prediction is a value.
 

@@ -13,6 +13,7 @@ from trainer.workloads.declarations.features import (
     TimePart,
     Timestamp,
 )
+from trainer.workloads.declarations.written import plain_text
 from trainer.workloads.encoding.lookups import (
     bucketize,
     num_categories,
@@ -156,7 +157,8 @@ def _of_category(feature: Category | TimePart, facts: TableFacts) -> Column:
             return number_hashes(features[name], size)
 
     else:
-        terms = list(feature.values or facts.vocabularies.get(name, []))
+        declared = list(map(plain_text, feature.values))
+        terms = declared or list(facts.vocabularies.get(name, []))
         size = len(terms)
 
         def compute(features: Features) -> Any:

@@ -1,9 +1,11 @@
 """Labels as stored in examples, and as the train step gets them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
+from trainer.workloads.declarations.written import plain_text
 from trainer.workloads.encoding.lookups import FIRST, number_terms
 
 # Labels of one example that classes are learnt from.
@@ -30,6 +32,13 @@ def label_spec(label: Label, classes: Sequence[Any]) -> Any:
     if isinstance(label, Binary) or (values and is_stored_as_integer(values)):
         return tf.io.FixedLenFeature([], tf.int64, -1)
     return tf.io.FixedLenFeature([], tf.string, "")
+
+
+def as_stored(label: Label) -> Label:
+    """Return the label of a table with its values as examples store them: true, not True."""
+    if not isinstance(label, Classes | Multilabel) or is_stored_as_integer(label.values):
+        return label
+    return replace(label, values=tuple(plain_text(str(value)) for value in label.values))
 
 
 def number_labels(label: Label, raw: Any, classes: Sequence[Any]) -> Any:

@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 
 from trainer.workloads.base import Features
-from trainer.workloads.declarations.features import Category, Feature, Number, TimePart, Timestamp
+from trainer.workloads.declarations.features import (
+    Category,
+    Feature,
+    Number,
+    Text,
+    TimePart,
+    Timestamp,
+)
+from trainer.workloads.declarations.written import plain_text
 from trainer.workloads.encoding.columns import missing_integer
 from trainer.workloads.encoding.moments import parse_time
 from trainer.workloads.encoding.tokens import decode_text
@@ -92,7 +100,7 @@ def parse_value(feature: Feature, value: Any) -> np.ndarray:
     if not length:
         return _parse_one(feature, value)
     missing = _parse_one(feature, None)
-    if value is None:
+    if value is None or _is_marker(feature, value):
         return np.full(length, missing)
     is_texts = isinstance(feature, Category) and not feature.is_integer
     separator = feature.separator if isinstance(feature, Category) else ""
@@ -118,7 +126,9 @@ def parse_column(feature: Feature, values: list[Any]) -> np.ndarray:
     types = set(map(type, values)) - {type(None)}
     if not (is_float(feature) or is_integer(feature)):
         _require(types <= {str})
-        return np.asarray([(value or "").encode() for value in values], object)
+        return np.asarray([_text_of(feature, value) for value in values], object)
+    if feature.missing:
+        return np.stack([_parse_one(feature, value) for value in values])
     missing, sent = missing_value(feature), [value for value in values if value is not None]
     filled = [missing if value is None else value for value in values]
     if is_float(feature):
@@ -154,16 +164,22 @@ def _as_float32(values: Any) -> np.ndarray:
 
 
 def _parse_one(feature: Feature, value: Any) -> np.ndarray:
+    if isinstance(feature, Category) and not feature.is_integer and isinstance(value, bool):
+        value = str(value)
     if not (is_float(feature) or is_integer(feature)):
         if not isinstance(value, str | None):
             raise ValueError(f"{feature.name} is {value!r}; it must be a text")
-        return np.asarray((value or "").encode(), object)
-    if value is None:
+        return np.asarray(_text_of(feature, value), object)
+    if value is None or _is_marker(feature, value):
         return np.asarray(missing_value(feature), np.float32 if is_float(feature) else np.int64)
     if isinstance(feature, Timestamp):
         return np.asarray(parse_time(value, feature), np.int64)
+    if isinstance(feature, Number) and isinstance(value, str) and not feature.is_plain:
+        read = feature.number_of(value)
+        value = value if read is None else read
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{feature.name} is {value!r}; it must be a number")
+        also = getattr(feature, "example", "")
+        raise ValueError(f"{feature.name} is {value!r}; it must be a number{also}")
     if is_float(feature):
         number = _as_float32(value)
         if np.isinf(number):
@@ -176,6 +192,21 @@ def _parse_one(feature: Feature, value: Any) -> np.ndarray:
             f"{feature.name} is {value!r}; it must be a whole number from {low} to {high}"
         )
     return np.asarray(value, np.int64)
+
+
+def _text_of(feature: Feature, value: str | None) -> bytes:
+    """Return a text as preparing stores it, an empty one for a missing value."""
+    if not value:
+        return b""
+    plain = value.strip() if isinstance(feature, Text) else plain_text(value)
+    return b"" if _is_marker(feature, plain) else plain.encode()
+
+
+def _is_marker(feature: Feature, value: Any) -> bool:
+    """Return whether a value is one of the texts, or numbers, that mean a missing one."""
+    if not isinstance(value, int | float):
+        return isinstance(value, str) and value.strip() in feature.missing
+    return str(value) in feature.missing or f"{value:.15g}" in feature.missing
 
 
 def _format_one(feature: Feature, value: Any) -> Any:

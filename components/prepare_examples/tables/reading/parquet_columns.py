@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.quarantine import BadRows
-from components.prepare_examples.tables.rows import Block, parse_column
+from components.prepare_examples.tables.rows import Block, parse_column, without_markers
 from components.prepare_examples.tables.table_schema import MULTILABEL, PART, TIME, TableSchema
 from components.prepare_examples.tables.values.times import wall_times
 
@@ -72,13 +72,12 @@ def _converted(
     if pa.types.is_boolean(column.type) and name in schema.texts:
         column = column.cast(pa.string())
     if _is_text(column.type):
-        content = column.cast(pa.binary())
-        is_missing = pc.is_in(content, pa.array(["", *schema.missing]).cast(pa.binary()))
-        content = pc.if_else(is_missing, pa.scalar(None, pa.binary()), content)
-        return parse_column(content, name, bad, schema)
+        return parse_column(column.cast(pa.binary()), name, bad, schema)
     if _is_plain(column.type) and not is_list:
         is_text = name in schema.texts and not (known and known.kind == TIME)
-        return column.cast(pa.string()) if is_text else to_doubles(column)
+        if is_text:
+            return parse_column(column.cast(pa.string()), name, bad, schema)
+        return without_markers(to_doubles(column), schema.markers(name))
     kind = "number" if name in schema.numbers else "text"
     if known and known.kind == TIME:
         kind = "time"

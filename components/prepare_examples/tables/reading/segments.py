@@ -66,7 +66,9 @@ def _csv_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Itera
         with open_records(segment.path, segment.kind, segment.start) as file:
             for content in record_blocks(file, num_bytes, name=segment.path):
                 own, separator = segment.columns[: segment.num_own], segment.separator
-                block = read_csv_block(content, own, schema, separator=separator)
+                block = read_csv_block(
+                    *(content, own, schema), separator=separator, header=segment.names
+                )
                 _check_count(count_records(content), block.num_rows, segment.path, row)
                 row += block.num_rows
                 if is_hashed:

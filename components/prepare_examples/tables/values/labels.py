@@ -1,5 +1,6 @@
 """The values of a label in a table's files, turned into those of the examples."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from components.prepare_examples.tables.table_schema import (
 )
 from components.prepare_examples.tables.values.lists import parse_list
 from components.prepare_examples.tables.values.numbers import check_limits, to_integers
+from trainer.workloads.declarations.written import plain_text
 
 TRUE, FALSE = {"true", "t", "1"}, {"false", "f", "0"}
 
@@ -48,17 +50,28 @@ def positive_test(positive: Any) -> Callable[[str], bool]:
 
     Numbers and truth values match their other spellings, such as 1.0 or True.
     """
-    if isinstance(positive, bool):
-        wanted = TRUE if positive else FALSE
-        return lambda text: text.strip().lower() in wanted
-    if isinstance(positive, int | float):
-        words = TRUE if positive == 1 else FALSE if positive == 0 else set()
-        return lambda text: _number(text) == positive or text.strip().lower() in words
-    return lambda text: text.strip() == str(positive)
+    wanted = binary_text(str(positive), positive)
+    return lambda text: binary_text(text, positive) == wanted
+
+
+def binary_text(text: str, positive: Any) -> str:
+    """Return the text of a binary label's value: the same one for all its spellings.
+
+    If the positive value is a number or a truth value, 1.0, t and True are 1.
+    """
+    plain = plain_text(text)
+    if not isinstance(positive, int | float):
+        return plain
+    if plain.lower() in TRUE | FALSE:
+        return str(int(plain.lower() in TRUE))
+    number = _number(plain)
+    return plain if number is None else f"{number:.15g}"
 
 
 def is_whole(text: str) -> bool:
-    """Return whether a text is a whole number."""
+    """Return whether a text is a whole number, and not a code such as 007."""
+    if re.match(r"0\d", text.strip()):
+        return False
     number = _number(text)
     return number is not None and number == int(number)
 
@@ -75,7 +88,7 @@ def _class_values(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Arra
     if label.is_integer:
         column = to_integers(column, label.name, bad)
     if label.values:
-        known = set(label.values) if label.is_integer else set(map(str, label.values))
+        known = set(label.values) if label.is_integer else _texts_of(label)
         counted = column.dictionary_encode()
         values = counted.dictionary.to_pylist()
         wrong_codes = [code for code, value in enumerate(values) if value not in known]
@@ -95,7 +108,7 @@ def _several(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Array:
     known = Column(name=label.name, kind=TEXT, separator=label.separator)
     found = parse_list(column, known, bad)
     if label.values:
-        allowed = set(map(str, label.values))
+        allowed = _texts_of(label)
         shown = _shown(label)
         wrong = [one for one in found.flatten().unique().to_pylist() if one not in allowed]
         if wrong:
@@ -116,6 +129,10 @@ def _mapped(column: pa.Array, function: Callable[[str], Any], kind: pa.DataType)
     encoded = column.dictionary_encode()
     found = [function(text) for text in encoded.dictionary.to_pylist()]
     return pa.array(found, kind).take(encoded.indices)
+
+
+def _texts_of(label: LabelColumn) -> set[str]:
+    return {plain_text(str(value)) for value in label.values}
 
 
 def _shown(label: LabelColumn) -> str:

@@ -1,0 +1,171 @@
+"""Values as people write them: markers, blanks, truth values, codes and repeated headers."""
+
+import csv
+import itertools
+
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+from pyarrow import parquet
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.prepare import prepare
+
+NAMES = "from trainer.workloads import Binary, Category, Classes, Number, Regression, Table\n"
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Prepare texts of a CSV file or columns of Parquet, with ids; return manifest, examples."""
+
+    def do(rows, declaration: str):
+        folder = tmp_path / "own"
+        folder.mkdir(exist_ok=True)
+        (folder / "workload.py").write_text(f"{NAMES}workload = Table({declaration}, key='id')\n")
+        path = tmp_path / "rows"
+        if isinstance(rows, dict):
+            num_rows = len(next(iter(rows.values())))
+            parquet.write_table(pa.table({**rows, "id": list(range(num_rows))}), path)
+        else:
+            with path.open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows(
+                    [*row, "id" if row == rows[0] else str(number)]
+                    for number, row in enumerate(rows, start=-1)
+                )
+        output = tmp_path / "out" / str(len(list(tmp_path.glob("out/*"))))
+        options = PrepareOptions(files=(str(path),), num_shards={"train": 1}, max_quarantine=0.1)
+        manifest = prepare(str(folder), output_dir=output, data_dir=tmp_path, options=options)
+        records = [
+            record
+            for file in sorted(output.glob("*.tfrecord.gz"))
+            for record in tf.data.TFRecordDataset([str(file)], "GZIP").as_numpy_iterator()
+        ]
+        return manifest, records
+
+    return do
+
+
+def values_of(records: list[bytes], name: str) -> set:
+    """Return the values of a feature in examples, None for a missing one."""
+    features = [tf.train.Example.FromString(record).features.feature for record in records]
+    kinds = [one[name] for one in features]
+    values = [
+        list(getattr(kind, kind.WhichOneof("kind")).value) if kind.WhichOneof("kind") else []
+        for kind in kinds
+    ]
+    return {value[0] if value else None for value in values}
+
+
+def table(header: str, *columns, count: int = 300) -> list[list[str]]:
+    """Return rows with the columns' values in turn, after the header."""
+    turns = [itertools.cycle(values) for values in columns]
+    return [header.split("|"), *([next(turn) for turn in turns] for _ in range(count))]
+
+
+def test_a_marker_belongs_to_its_column(run):
+    rows = table("country|income|left", ["NA", "ZA"], ["NA", "-999", "5", " 7 "], "ynnyn")
+    declaration = (
+        "[Category('country', min_count=1), Number('income', missing=('NA', '-999'))],"
+        " label=Binary('left', positive='y')"
+    )
+    _, records = run(rows, declaration)
+    assert values_of(records, "country") == {b"NA", b"ZA"}
+    assert values_of(records, "income") == {None, 5.0, 7.0}
+
+
+def test_markers_hold_for_numbers_of_parquet_and_for_the_whole_table(run):
+    columns = {
+        "x": [-999, 1, 2] * 100,
+        "town": ["n/a", "Ulm", "Hof"] * 100,
+        "y": [0.5, -1.0, 1.5] * 100,
+    }
+    declaration = (
+        "[Number('x', missing=('-999',)), Category('town')],"
+        " label=Regression('y', missing=('-1',)), missing=('n/a',)"
+    )
+    manifest, records = run(columns, declaration)
+    assert values_of(records, "x") == {None, 2.0}
+    assert values_of(records, "town") == {None, b"Hof"}
+    assert manifest["rows"]["unlabelled"] == 100
+
+
+def test_blanks_and_spellings_of_truth_make_no_other_value(run):
+    rows = table(
+        "age| plan|  left", ["18", " 19"], [" basic", "basic ", " ?", " "], [" True", "false "]
+    )
+    declaration = (
+        "[Number('age'), Category('plan', missing=('?',))], label=Binary('left', positive='TRUE')"
+    )
+    _, records = run(rows, declaration)
+    assert values_of(records, "plan") == {b"basic", None}
+    assert values_of(records, "left") == {0, 1}
+
+
+@pytest.mark.parametrize(
+    "label", ["Binary('y', positive='True')", "Classes('y', values=(True, False))", "Classes('y')"]
+)
+def test_truth_values_have_the_same_bytes_in_every_file(run, label):
+    truth = [number % 3 == 0 for number in range(300)]
+    other = [number % 4 == 0 for number in range(300)]
+    spellings = {
+        "parquet": {"a": truth, "y": other},
+        "pandas": [["a", "y"], *zip(truth, other, strict=True)],
+        "upper": [["a", "y"], *((str(a).upper(), str(y).lower()) for a, y in zip(truth, other))],  # noqa: B905
+    }
+    found = {
+        name: run(rows, f"[Category('a')], label={label}")[1] for name, rows in spellings.items()
+    }
+    assert found["pandas"] == found["parquet"] == found["upper"]
+
+
+def test_a_repeated_header_is_left_out_and_counted(run):
+    rows = table("age|visits|left", map(str, range(18, 80)), "123", ["yes", "no"], count=99) * 3
+    manifest, records = run(rows, "[Number('age'), Number('visits')], label=Classes('left')")
+    assert manifest["rows"] == {
+        **{"read": 299, "written": 297, "quarantined": 0, "filtered": 0},
+        "repeated_headers": 2,
+    }
+    assert values_of(records, "left") == {b"yes", b"no"}
+
+
+def test_a_binary_label_with_more_values_is_an_error_that_counts_them(run):
+    rows = table("age|income", "123456789", [">50K", "<=50K", "<=50K."])
+    declaration = "[Number('age')], label=Binary('income', positive='>50K'{})"
+    message = r"income has 3 values.*'<=50K' \(100 rows\), '<=50K.' \(100 rows\), '>50K' \(100"
+    with pytest.raises(DataError, match=message):
+        run(rows, declaration.format(""))
+    _, records = run(rows, declaration.format(", is_one_against_rest=True"))
+    assert values_of(records, "income") == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "texts", "expected"),
+    [
+        (
+            "decimal=',', thousands='.'",
+            ["1.234,5", "12,25", "-3", "1.234"],
+            {1234.5, 12.25, -3, 1234},
+        ),
+        ("thousands=',', signs=('$', '()')", ["$12,345", "(12.5)", "-$5"], {12345, -12.5, -5}),
+        ("signs=('%',)", ["61%", "7.5 %"], {61, 7.5}),
+        ("decimal=',', thousands=' ', signs=('kg',)", ["1\u202f234,5 kg", "75 kg"], {1234.5, 75}),
+    ],
+    ids=["german", "dollars", "percent", "kilograms"],
+)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_numbers_are_read_as_people_write_them(run, arguments, texts, expected, kind):
+    rows = table("x|y", texts, "abcde")
+    rows[1][0] = "1,2.3"
+    if kind == "parquet":
+        rows = {"x": [row[0] for row in rows[1:]], "y": [row[1] for row in rows[1:]]}
+    manifest, records = run(rows, f"[Number('x', {arguments})], label=Classes('y')")
+    assert values_of(records, "x") == expected
+    assert manifest["quarantine"]["by_column"] == {"x": 1}
+
+
+def test_codes_stay_texts(run):
+    rows = table("branch|code", ["007", "7", "08"], ["01", "02"])
+    _, records = run(rows, "[Category('branch')], label=Classes('code')")
+    assert values_of(records, "branch") == {b"007", b"7", b"08"}
+    assert values_of(records, "code") == {b"01", b"02"}
