@@ -1,21 +1,24 @@
 """JSON lines: a file is cut between its lines, and each line is an instance of a request."""
 
-import gzip
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import numpy as np
 
 from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
-from components.prepare_examples.tables.reading.kinds import damaged, gzip_errors
+from components.prepare_examples.tables.reading.kinds import (
+    damaged,
+    gzip_errors,
+    is_gzip,
+    open_bytes,
+)
 from trainer import Json
 from trainer.serving.http.bodies import parse_json, parse_many
 
 CHUNK_BYTES = 4 << 20
 BLOCK_ROWS = 64  # in a batch with a bad row, the rows that are parsed together
-GZIP = b"\x1f\x8b"
 
 
 def cut_lines(path: str, num_parts: int) -> list[Json]:
@@ -23,7 +26,7 @@ def cut_lines(path: str, num_parts: int) -> list[Json]:
 
     A gzipped file is one range, since it can be read from its start only.
     """
-    if _is_gzip(path):
+    if is_gzip(path):
         return [{"path": path, "start": 0, "stop": -1, "first_row": 0}]
     num_bytes = Path(path).stat().st_size
     targets = [num_bytes * number // num_parts for number in range(1, num_parts)]
@@ -53,7 +56,7 @@ def read_lines(part: Json, predictor: Any) -> Iterator[Batch]:
     Raises:
         DataError: the file is a damaged gzip file.
     """
-    with _opened(part["path"]) as file:
+    with open_bytes(part["path"]) as file:
         file.seek(part["start"])
         lines = _numbered(file, part)
         while chunk := list(itertools.islice(lines, BATCH_ROWS)):
@@ -137,12 +140,3 @@ def _numbered(file: IO[bytes], part: Json) -> Iterator[tuple[int, bytes]]:
                 return
     except gzip_errors() as error:
         raise damaged(part["path"], error) from error
-
-
-def _is_gzip(path: str) -> bool:
-    with Path(path).open("rb") as file:
-        return file.read(2) == GZIP
-
-
-def _opened(path: str) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path, "rb") if _is_gzip(path) else Path(path).open("rb"))

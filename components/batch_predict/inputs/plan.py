@@ -10,14 +10,16 @@ from components.batch_predict.options import PredictOptions
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.files import find_files
+from components.prepare_examples.tables.reading import kinds
 from trainer import Json
 from trainer.workloads.table import Table
 
 LINES, RECORDS, TABLES = "JSON lines", "TFRecords", "tables"
-ENDINGS = {
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), LINES),
-    **dict.fromkeys((".tfrecord", ".tfrecords"), RECORDS),
-    **dict.fromkeys((".csv", ".tsv", ".txt", ".parquet"), TABLES),
+LINE_ENDINGS = (".jsonl", ".ndjson", ".json")
+KINDS = {
+    kinds.RECORDS: RECORDS,
+    kinds.LINES: LINES,
+    **dict.fromkeys((kinds.ARRAY, kinds.PARQUET, kinds.TEXT), TABLES),
 }
 
 
@@ -59,18 +61,20 @@ def plan_parts(
 
 
 def kind_of(path: str) -> str:
-    """Return the kind of a file by its name's ending, before .gz.
+    """Return the kind of a file by its first bytes; of one that is empty, by its name.
 
     Raises:
-        DataError: the ending is unknown.
+        DataError: the file is of a kind that cannot be read; names it and what to do.
     """
     ending = Path(path.removesuffix(".gz")).suffix.lower()
-    if ending not in ENDINGS:
-        raise DataError(
-            f"{path}: the ending {ending!r} is unknown; allowed are {', '.join(ENDINGS)}, and .gz"
-            " after them"
-        )
-    return ENDINGS[ending]
+    if Path(path).stat().st_size:
+        kind = kinds.file_kind(path)
+        # An instance of a model of another program need be no object.
+        is_line = kind == kinds.TEXT and ending in LINE_ENDINGS
+        return LINES if is_line else KINDS[kind]
+    if ending in LINE_ENDINGS:
+        return LINES
+    return RECORDS if ending.startswith(".tfrecord") else TABLES
 
 
 def _num_parts(paths: Sequence[str], options: PredictOptions) -> int:

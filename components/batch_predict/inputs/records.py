@@ -2,11 +2,11 @@
 
 import functools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.tables.reading.kinds import is_gzip
 from trainer import Json
 from trainer.errors import first_line
 
@@ -50,9 +50,7 @@ class _Reader:
         import tensorflow as tf
 
         self._path, self._name = path, predictor.workload.name
-        with Path(path).open("rb") as file:
-            compression = "GZIP" if file.read(2) == b"\x1f\x8b" else ""
-        records = tf.data.TFRecordDataset(path, compression_type=compression)
+        records = tf.data.TFRecordDataset(path, "GZIP" if is_gzip(path) else "")
         options = tf.data.Options()
         options.autotune.enabled = False
         first = next(iter(records.take(1).as_numpy_iterator()), b"")

@@ -1,12 +1,10 @@
 """Reading of TFRecord files, plain or gzipped, with the checks of their sums."""
 
-import gzip
 import struct
-import zlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -19,9 +17,18 @@ from components.prepare_examples.existing_records.record_schema import (
     INT,
     RecordFeature,
 )
+from components.prepare_examples.tables.reading.kinds import gzip_errors, open_bytes
 from components.prepare_examples.tfrecords.records import HEAD_BYTES, TAIL_BYTES, frame_head
+from components.prepare_examples.tfrecords.wire import (
+    FEATURE_LISTS,
+    FEATURES,
+    HIGH_BIT,
+    MAX_VARINT_BYTES,
+)
 
 BATCH_RECORDS = 1024
+SAMPLED = 100  # records
+SEQUENCE = "is a tf.train.SequenceExample, whose lists are not read; write tf.train.Examples"
 MAX_RECORD_BYTES = 1 << 31
 
 
@@ -33,7 +40,7 @@ def read_records(path: Path) -> Iterator[bytes]:
     """
     number = 0
     try:
-        with _opened(path) as file:
+        with open_bytes(str(path)) as file:
             while head := file.read(HEAD_BYTES):
                 number += 1
                 (size,) = struct.unpack("<Q", head[:8].ljust(8, b"\0"))
@@ -46,7 +53,7 @@ def read_records(path: Path) -> Iterator[bytes]:
                 if content[size:] != _tail(record):
                     raise DataError(_damage(path, number, "its content does not fit its checksum"))
                 yield record
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except gzip_errors() as error:
         raise DataError(_damage(path, number + 1, str(error))) from error
 
 
@@ -56,28 +63,70 @@ def batches(records: Iterator[bytes]) -> Iterator[list[bytes]]:
         yield batch
 
 
-def sample_of(path: Path) -> dict[str, tuple[str, list[Any]]]:
-    """Return the type and the values of each feature of a file's first record.
+def sample_of(paths: Sequence[Path]) -> dict[str, tuple[str, list[Any]]]:
+    """Return the type and the values of each feature where it first occurs in some records.
 
     Raises:
-        DataError: the file has no record, or the first one is not a tf.train.Example.
+        DataError: no file has a record, or the first one is not a tf.train.Example.
+    """
+    path, first = next(((path, one) for path in paths for one in read_records(path)), (None, b""))
+    if path is None:
+        raise DataError(f"{paths[0]} has no records")
+    if example_features(first) is None:
+        raise DataError(f"{path}: the first record {why_no_example(first)}")
+    seen: dict[str, tuple[str, list[Any]]] = {}
+    for record in islice(read_records(path), SAMPLED):
+        for name, dtype, values in example_features(record) or ():
+            if values:
+                seen.setdefault(name, (dtype, values))
+    return seen
+
+
+def example_features(record: bytes) -> list[tuple[str, str, list[Any]]] | None:
+    """Return name, type and values of a record's features; None if it is no tf.train.Example.
+
+    Features without a kind, as writers leave them for missing values, are left out.
     """
     import tensorflow as tf
     from google.protobuf.message import DecodeError
 
-    record = next(read_records(path), None)
-    if record is None:
-        raise DataError(f"{path} has no records")
     try:
         features = tf.train.Example.FromString(record).features.feature
-    except DecodeError as error:
-        raise DataError(f"{path}: the first record is not a tf.train.Example") from error
+    except DecodeError:
+        return None
     kinds = {"float_list": FLOAT, "int64_list": INT, "bytes_list": BYTES}
-    return {
-        name: (kinds[kind], list(getattr(feature, kind).value))
-        for name, feature in features.items()
-        if (kind := feature.WhichOneof("kind"))
-    }
+    return (
+        None
+        if is_sequence(record)
+        else [
+            (name, kinds[kind], list(getattr(feature, kind).value))
+            for name, feature in features.items()
+            if (kind := feature.WhichOneof("kind"))
+        ]
+    )
+
+
+def is_sequence(record: bytes) -> bool:
+    """Return whether a record has the second field, feature lists, of tf.train.SequenceExample."""
+    place = 0
+    while place < len(record):
+        tag, size, place = record[place], 0, place + 1
+        for shift in range(0, 7 * MAX_VARINT_BYTES, 7):
+            if place >= len(record):
+                return False
+            size |= (record[place] & 0x7F) << shift
+            place += 1
+            if record[place - 1] < HIGH_BIT:
+                break
+        if tag != FEATURES:
+            return tag == FEATURE_LISTS and place + size <= len(record)
+        place += size
+    return False
+
+
+def why_no_example(record: bytes) -> str:
+    """Return why a record cannot be read."""
+    return SEQUENCE if is_sequence(record) else "is not a tf.train.Example"
 
 
 def parse(records: Sequence[bytes], features: Sequence[RecordFeature]) -> dict[str, pa.Array]:
@@ -97,12 +146,14 @@ def parse(records: Sequence[bytes], features: Sequence[RecordFeature]) -> dict[s
 
 def reason_of(record: bytes, features: Sequence[RecordFeature]) -> tuple[str, str]:
     """Return the name of a feature that a record has in another type, or "", and the reason."""
+    if is_sequence(record):
+        return "", SEQUENCE
     for feature in features:
         try:
             parse([record], [feature])
         except ValueError as error:
             if "Could not parse example" in str(error):
-                return "", "is not a tf.train.Example"
+                return "", why_no_example(record)
             return feature.name, f"is not of the type {feature.dtype}"
     return "", "cannot be parsed"
 
@@ -112,12 +163,6 @@ def _as_lists(ragged: Any) -> pa.Array:
     offsets = pa.array(ragged.row_splits.numpy().astype(np.int32))
     content = pa.array(values, pa.binary()) if values.dtype == object else pa.array(values)
     return pa.ListArray.from_arrays(offsets, content)
-
-
-def _opened(path: Path) -> IO[bytes]:
-    with path.open("rb") as file:
-        is_gzip = file.read(2) == b"\x1f\x8b"
-    return cast(IO[bytes], gzip.open(path, "rb") if is_gzip else path.open("rb"))
 
 
 def _tail(record: bytes) -> bytes:

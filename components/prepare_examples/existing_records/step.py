@@ -52,7 +52,7 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> RecordJ
     else:
         fetched = fetch(workload.reference, data_dir, trust_files=options.trust_files)
         paths = [str(path) for path in fetched.values()]
-    schema = schema_of(workload, sample_of(Path(paths[0])))
+    schema = schema_of(workload, sample_of(list(map(Path, paths))))
     files = [(path, split_in_name(path)) for path in paths]
     given = {split for _, split in files}
     if "train" not in given or "" in given:

@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from components.prepare_examples.existing_records.check import wrong_values
 from components.prepare_examples.existing_records.read import (
     batches,
+    is_sequence,
     parse,
     read_records,
     reason_of,
@@ -111,17 +112,7 @@ def _write_batch(
 ) -> None:
     path, first, given = place
     schema, options = how
-    reasons: dict[int, tuple[str, str]] = {}
-    try:
-        columns = parse(records, schema.features)
-    except ValueError:
-        for number, record in enumerate(records):
-            try:
-                parse([record], schema.features)
-            except ValueError:
-                reasons[number] = reason_of(record, schema.features)
-        good = [record for number, record in enumerate(records) if number not in reasons]
-        columns = parse(good, schema.features) if good else {}
+    reasons, columns = _parsed(records, schema.features)
     places = np.array([number for number in range(len(records)) if number not in reasons], int)
     found = {}
     for feature in schema.features if columns else ():
@@ -141,6 +132,28 @@ def _write_batch(
             part = {name: column.take(pa.array(chosen)) for name, column in found.items()}
             kept = pa.array([records[places[row]] for row in chosen], pa.binary())
             splits[split].add(part, kept)
+
+
+def _parsed(
+    records: list[bytes], features: Sequence[RecordFeature]
+) -> tuple[dict[int, tuple[str, str]], dict[str, pa.Array]]:
+    """Return the records that cannot be read, with feature and reason, and the others' features."""
+    reasons = {
+        number: reason_of(record, features)
+        for number, record in enumerate(records)
+        if is_sequence(record)
+    }
+    try:
+        good = [record for number, record in enumerate(records) if number not in reasons]
+        return reasons, parse(good, features) if good else {}
+    except ValueError:
+        for number, record in enumerate(records):
+            try:
+                parse([record], features)
+            except ValueError:
+                reasons[number] = reason_of(record, features)
+    good = [record for number, record in enumerate(records) if number not in reasons]
+    return reasons, parse(good, features) if good else {}
 
 
 def _splits_of(records: list[bytes], given: str, options: RecordOptions) -> list[str]:

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     data.add_argument(
         "--images", metavar="DIR", help="a folder with a folder of images for each class"
     )
-    data.add_argument("--records", nargs="+", metavar="DIR", help="a folder of TFRecords, or files")
+    data.add_argument("--records", nargs="+", metavar="DIR", help="folders of TFRecords, or files")
     parser.add_argument(
         "--keras",
         type=Path,

@@ -10,6 +10,7 @@ from pipelines.projects.starter.guesses import quoted, valid_name
 IMAGES = (b"\x89PNG", b"\xff\xd8\xff")
 BUCKETS = 1_000
 LONG_BYTES = 256
+MOST_TELLING = 50  # values of a feature that may tell the label
 SOURCE = '''\
 """Records with {names}; the label is {label}.
 
@@ -72,13 +73,47 @@ CONVOLVED = """keras.layers.GlobalAveragePooling2D()(
 
 @dataclass
 class Seen:
-    """A feature in some records; an identifier has another value in each."""
+    """A feature in some records; an identifier has another value in each.
+
+    `pairs` are its values, of records with one value, beside the label's values.
+    """
 
     dtype: str = ""
+    is_mixed: bool = False
     is_identifier: bool = False
     num_records: int = 0
     lengths: Counter[int] = field(default_factory=Counter)
     values: list[Any] = field(default_factory=list)
+    pairs: set[tuple[Any, Any]] = field(default_factory=set)
+
+    def add(self, dtype: str, values: list[Any], target: list[Any]) -> None:
+        """Add a record's values, and those of its label."""
+        self.is_mixed |= self.dtype not in ("", dtype)
+        self.dtype = self.dtype or dtype
+        self.num_records += 1
+        self.lengths[len(values)] += 1
+        self.values += values[:3]
+        if len(values) == 1:
+            self.pairs.add((values[0], tuple(target)))
+
+    def tells(self, label: "Seen", num_records: int) -> bool:
+        """Return whether each value occurs with a single value of the label."""
+        if self.size != 1 or self.is_image or label.dtype == "float32":
+            return False
+        values, targets = ({pair[at] for pair in self.pairs} for at in (0, 1))
+        is_few = len(values) <= min(MOST_TELLING, num_records / 10)
+        return is_few and len(values) == len(self.pairs) and len(values) >= len(targets) > 1
+
+    @property
+    def is_odd(self) -> bool:
+        """True if the values are of two types, or binary data."""
+        return self.is_mixed or self.is_binary
+
+    @property
+    def is_binary(self) -> bool:
+        """True if the values are bytes that are neither texts nor images."""
+        texts = [one for one in self.values if isinstance(one, bytes)]
+        return not self.is_image and any(not _is_text(one) for one in texts)
 
     @property
     def is_image(self) -> bool:
@@ -96,6 +131,8 @@ def is_usable(seen: Seen) -> bool:
     """Return whether a model can get a feature: an image, a short text or numbers."""
     if seen.is_image:
         return seen.size == 1
+    if seen.is_odd:
+        return False
     is_text = seen.dtype == "string"
     return not seen.is_identifier and (not is_text or (seen.size == 1 and _is_short(seen)))
 
@@ -104,8 +141,21 @@ def _is_short(seen: Seen) -> bool:
     return all(len(one) <= LONG_BYTES for one in seen.values)
 
 
+def _is_text(value: bytes) -> bool:
+    try:
+        return "\0" not in value.decode()
+    except UnicodeDecodeError:
+        return False
+
+
 def why_unused(seen: Seen) -> str:
     """Return why a model cannot get a feature."""
+    if seen.is_mixed:
+        return "of one type in some records and of another in others: write one type"
+    if seen.is_binary:
+        sizes = {len(one) for one in seen.values}
+        size = f"{sizes.pop()} bytes" if len(sizes) == 1 else "bytes"
+        return f"{size} that are no text or image; decode them, as with tf.io.decode_raw, in encode"
     if seen.is_identifier:
         return "another value in every record: an identifier"
     return "its number of values differs" if not seen.size else "long texts or several texts"

@@ -3,10 +3,17 @@
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from glob import glob
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.existing_records.read import read_records
+from components.prepare_examples.existing_records.read import (
+    example_features,
+    read_records,
+    why_no_example,
+)
+from components.prepare_examples.raw_data.files import find_files
+from components.prepare_examples.tables.reading.kinds import RECORDS, file_kind
 from pipelines.projects.starter.folder import Start
 from pipelines.projects.starter.guesses import ID_NAME, MOST_CODES, quoted, valid_name
 from pipelines.projects.starter.keras_script import Script
@@ -25,7 +32,8 @@ from pipelines.projects.starter.record_text import (
 from trainer.errors import did_you_mean
 
 NUM_RECORDS = 1_000
-KINDS = {"float_list": "float32", "int64_list": "int64", "bytes_list": "string"}
+MOST_FILES = 50
+TELLS = "tells {} alone: remove it if it is known only afterwards"
 
 
 def start_records(
@@ -34,7 +42,7 @@ def start_records(
     """Return the folder's content for TFRecords.
 
     Args:
-        given: a folder of TFRecords, or files.
+        given: folders of TFRecords, or files.
         label: the label's feature.
         kind: of the label; default: guessed.
         script: that builds the model; default: a net over all features.
@@ -43,7 +51,7 @@ def start_records(
         DataError: a file is damaged, or has no such label, or no feature that a model can get.
     """
     paths, data = _files(given)
-    seen, num_records = _read(paths)
+    seen, num_records, notes = _read(paths, label)
     if label not in seen:
         raise DataError(
             f"--label {label}:{did_you_mean(label, seen)} the records have"
@@ -56,7 +64,9 @@ def start_records(
         one.is_identifier &= one.size == 1 and len(set(one.values)) == num_records > MOST_CODES
     used = {name: one for name, one in seen.items() if one.size and is_usable(one)}
     if not used:
-        raise DataError(f"{paths[0]}: no feature but {label} has as many values in each record")
+        unused = "; ".join(f"{name}: {why_unused(one)}" for name, one in sorted(seen.items()))
+        raise DataError(f"{paths[0]}: no feature but {label} that a model could get; {unused}")
+    telling = [name for name, one in sorted(used.items()) if one.tells(target, num_records)]
     values = Counter(map(str, target.values))
     return Start(
         workload=SOURCE.format(
@@ -79,6 +89,11 @@ def start_records(
         thresholds="{rmse: {at_most: 1.0}}" if chosen == REGRESSION else "{accuracy: 0.8}",
         remark=f"the most frequent label has {values.most_common(1)[0][1] / num_records:.1%}",
         code=script.files if script else {},
+        notes=(
+            *notes,
+            *(f"{name}: {TELLS.format(label)}" for name in telling),
+            *(f"{name}: {why_unused(one)}" for name, one in sorted(seen.items()) if one.is_odd),
+        ),
     )
 
 
@@ -106,41 +121,49 @@ def _feature_lines(
 
 def _files(given: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
     """Return the files, and the patterns that a run.yaml names."""
-    if len(given) == 1 and Path(given[0]).is_dir():
-        folder = Path(given[0])
-        for pattern in ("*.tfrecord*", "*.tfrec*", "*.records*"):
-            if found := sorted(folder.glob(pattern)):
-                return found, (str(folder / pattern),)
-        raise DataError(f"{folder} has no files *.tfrecord*; name the files instead")
-    missing = [path for path in given if not Path(path).is_file()]
-    if missing:
-        raise DataError(f"--records {missing[0]}: there is no such file or folder")
-    return [Path(path) for path in given], tuple(given)
+    paths: list[Path] = []
+    patterns: list[str] = []
+    for name in given:
+        pattern = _pattern(Path(name))
+        paths += map(Path, find_files([pattern]))
+        patterns.append(pattern)
+    for path in paths:
+        if path.stat().st_size and file_kind(str(path)) != RECORDS:
+            raise DataError(f"{path} holds no TFRecords; name the files, or a pattern of them")
+    return paths, tuple(patterns)
 
 
-def _read(paths: Sequence[Path]) -> tuple[dict[str, Seen], int]:
-    import tensorflow as tf
-    from google.protobuf.message import DecodeError
+def _pattern(path: Path) -> str:
+    """Return a file, the pattern of a folder's files that are named as records, or the folder."""
+    if not path.exists():
+        raise DataError(f"--records {path}: there is no such file or folder")
+    usual = (str(path / name) for name in ("*.tfrecord*", "*.tfrec*", "*.records*"))
+    return next((pattern for pattern in usual if glob(pattern)), str(path))
 
+
+def _read(paths: Sequence[Path], label: str) -> tuple[dict[str, Seen], int, tuple[str, ...]]:
+    """Return the features in the first records of each file, the number of records, and notes."""
     seen: dict[str, Seen] = {}
-    records = itertools.chain.from_iterable(read_records(path) for path in paths)
-    num_records = 0
-    for record in itertools.islice(records, NUM_RECORDS):
+    chosen = paths[:: -(-len(paths) // MOST_FILES)]
+    num_each = NUM_RECORDS // len(chosen)
+    records = (one for path in chosen for one in itertools.islice(read_records(path), num_each))
+    num_records, reasons = 0, Counter[str]()
+    for record in records:
+        features = example_features(record)
+        if features is None:
+            reasons[why_no_example(record)] += 1
+            continue
         num_records += 1
-        try:
-            features = tf.train.Example.FromString(record).features.feature
-        except DecodeError as error:
-            raise DataError(f"{paths[0]}: record {num_records} is no tf.train.Example") from error
-        for name, feature in features.items():
-            if kind := feature.WhichOneof("kind"):
-                values = getattr(feature, kind).value
-                one = seen.setdefault(name, Seen(KINDS[kind]))
-                one.num_records += 1
-                one.lengths[len(values)] += 1
-                one.values += values[:3]
-    if not num_records:
+        targets = [values for name, _, values in features if name == label]
+        for name, dtype, values in features:
+            if values:
+                seen.setdefault(name, Seen()).add(dtype, values, targets[0] if targets else [])
+    if not num_records and not reasons:
         raise DataError(f"{paths[0]} has no records")
-    return seen, num_records
+    if not num_records:
+        raise DataError(f"{paths[0]}: each record {next(iter(reasons))}")
+    notes = (f"left out: {count:,} records; each {why}" for why, count in reasons.items())
+    return seen, num_records, tuple(notes)
 
 
 def _declaration(label: str, seen: Seen, kind: str) -> tuple[str, str]:
@@ -148,6 +171,13 @@ def _declaration(label: str, seen: Seen, kind: str) -> tuple[str, str]:
     values = set(seen.values)
     if len(values) < 2:  # noqa: PLR2004
         raise DataError(f"--label {label}: it has one value in all records that were read")
+    if seen.is_mixed:
+        raise DataError(f"--label {label}: it is {why_unused(seen)}")
+    if seen.size != 1 and seen.dtype != "string":
+        raise DataError(
+            f"--label {label}: it has {_counted(seen)} numbers in a record; a label has one"
+            " (several texts are a Multilabel)"
+        )
     name = quoted(label)
     if not kind and seen.dtype == "int64":
         kind = BINARY if values == {0, 1} else CLASSES
@@ -165,3 +195,7 @@ def _declaration(label: str, seen: Seen, kind: str) -> tuple[str, str]:
         REGRESSION: "Regression",
     }
     return kind, f"{kinds[kind]}({name})"
+
+
+def _counted(seen: Seen) -> str:
+    return " or ".join(map(str, sorted(seen.lengths)[:3]))

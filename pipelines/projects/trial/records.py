@@ -29,7 +29,7 @@ def sample_records(
     Raises:
         DataError: a file is damaged, or the records lack the label.
     """
-    first = sample_of(Path(paths[0]))
+    first = sample_of(list(map(Path, paths)))
     schema = schema_of(workload, first)
     absent = [one.name for one in schema.features if one.is_required and one.name not in first]
     if absent:

@@ -305,13 +305,13 @@ def test_only_an_earlier_prediction_is_replaced(model, tmp_path):
 
 def test_wrong_input_is_named(model, tmp_path, capsys):
     short = write_csv(tmp_path / "short.csv", [{"customer": "c", "charges": 1}])
-    other = write_lines(tmp_path / "rows.xml", ["<row/>"])
+    other = write_lines(tmp_path / "rows.xml", ["<?xml version='1.0'?>"])
     damaged = tmp_path / "rows.tfrecord"
     write_records(damaged, [example(1)])
     damaged.write_bytes(damaged.read_bytes()[:-3])
     messages = {
         short: "short.csv: the column 'charge' is missing, which the model needs; did you mean",
-        other: "the ending '.xml' is unknown; allowed are .jsonl",
+        other: "rows.xml is a web page or XML",
         damaged: "rows.tfrecord is damaged after record 0",
         tmp_path / "no.csv": "no.csv matches no file",
     }

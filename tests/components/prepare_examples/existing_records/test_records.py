@@ -32,6 +32,15 @@ def example(**values) -> bytes:
     return tf.train.Example(features={"feature": features}).SerializeToString()
 
 
+def sequence() -> bytes:
+    """Return a record whose context alone would be a good example."""
+    context = tf.train.Example.FromString(example(x=[1.0, 2.0, 3.0], image=[b"a"], y=[1]))
+    frames = {"frames": {"feature": [{"float_list": {"value": [1.0]}}]}}
+    return tf.train.SequenceExample(
+        context=context.features, feature_lists={"feature_list": frames}
+    ).SerializeToString()
+
+
 def records(count: int = 200, *, start: int = 0, labels=(1, 0)) -> list[bytes]:
     return [
         example(
@@ -99,6 +108,38 @@ def test_each_record_is_written_unchanged_to_a_split(tmp_path, run, compression)
         assert sum(shard["num_examples"] for shard in found["shards"]) == found["num_examples"]
 
 
+def test_a_plain_record_with_a_length_of_gzips_first_bytes_is_read(tmp_path, run):
+    [first, *others] = records()
+    room = 0x8B1F - len(first)
+    for extra in range(room - 20, room):
+        long = example(x=[0.0, 0.5, -1.0], image=[b"\xff\xd8" + bytes(300 + extra)], y=[1])
+        if len(long) == 0x8B1F:
+            break
+    assert len(long) == 0x8B1F
+    path = write(tmp_path / "all.tfrecord", [long, *others])
+    assert path.read_bytes()[:2] == b"\x1f\x8b"
+    assert run(path)["rows"]["written"] == 200
+    assert long in written(tmp_path / "out")
+
+
+def test_the_first_file_may_be_empty_and_the_first_record_without_the_label(tmp_path, run):
+    first = example(x=[1.0, 2.0, 3.0], image=[b"a"])
+    paths = [write(tmp_path / "a", []), write(tmp_path / "b", [first, *records(labels=(3, 5))])]
+    manifest = run(*paths, label=Classes("y"))
+    assert (manifest["rows"]["written"], manifest["rows"]["quarantined"]) == (200, 1)
+
+
+def test_a_folder_stands_for_its_files(tmp_path, run):
+    for split, start in {"train": 0, "eval": 1000, "test": 2000}.items():
+        name = f"tfx/Split-{split}/data_tfrecord-00000-of-00001.gz"
+        write(tmp_path / name, records(60, start=start), compression="GZIP")
+    (tmp_path / "tfx/_SUCCESS").touch()
+    manifest = run(tmp_path / "tfx")
+    assert {name: one["num_examples"] for name, one in manifest["splits"].items()} == dict.fromkeys(
+        ("train", "eval", "test"), 60
+    )
+
+
 def test_the_split_of_a_record_does_not_depend_on_its_file(tmp_path, run):
     some = records()
     run(write(tmp_path / "all.tfrecord", some))
@@ -160,8 +201,9 @@ def test_files_of_splits_decide_them(tmp_path, run, names):
         (example(x=[1.0, 2.0, 3.0], image=[b"a"], y=[2]), "y", "2 is not 0 or 1"),
         (example(x=[1.0, 2.0, 3.0], image=[b"a"]), "y", "is missing"),
         (b"no example", "", "is not a tf.train.Example"),
+        (sequence(), "", "is a tf.train.SequenceExample"),
     ],
-    ids=["short", "missing", "integers", "nan", "label 2", "no label", "no example"],
+    ids=["short", "missing", "integers", "nan", "label 2", "no label", "no example", "sequence"],
 )
 def test_a_bad_record_is_quarantined_with_its_reason(tmp_path, run, bad, column, reason):
     some = records()

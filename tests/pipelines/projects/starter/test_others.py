@@ -1,6 +1,7 @@
 """`trainyard new` for images, records and scripts with a Keras model."""
 
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from PIL import Image
 
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.raw_data.files import find_files
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.images import start_images
 from pipelines.projects.starter.keras_script import read_script
@@ -167,3 +169,120 @@ def test_records_get_their_features_and_a_model(tmp_path, records):
     assert {one.state for one in found.values()} == {"ok"}
     with pytest.raises(DataError, match=r"--label z: .* have city, count"):
         start_records([str(records)], "z")
+
+
+def write_records(path: Path, examples, *, compression: str = "") -> Path:
+    """Write dicts of lists as tf.train.Examples; an empty list has no kind."""
+    import tensorflow as tf
+
+    kinds = {int: "int64_list", float: "float_list", bytes: "bytes_list"}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tf.io.TFRecordWriter(str(path), compression) as writer:
+        for values in examples:
+            features = {
+                name: tf.train.Feature(
+                    **({kinds[type(value[0])]: {"value": value}} if value else {})
+                )
+                for name, value in values.items()
+            }
+            example = tf.train.Example(features=tf.train.Features(feature=features))
+            writer.write(example.SerializeToString())
+    return path
+
+
+def numbered(count: int = 60, **more):
+    return [
+        {"x": [at / 2], "y": [at % 2], **{name: make(at) for name, make in more.items()}}
+        for at in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "compression"),
+    [
+        (["part-00000-of-00002", "part-00001-of-00002"], ""),
+        (["Split-train/data_tfrecord-00000-of-00001.gz"], "GZIP"),
+        (["data.tfrecord"], "GZIP"),
+    ],
+    ids=["Beam's", "TFX's", "gzip without .gz"],
+)
+def test_the_records_of_a_folder_need_no_suffix(tmp_path, names, compression):
+    for name in names:
+        write_records(tmp_path / "data" / name, numbered(), compression=compression)
+    write_records(tmp_path / "more/a.tfrec", numbered())
+    start = start_records([str(tmp_path / "data"), str(tmp_path / "more")], "y")
+    assert start.num_examples == 60 * len(names) + 60
+    files = find_files(start.data)
+    assert [str(Path(file).relative_to(tmp_path)) for file in files] == [
+        *(f"data/{name}" for name in names),
+        "more/a.tfrec",
+    ]
+
+
+def test_what_is_no_record_is_named(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a.csv").write_text("x,y\n1,2\n")
+    with pytest.raises(DataError, match=r"a\.csv holds no TFRecords"):
+        start_records([str(tmp_path / "data")], "y")
+    with pytest.raises(DataError, match=r"--records .*none: there is no such"):
+        start_records([str(tmp_path / "none")], "y")
+
+
+ODD = {
+    "bytes": (lambda at: [np.arange(8, dtype="f4").tobytes()], "32 bytes that are no text .*raw"),
+    "mixed": (lambda at: [at if at < 30 else at / 2], "of one type in some records"),
+    "lengths": (lambda at: [7] * (at % 4), "its number of values differs"),
+}
+
+
+@pytest.mark.parametrize(("make", "problem"), ODD.values(), ids=ODD)
+def test_a_feature_that_a_model_cannot_get_is_named(tmp_path, make, problem):
+    path = write_records(tmp_path / "a.tfrecord", numbered(odd=make))
+    start = start_records([str(path)], "y")
+    assert re.search(f"# odd: {problem}", start.workload)
+    assert bool(start.notes) == ("number of values" not in problem)
+    only = [{"odd": make(at), "y": [at % 2]} for at in range(60)]
+    write_records(path, only)
+    with pytest.raises(DataError, match=f"no feature but y .*odd: {problem}"):
+        start_records([str(path)], "y")
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda at: [at % 2, 1], "--label y: it has 2 numbers in a record"),
+        (lambda at: [at % 2 if at < 9 else 0.5], "--label y: it is of one type in some records"),
+    ],
+    ids=["two numbers", "two types"],
+)
+def test_a_label_of_records_that_is_none_is_named(tmp_path, make, problem):
+    path = write_records(tmp_path / "a.tfrecord", numbered(y=make))
+    with pytest.raises(DataError, match=problem):
+        start_records([str(path)], "y")
+
+
+def test_a_feature_of_records_that_tells_the_label_is_noted(tmp_path):
+    told = {
+        "image/class/text": lambda at: [b"cat dog ox".split()[at % 3]],
+        "image/class/label": lambda at: [at % 3],
+        "color": lambda at: [b"ab"[at % 2 : at % 2 + 1]],
+    }
+    path = write_records(tmp_path / "a.tfrecord", numbered(**told))
+    [note] = start_records([str(path)], "image/class/label").notes
+    assert note.startswith("image/class/text: tells image/class/label alone")
+
+
+def test_sequence_examples_are_counted_or_refused(tmp_path):
+    import tensorflow as tf
+
+    context = {"feature": {"y": {"int64_list": {"value": [1]}}}}
+    frames = {"x": {"feature": [{"float_list": {"value": [1.0]}}]}}
+    record = tf.train.SequenceExample(context=context, feature_lists={"feature_list": frames})
+    path = write_records(tmp_path / "a.tfrecord", numbered())
+    with tf.io.TFRecordWriter(str(tmp_path / "b.tfrecord")) as writer:
+        writer.write(record.SerializeToString())
+    [note] = start_records([str(tmp_path)], "y").notes
+    assert note.startswith("left out: 1 records; each is a tf.train.SequenceExample")
+    path.unlink()
+    with pytest.raises(DataError, match=r"each record is a tf\.train\.SequenceExample"):
+        start_records([str(tmp_path)], "y")
