@@ -64,7 +64,10 @@ def evaluation_content(
         "gain": gain.to_json() if gain else None,
         "slices": [_slice(one, comparison.metric, options) for one in comparison.slices],
         "checks": [
-            {"name": c.name, "value": c.value, "limit": c.limit, "ok": c.is_ok, "text": c.text}
+            {
+                **{"name": c.name, "value": c.value, "limit": c.limit},
+                **{"ok": c.is_ok, "sure": c.is_sure, "text": c.text},
+            }
             for c in checks
         ],
         "curves": _curves(evaluation, held_out, roc),

@@ -160,7 +160,7 @@ def assess(
     wanted = {name for rule in rules for name in rule.features}
     held_out = read_held_out(examples_dir, predictor, others=rivals.models, columns=wanted)
     held_out, why_broken = without_broken_champion(held_out)
-    if (why_broken or not champion_uri) and options.baseline != NO_BASELINE:
+    if options.baseline != NO_BASELINE:
         held_out = _with_constant(held_out)
     if held_out.num_unlabelled:
         logger.warning(

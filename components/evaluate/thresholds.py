@@ -46,6 +46,7 @@ class Check:
     """One condition of the verdict, in numbers and in words.
 
     `limit` is the least or the largest value; both are None for a condition without numbers.
+    `is_sure` is False if chance may have decided a condition that is met.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Check:
     limit: float | None
     is_ok: bool
     text: str
+    is_sure: bool = True
 
 
 @dataclass(frozen=True)

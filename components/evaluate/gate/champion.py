@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer import paths
+from components.model_version.companions import INPUT_FILE, read_companion_object
+from components.prepare_examples.output.manifest import split_of
+from components.prepare_examples.output.publish import MANIFEST
+from components.text.json_object import read_object
+from trainer import Json, paths
 from trainer.config.trust import Trust
-from trainer.errors import TrainerError, first_line
+from trainer.errors import InputError, TrainerError, first_line
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Regression
 
@@ -49,6 +53,36 @@ def load_champion(model_uri: str, workload: Workload) -> Predict:
         return known
 
     return predict
+
+
+def check_split(model_uri: str, examples_dir: str) -> None:
+    """Check that the champion was trained under the rule that has split these examples.
+
+    Under another rule it may have been trained on rows of this test split.
+
+    Raises:
+        NotComparableError: the rules differ, or the champion's is not known.
+    """
+    now = split_of(read_object(f"{examples_dir}/{MANIFEST}"))
+    try:
+        record = read_companion_object(model_uri, INPUT_FILE) or {}
+    except InputError as error:
+        raise NotComparableError(str(error)) from error
+    before = record.get("split") or split_of({})
+    if before != now:
+        raise NotComparableError(
+            f"its rows were split {_difference(before, now)}, so it may have been trained on rows"
+            " of this test split"
+        )
+
+
+def _difference(before: Json, now: Json) -> str:
+    if not before["rule"]:
+        return "by a rule that is not recorded"
+    if before["rule"] != now["rule"]:
+        return f"{before['rule']}, and are now split {now['rule']}"
+    changed = sorted(set(before["columns"]) ^ set(now["columns"]))
+    return f"when the files had other columns ({', '.join(changed)} came or went)"
 
 
 def _load(model_uri: str, *, beside: str) -> "Predictor":

@@ -18,6 +18,10 @@ SIMPLE_MODELS = {
     CONSTANT: "the best constant prediction",
     LINEAR: "a linear model",
 }
+REQUIRED = {
+    CONSTANT: "every version must be better, unless gate.baseline is none",
+    LINEAR: "a first version must not be worse, unless gate.baseline is constant or none",
+}
 
 
 def check_comparison(
@@ -35,7 +39,9 @@ def check_comparison(
     if why_not:
         instead = "a simple model decides" if comparison.baseline else "the thresholds decide"
         text = f"no comparison with {champion} is possible: {why_not}; {instead}"
-        checks.append(Check(name="champion", value=None, limit=None, is_ok=True, text=text))
+        checks.append(
+            Check(name="champion", value=None, limit=None, is_ok=True, is_sure=False, text=text)
+        )
     if comparison.champion:
         checks.append(_check_champion(comparison.champion, options, champion))
     if comparison.baseline:
@@ -84,13 +90,19 @@ def _check_champion(gain: Gain, options: GateOptions, champion: str) -> Check:
     if options.min_gain is None:
         limit = -TOLERANCE * abs(gain.other)
         is_ok = gain.high >= limit
-        if gain.difference < 0 and is_ok:
-            text += ", which may be chance" if gain.high >= 0 else f", within {TOLERANCE:.1%}"
+        text += f", within {TOLERANCE:.1%}" if limit <= gain.high < 0 else _doubt(gain)
     else:
         limit = options.min_gain
         is_ok = gain.low >= limit
         text += "" if is_ok else f", which must begin at {limit:g} or above"
-    return Check(name="champion", value=gain.difference, limit=limit, is_ok=is_ok, text=text)
+    return Check(
+        name="champion",
+        value=gain.difference,
+        limit=limit,
+        is_ok=is_ok,
+        is_sure=options.min_gain is not None or gain.low > 0,
+        text=text,
+    )
 
 
 def _check_baseline(gain: Gain, name: str) -> Check:
@@ -98,13 +110,24 @@ def _check_baseline(gain: Gain, name: str) -> Check:
         return _check_undefined("baseline", gain, f"that of {SIMPLE_MODELS[name]}")
     best = 0.0 if gain.metric in LOWER_IS_BETTER else 1.0
     is_perfect = gain.candidate == gain.other == best
-    is_ok = is_perfect or gain.high > 0
+    is_enough = gain.difference > 0 if name == CONSTANT else gain.difference >= 0
+    is_ok = is_perfect or is_enough
     text = _compared(gain, f"that of {SIMPLE_MODELS[name]},")
-    if is_perfect:
-        text += ", which no model can beat"
-    elif is_ok and gain.difference <= 0:
-        text += ", which may be chance"
-    return Check(name="baseline", value=gain.difference, limit=0.0, is_ok=is_ok, text=text)
+    text += ", which no model can beat" if is_perfect else _doubt(gain)
+    if not is_ok:
+        text += f"; {REQUIRED[name]}"
+    is_sure = is_perfect or gain.low > 0
+    return Check(
+        name="baseline", value=gain.difference, limit=0.0, is_ok=is_ok, is_sure=is_sure, text=text
+    )
+
+
+def _doubt(gain: Gain) -> str:
+    """Return that an interval with zero in it proves nothing, in words; else ""."""
+    if not gain.low <= 0 <= gain.high:
+        return ""
+    relation = "worse" if gain.difference < 0 else "better"
+    return f", not surely {relation}: {gain.num_examples:,} test examples cannot tell"
 
 
 def _check_undefined(name: str, gain: Gain, other: str) -> Check:

@@ -1,4 +1,4 @@
-"""Comparison of a trained model with the champion or, if there is none, with a simple model."""
+"""Comparison of a trained model with the champion and with simple models."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from components.evaluate.gate.gain import Gain, measure_gain, measure_slice_gain
-from components.evaluate.gate.options import GateOptions
+from components.evaluate.gate.options import CONSTANT, GateOptions
 from components.evaluate.gate.slice_rules import Rule, cut
 from components.evaluate.gate.undefined import why_undefined
 from components.evaluate.held_out import HeldOut
@@ -44,7 +44,7 @@ class Comparison:
     Attributes:
         metric: Name of the metric.
         champion: Gain over the champion, if it could predict the examples.
-        baseline: Gain over the best simple model, for a first model.
+        baseline: Gain over the best simple model.
         baseline_name: Name of that model.
         slices: Parts of the test split with enough examples.
         small: Rules of which no slice has enough examples.
@@ -89,8 +89,8 @@ def compare(
         for name, gain in found.items()
     }
     champion = found.pop(CHAMPION, None)
-    # The best simple model is the one with the least gain over it.
-    best = min(found, key=lambda name: _rank(found[name]), default="")
+    # The best simple model is the one with the least gain over it; the constant must be beaten.
+    best = min(found, key=lambda name: (_rank(found[name]), name != CONSTANT), default="")
     slices = _slices(metric, held_out, options, rules=rules, missing=missing)
     large = {one.rule for one in slices}
     return Comparison(

@@ -31,6 +31,7 @@ class Gain:
     low: float = math.nan
     high: float = math.nan
     undefined: str = ""
+    num_examples: int = 0
 
     @property
     def is_defined(self) -> bool:
@@ -90,7 +91,11 @@ def _without_interval(
 ) -> Gain:
     every = np.ones(num_examples, np.int64)
     return Gain(
-        metric=metric, candidate=candidate(every), other=other(every), confidence=confidence
+        metric=metric,
+        candidate=candidate(every),
+        other=other(every),
+        confidence=confidence,
+        num_examples=num_examples,
     )
 
 

@@ -32,8 +32,8 @@ class GateOptions:
         "confidence of the intervals of gains", default=0.95, at_least=0.5, below=1
     )
     baseline: str = setting(
-        "simple model that a first model must beat: linear (and constant), constant (the largest"
-        " class, or the mean) or none",
+        "simple model to compare with: constant (the largest class, or the mean), which every"
+        " version must beat, linear (a first version must also be as good as it) or none",
         default=LINEAR,
         choices=(LINEAR, CONSTANT, NO_BASELINE),
     )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.evaluate.gate.baseline import MAX_ROWS, fit_linear, has_columns
-from components.evaluate.gate.champion import NotComparableError, load_champion
+from components.evaluate.gate.champion import NotComparableError, check_split, load_champion
 from components.evaluate.gate.comparison import CHAMPION
 from components.evaluate.gate.options import LINEAR, GateOptions
 from components.evaluate.gate.slice_rules import Rule, check_features, cut
@@ -34,22 +34,28 @@ class Rivals:
 def find_rivals(
     workload: Workload, options: GateOptions, *, champion_uri: str, examples_dir: str
 ) -> Rivals:
-    """Return the champion if there is one, else a linear model of the train split.
-
-    A champion that cannot predict the examples is no rival, and no simple model replaces it.
-    """
+    """Return the champion if it can be compared, else a linear model of the train split."""
+    why_not = ""
     if champion_uri:
         try:
-            return Rivals(models={CHAMPION: load_champion(champion_uri, workload)})
+            champion = load_champion(champion_uri, workload)
+            check_split(champion_uri, examples_dir)
+            return Rivals(models={CHAMPION: champion})
         except NotComparableError as error:
-            return Rivals(why_not=str(error))
+            why_not = str(error)
+    return Rivals(models=_simple_models(workload, options, examples_dir), why_not=why_not)
+
+
+def _simple_models(
+    workload: Workload, options: GateOptions, examples_dir: str
+) -> dict[str, Predict]:
     if options.baseline != LINEAR or not has_columns(workload):
-        return Rivals()
+        return {}
     try:
-        return Rivals(models={LINEAR: _fit(workload, examples_dir)})
+        return {LINEAR: _fit(workload, examples_dir)}
     except InputError as error:
         logger.warning("no linear model is fitted: %s", error)
-        return Rivals()
+        return {}
 
 
 def find_rules(workload: Workload, options: GateOptions) -> list[Rule]:

@@ -14,6 +14,8 @@ from components.pages.evaluation.metrics import metrics_section
 from components.pages.evaluation.slices import slices_section
 from trainer import Json
 
+NOT_MET, NOT_SURE, MET = "✗", "≈", "✓"
+CLASSES = {NOT_MET: "bad", NOT_SURE: "unsure", MET: "good"}
 SECTIONS = (
     slices_section,
     curves_section,
@@ -25,19 +27,23 @@ SECTIONS = (
 
 
 def checks(evaluation: Json, *, is_passed: bool, reasons: Iterable[str]) -> str:
-    """Return the conditions of the verdict with a mark for each, those that are not met first.
+    """Return the conditions of the verdict with a mark for each: not met, not sure, and met.
 
     If the evaluation has no checks, the reasons are listed.
     """
-    marks = [(check["ok"], str(check["text"])) for check in evaluation.get("checks", [])]
+    marks = [(_mark_of(check), str(check["text"])) for check in evaluation.get("checks", [])]
+    marks = marks or [(MET if is_passed else NOT_MET, reason) for reason in reasons]
     found = "".join(
-        f'<li class="{"good" if is_ok else "bad"}"><b>{"✓" if is_ok else "✗"}</b> '
-        f"<span>{escape(text)}</span></li>"
-        for is_ok, text in sorted(
-            marks or [(is_passed, reason) for reason in reasons], key=lambda mark: mark[0]
-        )
+        f'<li class="{CLASSES[mark]}"><b>{mark}</b> <span>{escape(text)}</span></li>'
+        for mark, text in sorted(marks, key=lambda item: list(CLASSES).index(item[0]))
     )
     return f'<ul class="checks">{found}</ul>' if found else ""
+
+
+def _mark_of(check: Json) -> str:
+    if not check["ok"]:
+        return NOT_MET
+    return MET if check.get("sure", True) else NOT_SURE
 
 
 def evaluation_sections(evaluation: Json, *, metrics: Json) -> str:

@@ -13,7 +13,7 @@ from components.prepare_examples.images.folder_pipeline import LISTING, finish, 
 from components.prepare_examples.images.folders import ImageFolder, read_folder
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.output import quarantine
-from components.prepare_examples.output.manifest import finish_dataset
+from components.prepare_examples.output.manifest import LIMITED, finish_dataset
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.archives import is_archive, unpack
 from components.prepare_examples.raw_data.fetch import fetch
@@ -213,7 +213,7 @@ def _header(
     if folder.has_given_splits:
         rule = f"by the folders train, eval and test; where one is missing, {rule}"
     if options.max_examples:
-        rule += f"; limited to {options.max_examples} images"
+        rule += f"{LIMITED}{options.max_examples} images"
     return {
         "workload": workload.name,
         "compression": chosen.compression,

@@ -8,6 +8,7 @@ from pathlib import Path
 from components.prepare_examples.images.beam_pipeline import write_examples, write_manifest
 from components.prepare_examples.images.formats import row_bytes, splits_of
 from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.output.manifest import LIMITED
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import in_threads, sha256_of
 from components.prepare_examples.tfrecords.shards import (
@@ -104,7 +105,7 @@ def _header(workload: Workload, splits: Mapping[str, Rows], options: PrepareOpti
     )
     if options.max_examples:
         kept = {name: rows.stop - rows.start for name, rows in splits.items()}
-        split_rule += f"; limited to the first of each: {json.dumps(kept)}"
+        split_rule += f"{LIMITED}the first of each: {json.dumps(kept)}"
     return {
         "workload": workload.name,
         "compression": COMPRESSIONS[options.compression],

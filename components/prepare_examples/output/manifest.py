@@ -11,6 +11,8 @@ from components.prepare_examples.statistics.describe import describe_examples
 from components.prepare_examples.tfrecords.shards import ENTRY_FIELDS, SPLITS
 from trainer import Json
 
+LIMITED = "; limited to "  # in a split rule: what follows it moves no row
+
 
 def splits_of_entries(entries: Sequence[Json]) -> Json:
     """Return the manifest's `splits` from the entries of files."""
@@ -20,6 +22,12 @@ def splits_of_entries(entries: Sequence[Json]) -> Json:
         split["num_examples"] += entry["num_examples"]
         split["shards"].append({key: entry[key] for key in ENTRY_FIELDS})
     return splits
+
+
+def split_of(manifest: Json) -> Json:
+    """Return the rule that decides the split of a row, with the columns that it depends on."""
+    rule = str(manifest.get("split_rule", "")).partition(LIMITED)[0]
+    return {"rule": rule, "columns": manifest.get("split_columns", [])}
 
 
 def statistics_of(

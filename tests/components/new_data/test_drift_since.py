@@ -33,6 +33,8 @@ def folders(tmp_path):
         folder.mkdir()
         (folder / "statistics.json").write_text(json.dumps(content))
         (folder / "input.json").write_text('{"fingerprint": "f"}')
+        rule = {"split_rule": "by a hash of id: train 0.8; limited to the first of each"}
+        (folder / "manifest.json").write_text(json.dumps(rule))
     model.mkdir()
     write_data_facts(str(model), str(before))
     return examples, model
@@ -54,7 +56,10 @@ def test_a_model_keeps_the_statistics_of_its_train_split_and_its_input(folders):
     _, model = folders
     content = json.loads((model / "statistics.json").read_text())
     assert list(content["splits"]) == ["train"]
-    assert json.loads((model / "input.json").read_text()) == {"fingerprint": "f"}
+    assert json.loads((model / "input.json").read_text()) == {
+        "fingerprint": "f",
+        "split": {"rule": "by a hash of id: train 0.8", "columns": []},
+    }
 
 
 @pytest.mark.parametrize(("limit", "verdict"), [(0.1, TRAIN), (0.5, NOTHING_NEW)])

@@ -70,7 +70,9 @@ class Nights:
         options = PrepareOptions.from_json(found.prepare)
         if prepares:
             self.prepare(night, folder, options, found)
-        folder.mkdir(exist_ok=True)
+        else:
+            folder.mkdir(exist_ok=True)
+            (folder / "manifest.json").write_text("{}")
         data = check_unchanged(found.fingerprint, "taxi", data_dir=self.root, options=options)
         (folder / "input.json").write_text(data.to_json(options))
         write_data_facts(str(model), str(folder))

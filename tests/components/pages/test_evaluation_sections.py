@@ -13,6 +13,7 @@ from components.pages.evaluation.errors import (
     mistakes_section,
     residual_section,
 )
+from components.pages.evaluation.sections import checks
 from tests.support.data.report_files import a_number
 
 pytestmark = pytest.mark.fast
@@ -75,3 +76,14 @@ def test_the_mistakes_are_counted(num_mistakes, text):
 def test_without_mistakes_the_page_says_so():
     page = mistakes_section({"mistakes": [], "num_mistakes": 0})
     assert "No mistakes" in page
+
+
+def test_a_condition_that_chance_may_have_decided_has_no_tick():
+    met = {"ok": True, "text": "met"}
+    listed = [met, {**met, "sure": False, "text": "may be"}, {**met, "ok": False, "text": "bad"}]
+    page = checks({"checks": listed}, is_passed=True, reasons=())
+    assert re.findall(r'class="(\w+)"><b>(.)</b> <span>(.*?)</span>', page) == [
+        ("bad", "✗", "bad"),
+        ("unsure", "≈", "may be"),
+        ("good", "✓", "met"),
+    ]

@@ -1,14 +1,15 @@
 """Metrics of draws, intervals of gains, and what they mean for the verdict."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 
 from components.evaluate.gate.checks import check_comparison, check_size
-from components.evaluate.gate.comparison import CHAMPION, compare
+from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
 from components.evaluate.gate.gain import Gain, measure_gain
-from components.evaluate.gate.options import CONSTANT, GateOptions
+from components.evaluate.gate.options import CONSTANT, LINEAR, GateOptions
 from components.evaluate.gate.slice_rules import parse_rule
 from components.evaluate.held_out import HeldOut
 from trainer.serving.evaluate import score
@@ -162,6 +163,64 @@ def test_a_first_model_must_beat_a_simple_one():
     perfect = np.eye(2)[TRUTH]
     [check] = checks_of(held_out(perfect, **{CONSTANT: perfect}))
     assert (check.is_ok, check.value) == (True, 0)
+
+
+FEW, MANY = 27, 4_000
+CANNOT_TELL = "27 test examples cannot tell"
+LINEAR_RULE = "a first version must not be worse, unless gate.baseline is constant or none"
+CONSTANT_RULE = "every version must be better, unless gate.baseline is none"
+
+
+@pytest.mark.parametrize(
+    ("rival", "values", "is_ok", "is_sure", "words"),
+    [
+        (LINEAR, (0.9259, 0.9259, 0, 0, FEW), True, False, f"equal to .*{CANNOT_TELL}"),
+        (LINEAR, (0.93, 0.92, -0.01, 0.03, FEW), True, False, f"surely better: {CANNOT_TELL}"),
+        (LINEAR, (0.93, 0.90, 0.01, 0.05, MANY), True, True, "0.0300 better than"),
+        (LINEAR, (0.89, 0.93, -0.11, 0, FEW), False, False, f"{CANNOT_TELL}; {LINEAR_RULE}"),
+        (LINEAR, (0.80, 0.93, -0.2, -0.1, MANY), False, False, LINEAR_RULE),
+        (LINEAR, (1.0, 1.0, 0, 0, FEW), True, True, "which no model can beat"),
+        (CONSTANT, (0.40, 0.33, -0.1, 0.2, FEW), True, False, CANNOT_TELL),
+        (CONSTANT, (0.33, 0.33, 0, 0, MANY), False, False, CONSTANT_RULE),
+        (CONSTANT, (0.32, 0.33, -0.1, 0.2, FEW), False, False, f"{CANNOT_TELL}; {CONSTANT_RULE}"),
+        (CHAMPION, (0.89, 0.96, -0.19, 0, FEW), True, False, f"surely worse: {CANNOT_TELL}"),
+        (CHAMPION, (0.96, 0.96, 0, 0, FEW), True, False, f"surely better: {CANNOT_TELL}"),
+        (CHAMPION, (0.97, 0.95, 0.01, 0.03, MANY), True, True, "0.0200 better than version 3"),
+        (CHAMPION, (0.95, 0.951, -0.002, -0.001, MANY), True, False, "within 0.2%"),
+        (CHAMPION, (0.90, 0.95, -0.07, -0.03, MANY), False, False, "0.0500 worse than"),
+        (CHAMPION, (math.nan, 0.95, 0, 0, MANY), False, True, "accuracy is not defined"),
+        (LINEAR, (math.nan, 0.95, 0, 0, MANY), False, True, "accuracy is not defined"),
+    ],
+)
+def test_the_rule_for_a_rival(rival, values, is_ok, is_sure, words):
+    candidate, other, low, high, num_examples = values
+    gain = Gain(
+        **{"metric": "accuracy", "candidate": candidate, "other": other, "confidence": 0.95},
+        **{"low": low, "high": high, "num_examples": num_examples},
+    )
+    gains = {"champion": gain} if rival == CHAMPION else {"baseline": gain, "baseline_name": rival}
+    comparison = Comparison(metric="accuracy", **gains)
+    [check] = check_comparison(comparison, GateOptions(), champion="version 3")
+    assert (check.is_ok, check.is_sure) == (is_ok, is_sure)
+    assert re.search(words, check.text)
+
+
+def test_an_error_that_is_worse_than_a_constant_s_fails_though_chance_may_explain_it():
+    gain = Gain(
+        **{"metric": "rmse", "candidate": 106.23, "other": 100.0, "confidence": 0.95},
+        **{"low": -20.0, "high": 8.0, "num_examples": 50},
+    )
+    comparison = Comparison(metric="rmse", baseline=gain, baseline_name=CONSTANT)
+    [check] = check_comparison(comparison, GateOptions(), champion="")
+    assert not check.is_ok
+    assert "6.2300 worse than that of the best constant prediction" in check.text
+
+
+def test_a_model_that_equals_a_linear_one_must_still_beat_the_constant():
+    shares = np.tile([0.5, 0.5], (SIZE, 1))
+    data = held_out(shares, **{LINEAR: shares, CONSTANT: shares})
+    found = compare(data, GateOptions(), rules=[], missing={})
+    assert found.baseline_name == CONSTANT
 
 
 def test_a_slice_may_not_get_worse():

@@ -1,9 +1,13 @@
 """Models that a trained one is compared with: the default version, and simple ones."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 
 from components.evaluate.gate.baseline import constant, fit_linear, has_columns
+from components.evaluate.gate.champion import NotComparableError, check_split
 from tests.components.evaluate.test_kinds import FEATURES, MODEL, NUM_ROWS, Evaluated, rows_of
 from tests.trainer.workloads.test_table import adapted
 from trainer.errors import ConfigError
@@ -11,7 +15,7 @@ from trainer.workloads import Classes, ImageFolder, Multilabel, Number, Regressi
 
 pytestmark = pytest.mark.timeout(120)
 
-GATE = '{"slices": "buckets(age; 10; 30),missing(at)", "slice_min_examples": 2}'
+GATE = '{"slices": "buckets(age; 10; 30),missing(at)", "slice_min_examples": 2, "baseline": "none"}'
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +30,42 @@ def second(first, tmp_path_factory) -> Evaluated:
     """The same model with the first one as its champion."""
     folder = tmp_path_factory.mktemp("second")
     return Evaluated(folder, Regression("y"), gate=GATE, champion=str(first.model_dir))
+
+
+def test_no_version_is_worse_than_a_constant_though_it_beats_the_champion(first, tmp_path):
+    rows = [{**row, **({"y": -row["y"]} if "y" in row else {})} for row in rows_of(Regression("y"))]
+    champion = str(first.model_dir)
+    evaluated = Evaluated(tmp_path, Regression("y"), gate="{}", champion=champion, rows=rows)
+    checks = {check["name"]: check["ok"] for check in evaluated.evaluation["checks"]}
+    assert checks == {"champion": True, "baseline": False}
+    assert evaluated.judgement.verdict == "failed"
+    assert "the best constant prediction" in evaluated.judgement.reasons[1]
+
+
+RULE, COLUMNS = "by a hash of the whole row: train 0.8", ["age", "y"]
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (None, "by a rule that is not recorded"),
+        ({"rule": "by a hash of id", "columns": []}, "by a hash of id, and are now split by a"),
+        ({"rule": RULE, "columns": ["age", "town", "y"]}, "other columns (town came or went)"),
+        ({"rule": RULE, "columns": COLUMNS}, ""),
+    ],
+    ids=["unknown", "rule", "columns", "same"],
+)
+def test_a_champion_of_another_split_is_not_compared(tmp_path, record, reason):
+    examples = tmp_path / "examples"
+    examples.mkdir()
+    manifest = {"split_rule": f"{RULE}; limited to 9 rows", "split_columns": COLUMNS}
+    (examples / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "input.json").write_text(json.dumps({"split": record} if record else {}))
+    if not reason:
+        check_split(str(tmp_path), str(examples))
+        return
+    with pytest.raises(NotComparableError, match=re.escape(reason)):
+        check_split(str(tmp_path), str(examples))
 
 
 def test_a_first_model_is_compared_with_a_linear_one(first):
