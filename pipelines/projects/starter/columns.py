@@ -3,7 +3,7 @@
 import functools
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -105,12 +105,13 @@ class Texts:
 
 @dataclass(frozen=True)
 class Contents:
-    """The columns of files, in their order."""
+    """The columns of files, in their order; `lacks` has a file without each that some lack."""
 
     columns: list[Texts]
     num_rows: int
     is_whole: bool
     markers: tuple[str, ...] = field(default=())
+    lacks: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, name: str) -> Texts:
         """Return a column by its name."""
@@ -146,20 +147,31 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
         raise DataError(f"{paths[0]} has a header but no rows")
     if not header and not files[0].has_groups:
         _check_names(files[0], tables[0])
-    parts = _by_column(files, tables)
+    names = _common_names(files)
+    parts = _by_column(names, tables)
     texts = {name: pa.concat_arrays(map(texts_of, chunks)) for name, chunks in parts.items()}
     found = [replace(_column(name, texts[name]), facts=facts_of(parts[name])) for name in parts]
     markers = tuple(dict.fromkeys(one for column in found for one in column.markers))
-    return Contents(found, num_rows, is_whole, markers)
+    lacks = {
+        name: file.path
+        for file in files
+        for name in parts
+        if name not in {names[own] for own in file.names}
+    }
+    return Contents(found, num_rows, is_whole, markers, lacks)
 
 
-def _by_column(files: Sequence[TableFile], tables: Sequence[pa.Table]) -> dict[str, list[pa.Array]]:
-    """Return the parts of each column; its name is the first one of those that differ in case."""
+def _common_names(files: Sequence[TableFile]) -> dict[str, str]:
+    """Return the first name of each column, by the names that differ from it in case only."""
     own = dict.fromkeys(name for file in files for name in file.names)
     forms = {normal_form(name): name for name in reversed(own)}
     # Unless a file has both, as `Age` beside `age`.
     is_same = all(len({*map(normal_form, file.names)}) == len(file.names) for file in files)
-    names = {name: forms[normal_form(name)] if is_same else name for name in own}
+    return {name: forms[normal_form(name)] if is_same else name for name in own}
+
+
+def _by_column(names: Mapping[str, str], tables: Sequence[pa.Table]) -> dict[str, list[pa.Array]]:
+    """Return the parts of each column, without values where a file lacks it."""
     parts: dict[str, list[pa.Array]] = {name: [] for name in names.values()}
     for table in tables:
         present = {names[name]: table[name].combine_chunks() for name in table.column_names}

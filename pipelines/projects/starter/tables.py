@@ -63,6 +63,8 @@ def start_table(
             f"{paths[0]} has {contents.num_rows} rows; at least {FEWEST_ROWS} are needed for three"
             " splits"
         )
+    if label in contents.lacks:
+        raise DataError(f"{contents.lacks[label]} has no label {label!r}; leave the file out")
     target = guess_label(contents, label, kind=kind, positive=positive)
     column = contents.of(label)
     others = [one for one in contents.columns if one.name != label]

@@ -141,6 +141,16 @@ def write_table(path: Path) -> Path:
     return path
 
 
+def zipped(path: Path) -> Path:
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    return path
+
+
+def recoded(path: Path, encoding: str) -> Path:
+    path.write_text(path.read_text(encoding="utf-8"), encoding=encoding)
+    return path
+
+
 WRITERS = {
     "rows.csv": lambda path: write_csv(path, [csv_row(number) for number in range(NUM_ROWS)]),
     "rows.parquet": write_table,
@@ -148,6 +158,13 @@ WRITERS = {
         path, [{**instance(number), "key": f"c{number}"} for number in range(NUM_ROWS)]
     ),
     "rows.tfrecord.gz": lambda path: write_records(path, [*map(example, range(NUM_ROWS))]),
+    "part-00000-of-00001": lambda path: zipped(
+        write_records(path, [*map(example, range(NUM_ROWS))])
+    ),
+    "utf-16.csv": lambda path: recoded(
+        write_csv(path, [csv_row(number) for number in range(NUM_ROWS)]), "utf-16"
+    ),
+    "array.json": lambda path: write_lines(path, [[csv_row(number) for number in range(NUM_ROWS)]]),
 }
 
 
@@ -167,7 +184,7 @@ def test_every_kind_of_file_gets_the_servers_predictions(name, model, expected, 
         np.testing.assert_allclose(likely, same["probabilities"], atol=1e-5)
     assert (summary["predictions"], summary["errors"], summary["files"]) == (NUM_ROWS, 0, 1)
     assert json.loads((tmp_path / "out" / "summary.json").read_text()) == summary
-    unused = ["kind", "remark"] if name == "rows.csv" or name.endswith("parquet") else []
+    unused = ["kind", "remark"] if name.endswith((".csv", ".parquet", ".json")) else []
     assert summary["unused_columns"] == unused
 
 

@@ -61,18 +61,15 @@ def blocks(
 
 def _csv_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Block]:
     num_bytes = None if segment.stop < 0 else segment.stop - segment.start
-    row = segment.first_row
+    row, separator = segment.first_row, segment.separator
+    own, names = segment.columns[: segment.num_own], segment.names[: segment.num_own]
     try:
         with open_records(segment.path, segment.kind, segment.start) as file:
             for content in record_blocks(file, num_bytes, name=segment.path):
-                own, separator = segment.columns[: segment.num_own], segment.separator
-                block = read_csv_block(
-                    *(content, own, schema), separator=separator, header=segment.names
-                )
+                block = read_csv_block(*(content, own, schema), separator=separator, header=names)
                 _check_count(count_records(content), block.num_rows, segment.path, row)
                 row += block.num_rows
                 if is_hashed:
-                    names = segment.names[: segment.num_own]
                     raw = raw_columns(content, names, schema, separator=separator)
                     block = _with_hashes(block, raw, segment)
                 yield block

@@ -22,10 +22,11 @@ from trainer import Json
 
 NUM_ROWS = 90
 WORKLOAD = """
-from trainer.workloads import Binary, Category, Number, Table
+from trainer.workloads import Binary, Category, Number, Table, Timestamp
 
 workload = Table(
-    [Number("age"), Category("town"), Category("tags", separator="|"), Number("point", length=2)],
+    [Number("age"), Category("town"), Category("tags", separator="|"), Number("point", length=2),
+     Timestamp("at")],
     label=Binary("left", positive="yes"),
     key="id",
     {more}
@@ -42,6 +43,7 @@ def make_rows() -> Rows:
             "town": ["Köln", "a;b", 'say "hi"', "two\nlines", None][at % 5],
             "tags": [["x", "y"], ["z"], []][at % 3],
             "point": [at / 4, -1.5],
+            "at": f"2026-0{1 + at % 9}-{1 + at % 28:02d}",
             "left": ["yes", "no"][at % 2],
         }
         for at in range(NUM_ROWS)
@@ -179,6 +181,33 @@ def test_damaged_json_is_named_with_its_line(tmp_path, run, change, problem):
         run(tmp_path / "rows.json")
 
 
+MONTHS = (  # types of `age` and `at`
+    (pa.int64(), pa.timestamp("ns")),
+    (pa.float32(), pa.date32()),
+    (pa.decimal128(21, 2), pa.timestamp("ms", "UTC")),
+    (pa.string(), pa.string()),
+    (pa.null(), pa.timestamp("s")),
+    (pa.int8(), pa.date64()),
+)
+
+
+def test_parquet_months_whose_types_differ_are_one_table(tmp_path, same):
+    rows = make_rows()
+    for at, (age, time) in enumerate(MONTHS):
+        month = rows[15 * at : 15 * at + 15]
+        for row in month:
+            row["age"] = None if age == pa.null() or row["age"] is None else int(row["age"])
+        columns = {name: [row[name] for row in month] for name in rows[0]}
+        days = pa.array(columns["at"]).cast(pa.date32())
+        columns["at"] = days.cast(pa.timestamp("s")).cast(time) if time != pa.string() else days
+        ages = pa.array(columns["age"], pa.int64())
+        columns["age"] = pa.nulls(15) if age == pa.null() else ages.cast(age)
+        table = pa.table({**columns, "fee": [1.0] * 15} if at == 2 else columns)
+        parquet.write_table(table, tmp_path / f"2026-{at}.parquet")
+    parquet.write_table(table.slice(0, 0), tmp_path / "2026-9.parquet")
+    same(*sorted(tmp_path.glob("2026-*.parquet")), rows=rows, more='ignored=["fee"],')
+
+
 def test_columns_of_folders_are_columns(tmp_path, same):
     rows = make_rows()
     for at, town in enumerate(["50% off", "Köln/Süd", None]):
@@ -193,7 +222,7 @@ def test_columns_of_folders_are_columns(tmp_path, same):
         if at:
             parquet.write_table(pa.Table.from_pylist(own), folder / "part-0.parquet")
         else:
-            (folder / "part-0.csv").write_text(as_csv(own))
+            (folder / "part-0.csv").write_text(as_csv(own[:9]) + as_csv(own[9:]))  # joined
     (tmp_path / "lake/_SUCCESS").touch()
     (tmp_path / "lake/.part-0.crc").write_bytes(b"crc")
     same(tmp_path / "lake", rows=rows, more='ignored=["part"],')

@@ -249,6 +249,8 @@ def test_files_whose_columns_differ_in_case_order_and_number_are_one_table(tmp_p
     counts = {one.name: len(one.present) for one in contents.columns}
     both = 2 * NUM_ROWS
     assert counts == {"price": both, "delta": NUM_ROWS, "left": both, "grade": NUM_ROWS}
+    with pytest.raises(DataError, match=r"a\.csv has no label 'grade'; leave the file out"):
+        start_table([str(tmp_path / "a.csv"), str(tmp_path / "b.parquet")], "grade")
 
 
 def test_a_column_that_tells_the_label_is_noted(tmp_path, columns):
