@@ -1,16 +1,18 @@
 """The exported model: writing it, loading it and predicting with it."""
 
 import json
+import keyword
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from trainer import Json
 from trainer.config.trust import STRANGER, Trust
-from trainer.errors import ConfigError, TrainerError, first_line
+from trainer.errors import TrainerError, first_line
 from trainer.runtime.tracing import traced
 from trainer.serving.compiled import COMPILED, CompiledScore
 from trainer.serving.evaluate import LIKELY
@@ -19,6 +21,7 @@ from trainer.serving.outside_operations import check_graph
 from trainer.serving.tensors import call_with_tensors
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Multilabel, Regression
+from trainer.workloads.declarations.names import distinct_names
 from trainer.workloads.description import UntrustedCodeError, describe, read_description
 
 LOAD_ERRORS = (tf.errors.OpError, OSError, ValueError, LookupError, TypeError)
@@ -33,10 +36,11 @@ _FIRST = ("class", "label", "labels", "probabilities", "value")
 class Predictor:
     """A loaded model; safe to use from many threads."""
 
-    def __init__(self, loaded: Any, workload: Workload):
+    def __init__(self, loaded: Any, workload: Workload, arguments: Mapping[str, str] | None = None):
         self._loaded = loaded  # keeps the variables alive
         self._predict = loaded.signatures[SIGNATURE]
-        self._inputs = frozenset(workload.input_specs())
+        plain = {name: _argument(name) for name in workload.input_specs()}
+        self._arguments = {**plain, **(arguments or {})}
         self._hook = getattr(workload, "postprocess", None)
         self.workload = workload
 
@@ -92,15 +96,16 @@ class Predictor:
         Columns that are no inputs, such as weights, are left out.
         """
         tensors = {
-            _argument(name): tf.constant(column)
+            self._arguments[name]: tf.constant(column)
             for name, column in features.items()
-            if name in self._inputs
+            if name in self._arguments
         }
         return {name: output.numpy() for name, output in self._predict(**tensors).items()}
 
     def predict_tensors(self, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the outputs for the SavedModel's inputs, by their names in its signature."""
-        return call_with_tensors(self._predict, columns)
+        """Return the outputs for the inputs, by the features' names or those in the signature."""
+        named = {self._arguments.get(name, name): column for name, column in columns.items()}
+        return call_with_tensors(self._predict, named)
 
 
 class _ServedModel(tf.Module):
@@ -113,19 +118,15 @@ class _ServedModel(tf.Module):
             setattr(self, COMPILED, compiled)
         self._labels = tf.constant(workload.labels, tf.string)
         self._workload, self._model = workload, _Untracked(model)
+        self._arguments = argument_names(workload.input_specs())
 
     def signatures(self) -> dict[str, Any]:
         """Return the concrete functions: for raw features, and for serialized Examples."""
         serialized = tf.TensorSpec([None], tf.string, name="examples")
         specs = {
-            _argument(name): tf.TensorSpec(spec.shape, spec.dtype, name=_argument(name))
-            for name, spec in self._workload.input_specs().items()
+            name: tf.TensorSpec(spec.shape, spec.dtype, name=name)
+            for name, spec in self._by_argument(self._workload.input_specs()).items()
         }
-        if len(specs) < len(self._workload.input_specs()):
-            raise ConfigError(
-                "two features have the same name if all but letters, digits and underscores are"
-                f" replaced: rename one of {', '.join(self._workload.input_specs())}"
-            )
         serve = traced(self._serve).get_concrete_function(**specs)
         return {
             SIGNATURE: serve,
@@ -134,8 +135,11 @@ class _ServedModel(tf.Module):
             ).get_concrete_function(serialized),
         }
 
+    def _by_argument(self, features: Mapping[str, Any]) -> dict[str, Any]:
+        return {argument: features[name] for name, argument in self._arguments.items()}
+
     def _serve(self, **arguments: tf.Tensor) -> dict[str, tf.Tensor]:
-        features = {name: arguments[_argument(name)] for name in self._workload.input_specs()}
+        features = {name: arguments[argument] for name, argument in self._arguments.items()}
         inputs = self._workload.preprocess(self._workload.encode(features))
         return self._predictions(self._model.keras(inputs, training=False))
 
@@ -162,8 +166,7 @@ class _ServedModel(tf.Module):
     def _serve_examples(self, examples: tf.Tensor, serve: Any) -> dict[str, tf.Tensor]:
         features, _ = self._workload.parse(examples)
         key = tf.io.parse_example(examples, {"key": tf.io.FixedLenFeature([], tf.string, "")})
-        inputs = {_argument(name): features[name] for name in self._workload.input_specs()}
-        return {**serve(**inputs), **key}
+        return {**serve(**self._by_argument(features)), **key}
 
 
 class _Untracked:
@@ -173,8 +176,23 @@ class _Untracked:
         self.keras = model
 
 
+def argument_names(features: Iterable[str]) -> dict[str, str]:
+    """Return the name of each feature in the signature, which TensorFlow would else make up.
+
+    A signature's inputs are parameters of a Python function, and a SavedModel ignores their case.
+    """
+    reserved = {"self", *map(str.lower, keyword.kwlist)}
+    return distinct_names(list(features), _readable, taken=reserved, same=str.lower)
+
+
+def _readable(name: str) -> str:
+    """Return a name in the signature, which must begin with a letter."""
+    made = _argument(name).lstrip("_")
+    return made if made[:1].isalpha() else f"input_{made}".rstrip("_")
+
+
 def _argument(name: str) -> str:
-    """Return the name of an input in the signature, which TensorFlow would else make up."""
+    """Return a feature's name in the signature of a model whose description has no other."""
     return re.sub(r"[^A-Za-z0-9_]|^(?=\d)", "_", name)
 
 
@@ -192,11 +210,18 @@ def export_model(
     try:
         tf.saved_model.save(served, temporary, signatures=served.signatures())
         with tf.io.gfile.GFile(f"{temporary}/{DESCRIPTION_FILE}", "w") as file:
-            file.write(json.dumps(describe(workload)))
+            file.write(json.dumps({**describe(workload), **_description_of_inputs(workload)}))
         _replace_folder(temporary, model_dir)
     finally:
         if tf.io.gfile.exists(temporary):
             tf.io.gfile.rmtree(temporary)
+
+
+def _description_of_inputs(workload: Workload) -> Json:
+    """Return the features' names in the signature, those that differ from `_argument`."""
+    made = argument_names(workload.input_specs())
+    arguments = {name: argument for name, argument in made.items() if argument != _argument(name)}
+    return {"arguments": arguments} if arguments else {}
 
 
 def load_predictor(model_dir: str, *, trust: Trust = STRANGER, beside: str = "") -> Predictor:
@@ -221,7 +246,7 @@ def load_predictor(model_dir: str, *, trust: Trust = STRANGER, beside: str = "")
         raise unloadable(path, error) from error
     try:
         check_trusted_graph(model_dir, trust)
-        return Predictor(tf.saved_model.load(model_dir), workload)
+        return Predictor(tf.saved_model.load(model_dir), workload, description.get("arguments"))
     except LOAD_ERRORS as error:
         raise unloadable(model_dir, error) from error
 

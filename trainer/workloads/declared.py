@@ -1,5 +1,6 @@
 """Base of the workloads that a user declares: their model, its settings and its recipe."""
 
+import re
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -112,6 +113,8 @@ class DeclaredWorkload(Workload):
         name = model or self.default_model
         function = self.models()[name]
         inputs = self.model_inputs()
+        for input_name in inputs if isinstance(inputs, Mapping) else ():
+            _reserve(input_name)
         given = given_arguments(function, {"labels": self.labels, "facts": self.facts()})
         built = function(inputs, **given, **self.settings)
         if not isinstance(built, keras.Model):
@@ -187,6 +190,16 @@ class DeclaredWorkload(Workload):
     def stored_classes(self) -> Sequence[Any]:
         """Return the value of each class, as in examples."""
         return (0, 1) if isinstance(self.label, Binary) else self.class_values()
+
+
+def _reserve(name: str) -> None:
+    """Keep Keras from giving an input's name, such as `dense`, to a layer without a name."""
+    import keras
+
+    numbered = re.fullmatch(r"(\w+?)_(\d{1,3})", name)
+    kind, number = numbered.groups() if numbered else (name, "0")
+    while keras.backend.get_uid(kind) <= int(number):
+        pass
 
 
 def check_num_noise(num_noise: Any, augment_with: Any) -> int:

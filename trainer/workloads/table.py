@@ -15,6 +15,7 @@ from trainer.workloads.declarations.crosses import check_crosses, parse_crosses,
 from trainer.workloads.declarations.features import Feature
 from trainer.workloads.declarations.labels import Regression
 from trainer.workloads.declarations.model_settings import ModelSetting, as_text
+from trainer.workloads.declarations.names import declared_names
 from trainer.workloads.declarations.sources import Source
 from trainer.workloads.declarations.written import plain_text
 from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload, without_counts
@@ -351,23 +352,58 @@ class Table(DeclaredWorkload):
 
         An absent or null feature is missing.
         """
-        names = [feature.name for feature in self.used]
-        if is_example(instance, names):
+        if is_example(instance, self.feature_names):
             return {name: values[0] for name, values in self.parse_examples([instance]).items()}
-        check_fields(instance, names)
-        return {one.name: parse_value(one, instance.get(one.name)) for one in self._requested}
+        fields = self._fields(instance)
+        return {
+            one.name: parse_value(replace(one, name=fields[one.name]), instance[fields[one.name]])
+            if one.name in fields
+            else parse_value(one, None)
+            for one in self._requested
+        }
+
+    def values_by_feature(self, instance: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of an object by feature; ValueError names an unknown field."""
+        return {name: instance[field] for name, field in self._fields(instance).items()}
+
+    def _fields(self, instance: Any) -> dict[str, str]:
+        """Return the field of each feature that an object has; the names are those of files, too.
+
+        A field `key` is also the feature that has the alias `key`, unless that is sent by its name.
+
+        Raises:
+            ValueError: a field is unknown, or two are the same feature.
+        """
+        names = self.feature_names
+        if not isinstance(instance, dict):
+            check_fields(instance, names)
+        aliases = {
+            alias: name
+            for alias, name in self.aliases.items()
+            if name in names and not (alias == "key" and name in instance)
+        }
+        fields: dict[str, str] = {}
+        for name, field_ in zip(declared_names([*instance], names, aliases), instance, strict=True):
+            if name in fields:
+                raise ValueError(f"{fields[name]!r} and {field_!r} are both {name!r}; send one")
+            fields[name] = field_
+        check_fields(fields, names)
+        return fields
 
     def parse_instances(self, instances: Sequence[Any]) -> Features:
         """Return the features of objects: column by column, unless one may be invalid."""
-        names = {feature.name for feature in self.used} | {"key"}
+        names = {*self.feature_names, *({"key"} - self.aliases.keys())}
         if all(is_example(one, names) for one in instances):
             with contextlib.suppress(ValueError):
                 return self.parse_examples(instances)
-        if not all(type(one) is dict and one.keys() <= names for one in instances):
+        if not all(type(one) is dict for one in instances):
             return super().parse_instances(instances)
         try:
+            rows = [
+                one if one.keys() <= names else self.values_by_feature(one) for one in instances
+            ]
             return {
-                one.name: parse_column(one, [row.get(one.name) for row in instances])
+                one.name: parse_column(one, [row.get(one.name) for row in rows])
                 for one in self._requested
             }
         except (ValueError, OverflowError):

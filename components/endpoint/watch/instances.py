@@ -64,7 +64,10 @@ def _of_rows(parsed: Sequence[Json], rows: Sequence[Json], workload: Any) -> Jso
     ]
     used = {feature.name for feature in workload.used}
     # A number as it was sent: format_instance rounds it to float32, as an Example has it anyway.
-    sent = [one if is_example(row, used) else row for row, one in zip(rows, plain, strict=True)]
+    sent = [
+        one if is_example(row, used) else workload.values_by_feature(row)
+        for row, one in zip(rows, plain, strict=True)
+    ]
     found: Json = {}
     for feature in table_fields(workload)["features"]:
         column = column_of(feature)

@@ -30,7 +30,7 @@ FORM = (
     "write a FEATURE, missing(FEATURE), buckets(FEATURE; 5; 20), or a comparison such as"
     " FEATURE > 20 or FEATURE = Cash, or several with & between them"
 )
-_NAME = r"[A-Za-z_][\w.-]*"
+_NAME = r"[^\W\d][\w.-]*"
 _MISSING = re.compile(rf"missing\(\s*({_NAME})\s*\)")
 _BUCKETS = re.compile(rf"buckets\(\s*({_NAME})\s*;([^()]*)\)")
 _COMPARISON = re.compile(rf"({_NAME})\s*(!=|<=|>=|=|<|>)\s*([^=<>].*)")

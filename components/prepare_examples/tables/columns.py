@@ -22,20 +22,14 @@ from components.prepare_examples.tables.table_schema import (
 from components.prepare_examples.tfrecords.row_splits import hash_rows, split_numbers
 from components.prepare_examples.tfrecords.table_encoder import encode_rows
 from trainer.errors import did_you_mean
+from trainer.workloads.declarations.names import normal_form
 
 logger = logging.getLogger(__name__)
 
 # Names of the column of row numbers that pandas writes before a table's own columns.
 INDEX_NAMES = {"", "unnamed:_0", "__index_level_0__"}
-
-
 # The key of rows without one, and the column of the hash of all their values.
 WHOLE_ROW = "the whole row"
-
-
-def normal_form(name: str) -> str:
-    """Return a column's name in lower case with underscores; `Trip ID` is `trip_id`."""
-    return "_".join(name.strip().lower().split())
 
 
 @dataclass(frozen=True)
@@ -55,8 +49,8 @@ def match_header(
 
     A column has the name or an alias of the schema, exactly or in normal form.
     """
-    columns = _named(names, schema)
-    known, skipped = _known(schema), _skipped(columns, schema, ignored)
+    columns, known = schema.named(names), schema.known
+    skipped = _skipped(columns, schema, ignored)
     return Header(
         columns,
         missing=[name for name in schema.expected if name not in columns],
@@ -111,23 +105,6 @@ def check_header(found: Header, *, schema: TableSchema, file: str) -> list[str]:
     return columns
 
 
-def _known(schema: TableSchema) -> set[str]:
-    label = () if schema.label.rule_columns else (schema.label.name,)
-    return {*schema.by_name, *schema.keys, *label}
-
-
-def _named(names: Sequence[str], schema: TableSchema) -> list[str]:
-    """Return for each name of a file that of the schema, or else the name itself."""
-    known = _known(schema)
-    by_form = {normal_form(name): name for name in known}
-    by_form |= {normal_form(alias): name for alias, name in schema.aliases.items()}
-    found = [
-        name if name in known else schema.aliases.get(name, by_form.get(normal_form(name), name))
-        for name in names
-    ]
-    return [name.strip() if name not in known else name for name in found]
-
-
 def _skipped(columns: Sequence[str], schema: TableSchema, ignored: Iterable[str]) -> set[str]:
     patterns = [*schema.ignored, *ignored]
     forms = [normal_form(pattern) for pattern in patterns]
@@ -161,17 +138,20 @@ def hashed_names(names: Iterable[str]) -> list[str]:
 
 
 def check_key(key: Sequence[str], columns: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
-    """Return the columns to split by.
+    """Return the columns to split by: those of the setting split_key, or else the default ones.
 
     Raises:
         DataError: a column is missing, or holds neither integers nor texts; names the allowed ones.
     """
+    if not key:
+        return default_key(columns, schema)
     whole = [c.name for c in schema.columns if c.kind != FLOAT and not c.is_list and c.is_stored]
     allowed = [name for name in dict.fromkeys((*schema.keys, *whole)) if name in columns]
-    for name in key:
+    named = schema.named(key)
+    for name in named:
         if name not in allowed:
             raise DataError(f"split_key is {name!r}; allowed are {', '.join(allowed)}")
-    return tuple(key)
+    return tuple(named)
 
 
 def to_examples(table: pa.Table, schema: TableSchema) -> pa.Table:

@@ -34,14 +34,15 @@ def period_of(schema: TableSchema, options: PrepareOptions) -> Period | None:
         DataError: the table has no such time, or several and none is named.
     """
     times = [column.name for column in schema.times]
-    if options.time_column and options.time_column not in times:
+    [time_column] = schema.named([options.time_column])
+    if time_column and time_column not in times:
         raise DataError(
             f"time_column is {options.time_column!r}, which is no Timestamp of the workload"
             f" {schema.workload}; it has {', '.join(times) or 'none'}"
         )
     if not options.dates or options.source == "bigquery":  # its query has the dates
         return None
-    if len(times) != 1 and not options.time_column:
+    if len(times) != 1 and not time_column:
         found = f"several: {', '.join(times)}" if times else "none"
         raise DataError(
             f"dates (or window) select rows by a Timestamp, and the workload {schema.workload} has"
@@ -49,7 +50,7 @@ def period_of(schema: TableSchema, options: PrepareOptions) -> Period | None:
             " names in prepare.files"
         )
     first, last = map(datetime.date.fromisoformat, options.dates)
-    return Period(options.time_column or times[0], _seconds(first), _seconds(last, days=1))
+    return Period(time_column or times[0], _seconds(first), _seconds(last, days=1))
 
 
 def within(rows: pa.Table, period: Period | None) -> pa.Table:

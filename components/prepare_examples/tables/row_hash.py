@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from components.prepare_examples.output.quarantine import BadRows
-from components.prepare_examples.tables.columns import hashed_names, normal_form
+from components.prepare_examples.tables.columns import hashed_names
 from components.prepare_examples.tables.reading.parquet_columns import (
     decoded,
     is_list_type,
@@ -25,6 +25,7 @@ from components.prepare_examples.tables.rows import NUMBER_PATTERN, utf8_or_null
 from components.prepare_examples.tables.table_schema import TIME, Column
 from components.prepare_examples.tables.values.times import parse_times, wall_times
 from components.prepare_examples.tfrecords.row_splits import MULTIPLIER, mix
+from trainer.workloads.declarations.names import normal_form
 
 Hashes = NDArray[np.uint64]
 

@@ -66,9 +66,7 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> TableJo
         for path, header in headers.items()
     }
     common = [name for name in names[files[0].path] if all(name in c for c in names.values())]
-    key = columns.default_key(common, schema)
-    if options.split_key:
-        key = columns.check_key(options.split_key, common, schema)
+    key = columns.check_key(options.split_key, common, schema)
     num_shards = options.planned_shards(sum(file.weight for file in files))
     table = plan_table(
         files,

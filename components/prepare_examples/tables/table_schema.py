@@ -5,11 +5,12 @@ rule, which a worker takes from the workload.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
+from trainer.workloads.declarations.names import declared_names
 from trainer.workloads.declarations.written import Written
 
 # How a column is stored: float32, int64, or bytes; words are texts whose tokens are counted. A part
@@ -236,6 +237,16 @@ class TableSchema:
     def keys(self) -> tuple[str, ...]:
         """The columns that may decide the split of a row."""
         return tuple(dict.fromkeys((*filter(None, [self.key]), *self.group_by)))
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """The names that columns of files can have here."""
+        label = () if self.label.rule_columns else (self.label.name,)
+        return frozenset((*self.by_name, *self.keys, *label))
+
+    def named(self, names: Sequence[str]) -> list[str]:
+        """Return the declared names of columns of files; other ones keep their names."""
+        return declared_names(names, self.known, self.aliases)
 
     @cached_property
     def expected(self) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.numbers import Numbers
-from components.prepare_examples.tables.columns import normal_form
 from components.prepare_examples.tables.reading.csv_records import record_blocks
 from components.prepare_examples.tables.reading.files import (
     JSON,
@@ -31,8 +30,10 @@ from components.prepare_examples.tables.table_schema import (
     LabelColumn,
     TableSchema,
 )
+from pipelines.projects.starter.names import valid_names
 from pipelines.projects.starter.typed_columns import TypeFacts, facts_of, texts_of
 from trainer import Json
+from trainer.workloads.declarations.names import normal_form
 
 MAX_ROWS = 300_000
 LARGE_BYTES = 50_000_000
@@ -55,12 +56,19 @@ class Texts:
         values: the texts; null where the file has none, or one of `markers`.
         markers: the texts of missing values that were found.
         facts: of the types in a Parquet or JSON file.
+        declared: its name in the declaration.
     """
 
     name: str
     values: pa.Array
     markers: tuple[str, ...] = ()
     facts: TypeFacts = field(default_factory=TypeFacts)
+    declared: str = ""
+
+    @property
+    def needs_alias(self) -> bool:
+        """True if files have another name than the declaration, even in normal form."""
+        return self.declared not in (self.name, normal_form(self.name))
 
     @cached_property
     def present(self) -> pa.Array:
@@ -150,7 +158,10 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
     names = _common_names(files)
     parts = _by_column(names, tables)
     texts = {name: pa.concat_arrays(map(texts_of, chunks)) for name, chunks in parts.items()}
-    found = [replace(_column(name, texts[name]), facts=facts_of(parts[name])) for name in parts]
+    found = [
+        replace(_column(name, texts[name]), facts=facts_of(parts[name]), declared=declared)
+        for name, declared in valid_names(parts).items()
+    ]
     markers = tuple(dict.fromkeys(one for column in found for one in column.markers))
     lacks = {
         name: file.path

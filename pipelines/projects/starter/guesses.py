@@ -2,7 +2,6 @@
 
 import json
 import re
-import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 
@@ -10,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.output.quarantine import BadRows
-from components.prepare_examples.tables.columns import INDEX_NAMES, normal_form
+from components.prepare_examples.tables.columns import INDEX_NAMES
 from components.prepare_examples.tables.table_schema import TIME, Column
 from components.prepare_examples.tables.values.times import parse_times
 from pipelines.projects.starter.columns import Texts
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
+from trainer.workloads.declarations.names import normal_form
 
 FEATURE, KEY, GROUP, IGNORED = "feature", "key", "group", "ignored"
 FORMATS = (
@@ -63,24 +63,13 @@ class Guess:
     @property
     def name(self) -> str:
         """The name in the declaration, which is also that of an input of the model."""
-        return valid_name(self.column.name)
+        return self.column.declared
 
     @property
     def declaration(self) -> str:
         """The feature's declaration."""
         more = f", {self.arguments}" if self.arguments else ""
         return f"{self.kind}({quoted(self.name)}{more})"
-
-
-def valid_name(name: str) -> str:
-    """Return a column's name, or one made of letters, digits and underscores, without accents."""
-    if re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) and name != "key":
-        return name
-    plain = "".join(
-        one for one in unicodedata.normalize("NFKD", name) if not unicodedata.combining(one)
-    )
-    made = re.sub(r"\W+", "_", plain.casefold(), flags=re.ASCII).strip("_") or "column"
-    return made if made[0].isalpha() and made != "key" else f"c_{made}"
 
 
 def quoted(text: str) -> str:

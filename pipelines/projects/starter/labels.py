@@ -11,7 +11,6 @@ from pipelines.projects.starter.guesses import (
     DECIMAL_COMMAS,
     has_decimal_commas,
     quoted,
-    valid_name,
 )
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 from trainer.errors import did_you_mean
@@ -126,7 +125,7 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
     why = "" if positive or len(known) == 1 else "; positive is guessed: the rarer one"
     return LabelGuess(
         BINARY,
-        f"Binary({quoted(valid_name(column.name))}, positive={literal}{names})",
+        f"Binary({quoted(column.declared)}, positive={literal}{names})",
         f"{chosen} in {share:.1%} of the rows{why}",
         "{auc: 0.7}",
         f"always the more frequent class: accuracy {max(share, 1 - share):.3f}, auc 0.5",
@@ -144,7 +143,7 @@ def _classes(column: Texts) -> LabelGuess:
     share = most[1] / len(column.present)
     return LabelGuess(
         CLASSES,
-        f"Classes({quoted(valid_name(column.name))}{listed})",
+        f"Classes({quoted(column.declared)}{listed})",
         f"{column.num_unique} classes; the most frequent is {most[0]} ({share:.1%})",
         "{accuracy: 0.8}",
         f"always the most frequent class: accuracy {share:.3f}",
@@ -157,7 +156,7 @@ def _several(column: Texts) -> LabelGuess:
     num_labels = len(pc.utf8_trim_whitespace(parts).unique())
     return LabelGuess(
         MULTILABEL,
-        f"Multilabel({quoted(valid_name(column.name))}, separator={quoted(separator)})",
+        f"Multilabel({quoted(column.declared)}, separator={quoted(separator)})",
         f"lists of {num_labels} labels",
         "{auc: 0.7}",
         "chance: auc 0.5",
@@ -174,7 +173,7 @@ def _number(column: Texts) -> LabelGuess:
     found = column.summary
     return LabelGuess(
         REGRESSION,
-        f"Regression({quoted(valid_name(column.name))})",
+        f"Regression({quoted(column.declared)})",
         f"{found['min']:g} to {found['max']:g}, mean {found['mean']:.4g}",
         f"{{rmse: {{at_most: {0.8 * found['std']:.3g}}}}}",
         f"always the mean: rmse {found['std']:.4g}, r2 0",

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.projects.starter.guesses import quoted, valid_name
+from pipelines.projects.starter.guesses import quoted
 
 IMAGES = (b"\x89PNG", b"\xff\xd8\xff")
 BUCKETS = 1_000
@@ -75,10 +75,12 @@ CONVOLVED = """keras.layers.GlobalAveragePooling2D()(
 class Seen:
     """A feature in some records; an identifier has another value in each.
 
-    `pairs` are its values, of records with one value, beside the label's values.
+    `pairs` are its values, of records with one value, beside the label's values; `input` is the
+    name of the model's input.
     """
 
     dtype: str = ""
+    input: str = ""
     is_mixed: bool = False
     is_identifier: bool = False
     num_records: int = 0
@@ -189,14 +191,14 @@ def encoded_line(name: str, seen: Seen) -> str:
         value = f"tf.strings.to_hash_bucket_fast({source}, {BUCKETS})"
     else:
         value = source if seen.dtype == "float32" else f"tf.cast({source}, tf.float32)"
-    return f"{quoted(valid_name(name))}: {value}"
+    return f"{quoted(seen.input)}: {value}"
 
 
 def part_line(name: str, seen: Seen) -> str:
     """Return the layers that make a vector of an input of the model."""
-    source = f"inputs[{quoted(valid_name(name))}]"
+    source = f"inputs[{quoted(seen.input)}]"
     if seen.is_image:
-        return CONVOLVED.format(name=quoted(valid_name(name)))
+        return CONVOLVED.format(name=quoted(seen.input))
     if seen.dtype == "string":
         return f"keras.layers.Flatten()(keras.layers.Embedding({BUCKETS}, 8)({source}))"
     return f"keras.layers.Reshape([{seen.size}])({source})"

@@ -15,9 +15,10 @@ from components.prepare_examples.existing_records.read import (
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.reading.kinds import RECORDS, file_kind
 from pipelines.projects.starter.folder import Start
-from pipelines.projects.starter.guesses import ID_NAME, MOST_CODES, quoted, valid_name
+from pipelines.projects.starter.guesses import ID_NAME, MOST_CODES, quoted
 from pipelines.projects.starter.keras_script import Script
 from pipelines.projects.starter.labels import BINARY, CLASSES, MOST_CLASSES, MULTILABEL, REGRESSION
+from pipelines.projects.starter.names import valid_names
 from pipelines.projects.starter.record_text import (
     DECODER,
     MODEL,
@@ -59,7 +60,9 @@ def start_records(
         )
     target = seen.pop(label)
     chosen, declaration = _declaration(label, target, kind)
+    names = valid_names(seen)
     for name, one in seen.items():
+        one.input = names[name]
         one.is_identifier = bool(ID_NAME.search(name.lower())) or one.dtype == "string"
         one.is_identifier &= one.size == 1 and len(set(one.values)) == num_records > MOST_CODES
     used = {name: one for name, one in seen.items() if one.size and is_usable(one)}
@@ -100,7 +103,7 @@ def start_records(
 def _model_text(used: Mapping[str, Seen], kind: str, script: Script | None) -> str:
     """Return the source of the model: the script's, or a net over all features."""
     if script:
-        first, *others = sorted(valid_name(name) for name in used)
+        first, *others = sorted(one.input for one in used.values())
         combined = "keras.layers.concatenate(list(inputs.values()))"
         return script.adapter(combined if others else f"inputs[{quoted(first)}]")
     parts = ",\n".join(f"        {part_line(name, one)}" for name, one in sorted(used.items()))

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
-from components.prepare_examples.tables.columns import normal_form
 from pipelines.projects.starter.columns import Contents, Texts, read_columns
 from pipelines.projects.starter.folder import Start
 from pipelines.projects.starter.guesses import (
@@ -21,7 +20,6 @@ from pipelines.projects.starter.guesses import (
     Guess,
     guess,
     quoted,
-    valid_name,
 )
 from pipelines.projects.starter.keras_script import Script
 from pipelines.projects.starter.labels import REGRESSION, LabelGuess, guess_label
@@ -85,7 +83,7 @@ def start_table(
         instances=[_instance(guesses, row) for row in range(NUM_INSTANCES)],
         code=script.files if script else {},
         notes=(
-            *(f"{name}: {hint}" for name, hint in hints.items() if hint),
+            *(f"{one.column.name}: {hints[one.name]}" for one in guesses if hints.get(one.name)),
             *(f"{one.column.name}: {one.seen}" for one in guesses if _is_noted(one)),
         ),
     )
@@ -147,7 +145,8 @@ def _source(
         "    features=[",
     ]
     for one in features:
-        note = f"{one.seen}; {hints[one.name]}" if hints[one.name] else one.seen
+        name = one.column.name * one.column.needs_alias
+        note = "; ".join(filter(None, [name, one.seen, hints[one.name]]))
         lines += _with_comment(f"        {one.declaration},", note)
     lines += ["    ],", *_with_comment(f"    label={label.declaration},", label.seen)]
     for one in guesses:
@@ -160,7 +159,7 @@ def _source(
         lines += _with_comment(f"    group_by=[{names}],", seen)
         groups = groups[1:]
     lines += _ignored([*groups, *(one for one in guesses if one.role == IGNORED)])
-    lines += _aliases([column.name, *(one.column.name for one in guesses if one.role != IGNORED)])
+    lines += _aliases([column, *(one.column for one in guesses if one.role != IGNORED)])
     if contents.markers:
         lines.append(f"    missing=[{', '.join(map(quoted, contents.markers))}],")
     if header:
@@ -180,17 +179,14 @@ def _ignored(guesses: Sequence[Guess]) -> list[str]:
     return [*lines, "    ],"]
 
 
-def _aliases(names: Iterable[str]) -> list[str]:
+def _aliases(columns: Iterable[Texts]) -> list[str]:
     """Return the names in the files of columns that are not found without."""
-    changed = {
-        name: valid_name(name)
-        for name in names
-        if valid_name(name) not in (name, normal_form(name))
-    }
-    if not changed:
-        return []
-    pairs = [f"        {quoted(name)}: {quoted(made)}," for name, made in changed.items()]
-    return ["    aliases={", *pairs, "    },"]
+    pairs = [
+        f"        {quoted(column.name)}: {quoted(column.declared)},"
+        for column in columns
+        if column.needs_alias
+    ]
+    return pairs and ["    aliases={", *pairs, "    },"]
 
 
 def _with_comment(line: str, comment: str) -> list[str]:
@@ -210,7 +206,7 @@ def _instance(guesses: Sequence[Guess], row: int) -> Json:
     for one in guesses:
         value = one.column.values[row].as_py()
         if one.role == FEATURE and value is not None:
-            found[one.name] = _plain(one, value)
+            found[one.column.name] = _plain(one, value)
     return found
 
 

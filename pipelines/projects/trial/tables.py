@@ -59,7 +59,7 @@ def sample_table(
     schema = with_kind_of_classes(schema, [part])
     chosen = TableOptions(
         schema=schema,
-        key=tuple(options.split_key) or columns.default_key(common, schema),
+        key=columns.check_key(options.split_key, common, schema),
         ratios=options.ratios,
         num_shards=1,
         compression="",

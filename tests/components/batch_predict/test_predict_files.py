@@ -82,6 +82,12 @@ def csv_row(number: int) -> dict:
     }
 
 
+def under_own_names(number: int) -> dict:
+    """Return an instance under the names of the files' columns."""
+    names = {"charge": "Monthly", "plan": "type", "review": "Review"}
+    return {names.get(name, name): value for name, value in instance(number).items()}
+
+
 def write_csv(path: Path, rows: list[dict]) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, rows[0])
@@ -156,6 +162,9 @@ WRITERS = {
     "rows.parquet": write_table,
     "rows.jsonl": lambda path: write_lines(
         path, [{**instance(number), "key": f"c{number}"} for number in range(NUM_ROWS)]
+    ),
+    "own_names.jsonl": lambda path: write_lines(
+        path, [{**under_own_names(number), "key": f"c{number}"} for number in range(NUM_ROWS)]
     ),
     "rows.tfrecord.gz": lambda path: write_records(path, [*map(example, range(NUM_ROWS))]),
     "part-00000-of-00001": lambda path: zipped(

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import unquote
 
-from components.prepare_examples.tables.columns import normal_form
+from trainer.workloads.declarations.names import normal_form
 
 MISSING = "__HIVE_DEFAULT_PARTITION__"
 

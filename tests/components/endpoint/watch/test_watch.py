@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -163,6 +164,16 @@ def test_examples_are_described_like_objects():
     assert charge["num_present"] == as_sent["num_present"] > 0
     assert charge["mean"] == pytest.approx(as_sent["mean"], rel=1e-6)
     assert of_examples == of_objects
+
+
+def test_requests_under_the_names_of_the_files_are_the_same():
+    workload = replace(WORKLOAD, aliases={"Monthly/€": "charge"})
+    declared = rows(60, seed=12)
+    own = [{{"charge": "Monthly/€"}.get(name, name): row[name] for name in row} for row in declared]
+    labels = [{"label": "no"}] * 60
+    assert describe_instances(own, labels, workload) == describe_instances(
+        declared, labels, workload
+    )
 
 
 def test_few_like_requests_are_not_taken_for_changed_ones(model_dir):

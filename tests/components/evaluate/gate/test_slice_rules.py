@@ -11,6 +11,7 @@ COLUMNS = {
     "firm": np.array(["a", "b", "", "a"], object),
     "hour": np.array([1, -1, 23, 1]),
     "fare": np.array([3.0, np.nan, 20.0, 20.5], np.float32),
+    "年龄": np.array([18, 40, 50, 60]),
 }
 MISSING = {"hour": -1}
 
@@ -33,6 +34,7 @@ MISSING = {"hour": -1}
         ("firm & fare > 2", {"a": [0, 3]}),
         ("firm & hour", {"a & 1": [0, 3]}),
         ("fare > 99", {}),
+        ("年龄 > 30 & fare > 2", {"": [2, 3]}),
     ],
 )
 def test_a_rule_cuts_a_split(rule, slices):

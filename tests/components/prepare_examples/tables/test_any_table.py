@@ -257,6 +257,15 @@ def test_a_missing_column_is_named_with_the_columns_of_the_file(run, churn, rena
         run(rows, churn)
 
 
+def test_the_split_key_may_have_the_name_of_the_files(tmp_path, run):
+    rows = [{"Kunde/Nr": row.pop("customer"), **row} for row in make_rows()]
+    reference = declare(
+        tmp_path / "churn", more='group_by=["customer"], aliases={"Kunde/Nr": "customer"}'
+    )
+    rule = run(rows, reference, split_key=("Kunde/Nr", "plan"))["split_rule"]
+    assert rule.startswith("by a hash of customer and plan")
+
+
 def test_an_undeclared_column_must_be_declared_or_ignored(tmp_path, run, churn):
     rows = [{**row, "Comment 1": "x", "Comment 2": "y"} for row in make_rows()]
     with pytest.raises(DataError, match=r"'Comment 1' .*declare it as a feature.*ignore_columns"):

@@ -56,10 +56,11 @@ def test_a_table_without_the_one_time_is_refused(schema, columns, column, proble
         period_of(other, PrepareOptions(dates=DAY, time_column=column))
 
 
-def test_the_named_time_selects_the_rows(schema):
-    times = tuple(Column(name=name, kind=TIME) for name in "ab")
-    other = TableSchema(**{**vars(schema), "columns": times})
-    options = PrepareOptions(dates=("1970-01-02", "1970-01-02"), time_column="b")
+@pytest.mark.parametrize("name", ["b", "Zeit/UTC"])
+def test_the_named_time_selects_the_rows(schema, name):
+    times = tuple(Column(name=letter, kind=TIME) for letter in "ab")
+    other = TableSchema(**{**vars(schema), "columns": times, "aliases": {"Zeit/UTC": "b"}})
+    options = PrepareOptions(dates=("1970-01-02", "1970-01-02"), time_column=name)
     assert period_of(other, options) == Period("b", 86_400, 2 * 86_400)
 
 

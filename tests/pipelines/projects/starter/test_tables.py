@@ -11,7 +11,10 @@ import pytest
 import yaml
 from pyarrow import parquet
 
+from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.tables.columns import match_header
+from components.prepare_examples.tables.declared import schema_of
 from pipelines.cli import main
 from pipelines.projects.starter.columns import read_columns
 from pipelines.projects.starter.folder import write_folder
@@ -268,6 +271,36 @@ def test_decimal_commas_are_noted(tmp_path, columns):
     assert note.startswith("decimal: numbers with a decimal comma")
     with pytest.raises(DataError, match="--label decimal: it has numbers with a decimal comma"):
         start_table([str(path)], "decimal")
+
+
+NAMES = {
+    **{name: name for name in ("class", "from", "self", "Age", "age", "x.y", "年龄", "доход", "µ")},
+    **{
+        "x/y": "x_y",
+        "x-y": "x_y_2",
+        "x y": "x_y_3",
+        "%": "column",
+        "€ (m²)": "m2",
+        "#": "column_2",
+    },
+    **{"key": "c_key", "Дата рождения": "дата_рождения", "1st": "c_1st", "_": "column_3"},
+    **{"price": "price", "price_is_missing": "price_is_missing_2"},
+}
+
+
+def test_each_column_has_a_name_of_its_own(tmp_path, columns):
+    chosen = dict.fromkeys(NAMES, columns["price"]) | {"流失": columns["left"]}
+    path = write_csv(tmp_path / "a.csv", chosen)
+    workload = workload_of(path, "流失")
+    assert [one.name for one in workload.features] == list(NAMES.values())
+    assert workload.label == Binary("流失", positive="yes", names=("no", "yes"))
+    source = (tmp_path / "own/workload.py").read_text()
+    assert 'Number("column_2", low=0),  # #; 5' in source
+    sent = json.loads((tmp_path / "own/instances.json").read_text())[0]
+    assert list(sent) == list(NAMES)
+    assert workload.parse_instance(sent).keys() == set(NAMES.values())
+    found = match_header([*chosen], schema_of("own", **table_fields(workload)))
+    assert found.columns == [*NAMES.values(), "流失"]
 
 
 @pytest.mark.parametrize(("label", "num_rows"), [("left", 400), ("topics", 400), ("left", 40)])
