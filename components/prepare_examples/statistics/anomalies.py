@@ -40,7 +40,8 @@ def find_anomalies(
 ) -> list[Anomaly]:
     """Return the anomalies of every split, errors first.
 
-    If the schema `is_inferred` from the same data, deviations that chance explains are ignored.
+    If the schema `is_inferred` from the same data, deviations that chance explains are ignored,
+    and new texts are only warnings: the model has an unknown category for them.
     """
     found = [
         anomaly
@@ -76,7 +77,8 @@ def check(anomalies: list[Anomaly], *, block_on: str) -> None:
     if found:
         lines = "\n".join(f"  {anomaly}" for anomaly in found)
         raise DataError(
-            f"examples are rejected ({len(found)} anomalies; block_on is {block_on!r}):\n{lines}"
+            f"examples are rejected ({len(found)} anomalies; block_on is {block_on!r}):\n{lines}\n"
+            "correct the data or the schema, or set prepare.block_on=none to use them as they are"
         )
 
 
@@ -152,7 +154,6 @@ def _new_texts(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tupl
     least = feature.distribution_constraints.min_domain_mass
     if not feature.HasField("distribution_constraints"):
         least = 1.0
-    most = most_by_chance(total, 1 - least) if is_inferred else 0
-    severity = ERROR if share < least and sum(new.values()) > most else WARNING
+    severity = ERROR if share < least and not is_inferred else WARNING
     shown = ", ".join(repr(value) for value in list(new)[:3])
     yield severity, f"has {len(new)} values that are not in the schema: {shown}"

@@ -9,6 +9,18 @@ from components.prepare_examples.statistics import anomalies, drift, report, sch
 from trainer import Json
 
 
+def compare_with_schema(
+    statistics: Json,
+    schema_path: Path | None = None,
+    *,
+    infer: Callable[[Json], Any] = schema.infer_schema,
+) -> tuple[Any, list[anomalies.Anomaly]]:
+    """Return the schema, read or inferred from the train split, and the anomalies beside it."""
+    expected = schema.read_schema(schema_path) if schema_path else infer(statistics)
+    is_inferred = schema_path is None
+    return expected, anomalies.find_anomalies(statistics, expected, is_inferred=is_inferred)
+
+
 def describe_examples(
     statistics: Json,
     folder: Path,
@@ -37,8 +49,7 @@ def describe_examples(
     Raises:
         DataError: there are anomalies that block.
     """
-    expected = schema.read_schema(schema_path) if schema_path else infer(statistics)
-    found = anomalies.find_anomalies(statistics, expected, is_inferred=schema_path is None)
+    expected, found = compare_with_schema(statistics, schema_path, infer=infer)
     found += anomalies.duplicate_anomalies(duplicates)
     columns, drifts = dict(statistics["splits"]), []
     if baseline_path:

@@ -25,6 +25,7 @@ class Sample:
         problems: the mistakes in the data.
         is_made_up: the examples are not from the data.
         absent: the classes that a split lacks, by split.
+        num_test: the examples of the test split, None if not all rows were read.
     """
 
     entries: Sequence[Json]
@@ -35,6 +36,7 @@ class Sample:
     problems: list[str] = field(default_factory=list)
     is_made_up: bool = False
     absent: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    num_test: int | None = None
 
     @property
     def num_examples(self) -> int:

@@ -37,6 +37,7 @@ from trainer.workloads import Records, Workload, WorkloadError
 NUM_STEPS = 2
 BATCH_SIZE = 32
 NUM_PREDICTED = 8
+FEW_EXAMPLES = 100  # one example is a hundredth of the accuracy
 # Settings that only make sense for a whole training.
 _NOT_TRIED = ("epochs", "steps", "schedule_steps", "profile_steps", "cpu_devices", "patience")
 _LOSSES = ("compile", "compute_loss")
@@ -153,7 +154,7 @@ class Trial:
             f"the {split} split has no {', '.join(map(repr, names))}"
             for split, names in sample.absent.items()
         ]
-        return "; ".join([sample.detail, *absent])
+        return "; ".join([sample.detail, *absent, *_size_of_test(sample.num_test)])
 
     def _undefined(self, sample: Sample, workload: Workload) -> Iterator[str]:
         """Yield a problem if the verdict needs a class that the test split lacks."""
@@ -304,6 +305,12 @@ class Trial:
 
 class _NotPossibleError(Exception):
     """A step lacks what another one did not produce."""
+
+
+def _size_of_test(num_test: int | None) -> Iterator[str]:
+    """Yield that a small test split tells only large differences of models."""
+    if num_test is not None and num_test < FEW_EXAMPLES:
+        yield f"{num_test} test examples cannot tell small differences between models"
 
 
 def _short(value: Any) -> Any:

@@ -8,7 +8,10 @@ from pathlib import Path
 from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.output.manifest import splits_of_entries
+from components.prepare_examples.output.manifest import splits_of_entries, statistics_of
+from components.prepare_examples.output.publish import local_path
+from components.prepare_examples.statistics import anomalies
+from components.prepare_examples.statistics.describe import compare_with_schema
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.beam_pipeline import finish
 from components.prepare_examples.tables.checks import absent_classes, check_label, check_splits
@@ -75,6 +78,8 @@ def sample_table(
     totals = [total for _, total in planned]
     is_whole = None not in totals and num_read == sum(filter(None, totals))
     problems += _label_problems(found, splits, chosen, places, is_whole=is_whole)
+    if is_whole and not problems:
+        problems += _anomalies(found["statistics"], splits, schema, options)
     return Sample(
         entries=splits["train"]["shards"],
         statistics=found["statistics"]["train"],
@@ -83,7 +88,21 @@ def sample_table(
         f" {num_bad:,} bad{f', {unlabelled:,} without a label' * bool(unlabelled)}",
         problems=problems,
         absent=_absent(found["statistics"], schema, workload) if is_whole else {},
+        num_test=splits["test"]["num_examples"] if is_whole else None,
     )
+
+
+def _anomalies(
+    statistics: Json, splits: Json, schema: TableSchema, options: PrepareOptions
+) -> list[str]:
+    """Return the error that preparing raises because of the statistics, if any."""
+    content = statistics_of(statistics, splits, workload=schema.workload, names=schema.names)
+    try:
+        path = local_path(options.schema) if options.schema else None
+        anomalies.check(compare_with_schema(content, path)[1], block_on=options.block_on)
+    except DataError as error:
+        return [str(error)]
+    return []
 
 
 def _absent(statistics: Json, schema: TableSchema, workload: Workload) -> dict[str, list[str]]:

@@ -16,13 +16,14 @@ def try_folder(
     *,
     thresholds: Json | None = None,
     gate: Json | None = None,
+    prepare: Json | None = None,
     **train: object,
 ) -> dict[str, Finding]:
     """Try a workload's folder with data; return the findings by name."""
     log = folder.parent / "log"
     log.unlink(missing_ok=True)
     words = ["python", "-m", "pipelines.projects.trial", str(folder), "--train", json.dumps(train)]
-    words += ["--prepare", json.dumps({"files": [str(data)]})]
+    words += ["--prepare", json.dumps({"files": [str(data)], **(prepare or {})})]
     words += ["--thresholds", json.dumps(thresholds or {}), "--gate", json.dumps(gate or {})]
     fork = forks_with(*EVERYTHING).start(words, log_path=log)
     assert fork.wait(TIMEOUT_SECONDS) == 0, log.read_text()

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.prepare import prepare
 from pipelines.projects.trial.findings import Finding
 from pipelines.projects.trial.images import sample_images
 from tests.support.data.trials import try_folder
@@ -149,6 +151,27 @@ def test_a_class_that_the_test_split_lacks_is_named(attempt, rows, gate, state):
     else:
         [problem] = found.problems
         assert "the test split has no example of the class 'yes' of 'left', so auc" in problem
+
+
+def test_new_values_in_a_split_are_wrong_only_beside_a_declared_schema(tmp_path, rows, attempt):
+    head, *lines = rows.read_text().splitlines()
+    towns = [f"{line},town {number}" for number, line in enumerate(lines)]
+    rows.write_text("\n".join([f"{head},town", *towns]) + "\n")
+    declared = table().replace('Category("plan")', 'Category("plan"), Category("town")')
+    found = attempt(declared, rows)["data"]
+    assert found.state == "ok"
+    assert "test examples cannot tell small differences" in found.detail
+    options = {"files": (str(rows),), "num_shards": {"train": 1}}
+    prepare(str(tmp_path / "own"), output_dir=tmp_path / "out", options=PrepareOptions(**options))
+    changed = [line.replace("town", "village") for line in towns]
+    rows.write_text("\n".join([f"{head},town", *changed]) + "\n")
+    schema = str(tmp_path / "out" / "schema.pbtxt")
+    [problem] = attempt(declared, rows, prepare={"schema": schema})["data"].problems
+    assert "town: has" in problem
+    assert "set prepare.block_on=none" in problem
+    run = PrepareOptions(**options, schema=schema)
+    with pytest.raises(DataError, match="town: has"):
+        prepare(str(tmp_path / "own"), output_dir=tmp_path / "again", options=run)
 
 
 def test_a_setting_that_the_model_lacks_is_named(attempt, rows):
