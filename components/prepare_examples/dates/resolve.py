@@ -113,7 +113,7 @@ def _files(
 
 def _matches(pattern: str) -> bool:
     if paths.is_in_bucket(pattern):
-        return bool(find_objects(pattern) or find_objects(f"{pattern.rstrip('/')}/*"))
+        return bool(find_objects(pattern))
     return bool(glob(str(local_path(pattern)), recursive=True))
 
 

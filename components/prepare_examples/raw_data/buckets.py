@@ -21,7 +21,7 @@ class Object(NamedTuple):
 
 
 def find_objects(pattern: str) -> list[Object]:
-    """Return the objects that match a pattern of gs:// or /gcs/, sorted by name.
+    """Return the objects that match a pattern of gs:// or /gcs/, or are in such a folder, sorted.
 
     Unlike in Python's glob, `*` matches slashes too: the result includes at least the files that
     glob finds in a mounted bucket.
@@ -35,7 +35,9 @@ def find_objects(pattern: str) -> list[Object]:
     bucket, _, name = paths.uri(pattern).removeprefix(paths.BUCKET_SCHEME).partition("/")
     magic = MAGIC.search(name)
     prefix = name[: magic.start()] if magic else name
-    wanted = re.compile(translate(name.replace("**/", "*")))
+    pattern_of_names = name.replace("**/", "*")
+    folder = f"{pattern_of_names.rstrip('/')}/*"
+    wanted = re.compile(f"{translate(pattern_of_names)}|{translate(folder)}")
     try:
         blobs = connect().list_blobs(bucket, prefix=prefix)
         found = [

@@ -196,6 +196,13 @@ def test_the_generations_of_objects_change_the_fingerprint(storage, pattern):
     assert in_bucket(pattern) != before
 
 
+@pytest.mark.parametrize("pattern", ["gs://b/d", "gs://b/d/", "gs://b/*/e"])
+def test_the_objects_in_a_folder_of_a_bucket_change_the_fingerprint(storage, pattern):
+    before = in_bucket(pattern)
+    storage.objects["d/e/b.csv"] = (6, 2)
+    assert in_bucket(pattern) != before
+
+
 def test_a_pattern_of_a_bucket_that_matches_nothing_is_named(storage):
     with pytest.raises(DataError, match=r"gs://b/d/\*\.parquet"):
         in_bucket("gs://b/d/*.parquet")
