@@ -6,6 +6,7 @@ from typing import Any
 
 from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.existing_records.read import SEQUENCE, is_sequence
 from components.prepare_examples.tables.reading.kinds import is_gzip
 from trainer import Json
 from trainer.errors import first_line
@@ -54,6 +55,8 @@ class _Reader:
         options = tf.data.Options()
         options.autotune.enabled = False
         first = next(iter(records.take(1).as_numpy_iterator()), b"")
+        if is_sequence(first):
+            raise DataError(f"{path}: the first record {SEQUENCE}")
         self._parse = _parser_of(predictor, has_keys=_has_keys(first))
         self._records = records.batch(BATCH_ROWS).with_options(options)
 

@@ -332,12 +332,17 @@ def test_only_an_earlier_prediction_is_replaced(model, tmp_path):
 def test_wrong_input_is_named(model, tmp_path, capsys):
     short = write_csv(tmp_path / "short.csv", [{"customer": "c", "charges": 1}])
     other = write_lines(tmp_path / "rows.xml", ["<?xml version='1.0'?>"])
+    context = tf.train.Example.FromString(example(1)).features
+    lists = {"feature_list": {"x": {}}}
+    frames = tf.train.SequenceExample(context=context, feature_lists=lists)
+    sequence = write_records(tmp_path / "frames", [frames.SerializeToString()])
     damaged = tmp_path / "rows.tfrecord"
     write_records(damaged, [example(1)])
     damaged.write_bytes(damaged.read_bytes()[:-3])
     messages = {
         short: "short.csv: the column 'charge' is missing, which the model needs; did you mean",
         other: "rows.xml is a web page or XML",
+        sequence: "frames: the first record is a tf.train.SequenceExample",
         damaged: "rows.tfrecord is damaged after record 0",
         tmp_path / "no.csv": "no.csv matches no file",
     }

@@ -3,6 +3,7 @@
 import csv
 import io
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -30,7 +31,7 @@ class CsvHeader:
 
 
 def read_header(content: IO[bytes], path: str, *, names: Sequence[str] = ()) -> CsvHeader:
-    """Return the header of an open file; lines before it that begin with # are skipped.
+    """Return the header of an open file; lines before it with # or `sep=` are skipped.
 
     Args:
         content: the file.
@@ -46,7 +47,7 @@ def read_header(content: IO[bytes], path: str, *, names: Sequence[str] = ()) -> 
     while _is_remark(start, offset):
         offset, num_skipped = _line_end(start, offset), num_skipped + 1
     if num_skipped:
-        logger.info("%s: lines at its start with #, which are skipped: %d", path, num_skipped)
+        logger.info("%s: skipped %d lines with # or sep= at its start", path, num_skipped)
     if names:
         return CsvHeader(tuple(names), offset, _separator(_sample(start, offset), len(names)))
     end = _line_end(start, offset)
@@ -65,10 +66,12 @@ def read_header(content: IO[bytes], path: str, *, names: Sequence[str] = ()) -> 
 
 
 def _is_remark(start: bytes, offset: int) -> bool:
-    """Return whether a line begins with #, unless it has the fields of the next one: #id,name."""
+    """Return whether a line is Excel's `sep=;`, or begins with # and is no header as #id,name."""
+    end = _line_end(start, offset)
+    if re.fullmatch(rb'"?sep=.{1,2}"?', start[offset:end].rstrip()):
+        return True
     if not start.startswith(b"#", offset):
         return False
-    end = _line_end(start, offset)
     line = start[offset:end].decode(errors="replace")
     after = start[end : _line_end(start, end)].decode(errors="replace")
     if line[1:2].isspace() or after.startswith("#"):

@@ -108,7 +108,7 @@ FORMS: dict[str, Callable[[Rows], bytes]] = {
     "gzipped UTF-16": lambda rows: gzip.compress(as_csv(rows).encode("utf-16")),
     "gzip without .gz": lambda rows: gzip.compress(as_csv(rows).encode()),
     "remarks before the header": lambda rows: b"# exported, by me\n#\n" + as_csv(rows).encode(),
-    "semicolons": lambda rows: as_csv(rows, delimiter=";").encode(),
+    "Excel's separator": lambda rows: b"sep=;\r\n" + as_csv(rows, delimiter=";").encode(),
     "JSON lines": as_lines,
     "gzipped JSON lines": lambda rows: gzip.compress(as_lines(rows)),
     "a JSON array": lambda rows: json.dumps(rows, indent=2).encode("utf-8-sig"),
