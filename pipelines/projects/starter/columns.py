@@ -121,6 +121,11 @@ class Contents:
     markers: tuple[str, ...] = field(default=())
     lacks: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [column.name for column in self.columns]
+
     def of(self, name: str) -> Texts:
         """Return a column by its name."""
         return next(column for column in self.columns if column.name == name)

@@ -67,7 +67,7 @@ def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str 
     Raises:
         DataError: there is no such column, it has one value, or it is no label of this kind.
     """
-    names = [column.name for column in contents.columns]
+    names = contents.names
     if name not in names:
         raise DataError(
             f"--label {name}:{did_you_mean(name, names)} the columns are {', '.join(names)}"

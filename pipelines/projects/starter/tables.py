@@ -23,7 +23,7 @@ from pipelines.projects.starter.guesses import (
 )
 from pipelines.projects.starter.keras_script import Script
 from pipelines.projects.starter.labels import REGRESSION, LabelGuess, guess_label
-from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
+from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TypeFacts
 from trainer import Json
 
 FEWEST_ROWS = 30
@@ -63,6 +63,12 @@ def start_table(
         )
     if label in contents.lacks:
         raise DataError(f"{contents.lacks[label]} has no label {label!r}; leave the file out")
+    facts = contents.of(label).facts if label in contents.names else TypeFacts()
+    if facts.unusable or facts.length:
+        what = facts.unusable or f"list of {facts.length} numbers"
+        raise DataError(
+            f"--label {label}: its type is {what}; a label is a number, a text or a list of texts"
+        )
     target = guess_label(contents, label, kind=kind, positive=positive)
     column = contents.of(label)
     others = [one for one in contents.columns if one.name != label]

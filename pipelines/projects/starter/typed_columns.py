@@ -10,6 +10,7 @@ from components.prepare_examples.tables.reading.parquet_columns import decoded, 
 from components.prepare_examples.tables.rows import NUMBER_PATTERN
 
 LIST_SEPARATOR = "|"
+UNEVEN = "list of numbers, of which some are missing or longer than others"
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,13 @@ def facts_of(chunks: Sequence[pa.Array]) -> TypeFacts:
     }
     kinds = [kind for kind, test in tests.items() if all(test(one.type) for one in present)]
     infinite = [pc.sum(pc.is_inf(one)).as_py() for one in present if _is_float(one.type)]
+    length = _length(lists) if lists and not unusable else 0
+    if not length and any(_is_float(one.type.value_type) for one in lists):
+        unusable = unusable or UNEVEN
     return TypeFacts(
         kind=kinds[0] if present and kinds else "",
         unusable=unusable,
-        length=_length(lists) if lists and not unusable else 0,
+        length=length,
         num_infinite=sum(filter(None, infinite)),
     )
 
@@ -57,9 +61,8 @@ def texts_of(column: pa.Array) -> pa.Array:
     if not _is_usable(column):
         return pa.nulls(len(column), pa.string())
     if is_list_type(column.type):
-        rows = column.to_pylist()
-        joined = [None if row is None else LIST_SEPARATOR.join(map(str, row)) for row in rows]
-        return pa.array(joined, pa.string())
+        rows = ([str(item) for item in row or () if item is not None] for row in column.to_pylist())
+        return pa.array([LIST_SEPARATOR.join(row) or None for row in rows], pa.string())
     texts = column.cast(pa.string())
     missing = ["", "nan", "NaN", *(["inf", "-inf"] if _is_float(column.type) else [])]
     return pc.if_else(pc.is_in(texts, pa.array(missing)), None, texts)
@@ -81,7 +84,7 @@ def _is_usable(column: pa.Array) -> bool:
 
 def _length(lists: Sequence[pa.Array]) -> int:
     """Return the length of all lists if it is the same and they hold numbers, else 0."""
-    lengths = {size for one in lists for size in pc.list_value_length(one).drop_null().to_pylist()}
+    lengths = {size for one in lists for size in pc.list_value_length(one).to_pylist() if size}
     values = [decoded(one.flatten()).cast(pa.string()) for one in lists]
     are_numbers = all(
         not one.null_count

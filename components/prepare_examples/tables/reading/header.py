@@ -10,6 +10,7 @@ from itertools import islice
 from typing import IO
 
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.tables.reading.csv_records import RecordFinder
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SEPARATORS = ",;\t|"
@@ -50,7 +51,7 @@ def read_header(content: IO[bytes], path: str, *, names: Sequence[str] = ()) -> 
         logger.info("%s: skipped %d lines with # or sep= at its start", path, num_skipped)
     if names:
         return CsvHeader(tuple(names), offset, _separator(_sample(start, offset), len(names)))
-    end = _line_end(start, offset)
+    end = _record_end(start, offset)
     record = start[offset:end].rstrip(b"\r\n")
     try:
         text = record.decode()
@@ -82,6 +83,15 @@ def _is_remark(start: bytes, offset: int) -> bool:
 
 def _line_end(start: bytes, offset: int) -> int:
     return start.find(b"\n", offset) + 1 or len(start)
+
+
+def _record_end(start: bytes, offset: int) -> int:
+    """Return the end of the header, in which names in quotes may have several lines."""
+    end = _line_end(start, offset)
+    if start.count(b'"', offset, end) % 2 == 0:
+        return end
+    ends = RecordFinder().ends(start[offset:])
+    return offset + int(ends[0]) + 1 if len(ends) else end
 
 
 def _sample(start: bytes, offset: int) -> str:

@@ -145,8 +145,8 @@ def test_the_names_of_columns_may_be_declared(tmp_path, same, encoding):
     same(tmp_path / "bare.csv", rows=make_rows(), more=f"header={list(make_rows()[0])},")
 
 
-def test_a_comma_in_the_header_is_no_separator_of_semicolons(tmp_path, same):
-    text = as_csv(make_rows(), delimiter=";").replace("age", "age, in years", 1)
+def test_a_header_of_semicolons_may_have_a_comma_and_two_lines(tmp_path, same):
+    text = as_csv(make_rows(), delimiter=";").replace("age", '"age,\nin years"', 1)
     (tmp_path / "excel.csv").write_text(text)
     same(tmp_path / "excel.csv", rows=make_rows(), more='aliases={"age, in years": "age"},')
 

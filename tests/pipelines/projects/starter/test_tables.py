@@ -209,6 +209,8 @@ TYPED = {
     "duration": pa.array(range(NUM_ROWS), pa.duration("s")),
     "time32": pa.array(range(NUM_ROWS), pa.time32("s")),
     "list<": pa.array([[[1.0], [2.0]]] * NUM_ROWS),
+    "list of numbers": pa.array([[1.0, 2.0][: at % 3] for at in range(NUM_ROWS)]),
+    "longer than others": pa.array([[1.0, None]] * NUM_ROWS),
     "inf": pa.array([float("inf") if at % 9 == 0 else at / 7 for at in range(NUM_ROWS)]),
 }
 
@@ -228,6 +230,9 @@ def test_a_type_that_no_feature_has_is_noted_and_ignored(tmp_path, columns, kind
     parquet.write_table(pa.table(alone), tmp_path / "a.parquet")
     with pytest.raises(DataError, match=rf"no column besides left .*odd: .*{kind}"):
         start_table([str(tmp_path / "a.parquet")], "left")
+    if kind != "inf":
+        with pytest.raises(DataError, match=rf"--label odd: its type is .*{kind}.*a label is"):
+            start_table([str(tmp_path / "a.parquet")], "odd")
 
 
 @pytest.mark.parametrize("kind", [None, pa.list_(pa.float32(), 2), pa.large_list(pa.int32())])
