@@ -15,15 +15,19 @@ from components.vertex.api import VertexApi
 from components.vertex.labels import MODEL_LABEL
 
 DIGEST_DIGITS = 32
+FINGERPRINT = "fingerprint.pb"
 
 
 def model_digest(model_dir: Path) -> str:
     """Return 32 hexadecimal digits of the SHA-256 of the names and bytes of a model's files.
 
-    The files that a run writes beside a model are left out.
+    The files that a run writes beside a model are left out, and TensorFlow's fingerprint, in
+    which each export has another random uuid: the rest of it follows from the other files.
     """
     digest = hashlib.sha256()
-    for name, path in model_files(model_dir).items():
+    files = model_files(model_dir)
+    files.pop(FINGERPRINT, None)
+    for name, path in files.items():
         digest.update(name.encode() + b"\0" + _file_digest(path))
     return digest.hexdigest()[:DIGEST_DIGITS]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.errors import StepError
+from components.model_version.registry import find_model, list_versions, with_alias
 from components.model_version.same_model import model_digest
 from components.model_version.saved_model import DESCRIPTION, check_saved_model
 from components.model_version.upload import upload_version
@@ -79,6 +80,7 @@ def upload(
     except StepError as error:
         raise ResourceError(str(error)) from error
     labels = {} if is_remote else {MODEL_LABEL: model_digest(Path(found.uri))}
+    moved = _moved_aliases(api, name, aliases)
     version = upload_version(
         api,
         display_name=name,
@@ -88,7 +90,20 @@ def upload(
         labels=labels,
         aliases=aliases,
     )
-    return _result_lines(api, name, version, f"{description}, from {found.uri}")
+    lines = _result_lines(api, name, version, f"{description}, from {found.uri}")
+    return [*lines, *moved]
+
+
+def _moved_aliases(api: VertexApi, name: str, aliases: Sequence[str]) -> list[str]:
+    """Return a line for each alias that another version of a model has and will lose."""
+    model = find_model(api, name)
+    known = list_versions(api, model) if model else []
+    holders = {alias: with_alias(known, alias) for alias in aliases}
+    return [
+        f"the alias {alias} was moved from {name}@{holder['versionId']}"
+        for alias, holder in holders.items()
+        if holder
+    ]
 
 
 def _image_of(uri: str) -> str:

@@ -35,6 +35,14 @@ def test_a_models_own_file_counts_even_under_a_companions_name(model_dir):
     assert model_digest(model_dir) != before
 
 
+def test_an_export_s_random_fingerprint_is_not_part_of_the_model(model_dir):
+    before = model_digest(model_dir)
+    (model_dir / "fingerprint.pb").write_bytes(b"a random uuid")
+    assert model_digest(model_dir) == before
+    (model_dir / "a" / "fingerprint.pb").touch()
+    assert model_digest(model_dir) != before
+
+
 def test_the_digest_of_registered_models_stays_the_same(model_dir):
     """It is a label of versions in the registry."""
     assert model_digest(model_dir) == "bbebb744fd656f18e2ea562969996bf5"

@@ -101,11 +101,15 @@ def test_later_versions_have_the_given_aliases(api, job, trainyard, folder):
     code, output, _ = trainyard(*put, model, "--version-alias", "candidate")
     assert (code, aliases(api)) == (0, {"1": ["default"], "2": ["candidate"]})
     assert "trainyard models set-default mnist@2 " in output
+    assert "was moved" not in output
     put_default = [*put, model, "--version-alias", "default", "--version-alias", "best"]
-    assert trainyard(*put_default)[0] == 0
+    assert "the alias default was moved from mnist@1" in trainyard(*put_default)[1]
     assert aliases(api) == {"1": ["previous"], "2": ["candidate"], "3": ["best", "default"]}
     assert trainyard("models", "set-default", "mnist@2")[0] == 0
     assert aliases(api)["2"] == ["candidate", "default"]
+    _, output, _ = trainyard(*put, model, "--version-alias", "candidate")
+    assert output.splitlines()[-1] == "the alias candidate was moved from mnist@2"
+    assert aliases(api)["4"] == ["candidate"]
 
 
 def test_name_means_the_newest_job_and_a_slash_a_folder(job, trainyard, folder, monkeypatch):
