@@ -52,14 +52,19 @@ def check_share(result: Json, folder: Path, *, max_share: float, what: str = "ro
     num_bad = sum(tally["quarantined"].values())
     if num_bad <= max_share * tally["read"]:
         return
-    worst = _ranked(tally["quarantined"])[:NUM_COLUMNS]
-    seen = _first_rows([folder / entry["file"] for entry in result["quarantine"]], dict(worst))
-    columns = "; ".join(f"{_shown(name)} {count:,} ({seen[name]})" for name, count in worst)
+    columns = worst_columns(result, folder)
     raise DataError(
         f"{num_bad:,} of {tally['read']:,} {what} ({num_bad / tally['read']:.1%}) are bad, and "
         f"max_quarantine is {max_share:.1%}: {columns}; correct the files, or raise "
         f"max_quarantine to continue without these {what}"
     )
+
+
+def worst_columns(result: Json, folder: Path) -> str:
+    """Return the columns with most quarantined rows, with reasons, values and rows, as a text."""
+    worst = _ranked(result["tally"]["quarantined"])[:NUM_COLUMNS]
+    seen = _first_rows([folder / entry["file"] for entry in result["quarantine"]], dict(worst))
+    return "; ".join(f"{_shown(name)} {count:,} ({seen[name]})" for name, count in worst)
 
 
 def _ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:

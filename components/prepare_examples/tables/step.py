@@ -139,6 +139,11 @@ def write(job: TableJob, folder: Path) -> None:
     )
     quarantine.check_share(result, folder, max_share=settings.max_quarantine)
     rows = _checked_rows(result["tally"], job)
+    if rows["quarantined"]:
+        logger.warning(
+            "%d of %d rows were quarantined: %s",
+            *(rows["quarantined"], rows["read"], quarantine.worst_columns(result, folder)),
+        )
     manifest = {**job.header, "rows": rows, "quarantine": quarantine.manifest_entry(result)}
     manifest |= _conversions(result["tally"], job.options.schema)
     manifest["splits"] = splits_of_entries(result["shards"])
@@ -223,13 +228,6 @@ def _checked_rows(tally: Json, job: TableJob) -> Json:
     if unlabelled := rows.get("unlabelled"):
         label = job.options.schema.label.name
         logger.warning("%d of %d rows have no %s and are left out", unlabelled, rows["read"], label)
-    if quarantined:
-        logger.warning(
-            "%d of %d rows were quarantined: %s",
-            quarantined,
-            rows["read"],
-            quarantine.by_column(tally["quarantined"]),
-        )
     return rows
 
 

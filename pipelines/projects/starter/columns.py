@@ -30,18 +30,15 @@ from components.prepare_examples.tables.table_schema import (
     LabelColumn,
     TableSchema,
 )
+from components.prepare_examples.tables.values.written import plain_numbers
 from pipelines.projects.starter.names import valid_names
 from pipelines.projects.starter.typed_columns import TypeFacts, facts_of, texts_of
+from pipelines.projects.starter.written import Reading, as_tuple, read_texts
 from trainer import Json
 from trainer.workloads.declarations.names import normal_form
 
 MAX_ROWS = 300_000
 LARGE_BYTES = 50_000_000
-# Texts that mean a missing value wherever they occur, and those that do so among numbers.
-MISSING = ("?", "\\N", "#N/A", "N/A", "NULL", "null", "NaN", "nan")
-MISSING_NUMBERS = (*MISSING, "NA", "n/a", "None", "none", "-", "--", ".", "unknown")
-FEWEST_NUMBERS = 20  # distinct ones, among which another text is a missing value
-
 NUMBER = re.compile(NUMBER_PATTERN)
 
 logger = logging.getLogger(__name__)
@@ -53,15 +50,13 @@ class Texts:
 
     Attributes:
         name: its name in the files.
-        values: the texts; null where the file has none, or one of `markers`.
-        markers: the texts of missing values that were found.
+        reading: the texts, and how they are read.
         facts: of the types in a Parquet or JSON file.
         declared: its name in the declaration.
     """
 
     name: str
-    values: pa.Array
-    markers: tuple[str, ...] = ()
+    reading: Reading
     facts: TypeFacts = field(default_factory=TypeFacts)
     declared: str = ""
 
@@ -69,6 +64,21 @@ class Texts:
     def needs_alias(self) -> bool:
         """True if files have another name than the declaration, even in normal form."""
         return self.declared not in (self.name, normal_form(self.name))
+
+    @property
+    def values(self) -> pa.Array:
+        """The texts; null where the file has none, one for a missing value, or a mistake."""
+        return self.reading.values
+
+    def arguments(self, kind: str) -> list[str]:
+        """Return the arguments of a declaration of this kind that say how texts are read."""
+        form, found = self.reading.form, []
+        if form is not None and kind in ("Number", "Regression"):
+            found += [f'decimal="{form.decimal}"'] if form.decimal != "." else []
+            found += [f'thousands="{form.thousands}"'] if form.thousands else []
+            found += [f"signs={as_tuple(form.signs)}"] if form.signs else []
+        markers = self.reading.markers
+        return [*found, f"missing={as_tuple(markers)}"] if markers else found
 
     @cached_property
     def present(self) -> pa.Array:
@@ -91,11 +101,10 @@ class Texts:
     @cached_property
     def numbers(self) -> pa.Array | None:
         """The values as float64; None if one is no number."""
-        trimmed = pc.utf8_trim_whitespace(self.present)
-        is_number = pc.match_substring_regex(trimmed, NUMBER_PATTERN.decode())
-        if not len(trimmed) or not pc.all(is_number).as_py():
+        form = self.reading.form
+        if form is None or not len(self.present):
             return None
-        return trimmed.cast(pa.float64())
+        return plain_numbers(self.present, form).cast(pa.float64())
 
     @cached_property
     def summary(self) -> Json:
@@ -110,21 +119,45 @@ class Texts:
         numbers = self.numbers
         return numbers is not None and bool(pc.all(pc.equal(numbers, pc.floor(numbers))).as_py())
 
+    @property
+    def has_whole_texts(self) -> bool:
+        """True if all values are whole numbers, written as a program does."""
+        form = self.reading.form
+        return form is not None and form.is_plain and self.is_whole
+
 
 @dataclass(frozen=True)
 class Contents:
-    """The columns of files, in their order; `lacks` has a file without each that some lack."""
+    """The columns of files, in their order.
+
+    Attributes:
+        columns: without the rows that repeat a header.
+        num_rows: of them.
+        is_whole: all rows were read.
+        num_headers: the number of rows that repeat a header.
+        rows: the number of each row in its file, from 1.
+        paths: the file of each row, if there are several.
+        lacks: a file without each column that some lack.
+    """
 
     columns: list[Texts]
     num_rows: int
     is_whole: bool
-    markers: tuple[str, ...] = field(default=())
+    num_headers: int = 0
+    rows: pa.Array = field(default_factory=lambda: pa.array([]))
+    paths: pa.Array | None = None
     lacks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
         """The names of the columns."""
         return [column.name for column in self.columns]
+
+    def row_of(self, column: Texts, text: str) -> str:
+        """Return the first row of a text that is a mistake, in words."""
+        index = column.reading.odd[text]
+        file = "" if self.paths is None else f"{self.paths[index].as_py()}, "
+        return f"{file}row {self.rows[index].as_py():,}"
 
     def of(self, name: str) -> Texts:
         """Return a column by its name."""
@@ -150,8 +183,12 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
         logger.info("reading the first %s rows of %s …", f"{MAX_ROWS:,}", paths[0])
     tables: list[pa.Table] = []
     is_whole = True
-    for table in (table for file in files for table in _tables(file)):
+    numbers: list[pa.Array] = []
+    owners: list[pa.Array] = []
+    for file, first, table in _numbered(files):
         tables.append(table)
+        numbers.append(pa.array(range(first + 1, first + 1 + table.num_rows)))
+        owners.append(pa.array([file.path] * table.num_rows))
         if sum(one.num_rows for one in tables) >= MAX_ROWS:
             is_whole = False
             break
@@ -163,18 +200,45 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
     names = _common_names(files)
     parts = _by_column(names, tables)
     texts = {name: pa.concat_arrays(map(texts_of, chunks)) for name, chunks in parts.items()}
+    is_row = pc.invert(_is_header(files[0], texts))
+    texts = {name: column.filter(is_row) for name, column in texts.items()}
     found = [
-        replace(_column(name, texts[name]), facts=facts_of(parts[name]), declared=declared)
+        Texts(name, read_texts(texts[name]), facts_of(parts[name]), declared)
         for name, declared in valid_names(parts).items()
     ]
-    markers = tuple(dict.fromkeys(one for column in found for one in column.markers))
+    if any(one.reading.form and one.reading.form.decimal == "," for one in found):
+        found = [replace(one, reading=read_texts(texts[one.name], is_german=True)) for one in found]
+    rows = pa.concat_arrays(numbers).filter(is_row)
+    places = pa.concat_arrays(owners).filter(is_row) if len(files) > 1 else None
     lacks = {
         name: file.path
         for file in files
         for name in parts
         if name not in {names[own] for own in file.names}
     }
-    return Contents(found, num_rows, is_whole, markers, lacks)
+    num_headers = num_rows - len(rows)
+    return Contents(found, len(rows), is_whole, num_headers, rows, places, lacks)
+
+
+def _is_header(file: TableFile, texts: Mapping[str, pa.Array]) -> pa.Array:
+    """Return for each row whether it has the name of each column as its value."""
+    is_name = pa.array([True] * len(next(iter(texts.values()))))
+    for name in file.names[: len(file.names) - len(file.folder_values)]:
+        column = texts.get(name, pa.array([None] * len(is_name), pa.string()))
+        is_name = pc.and_(is_name, pc.equal(pc.utf8_trim_whitespace(column), name))
+        is_name = is_name.fill_null(False)
+        if not pc.any(is_name).as_py():
+            break
+    return is_name
+
+
+def _numbered(files: Sequence[TableFile]) -> Iterator[tuple[TableFile, int, pa.Table]]:
+    """Yield the parts of files, each with the number of rows before it in its file."""
+    for file in files:
+        num_rows = 0
+        for table in _tables(file):
+            yield file, num_rows, table
+            num_rows += table.num_rows
 
 
 def _common_names(files: Sequence[TableFile]) -> dict[str, str]:
@@ -210,22 +274,6 @@ def _check_names(file: TableFile, rows: pa.Table) -> None:
             f"{file.path}: the first line has values, not the names of columns; add a line with the"
             " names, or give them with --header a,b,c"
         )
-
-
-def _column(name: str, values: pa.Array) -> Texts:
-    """Return a column without the texts that stand for missing values."""
-    counts = {one["values"]: one["counts"] for one in values.drop_null().value_counts().to_pylist()}
-    others = [text for text in counts if not NUMBER.fullmatch(text.strip().encode())]
-    odd = [text for text in others if text not in MISSING_NUMBERS]
-    # One text among many numbers, as `not measured`.
-    is_marker = len(odd) == 1 and len(counts) - len(others) >= FEWEST_NUMBERS
-    for known in ((*MISSING_NUMBERS, *(odd if is_marker else ())), MISSING):
-        markers = tuple(text for text in known if text in counts)
-        kept = pc.if_else(pc.is_in(values, pa.array(markers, pa.string())), None, values)
-        found = Texts(name, kept, markers)
-        if known == MISSING or found.numbers is not None:
-            return found
-    raise AssertionError("unreachable")
 
 
 def _tables(file: TableFile) -> Iterator[pa.Table]:
@@ -268,6 +316,6 @@ def _own_tables(file: TableFile, names: tuple[str, ...]) -> Iterator[pa.Table]:
                         " hold the names of all columns"
                     )
                 num_rows += block.num_rows
-                yield block.table.select(list(names))
+                yield pa.table({name: block.raw[name].cast(pa.string()) for name in names})
     except gzip_errors() as error:
         raise damaged(file.path, error) from error

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,7 @@ from components.prepare_examples.tables.table_schema import TIME, Column
 from components.prepare_examples.tables.values.times import parse_times
 from pipelines.projects.starter.columns import Texts
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
+from trainer.workloads.declarations.features import UNIX_UNITS
 from trainer.workloads.declarations.names import normal_form
 
 FEATURE, KEY, GROUP, IGNORED = "feature", "key", "group", "ignored"
@@ -28,17 +29,19 @@ MOST_CODES = 50  # distinct values that are categories, however few rows there a
 FEW_SHARE = 0.005  # of rows with a value: too few to learn from
 LARGE_SHARE = 0.9  # of distinct values: an identifier
 SKEW = 20  # times the median
+WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")  # in CustomerID
 ID_NAME = re.compile(r"(^|_)(id|uuid|guid|key|rowid|row_id|index|nr|no)$")
-TIME_NAME = re.compile(r"(^|_)(date|time|timestamp|at|on|day|ts|created|updated)($|_)")
+TIME_NAME = re.compile(
+    r"(^|_)(date|time|timestamp|at|on|day|ts|ms|datetime|epoch|unix|created|updated)($|_)"
+)
 CODE_NAME = re.compile(
     r"(^|_)(zip|zipcode|postcode|code|type|kind|class|category|cat|area|region)$"
 )
 SECONDS = (300_000_000, 4_000_000_000)  # 1979 to 2096, as Unix seconds
 DAYS = (19_000_101, 22_000_101)  # as %Y%m%d
-DECIMAL_COMMA = r"^[+-]?\d+,\d+$"
-DECIMAL_COMMAS = "numbers with a decimal comma: write them with a point"
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
 MOST_INFINITE = 0.02  # of rows, which are quarantined
+DIGITS = r"^[0-9]+$"
 WORDS = 3  # mean number of words from which a column is a text
 
 
@@ -52,6 +55,7 @@ class Guess:
         kind: of a feature, such as `Number`; else "".
         arguments: of the declaration, after the name.
         seen: what was seen, in words.
+        is_said: the guess is unusual enough to be said on the terminal.
     """
 
     column: Texts
@@ -59,6 +63,7 @@ class Guess:
     kind: str = ""
     arguments: str = ""
     seen: str = ""
+    is_said: bool = False
 
     @property
     def name(self) -> str:
@@ -68,8 +73,8 @@ class Guess:
     @property
     def declaration(self) -> str:
         """The feature's declaration."""
-        more = f", {self.arguments}" if self.arguments else ""
-        return f"{self.kind}({quoted(self.name)}{more})"
+        more = [*filter(None, [self.arguments]), *self.column.arguments(self.kind)]
+        return f"{self.kind}({', '.join([quoted(self.name), *more])})"
 
 
 def quoted(text: str) -> str:
@@ -79,8 +84,8 @@ def quoted(text: str) -> str:
 
 def guess(column: Texts, num_rows: int) -> Guess:
     """Return what a column seems to be."""
-    form = normal_form(column.name)
-    num_missing = num_rows - len(column.present)
+    form = normal_form(WORD_START.sub("_", column.name))
+    num_missing = num_rows - len(column.present) - len(column.reading.odd)
     missing = f"; missing in {num_missing:,} rows" if num_missing else ""
     if found := _typed(column, num_rows):
         return found
@@ -88,8 +93,10 @@ def guess(column: Texts, num_rows: int) -> Guess:
         return Guess(column, IGNORED, seen=reason)
     if found := _identifier(column, form, num_rows):
         return found
-    found = _time(column, form) or (_number(column, form) or _words(column, num_rows))
-    return Guess(column, found.role, found.kind, found.arguments, found.seen + missing)
+    found = (
+        _codes(column) or _time(column, form) or (_number(column, form) or _words(column, num_rows))
+    )
+    return replace(found, seen=found.seen + missing)
 
 
 def _typed(column: Texts, num_rows: int) -> Guess | None:
@@ -121,6 +128,10 @@ def _useless(column: Texts, form: str, num_rows: int) -> str:
 
 def _identifier(column: Texts, form: str, num_rows: int) -> Guess | None:
     """Return the guess for a column that identifies rows, or things with several rows."""
+    if column.num_unique == num_rows and column.is_whole:
+        span = column.summary["max"] - column.summary["min"] + 1
+        if span == num_rows:
+            return Guess(column, KEY, seen="consecutive numbers, another in every row")
     if not ID_NAME.search(form) or not (column.numbers is None or column.is_whole):
         return None
     if column.num_unique == num_rows:
@@ -132,21 +143,31 @@ def _identifier(column: Texts, form: str, num_rows: int) -> Guess | None:
     return None
 
 
+def _codes(column: Texts) -> Guess | None:
+    """Return the guess for digits with zeros in front; others are read as numbers."""
+    texts = column.present
+    is_code = column.reading.form is None and pc.all(pc.match_substring_regex(texts, DIGITS))
+    if not is_code or not is_code.as_py():
+        return None
+    argument = f"hashed={_size(column)}" if column.num_unique > MAX_VOCABULARY else ""
+    seen = f"codes with zeros in front, such as {pc.min(texts).as_py()}; {_shares(column)}"
+    return Guess(column, FEATURE, "Category", argument, seen, is_said=True)
+
+
 def _time(column: Texts, form: str) -> Guess | None:
     """Return the guess for a column of times; a format must fit all values that are tried."""
     first, last = pc.min(column.present).as_py(), pc.max(column.present).as_py()
     if column.facts.kind == "time":
         return Guess(column, FEATURE, "Timestamp", seen=f"{first} to {last}")
-    formats: tuple[str, ...] = FORMATS
-    if column.numbers is not None:
-        low, high = column.summary["min"], column.summary["max"]
-        if not column.is_whole or not TIME_NAME.search(form):
-            return None
-        if SECONDS[0] <= low and high <= SECONDS[1]:
-            return Guess(column, FEATURE, "Timestamp", seen="Unix seconds")
-        if not (DAYS[0] <= low and high <= DAYS[1]):
-            return None
-        formats = ("%Y%m%d",)
+    if column.numbers is not None and not (column.is_whole and TIME_NAME.search(form)):
+        return None
+    if unit := _unix_unit(column):
+        argument = "" if unit == "seconds" else f"format={quoted(unit)}"
+        seen = f"Unix {unit}"
+        return Guess(column, FEATURE, "Timestamp", argument, seen, is_said=bool(argument))
+    formats = (
+        FORMATS if column.numbers is None else ("%Y%m%d",) if _are_within(column, DAYS) else ()
+    )
     tried = column.present.unique()[:MAX_TRIED]
     fitting = [one for one in formats if _fits(tried, one)]
     if not fitting:
@@ -158,6 +179,21 @@ def _time(column: Texts, form: str) -> Guess | None:
     arguments += [] if has_hours else ['parts=("month", "weekday")']
     seen = f"such as {tried[0].as_py()}{also}"
     return Guess(column, FEATURE, "Timestamp", ", ".join(arguments), seen)
+
+
+def _unix_unit(column: Texts) -> str:
+    """Return the unit of numbers that are Unix times of our days, or ""."""
+    for unit, size in {"seconds": 1, **UNIX_UNITS}.items():
+        if _are_within(column, (SECONDS[0] * size, SECONDS[1] * size)):
+            return unit
+    return ""
+
+
+def _are_within(column: Texts, limits: tuple[int, int]) -> bool:
+    """Return whether a column has numbers, all within limits."""
+    if column.numbers is None:
+        return False
+    return bool(limits[0] <= column.summary["min"] and column.summary["max"] <= limits[1])
 
 
 def _fits(texts: pa.Array, spelling: str) -> bool:
@@ -188,8 +224,6 @@ def _number(column: Texts, form: str) -> Guess | None:
 
 def _words(column: Texts, num_rows: int) -> Guess:
     texts, unique = column.present, column.num_unique
-    if has_decimal_commas(column):
-        return Guess(column, IGNORED, seen=DECIMAL_COMMAS)
     if _is_list(texts, column):
         argument = f"separator={quoted(LIST_SEPARATOR)}"
         return Guess(column, FEATURE, "Category", argument, f"lists, such as {texts[0].as_py()!r}")
@@ -202,12 +236,6 @@ def _words(column: Texts, num_rows: int) -> Guess:
         return Guess(column, IGNORED, seen="another value in nearly every row: an identifier")
     argument = f"hashed={_size(column)}" if unique > MAX_VOCABULARY else ""
     return Guess(column, FEATURE, "Category", argument, _shares(column))
-
-
-def has_decimal_commas(column: Texts) -> bool:
-    """Return whether all values are numbers with a comma."""
-    trimmed = pc.utf8_trim_whitespace(column.present)
-    return bool(pc.all(pc.match_substring_regex(trimmed, DECIMAL_COMMA)).as_py())
 
 
 def _is_list(texts: pa.Array, column: Texts) -> bool:

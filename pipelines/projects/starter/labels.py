@@ -6,10 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.tables.checks import ranked_values
 from pipelines.projects.starter.columns import Contents, Texts
 from pipelines.projects.starter.guesses import (
-    DECIMAL_COMMAS,
-    has_decimal_commas,
     quoted,
 )
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
@@ -89,8 +88,6 @@ def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str 
 
 
 def _kind(column: Texts) -> str:
-    if has_decimal_commas(column):
-        raise DataError(f"--label {column.name}: it has {DECIMAL_COMMAS}")
     if column.num_unique == 2:  # noqa: PLR2004
         return BINARY
     if column.numbers is not None:
@@ -106,6 +103,12 @@ def _kind(column: Texts) -> str:
     return CLASSES
 
 
+def _declared(kind: str, column: Texts, argument: str = "") -> str:
+    """Return the declaration of a label."""
+    more = [*filter(None, [argument]), *column.arguments(kind.title())]
+    return f"{kind.title()}({', '.join([quoted(column.declared), *more])})"
+
+
 def _contain(column: Texts, separator: str) -> pa.Array:
     """Return whether each value that is not missing contains the separator."""
     return pc.match_substring(column.present, separator)
@@ -119,13 +122,19 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
     chosen = positive or (known[0] if len(known) == 1 else values[-1])
     count = dict(column.ranked)[chosen]
     share = count / len(column.present)
-    literal = str(int(float(chosen))) if column.is_whole else quoted(chosen.strip())
+    if len(values) > 2:  # noqa: PLR2004
+        raise DataError(
+            f"--label {column.name}: it has {len(values)} values, and a binary label two:"
+            f" {ranked_values(dict(column.ranked))}; correct the files, or choose --kind classes"
+        )
+    is_whole = column.has_whole_texts
+    literal = str(int(float(chosen))) if is_whole else quoted(chosen.strip())
     others = [quoted(value.strip()) for value in values if value != chosen]
-    names = f", names=({others[0]}, {literal})" if len(others) == 1 and not column.is_whole else ""
+    names = f", names=({others[0]}, {literal})" if not is_whole else ""
     why = "" if positive or len(known) == 1 else "; positive is guessed: the rarer one"
     return LabelGuess(
         BINARY,
-        f"Binary({quoted(column.declared)}, positive={literal}{names})",
+        _declared(BINARY, column, f"positive={literal}{names}"),
         f"{chosen} in {share:.1%} of the rows{why}",
         "{auc: 0.7}",
         f"always the more frequent class: accuracy {max(share, 1 - share):.3f}, auc 0.5",
@@ -133,17 +142,17 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
 
 
 def _classes(column: Texts) -> LabelGuess:
-    is_whole = column.is_whole
+    is_whole = column.has_whole_texts
     values = sorted(column.ranked, key=lambda one: float(one[0]) if is_whole else one[0])
     listed = ""
     if len(values) <= MOST_CLASSES or column.ranked[-1][1] < RARE:
         texts = [str(int(float(value))) if is_whole else quoted(value) for value, _ in values]
-        listed = f", values=({', '.join(texts)})"
+        listed = f"values=({', '.join(texts)})"
     most = column.ranked[0]
     share = most[1] / len(column.present)
     return LabelGuess(
         CLASSES,
-        f"Classes({quoted(column.declared)}{listed})",
+        _declared(CLASSES, column, listed),
         f"{column.num_unique} classes; the most frequent is {most[0]} ({share:.1%})",
         "{accuracy: 0.8}",
         f"always the most frequent class: accuracy {share:.3f}",
@@ -156,7 +165,7 @@ def _several(column: Texts) -> LabelGuess:
     num_labels = len(pc.utf8_trim_whitespace(parts).unique())
     return LabelGuess(
         MULTILABEL,
-        f"Multilabel({quoted(column.declared)}, separator={quoted(separator)})",
+        _declared(MULTILABEL, column, f"separator={quoted(separator)}"),
         f"lists of {num_labels} labels",
         "{auc: 0.7}",
         "chance: auc 0.5",
@@ -173,7 +182,7 @@ def _number(column: Texts) -> LabelGuess:
     found = column.summary
     return LabelGuess(
         REGRESSION,
-        f"Regression({quoted(column.declared)})",
+        _declared(REGRESSION, column),
         f"{found['min']:g} to {found['max']:g}, mean {found['mean']:.4g}",
         f"{{rmse: {{at_most: {0.8 * found['std']:.3g}}}}}",
         f"always the mean: rmse {found['std']:.4g}, r2 0",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from components.prepare_examples.raw_data.files import find_files
 from pipelines.projects.starter.columns import Contents, Texts, read_columns
 from pipelines.projects.starter.folder import Start
 from pipelines.projects.starter.guesses import (
-    DECIMAL_COMMAS,
     FEATURE,
     GROUP,
     IGNORED,
@@ -23,6 +23,7 @@ from pipelines.projects.starter.guesses import (
 )
 from pipelines.projects.starter.keras_script import Script
 from pipelines.projects.starter.labels import REGRESSION, LabelGuess, guess_label
+from pipelines.projects.starter.notes import notes_of
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TypeFacts
 from trainer import Json
 
@@ -90,25 +91,15 @@ def start_table(
         code=script.files if script else {},
         notes=(
             *(f"{one.column.name}: {hints[one.name]}" for one in guesses if hints.get(one.name)),
-            *(f"{one.column.name}: {one.seen}" for one in guesses if _is_noted(one)),
+            *notes_of(contents, guesses, column),
         ),
     )
 
 
-def _is_noted(guess: Guess) -> bool:
-    facts = guess.column.facts
-    return guess.seen == DECIMAL_COMMAS or bool(facts.unusable or facts.num_infinite)
-
-
 def _with_one_key(guesses: list[Guess]) -> list[Guess]:
     """Return the guesses, with only the first of several keys."""
-    found = False
-    kept = []
-    for one in guesses:
-        role = IGNORED if one.role == KEY and found else one.role
-        found = found or role == KEY
-        kept.append(Guess(one.column, role, one.kind, one.arguments, one.seen))
-    return kept
+    keys = [one for one in guesses if one.role == KEY]
+    return [replace(one, role=IGNORED) if one in keys[1:] else one for one in guesses]
 
 
 def _hint(column: Texts, label: Texts, target: LabelGuess) -> str:
@@ -166,8 +157,6 @@ def _source(
         groups = groups[1:]
     lines += _ignored([*groups, *(one for one in guesses if one.role == IGNORED)])
     lines += _aliases([column, *(one.column for one in guesses if one.role != IGNORED)])
-    if contents.markers:
-        lines.append(f"    missing=[{', '.join(map(quoted, contents.markers))}],")
     if header:
         lines.append(f"    header=[{', '.join(map(quoted, header))}],")
     if script:
@@ -220,8 +209,10 @@ def _plain(one: Guess, value: str) -> Any:
     if one.kind == "Number" and one.column.facts.length:
         return list(map(float, value.split(LIST_SEPARATOR)))
     if one.kind == "Number":
-        number = float(value)
+        form = one.column.reading.form
+        number = form.number_of(value) if form else None
+        assert number is not None
         return int(number) if number.is_integer() else number
     if one.kind == "Category" and "separator" in one.arguments:
         return value.split(LIST_SEPARATOR)
-    return int(float(value)) if one.seen.startswith("Unix seconds") else value
+    return int(float(value)) if one.seen.startswith("Unix ") else value

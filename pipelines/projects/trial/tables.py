@@ -80,12 +80,15 @@ def sample_table(
     problems += _label_problems(found, splits, chosen, places, is_whole=is_whole)
     if is_whole and not problems:
         problems += _anomalies(found["statistics"], splits, schema, options)
+    such_as = f", such as {next(iter(_first_bad_rows(folder).values()))}" if num_bad else ""
+    headers = found["tally"]["headers"]
     return Sample(
         entries=splits["train"]["shards"],
         statistics=found["statistics"]["train"],
         names=schema.names,
         detail=f"{'all ' if is_whole else ''}{num_read:,} rows of {_num_files(paths)} read,"
-        f" {num_bad:,} bad{f', {unlabelled:,} without a label' * bool(unlabelled)}",
+        f" {num_bad:,} bad{such_as}{f', {unlabelled:,} without a label' * bool(unlabelled)}"
+        f"{f', {headers:,} repeat the header' * bool(headers)}",
         problems=problems,
         absent=_absent(found["statistics"], schema, workload) if is_whole else {},
         num_test=splits["test"]["num_examples"] if is_whole else None,

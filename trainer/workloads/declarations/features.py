@@ -11,6 +11,9 @@ from trainer.workloads.declarations.written import Written
 # What the calendar says of a moment; weekday is 1 on Sunday.
 TIME_PARTS = ("year", "month", "day", "weekday", "hour", "minute")
 
+# The number of each unit in a second.
+UNIX_UNITS = {"milliseconds": 1_000, "microseconds": 1_000_000}
+
 
 @dataclass(frozen=True)
 class Feature:
@@ -114,7 +117,8 @@ class Timestamp(Feature):
     """A moment, stored as int64 seconds of wall time since 1970.
 
     Attributes:
-        format: of a text, as in `datetime.strptime`; default: Unix seconds and ISO 8601.
+        format: of a text, as in `datetime.strptime`; default: Unix seconds and ISO 8601. Or the
+            unit of Unix times, one of UNIX_UNITS.
         time_zone: whose wall time is stored for a moment that names a zone or an offset.
         parts: the model gets these of TIME_PARTS as categories (and year as a number), and the
             cyclic ones also as sine and cosine.

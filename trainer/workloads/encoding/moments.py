@@ -9,7 +9,7 @@ import zoneinfo
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from trainer.workloads.declarations.features import TIME_PARTS, Timestamp
+from trainer.workloads.declarations.features import TIME_PARTS, UNIX_UNITS, Timestamp
 
 # Stored for a missing moment; any other number is one.
 NO_TIME = -(2**63)
@@ -73,15 +73,19 @@ def cycle(numbers: Any, part: str) -> Any:
 def parse_time(value: Any, feature: Timestamp) -> int:
     """Return the seconds of a request's value: a number of seconds, or a text.
 
-    A text has the feature's format; without one it is ISO 8601, or a number of seconds. A moment
-    with a zone or an offset is converted to wall time in the feature's time zone.
+    With a unit of Unix times as format, it is a number of this unit. A text has the feature's
+    format; without one it is ISO 8601, or a number of seconds. A moment with a zone or an offset is
+    converted to wall time in the feature's time zone.
 
     Raises:
         ValueError: it is neither; the message names the feature.
     """
+    divisor = UNIX_UNITS.get(feature.format, 1)
+    if divisor > 1 and isinstance(value, str) and re.fullmatch(r"\s*-?[0-9]{1,17}\s*", value):
+        value = int(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         if math.isfinite(value) and abs(value) < _MOST_SECONDS:
-            return int(value)
+            return int(value // divisor)
         raise ValueError(f"{feature.name} is {value!r}; it must be a time")
     if not isinstance(value, str):
         raise ValueError(f"{feature.name} is {value!r}; it must be a text or a number of seconds")

@@ -7,6 +7,7 @@ import numpy as np
 
 from trainer.workloads.base import Features
 from trainer.workloads.declarations.features import (
+    UNIX_UNITS,
     Category,
     Feature,
     Number,
@@ -213,5 +214,6 @@ def _format_one(feature: Feature, value: Any) -> Any:
     if is_float(feature):
         return float(value) if np.isfinite(value) else None
     if is_integer(feature):
-        return int(value) if value != missing_value(feature) else None
+        unit = UNIX_UNITS.get(getattr(feature, "format", ""), 1)
+        return int(value) * unit if value != missing_value(feature) else None
     return decode_text(value, feature=feature.name) if value else None

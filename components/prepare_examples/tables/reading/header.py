@@ -63,7 +63,7 @@ def read_header(content: IO[bytes], path: str, *, names: Sequence[str] = ()) -> 
     found = _split(text, separator)
     if not any(found):
         raise DataError(f"{path}: the first line is blank; it must hold the names of the columns")
-    return CsvHeader(tuple(found), end, separator)
+    return CsvHeader(tuple(name.strip() for name in found), end, separator)
 
 
 def _is_remark(start: bytes, offset: int) -> bool:

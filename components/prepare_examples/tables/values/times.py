@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.table_schema import Column
+from trainer.workloads.declarations.features import UNIX_UNITS
 
 FORMATS = ("%m/%d/%Y %I:%M:%S %p", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d")
 # Directives that Arrow parses as Python does, apart from the days of short months.
@@ -64,16 +65,20 @@ def parse_times(
     """Return Unix seconds, int64, of texts or naive timestamps; texts that are not times are null.
 
     Args:
-        column: texts, `wall_times` or numbers; numbers are returned unchanged.
+        column: texts, `wall_times` or numbers; numbers of seconds are returned unchanged.
         bad: gets the rows of texts that are not times.
         known: the column in the schema.
         zones: counts the texts with an offset, by column and offset.
     """
     if pa.types.is_timestamp(column.type):
         return column.cast(pa.int64())
+    divisor = UNIX_UNITS.get(known.format, 1)
     if not pa.types.is_string(column.type):
-        return column
-    if known.format:
+        return _unix_seconds(column, divisor) if divisor > 1 else column
+    if divisor > 1:
+        seconds = _unix_seconds(column, divisor)
+        expected = f"is not a number of {known.format}"
+    elif known.format:
         seconds = _parse_format(column, known)
         expected = f"does not match the format {known.format!r}"
     else:
@@ -101,6 +106,15 @@ def weekdays(seconds: pa.Array) -> pa.Array:
 def minutes(seconds: pa.Array) -> pa.Array:
     """Return the minute of the hour, 0 to 59."""
     return pc.divide(_remainder(seconds, HOUR_SECONDS), 60)
+
+
+def _unix_seconds(column: pa.Array, divisor: int) -> pa.Array:
+    """Return numbers, or texts of them, of a smaller unit as seconds; null for other texts."""
+    if pa.types.is_string(column.type):
+        is_number = pc.match_substring_regex(column, r"^-?[0-9]{1,17}(\.0*)?$")
+        column = pc.if_else(is_number, column, pa.scalar(None, pa.string()))
+    units = column.cast(pa.float64())
+    return pc.floor(pc.divide(units, float(divisor))).cast(pa.int64())
 
 
 def _calendar(function: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], pa.Array]:

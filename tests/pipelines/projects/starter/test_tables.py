@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import random
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -85,8 +86,8 @@ def test_features_are_guessed_from_their_values(tmp_path, columns):
     workload = workload_of(write_csv(tmp_path / "a.csv", columns), "left")
     found = {one.name: one for one in workload.features}
     assert found == {
-        "age_years": Number("age_years", low=0),
-        "grosse_m2": Number("grosse_m2", low=0),
+        "age_years": Number("age_years", low=0, missing=("NA",)),
+        "grosse_m2": Number("grosse_m2", low=0, missing=("unbekannt",)),
         "income": Number("income", low=0, is_logarithmic=True),
         "delta": Number("delta"),
         "zip_code": Category("zip_code"),
@@ -96,14 +97,15 @@ def test_features_are_guessed_from_their_values(tmp_path, columns):
         "born": Number("born", low=0),
         "born_date": Timestamp("born_date", format="%Y%m%d", parts=("month", "weekday")),
         "note": Text("note"),
+        "decimal": Number("decimal", low=0, decimal=","),
         "grade": Number("grade", low=0),
         "price": Number("price", low=0),
         "topics": Category("topics", separator="|"),
         "themes": Category("themes"),
     }
     assert workload.label == Binary("left", positive="yes", names=("no", "yes"))
-    assert (workload.key, workload.missing) == ("user_id", ("NA", "unbekannt"))
-    assert {"currency", "session", "decimal", "empty"} <= set(workload.ignored)
+    assert (workload.key, workload.missing) == ("user_id", ())
+    assert {"currency", "session", "empty"} <= set(workload.ignored)
     assert workload.aliases == {"age (years)": "age_years", "Größe (m²)": "grosse_m2"}
     assert [path.name for path in (tmp_path / "own/tests").iterdir()] == ["test_own.py"]
     for instance in json.loads((tmp_path / "own/instances.json").read_text()):
@@ -268,14 +270,133 @@ def test_a_column_that_tells_the_label_is_noted(tmp_path, columns):
     assert start.notes == ("refund: tells left alone: remove it if it is known only afterwards",)
 
 
-def test_decimal_commas_are_noted(tmp_path, columns):
-    path = write_csv(
-        tmp_path / "a.csv", {name: columns[name] for name in ("decimal", "price", "left")}
-    )
-    [note] = start_table([str(path)], "left").notes
-    assert note.startswith("decimal: numbers with a decimal comma")
-    with pytest.raises(DataError, match="--label decimal: it has numbers with a decimal comma"):
-        start_table([str(path)], "decimal")
+ROWS = range(300)
+AGES = [str(18 + row % 60) for row in ROWS]
+LEFT = ["no" if row % 3 else "yes" for row in ROWS]
+READINGS = {
+    "a marker of its column": (
+        {"income": ["NA" if row % 9 == 0 else str(row) for row in ROWS], "country": ["NA", "ZA"]},
+        [Number("income", low=0, missing=("NA",)), Category("country")],
+        r"income: read as missing: 'NA' \(34 rows\)",
+    ),
+    "a typo": (
+        {"age": ["4O" if row == 90 else age for row, age in enumerate(AGES)]},
+        [Number("age", low=0)],
+        "age: row 91: '4O' is not a number, so the row is left out; correct the file",
+    ),
+    "blanks": (
+        {"age": AGES, " plan": [" basic", "gold ", " ?", "gold"]},
+        [Number("age", low=0), Category("plan", missing=("?",))],
+        "plan: blanks around 225 values",
+    ),
+    "values alike": (
+        {"plan": ["Basic", "basic.", "gold", "x"]},
+        [Category("plan")],
+        r"plan: 'Basic' \(75 rows\) and 'basic\.' \(75 rows\) are different values",
+    ),
+    "codes": (
+        {"branch": ["007", "010", "123", "004"]},
+        [Category("branch")],
+        "branch: read as .*codes with zeros in front, such as 004",
+    ),
+    "milliseconds": (
+        {"at": [str(1_760_000_000_000 + 61_000 * row) for row in ROWS]},
+        [Timestamp("at", format="milliseconds")],
+        "at: read as .*Unix milliseconds",
+    ),
+    "money": (
+        {"price": [f"${1000 + 37 * row:,}" for row in ROWS], "change": ["(2.5)", "3"]},
+        [Number("price", low=0, thousands=",", signs=("$",)), Number("change", signs=("()",))],
+        r"price: '\$1,000' is read as 1000; .*thousands or signs",
+    ),
+    "german": (
+        {"kg": ["1.234,5", "970", "993,25", "400"], "m": ["1.250", "999"], "share": ["61%", "7 %"]},
+        [
+            Number("kg", low=0, decimal=",", thousands="."),
+            Number("m", low=0, decimal=",", thousands="."),
+            Number("share", low=0, signs=("%",)),
+        ],
+        r"m: '1\.250' is read as 1250",
+    ),
+    "a unit": (
+        {"size": ["75 kg", "80.5 kg"]},
+        [Number("size", low=0, signs=("kg",))],
+        "is read as",
+    ),
+    "no unit": (
+        {"town": ["town 17", "town 4"], "size": ["Q1", "Q2"]},
+        [Category("town"), Category("size")],
+        "",
+    ),
+    "truth": ({"a": ["True", "FALSE", "true", "false"]}, [Category("a")], ""),
+    "a dropped column": (
+        {"age": AGES, "hash": [f"{row * 7919:x}z" for row in ROWS]},
+        [Number("age", low=0)],
+        r'hash: left out: .*identifier; to keep it, .* as Category\("hash"\)',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", READINGS)
+def test_each_reading_is_declared_and_said(tmp_path, case):
+    columns, expected, note = READINGS[case]
+    rows = {name: [values[row % len(values)] for row in ROWS] for name, values in columns.items()}
+    path = write_csv(tmp_path / "a.csv", {**rows, "left": LEFT})
+    workload = workload_of(path, "left")
+    assert list(workload.features) == expected
+    notes = start_table([str(path)], "left").notes
+    assert any(re.search(note, one) for one in notes) if note else not notes
+    for instance in json.loads((tmp_path / "own/instances.json").read_text()):
+        assert workload.parse_instance(instance)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "key"),
+    [
+        ("rownames", range(1, 301), "rownames"),
+        ("instant", range(891, 1191), "instant"),
+        ("CustomerID", range(0, 900, 3), "CustomerID"),
+        ("visits", range(0, 900, 3), ""),
+    ],
+)
+def test_numbers_of_rows_are_a_key(tmp_path, name, values, key):
+    columns = {name: list(values), "age": AGES, "left": LEFT}
+    workload = workload_of(write_csv(tmp_path / "a.csv", columns), "left")
+    assert workload.key == key
+    assert len(workload.features) == (1 if key else 2)
+
+
+def test_repeated_headers_are_no_values(tmp_path):
+    path = write_csv(tmp_path / "a.csv", {"age": AGES, "left": LEFT})
+    path.write_text(path.read_text() * 3)
+    start = start_table([str(path)], "left")
+    assert start.notes == ("2 rows repeat the header and are left out",)
+    assert 'Number("age", low=0)' in start.workload
+
+
+@pytest.mark.parametrize(
+    ("values", "declaration"),
+    [
+        (
+            [f"${1000 * row:,}" for row in range(1, 100)],
+            'Regression("y", thousands=",", signs=("$",))',
+        ),
+        (["1,5", "2,25", "3"], 'Regression("y", decimal=",")'),
+        (["NA", *map(str, range(50))], 'Regression("y", missing=("NA",))'),
+        (["low", "none", "high"], 'Classes("y", values=("high", "low", "none"))'),
+        (["01", "02"], 'Binary("y", positive="02", names=("01", "02"))'),
+    ],
+)
+def test_labels_are_declared_as_they_are_written(tmp_path, values, declaration):
+    label = [values[row % len(values)] for row in ROWS]
+    path = write_csv(tmp_path / "a.csv", {"age": AGES, "y": label})
+    assert declaration in start_table([str(path)], "y").workload
+
+
+def test_a_binary_label_of_three_values_is_refused_with_counts(tmp_path):
+    path = write_csv(tmp_path / "a.csv", {"age": AGES, "y": ["a", "b", "c"] * 100})
+    with pytest.raises(DataError, match=r"it has 3 values.*'a' \(100 rows\), 'b' \(100 rows\)"):
+        start_table([str(path)], "y", positive="a")
 
 
 NAMES = {

@@ -1,0 +1,61 @@
+"""Notes of `trainyard new` on a table: each guess that a user may want to change, in one line."""
+
+from collections.abc import Iterator, Sequence
+
+from pipelines.projects.starter.columns import Contents, Texts
+from pipelines.projects.starter.guesses import FEATURE, KEY, Guess, quoted
+from pipelines.projects.starter.written import alike
+from trainer.workloads.declarations.written import Written
+
+MOST_VALUES = 1_000  # distinct texts that are compared
+
+
+def notes_of(contents: Contents, guesses: Sequence[Guess], label: Texts) -> list[str]:
+    """Return the notes on the columns of a table and on its rows."""
+    notes = [f"{label.name}: {note}" for note in _on_values(contents, label)]
+    for guess in guesses:
+        notes += [f"{guess.column.name}: {note}" for note in _on_guess(contents, guess)]
+    if contents.num_headers:
+        notes.append(f"{contents.num_headers:,} rows repeat the header and are left out")
+    return notes
+
+
+def _on_guess(contents: Contents, guess: Guess) -> Iterator[str]:
+    if guess.role == KEY:
+        yield f"the key, which is no feature: {guess.seen}"
+    elif guess.role != FEATURE:
+        yield (
+            f"left out: {guess.seen}; to keep it, declare it in workload.py, as"
+            f" Category({quoted(guess.name)}), and remove it from ignored"
+        )
+    else:
+        if guess.is_said or guess.column.facts.num_infinite:
+            yield f"read as {guess.declaration}: {guess.seen}"
+        yield from _on_values(contents, guess.column, is_compared=guess.kind == "Category")
+
+
+def _on_values(contents: Contents, column: Texts, *, is_compared: bool = True) -> Iterator[str]:
+    """Yield what is not read as it is written, and how to change it."""
+    reading = column.reading
+    form = reading.form
+    if form is not None and not form.is_plain:
+        texts = (text for text, _ in column.ranked if Written().number_of(text) is None)
+        text = next(texts, column.ranked[0][0])
+        yield (
+            f"{text!r} is read as {form.number_of(text):.15g}; if that is wrong, change decimal,"
+            " thousands or signs in workload.py"
+        )
+    if reading.markers:
+        shown = ", ".join(f"{text!r} ({count:,} rows)" for text, count in reading.markers.items())
+        yield f"read as missing: {shown}; if that is wrong, change missing in workload.py"
+    for text in reading.odd:
+        yield (
+            f"{contents.row_of(column, text)}: {text!r} is not a number, so the row is left out;"
+            " correct the file"
+        )
+    if reading.num_blank:
+        yield f"blanks around {reading.num_blank:,} values are no part of them"
+    if reading.form is None and is_compared and column.num_unique <= MOST_VALUES:
+        for group in alike(column.ranked):
+            shown = " and ".join(f"{value!r} ({count:,} rows)" for value, count in group)
+            yield f"{shown} are different values; correct the file if they mean the same"

@@ -1,0 +1,132 @@
+"""Columns of texts: which are numbers, in which form, and which texts among them are none."""
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.prepare_examples.tables.rows import NUMBER_PATTERN
+from components.prepare_examples.tables.values.written import plain_numbers, plain_texts
+from trainer.workloads.declarations.written import BRACKETS, Written
+
+# Texts that mean a missing value wherever they occur, and those that do so among numbers.
+MISSING = ("?", "\\N", "#N/A", "N/A", "NULL", "null", "NaN", "nan")
+MISSING_NUMBERS = (*MISSING, "NA", "n/a", "None", "none", "-", "--", ".", "unknown")
+FEWEST_NUMBERS = 20  # distinct ones, among which another text is a missing value
+MOST_ODD = 0.01  # of the values: texts that occur once among numbers, which are mistakes
+SIGNS = ((".", ""), (".", ","), (",", ""), (",", "."), (",", " "), (".", " "), (".", "'"))
+CURRENCIES = ("USD", "EUR", "GBP", "CHF", "JPY", "CNY", "INR", "Rs", "Rs.", "US$", "kr", "zł")
+UNIT = re.compile(r"[°µ²³/\w]{1,8}")
+CODE = r"^0[0-9]+$"
+MAX_TRIED = 2_000  # distinct values whose signs are looked at
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Texts of a column, and how they are read.
+
+    Attributes:
+        values: the texts; null for a missing value, and for one of `odd`.
+        form: of the numbers; None if the values are texts, or codes such as 007.
+        markers: the numbers of values by the text that means a missing one.
+        odd: texts that occur once among numbers, which are mistakes, with their positions.
+        num_blank: the number of values with blanks around them.
+    """
+
+    values: pa.Array
+    form: Written | None = None
+    markers: dict[str, int] = field(default_factory=dict)
+    odd: dict[str, int] = field(default_factory=dict)
+    num_blank: int = 0
+
+
+def read_texts(texts: pa.Array, *, is_german: bool = False) -> Reading:
+    """Return a column as it is read; `is_german` if the file has decimal commas elsewhere."""
+    plain = plain_texts(texts)
+    num_blank = pc.sum(pc.not_equal(pc.utf8_trim_whitespace(texts), texts)).as_py() or 0
+    entries = plain.drop_null().value_counts().to_pylist()
+    counts = {one["values"]: int(one["counts"]) for one in entries}
+    has_points = any("." in text for text in counts)
+    kinds = [*([(",", ".")] if is_german and has_points else []), *SIGNS]
+    units = _signs(list(counts)[:MAX_TRIED])
+    forms = (Written(decimal=a, thousands=b, signs=units) for a, b in kinds)
+    for form in forms if counts else ():
+        split = _split(counts, form)
+        if split is not None:
+            markers, once = split
+            odd = {text: int(pc.index(plain, text).as_py()) for text in once}
+            kept = _without(plain, [*markers, *once])
+            return Reading(kept, form, {one: counts[one] for one in markers}, odd, num_blank)
+    known = {text: counts[text] for text in MISSING if text in counts}
+    return Reading(_without(plain, list(known)), None, known, {}, num_blank)
+
+
+def _split(counts: dict[str, int], form: Written) -> tuple[list[str], tuple[str, ...]] | None:
+    """Return the markers and the mistakes among numbers; None if the texts are no numbers.
+
+    A text that occurs several times may mean a missing value, one that occurs once is a mistake.
+    """
+    texts = pa.array(counts, pa.string())
+    digits = plain_numbers(texts, form)
+    is_number = pc.match_substring_regex(digits, NUMBER_PATTERN.decode()).fill_null(False)
+    numbers = texts.filter(is_number)
+    rest = texts.filter(pc.invert(is_number)).to_pylist()
+    if not len(numbers) or pc.any(pc.match_substring_regex(numbers, CODE)).as_py():
+        return None
+    known = [text for text in MISSING_NUMBERS if text in rest]
+    odd = [text for text in rest if text not in MISSING_NUMBERS]
+    repeated = [text for text in odd if counts[text] > 1]
+    once = tuple(text for text in odd if counts[text] == 1)
+    if len(repeated) > 1 or (repeated and len(numbers) < FEWEST_NUMBERS):
+        return None
+    if len(once) > max(1, MOST_ODD * sum(counts.values())) or len(once) >= len(numbers):
+        return None
+    return [*known, *repeated], once
+
+
+def _without(values: pa.Array, texts: Sequence[str]) -> pa.Array:
+    is_text = pc.is_in(values, pa.array(texts, pa.string()))
+    return pc.if_else(is_text, pa.scalar(None, pa.string()), values)
+
+
+def _signs(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the currency, percent sign or unit that texts have around their digits."""
+    texts = [text for text in texts if re.search(r"\d", text)]
+    heads = Counter(re.sub(r"\d.*", "", text, flags=re.S).strip(" +-.,(") for text in texts)
+    tails = Counter(re.sub(r".*\d", "", text, flags=re.S).strip(" .,)") for text in texts)
+    found = [_most(heads), _most(tails)]
+    signs = [one for one in found if _is_currency(one) or one in ("%", "‰")]
+    unit = found[1]
+    is_common = tails[unit] >= len(texts) - max(1, MOST_ODD * len(texts))
+    if unit and unit not in signs and is_common and len(texts) > 1 and UNIT.fullmatch(unit):
+        signs.append(unit)
+    if any(re.match(r"\(.*\d.*\)$", text) for text in texts):
+        signs.append(BRACKETS)
+    return tuple(dict.fromkeys(signs))
+
+
+def as_tuple(texts: Iterable[str]) -> str:
+    """Return texts as Python source."""
+    shown = [json.dumps(text, ensure_ascii=False) for text in texts]
+    return f"({', '.join(shown)}{',' if len(shown) == 1 else ''})"
+
+
+def _most(counts: Counter[str]) -> str:
+    return max(filter(None, counts), key=lambda text: counts[text], default="")
+
+
+def _is_currency(text: str) -> bool:
+    return text in CURRENCIES or (len(text) == 1 and unicodedata.category(text) == "Sc")
+
+
+def alike(values: Sequence[tuple[str, int]]) -> list[list[tuple[str, int]]]:
+    """Return the groups of values that differ only by case or a point at the end."""
+    groups: dict[str, list[tuple[str, int]]] = {}
+    for value, count in values:
+        groups.setdefault(value.casefold().rstrip(". "), []).append((value, count))
+    return [group for group in groups.values() if len(group) > 1]
