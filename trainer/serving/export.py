@@ -206,6 +206,7 @@ def export_model(
     model_dir = model_dir.rstrip("/")
     # May be on gs://, so only gfile can access it.
     temporary = f"{model_dir}.writing-{os.getpid()}"
+    _reset_seeds(model)
     served = _ServedModel(workload, model, compiled)
     try:
         tf.saved_model.save(served, temporary, signatures=served.signatures())
@@ -215,6 +216,16 @@ def export_model(
     finally:
         if tf.io.gfile.exists(temporary):
             tf.io.gfile.rmtree(temporary)
+
+
+def _reset_seeds(model: Any) -> None:
+    """Set the seeds of layers such as dropout, which serving does not use, to zero.
+
+    Keras draws them at random when it builds a model, and equal models shall have equal files.
+    """
+    for variable in model.non_trainable_variables:
+        if variable.name == "seed_generator_state":
+            variable.assign(variable * 0)
 
 
 def _description_of_inputs(workload: Workload) -> Json:

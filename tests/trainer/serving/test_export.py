@@ -12,6 +12,7 @@ from trainer.workloads import load_workload
 
 import_tensorflow()
 
+import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from trainer.serving.export import (  # noqa: E402
@@ -37,6 +38,18 @@ def test_a_failed_export_leaves_the_old_model(tmp_path, monkeypatch):
         export_model(MNIST.build_model(), MNIST, str(folder))
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     assert load_predictor(str(folder)).predict([[0] * 784])
+
+
+def test_the_seeds_of_dropout_do_not_distinguish_equal_models(tmp_path):
+    model = keras.Sequential([MNIST.build_model(), keras.layers.Dropout(0.5)])
+    [seed] = [variable for variable in model.variables if variable.name == "seed_generator_state"]
+    written = []
+    for number in (1, 2):
+        seed.assign([number, 7])
+        export_model(model, MNIST, str(tmp_path / "model"))
+        files = sorted((tmp_path / "model" / "variables").iterdir())
+        written.append([file.read_bytes() for file in files])
+    assert written[0] == written[1]
 
 
 def test_predictions_carry_class_label_probabilities_and_key(tmp_path):
