@@ -64,7 +64,7 @@ class RunResources:
     def unsettled(self) -> set[str]:
         """Return the names of the resources that operations of lost tasks may still change."""
         names = set[str]()
-        if not self._is_settled(RECORD, NOTHING_MADE):
+        if not all(self._is_settled(task, NOTHING_MADE) for task in (UPLOAD, RECORD)):
             names.update(self._models())
         if not self._is_settled(ENDPOINT, NOTHING_MADE):
             names.add(self.own_endpoint)
@@ -75,11 +75,11 @@ class RunResources:
     @cached_property
     def versions(self) -> list[Json]:
         """The model versions of the run that still exist."""
-        if self._is_settled(RECORD, DONE):
-            name = self._output(RECORD, "version").get("resourceName", "")
-            return [version] if (version := self._find(name)) else []
         if self._is_settled(UPLOAD, NOT_TRIGGERED):
             return []
+        if recorded := self._output(RECORD, "version"):
+            version = self._find(recorded.get("resourceName", ""))
+            return [version] if version else []
         return [
             version
             for model in self._models()

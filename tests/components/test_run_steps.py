@@ -124,7 +124,7 @@ def record_run(service, api):
         run: str,
         tasks: dict[str, dict | None],
         *,
-        has: tuple[str, ...] = (TRAIN, UPLOAD, ENDPOINT, DEPLOY, EXIT),
+        has: tuple[str, ...] = (TRAIN, UPLOAD, RECORD, ENDPOINT, DEPLOY, EXIT),
         night: int = 1,
         schedule: str = "",
         **parameters,
@@ -621,7 +621,7 @@ def test_teardown_takes_ten_requests_with_any_number_of_other_resources(  # noqa
         set_default(api, first)
     if ends != "interrupted while uploading":
         deploy(first, endpoint)
-        record_run("run-1", {TRAIN: {}, RECORD: recorded, ENDPOINT: served})
+        record_run("run-1", {TRAIN: {}, UPLOAD: {}, RECORD: recorded, ENDPOINT: served})
     else:
         api.delete(endpoint)
         record_run("run-1", {TRAIN: {}, UPLOAD: None})

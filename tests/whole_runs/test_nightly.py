@@ -193,10 +193,11 @@ class Client(threading.Thread):
         self.join(COMMAND_TIMEOUT_SECONDS)
 
 
-def write_paused(home, name: str, *, auc: float = 0) -> None:
+def write_paused(home, name: str, **thresholds: float) -> None:
     """A schedule that starts runs on request only."""
     schedule = yaml.safe_load((home / "schedules" / "taxi-nightly.yaml").read_text())
-    schedule["parameters"] |= {"train.seed": 5, "thresholds.auc": auc}
+    limits = {f"thresholds.{metric}": limit for metric, limit in thresholds.items()}
+    schedule["parameters"] |= {"train.seed": 5, **limits}
     schedule |= {"paused": True, "cache": True}
     (home / "schedules" / f"{name}.yaml").write_text(yaml.safe_dump(schedule))
 
@@ -225,7 +226,7 @@ def await_end(url: str, run: str) -> None:
 
 def test_an_endpoint_answers_every_request_through_nights_and_failed_runs(home):
     write_paused(home, "killed")
-    write_paused(home, "gated", auc=1.1)  # with the examples and the training of the killed one
+    write_paused(home, "gated", loss=0)  # with the examples and the training of the killed one
     assert "created" in trainyard("schedule", "apply", str(home / "schedules"))
     with serving(home) as url:
         client = Client(url, await_first_night(url))

@@ -54,7 +54,7 @@ class TrainConfig(ModelSettings):
     steps: int | None = setting("steps to train, instead of epochs", default=None, at_least=1)
     batch_size: int = setting("examples per step", default=128, at_least=1, at_most=2**20)
     learning_rate: float | None = setting(
-        "the schedule's peak; default: the model's own", default=None, above=0, at_most=1000
+        "the schedule's peak; default: the model's own", default=None, above=0, at_most=1e20
     )
     schedule: str = setting(
         "schedule of the learning rate: one_cycle rises for the model's own --warmup, then falls to"

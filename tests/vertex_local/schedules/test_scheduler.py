@@ -397,7 +397,7 @@ def test_a_clock_may_run_faster():
 def test_on_a_full_disk_no_run_is_started_and_the_schedule_says_why(world, monkeypatch):
     world.create()
     with monkeypatch.context() as patch:
-        patch.setattr(reserve, "_free_bytes", lambda root: 0)
+        patch.setattr(reserve, "_free", lambda root: (0, 0))
         assert world.at("2026-11-21T03:00") == []
     assert "No space left" in world.get()["lastScheduledRunResponse"]["runResponse"]
     assert world.at("2026-11-22T03:00") == ["22T03"]

@@ -16,6 +16,7 @@ from google.protobuf import json_format
 from kfp import compiler, dsl
 
 from components.model_version.registry import list_versions
+from components.teardown.run_resources import UPLOAD
 from components.teardown.teardown import teardown
 from components.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from components.vertex.labels import CANDIDATE, STATE_LABEL
@@ -250,6 +251,8 @@ def test_teardown_after_a_failure_keeps_the_other_runs_of_the_schedule(
     monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
     api = connect("demo", "us-central1")
     job = body["createPipelineJobRequest"]["pipelineJob"]
+    tasks = job["pipelineSpec"]["root"]["dag"]["tasks"]
+    tasks[UPLOAD] = tasks.pop("note")
     labels = [
         api.post(f"{PARENT}/pipelineJobs?pipelineJobId=night-{night}", job)["labels"]
         for night in (1, 2)
