@@ -47,6 +47,7 @@ setup(
             "dask",
             "distributed",
             "google-cloud-logging",
+            "hypothesis",
             "import-linter",
             "mypy",
             "pre-commit",
