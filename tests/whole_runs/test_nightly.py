@@ -21,12 +21,13 @@ from components.vertex.labels import SCHEDULE_LABEL
 from tests.support.processes.forks import EVERYTHING, forks_with
 from tests.support.processes.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(600)
-PATIENT = {"timeout_seconds": 300, "poll_seconds": 0.2}
+NUM_NIGHTS = int(os.environ.get("NIGHTS", "2"))
+LAST, BEFORE = str(NUM_NIGHTS), str(NUM_NIGHTS - 1)
+pytestmark = pytest.mark.timeout(300 * NUM_NIGHTS)
+PATIENT = {"timeout_seconds": 150 * NUM_NIGHTS, "poll_seconds": 0.2}
 COMMAND_TIMEOUT_SECONDS = 180
 COLLECTIONS = "projects/local/locations/us-central1"
-NUM_NIGHTS = 2
-NUM_DAYS = 60  # more than pass on the fast clock before both nights have started
+NUM_DAYS = 60 + 20 * NUM_NIGHTS  # more than pass on the fast clock before all nights have started
 PAUSE_SECONDS = 0.05
 CLOCK_SPEED = 17280  # a day takes five seconds
 
@@ -62,6 +63,7 @@ def home(tmp_path, monkeypatch, taxi_rows, write_csv):
             "thresholds.auc": 0,
             "thresholds.accuracy": 0,
             "gate.baseline": "none",
+            "gate.min_gain": -2,  # each night promotes its model
         },
     }
     (tmp_path / "schedules" / "taxi-nightly.yaml").write_text(yaml.safe_dump(nightly))
@@ -138,9 +140,13 @@ def check_nights(url: str) -> None:
     assert len(set(nights)) == NUM_NIGHTS
     assert all(re.fullmatch(r"\d{8}0[89]0000", night) for night in nights), nights
     check_dates(url, [run["name"] for run in runs])
-    assert aliases(url) == {"1": ["previous"], "2": ["default"]}
+    assert aliases(url) == {
+        **{key: [] for key in map(str, range(1, NUM_NIGHTS))},
+        BEFORE: ["previous"],
+        LAST: ["default"],
+    }
     [endpoint] = resources(url, "endpoints")
-    assert [one["modelVersionId"] for one in endpoint["deployedModels"]] == ["2"]
+    assert [one["modelVersionId"] for one in endpoint["deployedModels"]] == [LAST]
     jobs = resources(url, "customJobs")
     assert [job["state"] for job in jobs] == NUM_NIGHTS * ["JOB_STATE_SUCCEEDED"]
     listed = trainyard("schedule", "list")
@@ -244,9 +250,13 @@ def test_an_endpoint_answers_every_request_through_nights_and_failed_runs(home):
 
         assert client.errors == []
         assert len(client.versions) > 100
-        assert {"1", "2"} <= set(client.versions)
-        assert client.versions[-1] == "2"
-        assert aliases(url) == {"1": ["previous"], "2": ["default"]}
+        assert {BEFORE, LAST} <= set(client.versions)
+        assert client.versions[-1] == LAST
+        assert aliases(url) == {
+            **{key: [] for key in map(str, range(1, NUM_NIGHTS))},
+            BEFORE: ["previous"],
+            LAST: ["default"],
+        }
     assert_nothing_is_left(home)
 
 
@@ -259,7 +269,7 @@ def check_that_nothing_is_new(home, url: str) -> None:
         "trigger.new_files": "true",
     }
     words = [word for pair in settings.items() for word in ("--set", "=".join(pair))]
-    assert "the data is that of version 2" in trainyard("run", "taxi", *words)
+    assert f"the data is that of version {LAST}" in trainyard("run", "taxi", *words)
     newest = max(resources(url, "pipelineJobs"), key=lambda run: run["createTime"])
     found = summarize(resource(url, newest["name"]))
     assert found.outcome == "nothing-new"
