@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(400)
 RUN_TIMEOUT_SECONDS = 360
 REPOSITORY = Path(__file__).parents[2]
 # Those of Google's operations are carried out by the service.
-STEPS = 13
+STEPS = 12
 
 
 @pytest.fixture
