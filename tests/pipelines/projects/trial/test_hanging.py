@@ -40,9 +40,9 @@ def hanging(tmp_path, monkeypatch):
 
 
 def test_a_loop_is_ended_at_the_time_limit_and_its_line_is_named(hanging, capsys):
-    assert main(["check", "own", "--timeout", "15"]) == 2
+    assert main(["check", "own", "--timeout", "30"]) == 2
     assert (
-        "own/workload.py:7: wait was still running 15 s after its start" in capsys.readouterr().out
+        "own/workload.py:7: wait was still running 30 s after its start" in capsys.readouterr().out
     )
     pid = int((hanging / "begun").read_text())
     assert not is_running(pid)
