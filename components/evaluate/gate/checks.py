@@ -22,6 +22,7 @@ REQUIRED = {
     CONSTANT: "every version must be better, unless gate.baseline is none",
     LINEAR: "a first version must not be worse, unless gate.baseline is constant or none",
 }
+REPLACING = "a version that replaces another must surely be better, unless gate.baseline is none"
 
 
 def check_comparison(
@@ -45,7 +46,13 @@ def check_comparison(
     if comparison.champion:
         checks.append(_check_champion(comparison.champion, options, champion))
     if comparison.baseline:
-        checks.append(_check_baseline(comparison.baseline, comparison.baseline_name))
+        checks.append(
+            _check_baseline(
+                comparison.baseline,
+                comparison.baseline_name,
+                replaces=comparison.champion is not None,
+            )
+        )
     return [*checks, *_check_slices(comparison, options, champion)]
 
 
@@ -105,18 +112,23 @@ def _check_champion(gain: Gain, options: GateOptions, champion: str) -> Check:
     )
 
 
-def _check_baseline(gain: Gain, name: str) -> Check:
+def _check_baseline(gain: Gain, name: str, *, replaces: bool) -> Check:
+    """Return the check of a gain over a simple model.
+
+    A version that replaces another must surely be better: by luck, half of all models of a label
+    that has become noise are better than the best constant.
+    """
     if not gain.is_defined:
         return _check_undefined("baseline", gain, f"that of {SIMPLE_MODELS[name]}")
     best = 0.0 if gain.metric in LOWER_IS_BETTER else 1.0
     is_perfect = gain.candidate == gain.other == best
+    is_sure = is_perfect or gain.low > 0
     is_enough = gain.difference > 0 if name == CONSTANT else gain.difference >= 0
-    is_ok = is_perfect or is_enough
+    is_ok = is_sure or (is_enough and not replaces)
     text = _compared(gain, f"that of {SIMPLE_MODELS[name]},")
     text += ", which no model can beat" if is_perfect else _doubt(gain)
     if not is_ok:
-        text += f"; {REQUIRED[name]}"
-    is_sure = is_perfect or gain.low > 0
+        text += f"; {REPLACING if is_enough else REQUIRED[name]}"
     return Check(
         name="baseline", value=gain.difference, limit=0.0, is_ok=is_ok, is_sure=is_sure, text=text
     )

@@ -266,3 +266,18 @@ def test_the_size_of_a_model_has_a_limit(tmp_path):
     (tmp_path / "assets" / "statistics.json").write_bytes(bytes(1_000_000))
     [with_asset] = check_size(str(tmp_path), GateOptions(max_model_mb=2.5))
     assert with_asset.value == 3.0
+
+
+@pytest.mark.parametrize(("low", "is_ok"), [(-0.1, False), (0.01, True)], ids=["luck", "sure"])
+def test_a_version_that_replaces_another_must_surely_beat_the_constant(low, is_ok):
+    shared = {"metric": "accuracy", "candidate": 0.40, "confidence": 0.95, "num_examples": 27}
+    comparison = Comparison(
+        metric="accuracy",
+        champion=Gain(**shared, other=0.30, low=0.05, high=0.15),
+        baseline=Gain(**shared, other=0.33, low=low, high=0.2),
+        baseline_name=CONSTANT,
+    )
+    champion, baseline = check_comparison(comparison, GateOptions(), champion="version 3")
+    assert champion.is_ok
+    assert baseline.is_ok == is_ok
+    assert ("a version that replaces another must surely be better" in baseline.text) != is_ok
