@@ -1,7 +1,7 @@
 """Settings by key, as `--set train.epochs=5` and the keys of a run.yaml."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from components.evaluate.gate.options import GateOptions
@@ -24,6 +24,8 @@ FREE_GROUPS = ("labels", "model")
 MODEL_GROUP = "model"
 # The settings of PrepareOptions that are parameters of the pipeline, not keys of `prepare`.
 RUN_PREPARE_SETTINGS = ("max_examples", "trust_files")
+# Settings that replace each other.
+INSTEAD = {"train.steps": "train.epochs", "train.epochs": "train.steps"}
 _DIRECTIONS = tuple(f".{direction}" for direction in DIRECTIONS)
 
 
@@ -59,27 +61,42 @@ def try_texts(
 ) -> tuple[RunConfig, list[ConfigError]]:
     """Return the run with those settings that are allowed, and an error for each other one.
 
-    A setting that is allowed only together with a later one, such as a momentum with its
-    optimizer, is retried after it.
+    The order of the settings has no effect: those that are allowed only together, such as a
+    strategy and its number of workers, are checked together.
 
     Args:
         config: the run.
         texts: the place of each setting, for messages, its key and its value as text.
     """
+    keys = {key for _, key, _ in texts}
     left = list(texts)
     while left:
-        failed: list[tuple[tuple[str, str, str], ValueError]] = []
-        for one in left:
-            _, key, text = one
+        failed: dict[tuple[str, str, str], ValueError] = {}
+        for text in left:
             try:
-                _check_key(key, config)
-                config = _with_setting(config, key, read_value(text, _type_of(key)))
+                config = _with_together(config, [text], keys)
             except ValueError as error:
-                failed.append((one, error))
+                failed[text] = error
         if len(failed) == len(left):
-            return config, [_at_place(place, cause) for (place, _, _), cause in failed]
-        left = [one for one, _ in failed]
+            return _try_together(config, failed, keys)
+        left = list(failed)
     return config, []
+
+
+def _try_together(
+    config: RunConfig, failed: Mapping[tuple[str, str, str], ValueError], keys: Collection[str]
+) -> tuple[RunConfig, list[ConfigError]]:
+    """Return the run with settings each of which fails alone, and the errors of the wrong ones.
+
+    A setting is wrong if the others are allowed without it; all are if there is no such setting.
+    """
+    for skipped in (None, *failed):
+        try:
+            changed = _with_together(config, [text for text in failed if text != skipped], keys)
+        except ValueError:
+            continue
+        return changed, [_at_place(skipped[0], failed[skipped])] if skipped else []
+    return config, [_at_place(place, cause) for (place, _, _), cause in failed.items()]
 
 
 def _at_place(place: str, cause: ValueError) -> ConfigError:
@@ -150,17 +167,33 @@ def _type_of(key: str) -> Any:
     return find_setting(declared.get(group, RunConfig), name).type
 
 
-def _with_setting(config: RunConfig, key: str, value: Any) -> RunConfig:
-    group, _, name = key.partition(".") if "." in key else ("", "", key)
-    if group == MODEL_GROUP:
-        group, name = "train", key
-    if not group:
-        return dataclasses.replace(config, **{name: value})
-    if group == "cluster":
-        cluster = dataclasses.replace(config.cluster, **{name: value})
-        return dataclasses.replace(config, cluster=cluster)
-    if group == "thresholds":
-        changed: Any = with_threshold(config.thresholds, name, value)
-        return dataclasses.replace(config, thresholds=changed)
-    changed = {**getattr(config, group), name: value}
-    return dataclasses.replace(config, **{group: changed})
+def _with_together(
+    config: RunConfig, texts: Iterable[tuple[str, str, str]], keys: Collection[str]
+) -> RunConfig:
+    """Return the run with settings that are checked once all are set.
+
+    Steps replace epochs, and epochs steps, unless both are among the `keys` of the user.
+    """
+    cluster: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
+    for _, key, text in texts:
+        _check_key(key, config)
+        value = read_value(text, _type_of(key))
+        group, _, name = key.partition(".") if "." in key else ("", "", key)
+        if group == MODEL_GROUP:
+            group, name = "train", key
+        if not group:
+            changes[name] = value
+        elif group == "cluster":
+            cluster[name] = value
+        else:
+            values = changes.get(group, getattr(config, group))
+            replaced = INSTEAD.get(key, "")
+            if replaced not in keys:
+                values = {other: v for other, v in values.items() if f"{group}.{other}" != replaced}
+            is_threshold = group == "thresholds"
+            changes[group] = (
+                with_threshold(values, name, value) if is_threshold else {**values, name: value}
+            )
+    changes["cluster"] = dataclasses.replace(config.cluster, **cluster)
+    return dataclasses.replace(config, **changes)

@@ -192,6 +192,26 @@ def test_settings_that_need_each_other_come_in_any_order(reverse):
         with_settings(mnist(), ["train.momentum=2", "train.optimizer=sgd"])
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_cluster_is_checked_once_all_of_it_is_set(reverse):
+    settings = ["cluster.strategy=single", "cluster.workers=0", "cluster.parameter_servers=0"]
+    config = with_settings(mnist(), settings[::-1] if reverse else settings)
+    assert (config.cluster.strategy, config.cluster.workers) == ("single", 0)
+    with pytest.raises(ConfigError, match=r"^--set cluster\.machine=big: .*big"):
+        with_settings(mnist(), [*settings, "cluster.machine=big"])
+
+
+@pytest.mark.parametrize(("name", "other"), [("steps", "epochs"), ("epochs", "steps")])
+def test_steps_and_epochs_replace_each_other(name, other):
+    before = with_settings(mnist(), [f"train.{other}=2"])
+    assert with_settings(before, [f"train.{name}=20"]).train == {
+        **{key: value for key, value in mnist().train.items() if key not in ("steps", "epochs")},
+        name: 20,
+    }
+    with pytest.raises(ConfigError, match="cannot both be given"):
+        with_settings(mnist(), [f"train.{name}=20", f"train.{other}=2"])
+
+
 def test_structures_travel_as_json_text():
     parameters = mnist().parameters()
 
