@@ -63,12 +63,6 @@ def check_label(
                 f" quarantined ({by_column(quarantined)}); correct these first"
             )
         raise DataError(reason)
-    if label.kind == BINARY and not label.is_one_against_rest and len(values) > 2:  # noqa: PLR2004
-        raise DataError(
-            f"{label.name} has {len(values)} values, and a Binary label two:"
-            f" {ranked_values(values)}; correct the files, declare Classes, or say that all"
-            " others are negative with is_one_against_rest=True"
-        )
     if label.kind not in {CLASSES, MULTILABEL} or label.values:
         return
     known = {value for value, _ in train["top_values"]}
@@ -81,6 +75,22 @@ def check_label(
                 " the train split, from which the model learns its classes; use more rows of it,"
                 " remove them, or declare the label with values=(…)"
             )
+
+
+def check_binary(values: Mapping[str, int], label: LabelColumn) -> None:
+    """Raise DataError if a binary label has more than two values; names them with counts.
+
+    Rows whose value occurs once besides two others are only quarantined.
+    """
+    if label.kind != BINARY or label.is_one_against_rest:
+        return
+    counted = [v for v, count in values.items() if count > 1 or label.negative is None]
+    if len(counted) > 2:  # noqa: PLR2004
+        raise DataError(
+            f"{label.name} has {len(values)} values, and a Binary label two:"
+            f" {ranked_values(values)}; correct the files, declare Classes, or say that all"
+            " others are negative with is_one_against_rest=True"
+        )
 
 
 def ranked_values(counts: Mapping[str, int]) -> str:

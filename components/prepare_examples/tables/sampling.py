@@ -1,5 +1,6 @@
-"""The first rows of a table, from which the type of a label's classes is inferred."""
+"""The first rows of a table, which tell the values of its label."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -7,21 +8,38 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.tables.plan import Part
 from components.prepare_examples.tables.reading.segments import blocks
-from components.prepare_examples.tables.table_schema import CLASSES, TableSchema
-from components.prepare_examples.tables.values.labels import is_whole
+from components.prepare_examples.tables.table_schema import BINARY, CLASSES, TableSchema
+from components.prepare_examples.tables.values.labels import binary_text, is_whole
 
 
-def with_kind_of_classes(schema: TableSchema, parts: Sequence[Part]) -> TableSchema:
-    """Return the schema with the type of classes without declared values.
+def with_values_of_label(schema: TableSchema, parts: Sequence[Part]) -> TableSchema:
+    """Return the schema with what the first block of rows tells about its label's values.
 
-    They are whole numbers if all those of the first block of rows are, else texts.
+    Classes without declared values are whole numbers if all of the block are, else texts. The
+    negative value of a binary label is the most frequent one besides `positive`, unless one of the
+    two hardly occurs.
     """
     label = schema.label
-    if label.kind != CLASSES or label.is_integer is not None:
+    if label.kind == CLASSES and label.is_integer is None:
+        values = [value for value, _ in _first_values(schema, parts)]
+        is_integer = bool(values) and all(map(is_whole, values))
+        return replace(schema, label=replace(label, is_integer=is_integer))
+    if label.kind != BINARY or label.rule_columns or label.is_one_against_rest:
         return schema
-    sampled = replace(schema, columns=(), key="", group_by=())
+    counts = Counter[str]()
+    for value, count in _first_values(schema, parts):
+        counts[binary_text(value, label.positive)] += count
+    num_positive = counts.pop(binary_text(str(label.positive), label.positive), 0)
+    value, count = counts.most_common(1)[0] if counts else ("", 0)
+    negative = value if num_positive and count > 1 else None
+    return replace(schema, label=replace(label, negative=negative))
+
+
+def _first_values(schema: TableSchema, parts: Sequence[Part]) -> list[tuple[str, int]]:
+    """Return the label's values in the first block of rows, with their numbers."""
+    texts = replace(schema.label, kind=CLASSES, values=(), is_integer=None)
+    sampled = replace(schema, columns=(), key="", group_by=(), label=texts)
     segment = next(segment for part in parts for segment in part.segments)
     _, block = next(blocks(segment, sampled))
-    values = pc.drop_null(block.table[label.name].combine_chunks().unique()).to_pylist()
-    is_integer = bool(values) and all(map(is_whole, values))
-    return replace(schema, label=replace(label, is_integer=is_integer))
+    counts = pc.drop_null(block.table[schema.label.name]).value_counts().to_pylist()
+    return [(entry["values"], entry["counts"]) for entry in counts]

@@ -19,7 +19,12 @@ from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.beam_pipeline import write_table
-from components.prepare_examples.tables.checks import absent_classes, check_label, check_splits
+from components.prepare_examples.tables.checks import (
+    absent_classes,
+    check_binary,
+    check_label,
+    check_splits,
+)
 from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.period import period_of
 from components.prepare_examples.tables.plan import TablePlan, plan_table
@@ -30,7 +35,7 @@ from components.prepare_examples.tables.reading.files import (
     digest_of,
     open_table,
 )
-from components.prepare_examples.tables.sampling import with_kind_of_classes
+from components.prepare_examples.tables.sampling import with_values_of_label
 from components.prepare_examples.tables.table_schema import (
     TIME,
     TableSchema,
@@ -78,7 +83,7 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> TableJo
     if table.num_rows == 0:
         raise DataError(f"{files[0].path} has a header but no rows")
     write_options = TableOptions(
-        schema=with_kind_of_classes(schema, table.parts),
+        schema=with_values_of_label(schema, table.parts),
         key=key,
         ratios=options.ratios,
         num_shards=num_shards,
@@ -133,10 +138,11 @@ def write(job: TableJob, folder: Path) -> None:
         DataError: a file has changed, too many rows are bad, a split is empty or has only one
             label, or there are anomalies that block.
     """
-    settings = job.settings
+    settings, label = job.settings, job.options.schema.label
     result = write_table(
         job.table.parts, job.options, output_dir=folder, beam_options=settings.beam_options
     )
+    check_binary(result["tally"]["labels"], label)
     quarantine.check_share(result, folder, max_share=settings.max_quarantine)
     rows = _checked_rows(result["tally"], job)
     if rows["quarantined"]:
@@ -151,12 +157,12 @@ def write(job: TableJob, folder: Path) -> None:
     check_label(
         result["statistics"],
         result["tally"]["labels"],
-        job.options.schema.label,
+        label,
         quarantined=result["tally"]["quarantined"],
     )
-    for split, classes in absent_classes(result["statistics"], job.options.schema.label).items():
-        label, shown = job.options.schema.label.name, ", ".join(map(str, classes))
-        logger.warning("no row of the %s split has the %s %s", split, label, shown)
+    for split, classes in absent_classes(result["statistics"], label).items():
+        shown = ", ".join(map(str, classes))
+        logger.warning("no row of the %s split has the %s %s", split, label.name, shown)
     statistics = statistics_of(
         result["statistics"],
         manifest["splits"],

@@ -86,6 +86,7 @@ class LabelColumn(Written):
         name: its name in the examples, and in the files unless it has a rule.
         kind: BINARY, CLASSES, MULTILABEL or REGRESSION.
         positive: the value of a BINARY label's positive class.
+        negative: the other value of a BINARY label, as `binary_text` returns it; None: any.
         is_one_against_rest: allow other values than one besides `positive`.
         values: the values of CLASSES or MULTILABEL; (): any.
         is_integer: the values of CLASSES are whole numbers; None: as in the first rows.
@@ -99,6 +100,7 @@ class LabelColumn(Written):
     name: str
     kind: str
     positive: Any = 1
+    negative: str | None = None
     is_one_against_rest: bool = False
     values: tuple[Any, ...] = ()
     is_integer: bool | None = None

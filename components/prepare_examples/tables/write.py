@@ -128,11 +128,13 @@ def _by_column(zones: Mapping[tuple[str, str], int]) -> Json:
 
 
 def _count_labels(block: Block, tally: _Tally, options: TableOptions) -> None:
-    """Count the values of a binary label in good rows, for an error about wrong ones."""
+    """Count the values of a binary label in rows that are good otherwise, for an error."""
     label = options.schema.label
     if label.kind != BINARY or label.rule_columns or len(tally.labels) > MAX_LABELS:
         return
-    good, missing = _rows(block.raw, _is_good(block)), options.schema.markers(label.name)
+    is_counted = _is_good(block)
+    is_counted[[row for row, why in block.bad.reasons.items() if why[0] == label.name]] = True
+    good, missing = _rows(block.raw, is_counted), options.schema.markers(label.name)
     for entry in good[label.name].value_counts().to_pylist():
         text = binary_text(str(plain_value(entry["values"])), label.positive)
         if entry["values"] is not None and text not in ("", *missing):

@@ -5,13 +5,11 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.tables.reading.csv_records import record_blocks
 from components.prepare_examples.tables.reading.files import (
     JSON,
@@ -30,11 +28,10 @@ from components.prepare_examples.tables.table_schema import (
     LabelColumn,
     TableSchema,
 )
-from components.prepare_examples.tables.values.written import plain_numbers
 from pipelines.projects.starter.names import valid_names
-from pipelines.projects.starter.typed_columns import TypeFacts, facts_of, texts_of
-from pipelines.projects.starter.written import Reading, as_tuple, read_texts
-from trainer import Json
+from pipelines.projects.starter.texts import Texts
+from pipelines.projects.starter.typed_columns import facts_of, texts_of
+from pipelines.projects.starter.written import read_texts
 from trainer.workloads.declarations.names import normal_form
 
 MAX_ROWS = 300_000
@@ -42,88 +39,6 @@ LARGE_BYTES = 50_000_000
 NUMBER = re.compile(NUMBER_PATTERN)
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Texts:
-    """A column, as texts.
-
-    Attributes:
-        name: its name in the files.
-        reading: the texts, and how they are read.
-        facts: of the types in a Parquet or JSON file.
-        declared: its name in the declaration.
-    """
-
-    name: str
-    reading: Reading
-    facts: TypeFacts = field(default_factory=TypeFacts)
-    declared: str = ""
-
-    @property
-    def needs_alias(self) -> bool:
-        """True if files have another name than the declaration, even in normal form."""
-        return self.declared not in (self.name, normal_form(self.name))
-
-    @property
-    def values(self) -> pa.Array:
-        """The texts; null where the file has none, one for a missing value, or a mistake."""
-        return self.reading.values
-
-    def arguments(self, kind: str) -> list[str]:
-        """Return the arguments of a declaration of this kind that say how texts are read."""
-        form, found = self.reading.form, []
-        if form is not None and kind in ("Number", "Regression"):
-            found += [f'decimal="{form.decimal}"'] if form.decimal != "." else []
-            found += [f'thousands="{form.thousands}"'] if form.thousands else []
-            found += [f"signs={as_tuple(form.signs)}"] if form.signs else []
-        markers = self.reading.markers
-        return [*found, f"missing={as_tuple(markers)}"] if markers else found
-
-    @cached_property
-    def present(self) -> pa.Array:
-        """The values that are not missing."""
-        return self.values.drop_null()
-
-    @cached_property
-    def num_unique(self) -> int:
-        """The number of distinct values."""
-        return len(self.present.unique())
-
-    @cached_property
-    def ranked(self) -> list[tuple[str, int]]:
-        """The values with their counts, the most frequent first."""
-        counted = [
-            (one["values"], one["counts"]) for one in self.present.value_counts().to_pylist()
-        ]
-        return sorted(counted, key=lambda item: (-item[1], item[0]))
-
-    @cached_property
-    def numbers(self) -> pa.Array | None:
-        """The values as float64; None if one is no number."""
-        form = self.reading.form
-        if form is None or not len(self.present):
-            return None
-        return plain_numbers(self.present, form).cast(pa.float64())
-
-    @cached_property
-    def summary(self) -> Json:
-        """The statistics of a column of numbers, as in statistics.json."""
-        statistic = Numbers("FLOAT")
-        statistic.add(self.numbers)
-        return statistic.summary()
-
-    @cached_property
-    def is_whole(self) -> bool:
-        """True if all values are whole numbers."""
-        numbers = self.numbers
-        return numbers is not None and bool(pc.all(pc.equal(numbers, pc.floor(numbers))).as_py())
-
-    @property
-    def has_whole_texts(self) -> bool:
-        """True if all values are whole numbers, written as a program does."""
-        form = self.reading.form
-        return form is not None and form.is_plain and self.is_whole
 
 
 @dataclass(frozen=True)

@@ -1,92 +1,43 @@
 """Guesses of features from the columns of a table, each with what was seen."""
 
-import json
 import re
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.columns import INDEX_NAMES
-from components.prepare_examples.tables.table_schema import TIME, Column
-from components.prepare_examples.tables.values.times import parse_times
-from pipelines.projects.starter.columns import Texts
+from pipelines.projects.starter.texts import (
+    FEATURE,
+    GROUP,
+    IGNORED,
+    KEY,
+    MAX_VOCABULARY,
+    Guess,
+    Texts,
+    quoted,
+)
+from pipelines.projects.starter.times import guess_time
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
-from trainer.workloads.declarations.features import UNIX_UNITS
 from trainer.workloads.declarations.names import normal_form
 
-FEATURE, KEY, GROUP, IGNORED = "feature", "key", "group", "ignored"
-FORMATS = (
-    *("", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y"),
-    *("%b %d, %Y", "%B %d, %Y", "%Y%m%d", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S"),
-    *("%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%m/%d/%y"),
-)
-MAX_TRIED = 2_000  # values whose format of a time is tried
-MAX_VOCABULARY = 1_000
 MOST_CODES = 50  # distinct values that are categories, however few rows there are
 FEW_SHARE = 0.005  # of rows with a value: too few to learn from
 LARGE_SHARE = 0.9  # of distinct values: an identifier
 SKEW = 20  # times the median
 WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")  # in CustomerID
 ID_NAME = re.compile(r"(^|_)(id|uuid|guid|key|rowid|row_id|index|nr|no)$")
-TIME_NAME = re.compile(
-    r"(^|_)(date|time|timestamp|at|on|day|ts|ms|datetime|epoch|unix|created|updated)($|_)"
-)
 CODE_NAME = re.compile(
     r"(^|_)(zip|zipcode|postcode|code|type|kind|class|category|cat|area|region)$"
 )
-SECONDS = (300_000_000, 4_000_000_000)  # 1979 to 2096, as Unix seconds
-DAYS = (19_000_101, 22_000_101)  # as %Y%m%d
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
 MOST_INFINITE = 0.02  # of rows, which are quarantined
 DIGITS = r"^[0-9]+$"
 WORDS = 3  # mean number of words from which a column is a text
 
 
-@dataclass(frozen=True)
-class Guess:
-    """Guess of the role of a column.
-
-    Attributes:
-        column: its texts.
-        role: FEATURE, KEY, GROUP or IGNORED.
-        kind: of a feature, such as `Number`; else "".
-        arguments: of the declaration, after the name.
-        seen: what was seen, in words.
-        is_said: the guess is unusual enough to be said on the terminal.
-    """
-
-    column: Texts
-    role: str
-    kind: str = ""
-    arguments: str = ""
-    seen: str = ""
-    is_said: bool = False
-
-    @property
-    def name(self) -> str:
-        """The name in the declaration, which is also that of an input of the model."""
-        return self.column.declared
-
-    @property
-    def declaration(self) -> str:
-        """The feature's declaration."""
-        more = [*filter(None, [self.arguments]), *self.column.arguments(self.kind)]
-        return f"{self.kind}({', '.join([quoted(self.name), *more])})"
-
-
-def quoted(text: str) -> str:
-    """Return a text as Python source with double quotes."""
-    return json.dumps(text, ensure_ascii=False)
-
-
 def guess(column: Texts, num_rows: int) -> Guess:
     """Return what a column seems to be."""
     form = normal_form(WORD_START.sub("_", column.name))
-    num_missing = num_rows - len(column.present) - len(column.reading.odd)
-    missing = f"; missing in {num_missing:,} rows" if num_missing else ""
     if found := _typed(column, num_rows):
         return found
     if reason := _useless(column, form, num_rows):
@@ -94,8 +45,12 @@ def guess(column: Texts, num_rows: int) -> Guess:
     if found := _identifier(column, form, num_rows):
         return found
     found = (
-        _codes(column) or _time(column, form) or (_number(column, form) or _words(column, num_rows))
+        _codes(column)
+        or guess_time(column, form)
+        or (_number(column, form) or _words(column, num_rows))
     )
+    num_missing = num_rows - len(found.column.present) - len(found.column.reading.odd)
+    missing = f"; missing in {num_missing:,} rows" if num_missing else ""
     return replace(found, seen=found.seen + missing)
 
 
@@ -154,54 +109,6 @@ def _codes(column: Texts) -> Guess | None:
     return Guess(column, FEATURE, "Category", argument, seen, is_said=True)
 
 
-def _time(column: Texts, form: str) -> Guess | None:
-    """Return the guess for a column of times; a format must fit all values that are tried."""
-    first, last = pc.min(column.present).as_py(), pc.max(column.present).as_py()
-    if column.facts.kind == "time":
-        return Guess(column, FEATURE, "Timestamp", seen=f"{first} to {last}")
-    if column.numbers is not None and not (column.is_whole and TIME_NAME.search(form)):
-        return None
-    if unit := _unix_unit(column):
-        argument = "" if unit == "seconds" else f"format={quoted(unit)}"
-        seen = f"Unix {unit}"
-        return Guess(column, FEATURE, "Timestamp", argument, seen, is_said=bool(argument))
-    formats = (
-        FORMATS if column.numbers is None else ("%Y%m%d",) if _are_within(column, DAYS) else ()
-    )
-    tried = column.present.unique()[:MAX_TRIED]
-    fitting = [one for one in formats if _fits(tried, one)]
-    if not fitting:
-        return None
-    chosen = fitting[0]
-    also = f"; {', '.join(fitting[1:])} would fit, too" if len(fitting) > 1 and chosen else ""
-    has_hours = bool(re.search(r"\d:\d\d", tried[0].as_py()))
-    arguments = [f"format={quoted(chosen)}"] if chosen else []
-    arguments += [] if has_hours else ['parts=("month", "weekday")']
-    seen = f"such as {tried[0].as_py()}{also}"
-    return Guess(column, FEATURE, "Timestamp", ", ".join(arguments), seen)
-
-
-def _unix_unit(column: Texts) -> str:
-    """Return the unit of numbers that are Unix times of our days, or ""."""
-    for unit, size in {"seconds": 1, **UNIX_UNITS}.items():
-        if _are_within(column, (SECONDS[0] * size, SECONDS[1] * size)):
-            return unit
-    return ""
-
-
-def _are_within(column: Texts, limits: tuple[int, int]) -> bool:
-    """Return whether a column has numbers, all within limits."""
-    if column.numbers is None:
-        return False
-    return bool(limits[0] <= column.summary["min"] and column.summary["max"] <= limits[1])
-
-
-def _fits(texts: pa.Array, spelling: str) -> bool:
-    bad = BadRows()
-    parse_times(texts, bad, Column(name="time", kind=TIME, format=spelling), zones=Counter())
-    return not bad.reasons
-
-
 def _number(column: Texts, form: str) -> Guess | None:
     if column.numbers is None:
         return None
@@ -224,9 +131,11 @@ def _number(column: Texts, form: str) -> Guess | None:
 
 def _words(column: Texts, num_rows: int) -> Guess:
     texts, unique = column.present, column.num_unique
-    if _is_list(texts, column):
-        argument = f"separator={quoted(LIST_SEPARATOR)}"
-        return Guess(column, FEATURE, "Category", argument, f"lists, such as {texts[0].as_py()!r}")
+    if separator := column.separator:
+        shown = next(text for text, _ in column.ranked if separator in text)
+        argument, is_said = f"separator={quoted(separator)}", separator != LIST_SEPARATOR
+        seen = f"lists, such as {shown!r}"
+        return Guess(column, FEATURE, "Category", argument, seen, is_said=is_said)
     words = pc.mean(pc.count_substring(texts, " ")).as_py() + 1
     is_unique = unique > max(LARGE_SHARE * num_rows, MOST_CODES)
     has_many_words = words >= WORDS and unique > max(MOST_CODES, len(texts) / 10)
@@ -236,14 +145,6 @@ def _words(column: Texts, num_rows: int) -> Guess:
         return Guess(column, IGNORED, seen="another value in nearly every row: an identifier")
     argument = f"hashed={_size(column)}" if unique > MAX_VOCABULARY else ""
     return Guess(column, FEATURE, "Category", argument, _shares(column))
-
-
-def _is_list(texts: pa.Array, column: Texts) -> bool:
-    if column.facts.kind == "list":
-        return True
-    has_sign = pc.match_substring(texts, LIST_SEPARATOR)
-    num_parts = len(pc.list_flatten(pc.split_pattern(texts, LIST_SEPARATOR)).unique())
-    return pc.mean(has_sign.cast(pa.int8())).as_py() > 0.2 and num_parts <= MAX_VOCABULARY  # noqa: PLR2004
 
 
 def _shares(column: Texts) -> str:

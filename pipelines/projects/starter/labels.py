@@ -7,16 +7,13 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.checks import ranked_values
-from pipelines.projects.starter.columns import Contents, Texts
-from pipelines.projects.starter.guesses import (
-    quoted,
-)
+from pipelines.projects.starter.columns import Contents
+from pipelines.projects.starter.texts import SEPARATORS, Texts, quoted
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 from trainer.errors import did_you_mean
 
 BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
 KINDS = (BINARY, CLASSES, MULTILABEL, REGRESSION)
-SEPARATORS = (LIST_SEPARATOR, ";", ",")  # of labels that are said to be lists
 MOST_CLASSES = 20  # whole numbers of more values are a regression
 MOST_TEXTS = 200
 RARE = 20  # rows of a class that may be lacking in the train split
@@ -45,13 +42,25 @@ POSITIVE = (
 
 @dataclass(frozen=True)
 class LabelGuess:
-    """A label: its kind, its declaration, what was seen, and thresholds that make sense."""
+    """Guess of a label.
 
+    Attributes:
+        column: its texts.
+        kind: one of KINDS.
+        declaration: in workload.py.
+        seen: what was seen, in words.
+        thresholds: that make sense, as YAML.
+        remark: about them.
+        is_said: the guess is unusual enough to be said on the terminal.
+    """
+
+    column: Texts
     kind: str
     declaration: str
     seen: str
     thresholds: str
     remark: str
+    is_said: bool = False
 
 
 def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str = "") -> LabelGuess:
@@ -77,10 +86,12 @@ def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str 
         raise DataError(
             f"--label {name}: it is {value!r} in all rows, so there is nothing to learn"
         )
+    if kind in ("", BINARY):
+        column = _without_mistakes(column)
     chosen = kind or (BINARY if positive else _kind(column))
     makers = {CLASSES: _classes, MULTILABEL: _several, REGRESSION: _number}
     found = _binary(column, positive) if chosen == BINARY else makers[chosen](column)
-    num_missing = contents.num_rows - len(column.present)
+    num_missing = contents.num_rows - len(column.present) - len(column.reading.odd)
     if not num_missing:
         return found
     without = "rows have no label" if chosen == MULTILABEL else "rows lack it and are left out"
@@ -92,8 +103,7 @@ def _kind(column: Texts) -> str:
         return BINARY
     if column.numbers is not None:
         return CLASSES if column.is_whole and column.num_unique <= MOST_CLASSES else REGRESSION
-    has_sign = _contain(column, LIST_SEPARATOR)
-    if column.facts.kind == "list" or pc.sum(has_sign).as_py() > len(has_sign) / 5:
+    if column.separator:
         return MULTILABEL
     if column.num_unique > MOST_TEXTS:
         raise DataError(
@@ -101,6 +111,16 @@ def _kind(column: Texts) -> str:
             " choose another column"
         )
     return CLASSES
+
+
+def _without_mistakes(column: Texts) -> Texts:
+    """Return a column of two values without further ones that occur once."""
+    values = [value for value, count in column.ranked if count > 1]
+    once = [value for value, count in column.ranked if count == 1]
+    if len(values) != 2 or once != column.mistakes(once):  # noqa: PLR2004
+        return column
+    mistake = f"is neither {values[0]!r} nor {values[1]!r}"
+    return replace(column, reading=column.reading.without(once, mistake))
 
 
 def _declared(kind: str, column: Texts, argument: str = "") -> str:
@@ -133,11 +153,13 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
     names = f", names=({others[0]}, {literal})" if not is_whole else ""
     why = "" if positive or len(known) == 1 else "; positive is guessed: the rarer one"
     return LabelGuess(
+        column,
         BINARY,
         _declared(BINARY, column, f"positive={literal}{names}"),
         f"{chosen} in {share:.1%} of the rows{why}",
         "{auc: 0.7}",
         f"always the more frequent class: accuracy {max(share, 1 - share):.3f}, auc 0.5",
+        is_said=bool(why),
     )
 
 
@@ -151,6 +173,7 @@ def _classes(column: Texts) -> LabelGuess:
     most = column.ranked[0]
     share = most[1] / len(column.present)
     return LabelGuess(
+        column,
         CLASSES,
         _declared(CLASSES, column, listed),
         f"{column.num_unique} classes; the most frequent is {most[0]} ({share:.1%})",
@@ -160,15 +183,18 @@ def _classes(column: Texts) -> LabelGuess:
 
 
 def _several(column: Texts) -> LabelGuess:
-    separator = max(SEPARATORS, key=lambda one: pc.sum(_contain(column, one)).as_py())
+    separator = column.separator
+    separator = separator or max(SEPARATORS, key=lambda one: pc.sum(_contain(column, one)).as_py())
     parts = pc.list_flatten(pc.split_pattern(column.present, separator))
     num_labels = len(pc.utf8_trim_whitespace(parts).unique())
     return LabelGuess(
+        column,
         MULTILABEL,
         _declared(MULTILABEL, column, f"separator={quoted(separator)}"),
         f"lists of {num_labels} labels",
         "{auc: 0.7}",
         "chance: auc 0.5",
+        is_said=separator != LIST_SEPARATOR,
     )
 
 
@@ -181,6 +207,7 @@ def _number(column: Texts) -> LabelGuess:
         )
     found = column.summary
     return LabelGuess(
+        column,
         REGRESSION,
         _declared(REGRESSION, column),
         f"{found['min']:g} to {found['max']:g}, mean {found['mean']:.4g}",

@@ -15,7 +15,7 @@ from components.prepare_examples.existing_records.read import (
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.reading.kinds import RECORDS, file_kind
 from pipelines.projects.starter.folder import Start
-from pipelines.projects.starter.guesses import ID_NAME, MOST_CODES, quoted
+from pipelines.projects.starter.guesses import ID_NAME, MOST_CODES
 from pipelines.projects.starter.keras_script import Script
 from pipelines.projects.starter.labels import BINARY, CLASSES, MOST_CLASSES, MULTILABEL, REGRESSION
 from pipelines.projects.starter.names import valid_names
@@ -30,6 +30,7 @@ from pipelines.projects.starter.record_text import (
     part_line,
     why_unused,
 )
+from pipelines.projects.starter.texts import quoted
 from trainer.errors import did_you_mean
 
 NUM_RECORDS = 1_000

@@ -10,20 +10,21 @@ import pyarrow as pa
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
-from pipelines.projects.starter.columns import Contents, Texts, read_columns
+from pipelines.projects.starter.columns import Contents, read_columns
 from pipelines.projects.starter.folder import Start
-from pipelines.projects.starter.guesses import (
+from pipelines.projects.starter.guesses import guess
+from pipelines.projects.starter.keras_script import Script
+from pipelines.projects.starter.labels import REGRESSION, LabelGuess, guess_label
+from pipelines.projects.starter.notes import notes_of
+from pipelines.projects.starter.texts import (
     FEATURE,
     GROUP,
     IGNORED,
     KEY,
     Guess,
-    guess,
+    Texts,
     quoted,
 )
-from pipelines.projects.starter.keras_script import Script
-from pipelines.projects.starter.labels import REGRESSION, LabelGuess, guess_label
-from pipelines.projects.starter.notes import notes_of
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TypeFacts
 from trainer import Json
 
@@ -71,7 +72,6 @@ def start_table(
             f"--label {label}: its type is {what}; a label is a number, a text or a list of texts"
         )
     target = guess_label(contents, label, kind=kind, positive=positive)
-    column = contents.of(label)
     others = [one for one in contents.columns if one.name != label]
     guesses = _with_one_key([guess(one, contents.num_rows) for one in others])
     if not any(one.role == FEATURE for one in guesses):
@@ -79,8 +79,8 @@ def start_table(
         raise DataError(
             f"{paths[0]} has no column besides {label} that a model could learn from; {seen}"
         )
-    hints = {one.name: _hint(one.column, column, target) for one in guesses if one.role == FEATURE}
-    workload = _source(contents, guesses, (column, target), hints, script=script, header=header)
+    hints = {one.name: _hint(one.column, target) for one in guesses if one.role == FEATURE}
+    workload = _source(contents, guesses, target, hints, script=script, header=header)
     return Start(
         workload=workload,
         data=tuple(patterns),
@@ -91,7 +91,7 @@ def start_table(
         code=script.files if script else {},
         notes=(
             *(f"{one.column.name}: {hints[one.name]}" for one in guesses if hints.get(one.name)),
-            *notes_of(contents, guesses, column),
+            *notes_of(contents, guesses, target),
         ),
     )
 
@@ -102,8 +102,9 @@ def _with_one_key(guesses: list[Guess]) -> list[Guess]:
     return [replace(one, role=IGNORED) if one in keys[1:] else one for one in guesses]
 
 
-def _hint(column: Texts, label: Texts, target: LabelGuess) -> str:
+def _hint(column: Texts, target: LabelGuess) -> str:
     """Return a warning if a column alone tells the label, and so may be known only afterwards."""
+    label = target.column
     if target.kind == REGRESSION or column.num_unique > min(MOST_TELLING, len(label.values) / 10):
         return ""
     pairs = pa.table({"column": column.values, "label": label.values}).group_by(["column", "label"])
@@ -116,19 +117,18 @@ def _hint(column: Texts, label: Texts, target: LabelGuess) -> str:
 def _source(
     contents: Contents,
     guesses: Sequence[Guess],
-    target: tuple[Texts, LabelGuess],
+    label: LabelGuess,
     hints: dict[str, str],
     *,
     script: Script | None,
     header: Sequence[str],
 ) -> str:
-    column, label = target
     features = [one for one in guesses if one.role == FEATURE]
     kinds = {one.kind for one in features} | {"Table", label.declaration.partition("(")[0]}
     kinds |= {"combine"} if script and not script.takes_inputs else set()
     rows = "all" if contents.is_whole else "the first"
     lines = [
-        f'"""{column.name} from {len(features)} feature{"s" * (len(features) > 1)}.',
+        f'"""{label.column.name} from {len(features)} feature{"s" * (len(features) > 1)}.',
         "",
         f"Written by `trainyard new` from {rows} {contents.num_rows:,} rows. Comments say what was"
         " seen.",
@@ -156,7 +156,7 @@ def _source(
         lines += _with_comment(f"    group_by=[{names}],", seen)
         groups = groups[1:]
     lines += _ignored([*groups, *(one for one in guesses if one.role == IGNORED)])
-    lines += _aliases([column, *(one.column for one in guesses if one.role != IGNORED)])
+    lines += _aliases([label.column, *(one.column for one in guesses if one.role != IGNORED)])
     if header:
         lines.append(f"    header=[{', '.join(map(quoted, header))}],")
     if script:
@@ -214,5 +214,5 @@ def _plain(one: Guess, value: str) -> Any:
         assert number is not None
         return int(number) if number.is_integer() else number
     if one.kind == "Category" and "separator" in one.arguments:
-        return value.split(LIST_SEPARATOR)
+        return [text.strip() for text in value.split(one.column.separator)]
     return int(float(value)) if one.seen.startswith("Unix ") else value

@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,7 +34,8 @@ class Reading:
         values: the texts; null for a missing value, and for one of `odd`.
         form: of the numbers; None if the values are texts, or codes such as 007.
         markers: the numbers of values by the text that means a missing one.
-        odd: texts that occur once among numbers, which are mistakes, with their positions.
+        odd: texts that occur once among others, which are mistakes, with their positions.
+        mistake: why they are, in words.
         num_blank: the number of values with blanks around them.
     """
 
@@ -43,6 +44,13 @@ class Reading:
     markers: dict[str, int] = field(default_factory=dict)
     odd: dict[str, int] = field(default_factory=dict)
     num_blank: int = 0
+    mistake: str = "is not a number"
+
+    def without(self, texts: Sequence[str], mistake: str) -> "Reading":
+        """Return the reading with further mistakes, each with its position."""
+        positions = {text: int(pc.index(self.values, text).as_py()) for text in texts}
+        kept = _without(self.values, texts)
+        return replace(self, values=kept, odd={**self.odd, **positions}, mistake=mistake)
 
 
 def read_texts(texts: pa.Array, *, is_german: bool = False) -> Reading:
@@ -59,9 +67,9 @@ def read_texts(texts: pa.Array, *, is_german: bool = False) -> Reading:
         split = _split(counts, form)
         if split is not None:
             markers, once = split
-            odd = {text: int(pc.index(plain, text).as_py()) for text in once}
-            kept = _without(plain, [*markers, *once])
-            return Reading(kept, form, {one: counts[one] for one in markers}, odd, num_blank)
+            known = {text: counts[text] for text in markers}
+            reading = Reading(_without(plain, markers), form, known, {}, num_blank)
+            return reading.without(once, reading.mistake)
     known = {text: counts[text] for text in MISSING if text in counts}
     return Reading(_without(plain, list(known)), None, known, {}, num_blank)
 

@@ -14,11 +14,16 @@ from components.prepare_examples.statistics import anomalies
 from components.prepare_examples.statistics.describe import compare_with_schema
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.beam_pipeline import finish
-from components.prepare_examples.tables.checks import absent_classes, check_label, check_splits
+from components.prepare_examples.tables.checks import (
+    absent_classes,
+    check_binary,
+    check_label,
+    check_splits,
+)
 from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.plan import Part, Segment, segment_of
 from components.prepare_examples.tables.reading.files import STREAM, TableFile, open_table, scan
-from components.prepare_examples.tables.sampling import with_kind_of_classes
+from components.prepare_examples.tables.sampling import with_values_of_label
 from components.prepare_examples.tables.table_schema import CLASSES, MULTILABEL, TableSchema
 from components.prepare_examples.tables.write import TableOptions, write_part
 from pipelines.projects.trial.made_up import write_made_up
@@ -59,7 +64,7 @@ def sample_table(
         raise DataError(f"{paths[0]} has a header but no rows")
     common = [name for name in names[paths[0]] if all(name in some for some in names.values())]
     part = Part([0], segments)
-    schema = with_kind_of_classes(schema, [part])
+    schema = with_values_of_label(schema, [part])
     chosen = TableOptions(
         schema=schema,
         key=columns.check_key(options.split_key, common, schema),
@@ -223,6 +228,7 @@ def _label_problems(
         statistics = {"train": found["statistics"]["train"]}
     try:
         tally = found["tally"]
+        check_binary(tally["labels"], label)
         check_label(statistics, tally["labels"], label, quarantined=tally["quarantined"])
     except DataError as error:
         place = places.of_text(label.name) or places.of_call("Binary", "Classes", "Regression")

@@ -40,18 +40,8 @@ def parse_label(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Array:
         check_limits(column, known, bad)
         return column
     if label.kind == BINARY:
-        is_positive = positive_test(label.positive)
-        return _mapped(column, lambda value: int(is_positive(value)), pa.int64())
+        return _binary(column, label, bad)
     return _class_values(column, label, bad)
-
-
-def positive_test(positive: Any) -> Callable[[str], bool]:
-    """Return a function that tells whether a text is the positive value of a binary label.
-
-    Numbers and truth values match their other spellings, such as 1.0 or True.
-    """
-    wanted = binary_text(str(positive), positive)
-    return lambda text: binary_text(text, positive) == wanted
 
 
 def binary_text(text: str, positive: Any) -> str:
@@ -82,6 +72,20 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return found if np.isfinite(found) else None
+
+
+def _binary(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Array:
+    """Return 1 for the positive value, else 0; a row with neither value is bad."""
+    positive = binary_text(str(label.positive), label.positive)
+    texts = _mapped(column, lambda value: binary_text(value, label.positive), pa.string())
+    if label.negative is not None:
+        is_wrong = pc.invert(pc.is_in(texts, pa.array([positive, label.negative, None])))
+        bad.add(
+            np.flatnonzero(is_wrong.to_numpy(zero_copy_only=False)),
+            label.name,
+            lambda row: f"{texts[row].as_py()!r} is neither {positive!r} nor {label.negative!r}",
+        )
+    return pc.equal(texts, positive).cast(pa.int64())
 
 
 def _class_values(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Array:

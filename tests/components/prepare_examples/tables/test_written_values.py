@@ -129,6 +129,20 @@ def test_a_repeated_header_is_left_out_and_counted(run):
     assert values_of(records, "left") == {b"yes", b"no"}
 
 
+@pytest.mark.parametrize("values", [("0", "1", "x"), ("no", "yes", "yse")])
+def test_a_value_of_a_binary_label_that_occurs_once_is_quarantined_with_its_row(run, values):
+    negative, positive, odd = values
+    rows = table("age|left", "123456789", [negative, positive, positive])
+    rows[91][1] = odd
+    literal = positive if positive == "1" else repr(positive)
+    manifest, records = run(rows, f"[Number('age')], label=Binary('left', positive={literal})")
+    assert manifest["rows"]["quarantined"] == 1
+    assert manifest["quarantine"]["by_column"] == {"left": 1}
+    assert len(records) == 299
+    [entry] = manifest["quarantine"]["files"]
+    assert entry["num_rows"] == 1
+
+
 def test_a_binary_label_with_more_values_is_an_error_that_counts_them(run):
     rows = table("age|income", "123456789", [">50K", "<=50K", "<=50K."])
     declaration = "[Number('age')], label=Binary('income', positive='>50K'{})"

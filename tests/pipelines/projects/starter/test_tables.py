@@ -329,6 +329,47 @@ READINGS = {
         "",
     ),
     "truth": ({"a": ["True", "FALSE", "true", "false"]}, [Category("a")], ""),
+    "times in two formats": (
+        {
+            "at": [
+                f"2024-{1 + row % 12:02}-17" if row % 3 else f"17.{1 + row % 12:02}.2024"
+                for row in ROWS
+            ],
+            "age": AGES,
+        },
+        [Number("age", low=0)],
+        "at: left out: times in several formats, such as '2024-.*' and '.*2024': write them in one",
+    ),
+    "a mistake among times": (
+        {"at": ["soon" if row == 90 else f"17.{1 + row % 12:02}.2024" for row in ROWS]},
+        [Timestamp("at", format="%d.%m.%Y", parts=("month", "weekday"))],
+        "at: row 91: 'soon' is not a time, so the row is left out; correct the file",
+    ),
+    "days or months first": (
+        {"at": [f"0{1 + row % 9}/0{1 + row % 7}/2024" for row in ROWS]},
+        [Timestamp("at", format="%m/%d/%Y", parts=("month", "weekday"))],
+        "at: read as .*; %d/%m/%Y would fit, too",
+    ),
+    "lists": (
+        {"tags": ["red, big", "red", "big, blue", "blue", "small, red", "small"]},
+        [Category("tags", separator=",")],
+        r"""tags: read as Category\("tags", separator=","\): lists, such as 'big, blue'""",
+    ),
+    "towns with a comma": (
+        {"town": ["Ulm, Germany", "Bern, Switzerland", "Vienna, Austria", "Graz, Austria"]},
+        [Category("town")],
+        "",
+    ),
+    "numbers that may be missing": (
+        {"age": ["-999" if row % 7 == 0 else age for row, age in enumerate(AGES)]},
+        [Number("age")],
+        r"""age: perhaps missing: '-999' \(43 rows\); if so, add missing=\("-999",\) to its""",
+    ),
+    "texts that may be missing": (
+        {"plan": ["basic", "gold", "-", "Unknown"]},
+        [Category("plan")],
+        r"""plan: perhaps missing: 'Unknown' \(75 rows\); if so, add missing=\("Unknown",\)""",
+    ),
     "a dropped column": (
         {"age": AGES, "hash": [f"{row * 7919:x}z" for row in ROWS]},
         [Number("age", low=0)],
@@ -391,6 +432,25 @@ def test_labels_are_declared_as_they_are_written(tmp_path, values, declaration):
     label = [values[row % len(values)] for row in ROWS]
     path = write_csv(tmp_path / "a.csv", {"age": AGES, "y": label})
     assert declaration in start_table([str(path)], "y").workload
+
+
+@pytest.mark.parametrize("values", [("0", "1", "x"), ("0", "1", "11"), ("no", "yes", "yse")])
+def test_a_value_of_a_binary_label_that_occurs_once_is_a_mistake(tmp_path, values):
+    negative, positive, odd = values
+    label = [odd if row == 90 else (negative, positive)[row % 3 == 0] for row in ROWS]
+    path = write_csv(tmp_path / "a.csv", {"age": AGES, "left": label})
+    start = start_table([str(path)], "left")
+    assert "Binary(" in start.workload
+    assert f"{odd}," not in start.workload
+    assert [note for note in start.notes if f"left: row 91: '{odd}' is n" in note]
+
+
+def test_lists_separated_by_commas_are_labels(tmp_path):
+    label = [["red, big", "red", "big, blue", "blue"][row % 4] for row in ROWS]
+    path = write_csv(tmp_path / "a.csv", {"age": AGES, "y": label})
+    start = start_table([str(path)], "y")
+    assert 'Multilabel("y", separator=",")' in start.workload
+    assert start.notes == ('y: read as Multilabel("y", separator=","): lists of 3 labels',)
 
 
 def test_a_binary_label_of_three_values_is_refused_with_counts(tmp_path):

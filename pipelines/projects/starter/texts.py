@@ -1,0 +1,163 @@
+"""A column of a user's table as texts, and the guess of its role."""
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.prepare_examples.statistics.numbers import Numbers
+from components.prepare_examples.tables.values.written import plain_numbers
+from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TypeFacts
+from pipelines.projects.starter.written import MOST_ODD, Reading, as_tuple
+from trainer import Json
+from trainer.workloads.declarations.names import normal_form
+
+FEATURE, KEY, GROUP, IGNORED = "feature", "key", "group", "ignored"
+MAX_VOCABULARY = 1_000
+SEPARATORS = (LIST_SEPARATOR, ";", ",")  # of lists
+LISTED = 0.2  # of the values of a column of lists have a separator, at least
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A column, as texts.
+
+    Attributes:
+        name: its name in the files.
+        reading: the texts, and how they are read.
+        facts: of the types in a Parquet or JSON file.
+        declared: its name in the declaration.
+    """
+
+    name: str
+    reading: Reading
+    facts: TypeFacts = field(default_factory=TypeFacts)
+    declared: str = ""
+
+    @property
+    def needs_alias(self) -> bool:
+        """True if files have another name than the declaration, even in normal form."""
+        return self.declared not in (self.name, normal_form(self.name))
+
+    @property
+    def values(self) -> pa.Array:
+        """The texts; null where the file has none, one for a missing value, or a mistake."""
+        return self.reading.values
+
+    def arguments(self, kind: str) -> list[str]:
+        """Return the arguments of a declaration of this kind that say how texts are read."""
+        form, found = self.reading.form, []
+        if form is not None and kind in ("Number", "Regression"):
+            found += [f'decimal="{form.decimal}"'] if form.decimal != "." else []
+            found += [f'thousands="{form.thousands}"'] if form.thousands else []
+            found += [f"signs={as_tuple(form.signs)}"] if form.signs else []
+        markers = self.reading.markers
+        return [*found, f"missing={as_tuple(markers)}"] if markers else found
+
+    @cached_property
+    def present(self) -> pa.Array:
+        """The values that are not missing."""
+        return self.values.drop_null()
+
+    @cached_property
+    def num_unique(self) -> int:
+        """The number of distinct values."""
+        return len(self.present.unique())
+
+    @cached_property
+    def ranked(self) -> list[tuple[str, int]]:
+        """The values with their counts, the most frequent first."""
+        counted = [
+            (one["values"], one["counts"]) for one in self.present.value_counts().to_pylist()
+        ]
+        return sorted(counted, key=lambda item: (-item[1], item[0]))
+
+    @cached_property
+    def numbers(self) -> pa.Array | None:
+        """The values as float64; None if one is no number."""
+        form = self.reading.form
+        if form is None or not len(self.present):
+            return None
+        return plain_numbers(self.present, form).cast(pa.float64())
+
+    @cached_property
+    def summary(self) -> Json:
+        """The statistics of a column of numbers, as in statistics.json."""
+        statistic = Numbers("FLOAT")
+        statistic.add(self.numbers)
+        return statistic.summary()
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """True if all values are whole numbers."""
+        numbers = self.numbers
+        return numbers is not None and bool(pc.all(pc.equal(numbers, pc.floor(numbers))).as_py())
+
+    @cached_property
+    def separator(self) -> str:
+        """The sign between the values of lists; "" if the column has single values.
+
+        A semicolon or comma separates values that recur in other combinations.
+        """
+        if self.facts.kind == "list":
+            return LIST_SEPARATOR
+        for sign in SEPARATORS:
+            has_sign = pc.match_substring(self.present, sign).cast(pa.int8())
+            if self.numbers is not None or pc.mean(has_sign).as_py() <= LISTED:
+                continue
+            parts = pc.list_flatten(pc.split_pattern(self.present, sign))
+            num_parts = len(pc.utf8_trim_whitespace(parts).unique())
+            if num_parts <= (MAX_VOCABULARY if sign == LIST_SEPARATOR else self.num_unique - 1):
+                return sign
+        return ""
+
+    def mistakes(self, texts: list[str]) -> list[str]:
+        """Return the texts that occur once, if these are few enough to be mistakes."""
+        counts = dict(self.ranked)
+        once = [text for text in texts if counts[text] == 1]
+        return once if len(once) <= max(1, MOST_ODD * len(self.present)) else []
+
+    @property
+    def has_whole_texts(self) -> bool:
+        """True if all values are whole numbers, written as a program does."""
+        form = self.reading.form
+        return form is not None and form.is_plain and self.is_whole
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Guess of the role of a column.
+
+    Attributes:
+        column: its texts.
+        role: FEATURE, KEY, GROUP or IGNORED.
+        kind: of a feature, such as `Number`; else "".
+        arguments: of the declaration, after the name.
+        seen: what was seen, in words.
+        is_said: the guess is unusual enough to be said on the terminal.
+    """
+
+    column: Texts
+    role: str
+    kind: str = ""
+    arguments: str = ""
+    seen: str = ""
+    is_said: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name in the declaration, which is also that of an input of the model."""
+        return self.column.declared
+
+    @property
+    def declaration(self) -> str:
+        """The feature's declaration."""
+        more = [*filter(None, [self.arguments]), *self.column.arguments(self.kind)]
+        return f"{self.kind}({', '.join([quoted(self.name), *more])})"
+
+
+def quoted(text: str) -> str:
+    """Return a text as Python source with double quotes."""
+    return json.dumps(text, ensure_ascii=False)
