@@ -114,6 +114,7 @@ class _ServedModel(tf.Module):
     def __init__(self, workload: Workload, model: Any, compiled: tf.Module | None):
         super().__init__()
         self._variables = [variable.value for variable in model.variables]
+        self._tables = _lookup_tables(model)
         if compiled is not None:
             setattr(self, COMPILED, compiled)
         self._labels = tf.constant(workload.labels, tf.string)
@@ -174,6 +175,17 @@ class _Untracked:
 
     def __init__(self, model: Any):
         self.keras = model
+
+
+def _lookup_tables(model: Any) -> list[Any]:
+    """Return the tables of layers such as StringLookup, which are no variables."""
+    layers = [model, *model._flatten_layers(include_self=False)]
+    values = [value for layer in layers for value in vars(layer).values()]
+    return [
+        value
+        for value in values
+        if isinstance(value, tf.saved_model.experimental.TrackableResource)
+    ]
 
 
 def argument_names(features: Iterable[str]) -> dict[str, str]:

@@ -49,8 +49,8 @@ def shift_a_little(images: Any, noise: Any) -> Any:
 class ImageFolder(DeclaredWorkload, ImageWorkload):
     """Images, in a folder for each class.
 
-    Models get one Keras input, float32 [height, width, channels] from 0 to 1. Without `model` it
-    trains a small residual net.
+    Models get one Keras input, float32 [height, width, channels] from 0 to 1, or from 0 to 255 with
+    `raw_inputs`. Without `model` it trains a small residual net.
 
     Attributes:
         size: height and width, to which files of another size are resized.
@@ -63,6 +63,7 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
         num_noise: how many random numbers your `augment_with` takes for each image.
         learn: a function from some thousand images of the train split to facts, as JSON, that the
             model's argument `facts` gets.
+        raw_inputs: give `model` pixels from 0 to 255.
         source: where the files come from, unless a run names files.
         learnt: the facts, and the names of the classes.
     """
@@ -75,6 +76,7 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
     augment_with: Augment | None = shift_a_little
     num_noise: int = 0
     learn: Callable[[np.ndarray], Mapping[str, Any]] | None = None
+    raw_inputs: bool = False
     source: Source | None = None
     learnt: Mapping[str, Any] = field(default_factory=dict)
 
@@ -90,6 +92,8 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
             raise ValueError(f"fit is {self.fit!r}; it must be one of {', '.join(FITS)}")
         if not isinstance(self.label, Classes | Binary):
             raise ValueError("label: images in class folders have the label Classes()")
+        if self.raw_inputs and self.model is None:
+            raise ValueError("raw_inputs: the default model needs pixels from 0 to 1; give a model")
         given = _NUM_SHIFTS if self.augment_with is shift_a_little else self.num_noise
         object.__setattr__(self, "num_noise", check_num_noise(given, self.augment_with))
 
@@ -125,7 +129,7 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
         return _OWN_RECIPE if self.model else _RECIPE
 
     def model_inputs(self) -> Any:
-        """Return a Keras input of pixels from 0 to 1."""
+        """Return a Keras input of pixels."""
         import keras
 
         return keras.Input((*self.size, self.channels), name="image")
@@ -137,10 +141,11 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
         return {**features, "image": self.augment_with(features["image"], noise)}
 
     def preprocess(self, features: Features) -> Any:
-        """Return float pixels from 0 to 1, shape [batch, height, width, channels]."""
+        """Return float pixels, shape [batch, height, width, channels]."""
         import tensorflow as tf
 
-        pixels = tf.cast(features["image"], tf.float32) / _WHITE
+        pixels = tf.cast(features["image"], tf.float32)
+        pixels = pixels if self.raw_inputs else pixels / _WHITE
         return pixels[..., tf.newaxis] if self.channels == 1 else pixels
 
     def adapt(self, features: Features) -> Self:

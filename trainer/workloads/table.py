@@ -39,6 +39,7 @@ from trainer.workloads.encoding.storage import (
     parse_column,
     parse_columns,
     parse_value,
+    raw_column,
     tensor_spec,
 )
 from trainer.workloads.encoding.table_checks import (
@@ -82,6 +83,9 @@ class Table(DeclaredWorkload):
         hidden_units: sizes of the hidden layers of the deep part.
         embedding_size: size of the embedding of a category in the deep part.
         batch_norm: batch normalization in the hidden layers.
+        raw_inputs: give `model` the values as the files have them, each feature as [1]: numbers as
+            float32, NaN if missing; whole numbers and times as int64; texts as strings, empty if
+            missing.
         learnt: what was learnt from the train split.
     """
 
@@ -98,6 +102,7 @@ class Table(DeclaredWorkload):
     hidden_units: Sequence[int] = (64, 32)
     embedding_size: int = 8
     batch_norm: bool = False
+    raw_inputs: bool = False
     source: Source | None = None
     learnt: TableFacts = field(default_factory=TableFacts, repr=False)
 
@@ -117,7 +122,10 @@ class Table(DeclaredWorkload):
             set_field(name, tuple(getattr(self, name)))
         set_field("crosses", tuple(map(tuple, self.crosses)))
         check_crosses(self.crosses, self._most_categories())
-        check_input_names(self.columns)
+        if self.raw_inputs and self.model is None:
+            raise ValueError("raw_inputs: the default model needs encoded columns; give a model")
+        if not self.raw_inputs:
+            check_input_names(self.columns)
 
     @property
     def used(self) -> list[Feature]:
@@ -137,7 +145,14 @@ class Table(DeclaredWorkload):
     @property
     def columns(self) -> list[Column]:
         """The inputs of the model."""
+        if self.raw_inputs:
+            return [raw_column(feature) for feature in self.used]
         return [column for feature in self.features for column in columns_of(feature, self.learnt)]
+
+    @property
+    def _encoded(self) -> Sequence[Feature]:
+        """The features whose encoding is learnt."""
+        return () if self.raw_inputs else self.features
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -233,7 +248,7 @@ class Table(DeclaredWorkload):
 
     def adapt(self, features: Features) -> Self:
         """Return the workload with the facts of these raw features."""
-        return replace(self, learnt=learn(self.features, self.label, ColumnsSource(features)))
+        return replace(self, learnt=learn(self._encoded, self.label, ColumnsSource(features)))
 
     def adapt_to_statistics(self, statistics: Json) -> Self | None:
         """Return the workload adapted to the train split; None if the statistics do not suffice.
@@ -242,7 +257,7 @@ class Table(DeclaredWorkload):
         by some percent where a column has more distinct values than statistics.json lists.
         """
         try:
-            found = learn(self.features, self.label, StatisticsSource(statistics))
+            found = learn(self._encoded, self.label, StatisticsSource(statistics))
         except InsufficientError:
             return None
         return replace(self, learnt=found)
@@ -278,8 +293,8 @@ class Table(DeclaredWorkload):
             crosses = [number_combinations(cross, values, sizes) for cross in self.crosses]
             encoded["pairs"] = _stack(crosses, self._cross_sizes())
         for column in columns:
-            if column.kind == "tokens":
-                encoded[f"tokens_{column.name}"] = column.compute(features)
+            if column.kind in ("tokens", "raw"):
+                encoded[f"{column.kind}_{column.name}"] = column.compute(features)
         if self.weight and self.weight in features:
             encoded[WEIGHTS] = features[self.weight]
         return encoded
@@ -297,7 +312,7 @@ class Table(DeclaredWorkload):
                 inputs[column.name] = features["amounts"][:, place : place + column.size]
                 place += column.size
             else:
-                inputs[column.name] = features[f"tokens_{column.name}"]
+                inputs[column.name] = features[f"{column.kind}_{column.name}"]
         return inputs
 
     def model_inputs(self) -> Any:
@@ -308,6 +323,11 @@ class Table(DeclaredWorkload):
         for column in self.columns:
             if column.kind == "number":
                 inputs[column.name] = keras.Input([column.size], name=column.name)
+                continue
+            if column.kind == "raw":
+                inputs[column.name] = keras.Input(
+                    [column.size], name=column.name, dtype=column.dtype
+                )
                 continue
             shape = [column.length] if column.kind == "tokens" else []
             inputs[column.name] = keras.Input(shape, name=column.name, dtype="int32")

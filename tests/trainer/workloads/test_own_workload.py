@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import threading
 
 import numpy as np
@@ -209,3 +210,55 @@ def test_a_workload_that_fails_is_a_wrong_setting(tmp_path):
     (tmp_path / "workload.py").write_text("workload = 1 / 0")
     with pytest.raises(ConfigError, match=r"--workload: .*workload\.py, line 1: ZeroDivision"):
         TrainConfig(workload=str(tmp_path), examples_dir="-")
+
+
+RAW_MODEL = """
+import keras
+from trainer.workloads import *
+
+def model(inputs, *, labels):
+    scaled = keras.layers.Normalization()
+    scaled.adapt(keras.ops.array([[40.0], [80.0], [200.0]]))
+    words = keras.layers.TextVectorization(output_sequence_length=5)
+    words.adapt(["plan basic number 0", "plan pro number 1", "plan team 2"])
+    plan = keras.layers.StringLookup(vocabulary=["basic", "pro", "team"], output_mode="one_hot")
+    size = inputs["size"]
+    known = keras.ops.where(keras.ops.isnan(size), 80.0, size)
+    note = keras.layers.Embedding(words.vocabulary_size(), 4)(words(inputs["note"]))
+    weekday = keras.layers.CategoryEncoding(num_tokens=7, output_mode="one_hot")
+    parts = [
+        scaled(known),
+        plan(inputs["plan"]),
+        keras.layers.GlobalAveragePooling1D()(note),
+        weekday(inputs["since"] // 86400 % 7),
+    ]
+    x = keras.layers.Dense(16, activation="relu")(keras.layers.Concatenate()(parts))
+    return keras.Model(inputs, keras.layers.Dense(len(labels))(x))
+
+workload = Table(
+    [Number("size"), Category("plan"), Text("note"), Timestamp("since", format="%d.%m.%Y")],
+    label=Classes("kind"),
+    key="id",
+    ignored=["tags", "worth", "kinds", "price"],
+    model=model,
+    raw_inputs=True,
+)
+"""
+
+
+def test_a_model_of_raw_inputs_is_served_without_its_folder(rows_path, tmp_path):
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / "workload.py").write_text(RAW_MODEL)
+    examples = prepare_rows(str(folder), rows_path, tmp_path / "examples")
+    metrics = train(str(folder), examples, tmp_path / "out", epochs=10, learning_rate=0.02)
+    assert metrics["accuracy"] > 0.98, metrics
+    moved = (tmp_path / "out/model").rename(tmp_path / "moved")
+    shutil.rmtree(tmp_path / "out")
+    shutil.rmtree(folder)
+    rows = [
+        {"size": 40, "plan": "basic", "note": "Plan basic", "since": "3.4.2001"},
+        {"plan": "team", "note": "a new word", "since": "3.4.2001"},
+    ]
+    predictions = load_predictor(str(moved)).predict(rows)
+    assert [prediction["label"] for prediction in predictions] == ["a", "c"]

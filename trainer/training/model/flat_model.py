@@ -32,6 +32,8 @@ from trainer.workloads.base import Workload
 
 logger = logging.getLogger(__name__)
 
+SEED_NAME = "seed_generator_state"  # Keras' name of the counters of random generators
+
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
@@ -51,8 +53,9 @@ class Call:
 class FlatModel:
     """A Keras model that is called with flat vectors instead of its own variables.
 
-    Integer variables are excluded from the state. They are the counters of Keras' random number
-    generators (dropout); each call sets them from its `seed`.
+    Variables that are no floats are excluded from the state. Each call sets the counters of Keras'
+    random number generators (dropout) from its `seed`; others, such as the number of rows that a
+    Normalization was adapted to, keep their value.
 
     The weights are those of all variables, or those without `embeddings`, the large ones of the
     model, which are then looked up by a function. Methods say so where they mean the second.
@@ -76,6 +79,11 @@ class FlatModel:
         self._state = [
             variable for variable in model.non_trainable_variables if _is_float(variable)
         ]
+        self._fixed = {
+            index: tf.constant(variable.numpy())
+            for index, variable in enumerate(model.non_trainable_variables)
+            if not _is_float(variable) and variable.name != SEED_NAME
+        }
         self.size = sum(_sizes(self._weights))
         self.small_size = sum(_sizes(self._small))
         """The number of weights without embeddings."""
@@ -191,10 +199,13 @@ class FlatModel:
     def _split_state(self, state: tf.Tensor, *, seed: tf.Tensor) -> list[tf.Tensor]:
         """Return the values of all non-trainable variables, in the model's order."""
         values = iter(_split(state, self._state))
-        return [
-            next(values) if _is_float(variable) else _counter(variable, seed, index)
-            for index, variable in enumerate(self.keras.non_trainable_variables)
-        ]
+
+        def value(index: int, variable: Any) -> tf.Tensor:
+            if index in self._fixed:
+                return self._fixed[index]
+            return next(values) if _is_float(variable) else _counter(variable, seed, index)
+
+        return [value(*item) for item in enumerate(self.keras.non_trainable_variables)]
 
 
 def build_model(workload: Workload, config: TrainConfig) -> Any:

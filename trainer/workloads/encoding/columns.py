@@ -54,7 +54,9 @@ class Column:
         name: the feature's name, with what it is if the feature becomes several inputs.
         key: the name of a category in crosses.
         kind: `category`: a number below `size`, int32 [batch]; `number`: float32 [batch, size];
-            `tokens`: categories below `size`, int32 [batch, length], 0 after the last one.
+            `tokens`: categories below `size`, int32 [batch, length], 0 after the last one; `raw`:
+            the file's own values, [batch, size].
+        dtype: of raw values.
         compute: returns the tensor from the raw features.
     """
 
@@ -64,6 +66,7 @@ class Column:
     compute: Compute
     key: str = ""
     length: int = 0
+    dtype: str = ""
 
 
 def columns_of(feature: Feature, facts: TableFacts) -> list[Column]:

@@ -16,7 +16,7 @@ from trainer.workloads.declarations.features import (
     Timestamp,
 )
 from trainer.workloads.declarations.written import plain_text
-from trainer.workloads.encoding.columns import missing_integer
+from trainer.workloads.encoding.columns import Column, missing_integer
 from trainer.workloads.encoding.moments import parse_time
 from trainer.workloads.encoding.tokens import decode_text
 
@@ -53,6 +53,20 @@ def tensor_spec(feature: Feature) -> Any:
 
     length = list_length(feature)
     return tf.TensorSpec([None, length] if length else [None], _dtype(feature), name=feature.name)
+
+
+def raw_column(feature: Feature) -> Column:
+    """Return the input that hands over a feature's values as they are stored."""
+    import tensorflow as tf
+
+    size, name = list_length(feature) or 1, feature.name
+    return Column(
+        name=name,
+        kind="raw",
+        size=size,
+        dtype=_dtype(feature).name,
+        compute=lambda features: tf.reshape(features[name], [-1, size]),
+    )
 
 
 def parse_columns(serialized: Any, features: list[Feature], others: dict[str, Any]) -> Features:
