@@ -3,9 +3,11 @@
 import functools
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from components.batch_predict import progress
 from components.batch_predict.inputs.batch import Batch
@@ -86,9 +88,30 @@ def _predicted(batch: Batch, predictor: Any) -> tuple[Batch, list[Any]]:
     """Return a batch with its predictions."""
     if not batch.rows:
         return batch, []
-    if batch.features is not None:
-        return batch, predictor.predictions_of(predictor.predict_batch(batch.features))
-    return _of_instances(batch, predictor)
+    if batch.features is None:
+        return _of_instances(batch, predictor)
+    batch, outputs = _without_not_finite(batch, predictor.predict_batch(batch.features))
+    return batch, predictor.predictions_of(outputs)
+
+
+def _without_not_finite(
+    batch: Batch, outputs: dict[str, np.ndarray]
+) -> tuple[Batch, dict[str, np.ndarray]]:
+    """Return a batch whose rows with predictions that are not finite are errors, and the others."""
+    from trainer.serving.tensors import find_not_finite
+
+    reasons = dict(find_not_finite(outputs))
+    if not reasons:
+        return batch, outputs
+    kept = [index for index in range(len(batch.rows)) if index not in reasons]
+    errors = [{"row": batch.rows[index], "reason": reason} for index, reason in reasons.items()]
+    batch = replace(
+        batch,
+        rows=[batch.rows[index] for index in kept],
+        keys=[batch.keys[index] for index in kept],
+        errors=[*batch.errors, *errors],
+    )
+    return batch, {name: output[kept] for name, output in outputs.items()}
 
 
 def _of_instances(batch: Batch, predictor: Any) -> tuple[Batch, list[Any]]:

@@ -18,7 +18,8 @@ from trainer.serving.compiled import COMPILED, CompiledScore
 from trainer.serving.evaluate import LIKELY
 from trainer.serving.outputs import is_logits, main_output, probabilities
 from trainer.serving.outside_operations import check_graph
-from trainer.serving.tensors import call_with_tensors
+from trainer.serving.rows import find_signature, predict_rows
+from trainer.serving.tensors import call_with_tensors, check_finite
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Multilabel, Regression
 from trainer.workloads.declarations.names import distinct_names
@@ -59,7 +60,9 @@ class Predictor:
         module = getattr(self._loaded, COMPILED, None)
         return CompiledScore(module) if module is not None else None
 
-    def predict(self, instances: list[Any]) -> list[dict[str, Any]]:
+    def predict(
+        self, instances: list[Any], signature: str = SIGNATURE
+    ) -> list[dict[str, Any]] | list[Any]:
         """Return a prediction for each instance, with its `key` if it has one.
 
         Its fields follow from the label: `class`, `label` and `probabilities` for Binary and
@@ -68,9 +71,11 @@ class Predictor:
         """
         if not instances:
             return []
-        predictions = self.predictions_of(
-            self.predict_batch(self.workload.parse_instances(instances))
-        )
+        if signature != SIGNATURE:
+            return predict_rows(find_signature(self._loaded, signature), instances)
+        outputs = self.predict_batch(self.workload.parse_instances(instances))
+        check_finite(outputs, range(len(instances)))
+        predictions = self.predictions_of(outputs)
         for instance, prediction in zip(instances, predictions, strict=True):
             if isinstance(instance, dict) and "key" in instance:
                 prediction["key"] = instance["key"]

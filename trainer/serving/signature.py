@@ -1,12 +1,5 @@
-"""Predictions of a SavedModel from another program, by its `serving_default` signature.
+"""Predictions of a SavedModel from another program, by its signatures."""
 
-Instances and predictions have TensorFlow Serving's row form: the value of the only input, or an
-object of values by input; the value of the only output, or an object of values by output.
-https://www.tensorflow.org/tfx/serving/api_rest#predict_api
-"""
-
-import base64
-import binascii
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,11 +12,11 @@ from tensorflow.python.framework import op_def_registry  # neither has a public 
 from tensorflow.python.saved_model import loader_impl
 
 from trainer.config.trust import STRANGER, Trust
-from trainer.errors import InstanceError, TrainerError, first_line
+from trainer.errors import TrainerError, first_line
 from trainer.serving.export import LOAD_ERRORS, SIGNATURE, check_trusted_graph, unloadable
+from trainer.serving.rows import Specs, find_signature, predict_rows, shown
 from trainer.serving.tensors import call_with_tensors
 
-Specs = dict[str, tf.TensorSpec]
 _SERVE_TAG = "serve"
 
 
@@ -36,7 +29,7 @@ class Signature:
 
     def __str__(self) -> str:
         """Return the contents of an instance and of a prediction, without the batch dimension."""
-        return f"takes {_shown(self.inputs)}, returns {_shown(self.outputs)}"
+        return f"takes {shown(self.inputs)}, returns {shown(self.outputs)}"
 
 
 def read_signature(model_dir: str) -> Signature:
@@ -98,22 +91,9 @@ class SignaturePredictor:
             }
             self._predict(**zeros)
 
-    def predict(self, instances: list[Any]) -> list[Any]:
+    def predict(self, instances: list[Any], signature: str = SIGNATURE) -> list[Any]:
         """Return a prediction for each instance."""
-        rows = [self._parse(index, instance) for index, instance in enumerate(instances)]
-        columns = {
-            name: _stacked([row[name] for row in rows], name) for name in self._signature.inputs
-        }
-        outputs = call_with_tensors(self._predict, columns)
-        lists = {name: _as_json(name, output) for name, output in outputs.items()}
-        for name, values in lists.items():
-            if len(values) != len(instances):
-                raise InstanceError(
-                    f"the output {name!r} has {len(values)} rows for {len(instances)} instances"
-                )
-        if len(lists) == 1:
-            return next(iter(lists.values()))
-        return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+        return predict_rows(find_signature(self._loaded, signature), instances)
 
     def prediction_specs(self) -> Any:
         """Return the specs of a batch of predictions: by output, or that of the only output."""
@@ -125,18 +105,6 @@ class SignaturePredictor:
     def predict_tensors(self, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the outputs for inputs, by their names in the signature."""
         return call_with_tensors(self._predict, columns)
-
-    def _parse(self, index: int, instance: Any) -> dict[str, np.ndarray]:
-        specs = self._signature.inputs
-        values = instance
-        if not isinstance(instance, dict) or (set(instance) == {"b64"} and "b64" not in specs):
-            values = dict.fromkeys(specs, instance) if len(specs) == 1 else None
-        if values is None or set(values) != set(specs):
-            raise InstanceError(f"instance {index}: it must hold {_shown(specs)}")
-        try:
-            return {name: _array(name, values[name], spec) for name, spec in specs.items()}
-        except ValueError as error:
-            raise InstanceError(f"instance {index}: {error}") from error
 
 
 def _specs(tensors: Any, *, what: str, model_dir: str) -> Specs:
@@ -154,78 +122,3 @@ def _specs(tensors: Any, *, what: str, model_dir: str) -> Specs:
             )
         found[name] = tf.TensorSpec(shape, tf.as_dtype(info.dtype), name=name)
     return found
-
-
-def _array(name: str, value: Any, spec: tf.TensorSpec) -> np.ndarray:
-    try:
-        array = _as_array(value, spec.dtype)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"{name}: {error}") from error
-    if not spec.shape[1:].is_compatible_with(array.shape):
-        raise ValueError(f"{name} has shape {array.shape}, expected {tuple(spec.shape[1:])}")
-    return array
-
-
-def _as_array(value: Any, dtype: tf.DType) -> np.ndarray:
-    if dtype == tf.string:
-        array = np.asarray(_as_bytes(value), object)
-        if not all(isinstance(one, bytes) for one in array.flat):
-            raise ValueError("its lists have different lengths")
-        return array
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError("its lists have different lengths") from error
-    kinds = "b" if dtype == tf.bool else "iu" if dtype.is_integer else "iuf"
-    if array.size and array.dtype.kind not in kinds:
-        raise ValueError(f"it must hold values of type {dtype.name}")
-    if dtype.is_integer and array.size and not dtype.min <= array.min() <= array.max() <= dtype.max:
-        raise ValueError(f"it must hold values of type {dtype.name}: {dtype.min} to {dtype.max}")
-    return array.astype(dtype.as_numpy_dtype)
-
-
-def _as_bytes(value: Any) -> Any:
-    """Return texts and {"b64": …} as bytes, in lists of the same structure."""
-    if isinstance(value, list):
-        return [_as_bytes(one) for one in value]
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, dict) and set(value) == {"b64"} and isinstance(value["b64"], str):
-        try:
-            return base64.b64decode(value["b64"], validate=True)
-        except binascii.Error as error:
-            raise ValueError(f"its 'b64' is not base64: {error}") from error
-    raise ValueError('it must hold texts, or {"b64": …}')
-
-
-def _stacked(values: list[np.ndarray], name: str) -> np.ndarray:
-    for index, value in enumerate(values):
-        if value.shape != values[0].shape:
-            raise InstanceError(
-                f"instance {index}: {name} has shape {value.shape}, and instance 0 "
-                f"{values[0].shape}; send them in separate requests"
-            )
-    return np.stack(values)
-
-
-def _as_json(name: str, array: np.ndarray) -> list[Any]:
-    if array.dtype != object:
-        return array.tolist()
-    is_binary = name.endswith("_bytes")
-    return _texts(array.tolist(), is_binary=is_binary)
-
-
-def _texts(value: Any, *, is_binary: bool) -> Any:
-    if isinstance(value, list):
-        return [_texts(one, is_binary=is_binary) for one in value]
-    if not is_binary:
-        with contextlib.suppress(UnicodeDecodeError):
-            return value.decode()
-    return {"b64": base64.b64encode(value).decode()}
-
-
-def _shown(specs: Specs) -> str:
-    return ", ".join(
-        f"{name!r} ({spec.dtype.name} {'?' if spec.shape.rank is None else list(spec.shape[1:])})"
-        for name, spec in specs.items()
-    )

@@ -1,22 +1,25 @@
 """The interface of workloads."""
 
 import abc
-import base64
-import binascii
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from trainer import Json
+from trainer.base64_text import decode_base64
 from trainer.errors import InstanceError, first_line
 from trainer.workloads.declarations.labels import Label
 from trainer.workloads.declarations.model_settings import ModelSetting, parse_settings
 from trainer.workloads.declarations.sources import Source
 
 Features = dict[str, Any]
+
+# Fields that an error shows.
+_NUM_SHOWN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,10 +162,7 @@ class Workload(abc.ABC):
         import tensorflow as tf
 
         wanted = f"a tf.train.Example of {self.name}"
-        try:
-            records = [base64.b64decode(one["b64"], validate=True) for one in instances]
-        except (binascii.Error, TypeError, ValueError) as error:
-            raise ValueError(f"its 'b64' is not base64, of {wanted}: {error}") from error
+        records = [decode_base64(one["b64"]) for one in instances]
         try:
             features, _ = self.parse(tf.constant(records, tf.string))
         except UnicodeDecodeError as error:  # TensorFlow's message quotes the record
@@ -268,10 +268,18 @@ def is_example(instance: Any, fields: Iterable[str]) -> bool:
     return isinstance(instance, dict) and set(instance) == {"b64"} and "b64" not in fields
 
 
+def as_object(instance: Any, fields: Sequence[str]) -> Any:
+    """Return the bare value of a workload's only field as an object; other instances unchanged."""
+    is_bare = len(fields) == 1 and not isinstance(instance, dict)
+    return {fields[0]: instance} if is_bare else instance
+
+
 def check_fields(instance: Any, allowed: Iterable[str]) -> None:
     """Raise ValueError if an instance is not an object or has unknown fields, besides `key`."""
     if not isinstance(instance, dict):
-        raise ValueError(f"it must be an object, not {type(instance).__name__}")
+        names = [f'"{name}": …' for name in islice(allowed, _NUM_SHOWN)]
+        form = ", ".join([*names, "…"] if len(names) == _NUM_SHOWN else names)
+        raise ValueError(f"it must be an object, {{{form}}}, not {type(instance).__name__}")
     unknown = sorted(set(instance) - {*allowed, "key"})
     if unknown:
         shown = ", ".join(repr(name) for name in allowed)

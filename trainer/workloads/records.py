@@ -1,7 +1,6 @@
 """Records: TFRecord files of tf.train.Examples that exist already."""
 
 import base64
-import binascii
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
@@ -9,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from trainer import Json
-from trainer.workloads.base import Features, Recipe, check_fields, is_example
+from trainer.base64_text import decode_base64
+from trainer.workloads.base import Features, Recipe, as_object, check_fields, is_example
 from trainer.workloads.declarations.labels import Classes, Multilabel
 from trainer.workloads.declarations.sources import Source
 from trainer.workloads.declared import (
@@ -219,6 +219,7 @@ class Records(DeclaredWorkload):
         """
         if is_example(instance, self.features):
             return {name: values[0] for name, values in self.parse_examples([instance]).items()}
+        instance = as_object(instance, self.feature_names)
         check_fields(instance, self.features)
         return {name: _parse(name, one, instance.get(name)) for name, one in self.features.items()}
 
@@ -298,10 +299,7 @@ def _texts(sent: Any) -> Any:
     if isinstance(sent, str):
         return sent.encode()
     if isinstance(sent, dict) and set(sent) == {"b64"}:
-        try:
-            return base64.b64decode(sent["b64"], validate=True)
-        except (binascii.Error, TypeError, ValueError) as error:
-            raise ValueError(f"its 'b64' is not base64: {error}") from error
+        return decode_base64(sent["b64"])
     raise ValueError(f'{sent!r:.60} is not a text, or {{"b64": …}}')
 
 

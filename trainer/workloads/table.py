@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from trainer import Json
-from trainer.workloads.base import Features, Recipe, check_fields, is_example
+from trainer.workloads.base import Features, Recipe, as_object, check_fields, is_example
 from trainer.workloads.declarations.crosses import check_crosses, parse_crosses, parse_sizes
 from trainer.workloads.declarations.features import Feature
 from trainer.workloads.declarations.labels import Regression
@@ -374,6 +374,7 @@ class Table(DeclaredWorkload):
         """
         if is_example(instance, self.feature_names):
             return {name: values[0] for name, values in self.parse_examples([instance]).items()}
+        instance = as_object(instance, self.feature_names)
         fields = self._fields(instance)
         return {
             one.name: parse_value(replace(one, name=fields[one.name]), instance[fields[one.name]])

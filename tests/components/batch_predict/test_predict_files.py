@@ -22,7 +22,16 @@ from components.batch_predict.step import predict_files
 from components.prepare_examples.errors import DataError
 from tests.trainer.workloads.test_table import adapted, make_example
 from trainer.runtime.tensorflow_logs import import_tensorflow
-from trainer.workloads import Category, Classes, Number, Table, Text, TimePart, Timestamp
+from trainer.workloads import (
+    Category,
+    Classes,
+    Number,
+    Regression,
+    Table,
+    Text,
+    TimePart,
+    Timestamp,
+)
 
 import_tensorflow()
 
@@ -378,6 +387,27 @@ def test_the_step_describes_its_predictions(model, tmp_path):
     for (name, value), message in zip(wrong.items(), messages, strict=True):
         with pytest.raises(SystemExit, match=message):
             batch_predict.python_func(**{**given, name: value})
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_prediction_that_is_not_finite_is_an_error_of_its_row(tmp_path, kind):
+    table = Table([Number("x")], label=Regression("y"), name="t")
+    table, _ = adapted(table, [{"x": 0.0, "y": 0.0}, {"x": 1.0, "y": 1.0}])
+    encoded = table.preprocess(table.encode({"x": tf.constant([1.0])}))
+    inputs = {name: tf.keras.Input(one.shape[1:], name=name) for name, one in encoded.items()}
+    folder = tmp_path / "model"
+    export_model(tf.keras.Model(inputs, inputs["amounts"][:, :1] ** 99), table, str(folder))
+    rows = [{"x": 0.5}, {"x": 1e9}, {"x": 0.25}]
+    write = write_csv if kind == "csv" else write_lines
+    file, out = write(tmp_path / f"rows.{kind}", rows), tmp_path / "out"
+
+    predict_files(
+        str(folder), inputs=[str(file)], output_dir=out, options=PredictOptions(max_errors=0.5)
+    )
+
+    assert [one["row"] for one in predictions_in(out)] == [1, 3]
+    [error] = errors_in(out)
+    assert (error["row"], error["reason"]) == (2, "its prediction is not finite: 'value' is inf")
 
 
 def test_a_model_of_another_program_takes_json_lines_of_its_instances(tmp_path):

@@ -1,5 +1,6 @@
 """Exported models: replacement of an old model, predictions, and errors about instances."""
 
+import base64
 import shutil
 from types import SimpleNamespace
 
@@ -67,6 +68,19 @@ def test_predictions_carry_class_label_probabilities_and_key(tmp_path):
     expected = tf.nn.softmax(model(inputs))[0].numpy()
     np.testing.assert_allclose(nested["probabilities"], expected, atol=1e-6)
     assert model.count_params() < 110_000
+
+
+def test_a_serialized_example_is_predicted_by_its_signature_too(exported):
+    predictor = load_predictor(str(exported))
+    image = np.arange(784) % 256
+    pixels = tf.train.BytesList(value=[image.astype(np.uint8).tobytes()])
+    features = tf.train.Features(feature={"image": tf.train.Feature(bytes_list=pixels)})
+    example = tf.train.Example(features=features).SerializeToString()
+    sent = {"b64": base64.b64encode(example).decode()}
+    [expected] = predictor.predict([{"image": image.tolist()}])
+    [found] = predictor.predict([sent], "examples")
+    assert found["label"] == expected["label"]
+    np.testing.assert_allclose(found["probabilities"], expected["probabilities"])
 
 
 @pytest.mark.parametrize(

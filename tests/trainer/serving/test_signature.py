@@ -41,6 +41,18 @@ class Upper(tf.Module):
         return {"upper": tf.strings.upper(text), "same_bytes": text}
 
 
+class Sums(tf.Module):
+    """Lists of any length, and a second signature."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.float32, name="x")])
+    def serve(self, x):
+        return {"sum": tf.reduce_sum(x, axis=1)}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+    def double(self, x):
+        return {"twice": 2 * x}
+
+
 class Fixed(tf.Module):
     @tf.function(input_signature=[tf.TensorSpec([1, 3], tf.float32, name="x")])
     def serve(self, x):
@@ -70,7 +82,26 @@ def predictors(tmp_path_factory, keras_model):
         "keras": SignaturePredictor(keras_model[0]),
         "scale": SignaturePredictor(save(Scale(), folder / "scale")),
         "upper": SignaturePredictor(save(Upper(), folder / "upper")),
+        "sums": SignaturePredictor(
+            save(sums := Sums(), folder / "sums", serving_default=sums.serve, double=sums.double)
+        ),
     }
+
+
+def test_lists_of_different_lengths_in_a_request_are_predicted_in_order(predictors):
+    assert predictors["sums"].predict([[1, 2, 3], [4], [5, 6, 7]]) == [6.0, 4.0, 18.0]
+
+
+def test_a_known_signature_is_used_and_an_unknown_one_refused(predictors):
+    assert predictors["sums"].predict([1.5, 2], "double") == [3.0, 4.0]
+    with pytest.raises(InstanceError, match="no signature 'nope'; it has double, serving_default"):
+        predictors["sums"].predict([1.5], "nope")
+
+
+def test_a_prediction_that_is_not_finite_is_an_error_of_its_instance(predictors):
+    big = 3e38
+    with pytest.raises(InstanceError, match="instance 2: its prediction is not finite: 'sum' is i"):
+        predictors["sums"].predict([[1], [2, 3], [big, big]])
 
 
 def test_a_keras_model_is_served_in_both_row_formats(keras_model):

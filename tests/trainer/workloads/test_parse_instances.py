@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trainer.errors import InstanceError
-from trainer.workloads import Category, Number, Regression, Table, Timestamp, load_workload
+from trainer.workloads import Category, Number, Regression, Table, Text, Timestamp, load_workload
 from trainer.workloads.base import Workload
 from trainer.workloads.encoding import storage
 from trainer.workloads.encoding.images import parse_image
@@ -59,13 +59,25 @@ def test_a_plain_batch_is_not_read_one_by_one(monkeypatch):
         ({"rooms": 2**64}, "rooms is 18446744073709551616"),
         ({"vector": [1]}, "vector has 1 numbers"),
         ({"height": 1}, "unknown field 'height'"),
-        ([1], "it must be an object"),
+        ([1], r'it must be an object, \{"age": …, "vector": …, "plan": …, …\}, not list'),
     ],
     ids=str,
 )
 def test_an_invalid_instance_of_a_batch_is_named(instance, message):
     with pytest.raises(InstanceError, match=f"^instance 1: {message}"):
         TABLE.parse_instances([ROWS[0], instance])
+
+
+@pytest.mark.parametrize(
+    ("feature", "value"),
+    [(Number("age"), 2.5), (Number("point", length=2), [1.0, 2.0]), (Text("words"), "a b")],
+    ids=lambda value: str(value)[:6],
+)
+def test_the_only_feature_s_bare_value_is_an_instance(feature, value):
+    table = Table([feature], label=Regression("y"), name="t")
+    bare, whole = (table.parse_instances([one]) for one in (value, {feature.name: value}))
+    for name in whole:
+        np.testing.assert_array_equal(bare[name], whole[name])
 
 
 @pytest.mark.parametrize("rooms", [2.0, 5.0])

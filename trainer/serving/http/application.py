@@ -6,12 +6,11 @@ import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 from trainer.errors import InstanceError
 from trainer.serving.http import metrics, open_inference
 from trainer.serving.http.batching import Batcher, Job
-from trainer.serving.http.bodies import parse_instances
+from trainer.serving.http.bodies import InstancesRequest, parse_instances
 from trainer.serving.http.limits import Limits
 from trainer.serving.http.messages import (
     Request,
@@ -111,29 +110,27 @@ class PredictionApp:
             )
         batcher = self._require_ready()
         head_size = open_inference.find_head_size(request)
-        content: list[Any] | open_inference.TensorRequest
+        content: InstancesRequest | open_inference.TensorRequest
         num_bytes = len(request.body)
         if head_size is None:
-            form, content = "instances", parse_instances(request.body)
-            num_instances = len(content)
+            content = parse_instances(request.body)
             num_bytes *= _JSON_WEIGHT
             request.body = b""
         else:
             content = open_inference.parse_request(request.body, head_size)
-            form, num_instances = content.form, content.num_rows
 
         def deliver(job: Job) -> None:
             response = job.result if job.error is None else _response_to(job.error)
-            response.num_instances = num_instances
+            response.num_instances = content.num_rows
             self.metrics.seconds.observe(time.monotonic() - request.began)
             finish(response)
 
         batcher.submit(
             Job(
                 request=request,
-                form=form,
+                form=content.form,
                 content=content,
-                num_instances=num_instances,
+                num_instances=content.num_rows,
                 num_bytes=num_bytes,
                 deliver=deliver,
             )

@@ -1,6 +1,7 @@
 """Bodies of prediction requests in JSON."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -12,14 +13,37 @@ from trainer.serving.http.messages import RequestError
 _CONTAINERS = (dict, list)
 
 
-def parse_instances(body: bytes) -> list[Any]:
+# Those of https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.endpoints/predict
+# and of TensorFlow Serving; the models of Trainyard have no parameters.
+KEYS = ("instances", "parameters", "signature_name")
+
+
+@dataclass(frozen=True)
+class InstancesRequest:
+    """Instances to predict by a signature of the model."""
+
+    instances: list[Any]
+    signature: str = "serving_default"
+
+    @property
+    def form(self) -> str:
+        """Requests of one form can be predicted together."""
+        return f"instances {self.signature}"
+
+    @property
+    def num_rows(self) -> int:
+        """The number of instances."""
+        return len(self.instances)
+
+
+def parse_instances(body: bytes) -> InstancesRequest:
     """Return the instances of a request's body; RequestError if it is invalid."""
     try:
         content = parse_json(body)
     except ValueError as error:
         raise RequestError(400, f"the body is not JSON: {error}") from error
     instances = content.get("instances") if isinstance(content, dict) else None
-    if instances is None and isinstance(content, dict) and "inputs" in content:
+    if isinstance(content, dict) and "inputs" in content:
         raise RequestError(
             400,
             'the key "inputs" (a request in columns) is not supported; send {"instances": [...]} '
@@ -27,7 +51,12 @@ def parse_instances(body: bytes) -> list[Any]:
         )
     if not isinstance(instances, list) or not instances:
         raise RequestError(400, 'the body must be {"instances": [...]} with one instance or more')
-    return instances
+    if unknown := sorted(content.keys() - KEYS):
+        raise RequestError(400, f"unknown key {unknown[0]!r:.80}; allowed are {', '.join(KEYS)}")
+    signature = content.get("signature_name") or InstancesRequest.signature
+    if not isinstance(signature, str):
+        raise RequestError(400, f"signature_name is {signature!r:.80}; it must be a text")
+    return InstancesRequest(instances, signature)
 
 
 def parse_json(data: bytes) -> Any:

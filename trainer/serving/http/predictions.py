@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from trainer.serving.http.bodies import InstancesRequest
 from trainer.serving.http.messages import Response
 from trainer.serving.http.open_inference import TensorRequest, make_response
 
@@ -21,18 +22,20 @@ class BatchPredictor:
         self._predictor = predictor
 
     def __call__(self, form: str, contents: Sequence[Any]) -> list[Response]:
-        """Return a response to each content: a list of instances, or a TensorRequest."""
-        if form == "instances":
+        """Return a response to each content: InstancesRequests of a form, or TensorRequests."""
+        del form
+        if isinstance(contents[0], InstancesRequest):
             return self._predict_instances(contents)
         return self._predict_tensors(contents)
 
-    def _predict_instances(self, requests: Sequence[list[Any]]) -> list[Response]:
-        found = self._predictor.predict(list(chain.from_iterable(requests)))
+    def _predict_instances(self, requests: Sequence[InstancesRequest]) -> list[Response]:
+        instances = list(chain.from_iterable(one.instances for one in requests))
+        predictions = self._predictor.predict(instances, requests[0].signature)
         responses, at = [], 0
-        for instances in requests:
-            part = found[at : at + len(instances)]
+        for one in requests:
+            part = predictions[at : at + one.num_rows]
             responses.append(Response(body=orjson.dumps({"predictions": part}, option=_OPTIONS)))
-            at += len(instances)
+            at += one.num_rows
         return responses
 
     def _predict_tensors(self, requests: Sequence[TensorRequest]) -> list[Response]:

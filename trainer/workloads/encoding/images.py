@@ -2,7 +2,6 @@
 
 import abc
 import base64
-import binascii
 import math
 from collections.abc import Callable
 from itertools import chain
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from trainer.base64_text import decode_base64
 from trainer.workloads.base import Features, Workload, check_fields, is_example
 from trainer.workloads.encoding.image_files import encode_png
 
@@ -204,9 +204,9 @@ def _parse_base64(
     text: Any, shape: tuple[int, ...], decode_file: Callable[[bytes], np.ndarray]
 ) -> np.ndarray:
     try:
-        data = base64.b64decode(text, validate=True)
-    except (binascii.Error, TypeError, ValueError) as error:
-        raise ValueError(f"image has a 'b64' that is not base64: {error}") from error
+        data = decode_base64(text)
+    except ValueError as error:
+        raise ValueError(f"image: {error}") from error
     if len(data) == math.prod(shape):
         return np.frombuffer(data, np.uint8).reshape(shape)
     try:

@@ -1,11 +1,44 @@
 """Fast JSON is as strict as strict_json."""
 
+import orjson
 import pytest
 
 from trainer.serving import strict_json
 from trainer.serving.http import bodies
+from trainer.serving.http.messages import RequestError
 
 pytestmark = pytest.mark.fast
+
+
+@pytest.mark.parametrize(
+    ("content", "signature"),
+    [
+        ({}, "serving_default"),
+        ({"parameters": {"a": 1}}, "serving_default"),
+        ({"signature_name": ""}, "serving_default"),
+        ({"signature_name": "examples"}, "examples"),
+    ],
+    ids=str,
+)
+def test_a_request_may_have_parameters_and_name_a_signature(content, signature):
+    request = bodies.parse_instances(orjson.dumps({"instances": [1, 2], **content}))
+    assert (request.instances, request.signature) == ([1, 2], signature)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"instance": [1]}, "the body must be"),
+        ({"instances": []}, "one instance or more"),
+        ({"instances": [1], "inputs": [1]}, '"inputs".* is not supported'),
+        ({"instances": [1], "row": 1}, "'row'; allowed are instances, parameters, signature_name"),
+        ({"instances": [1], "signature_name": 5}, "signature_name is 5; it must be a text"),
+    ],
+    ids=str,
+)
+def test_other_keys_of_a_request_are_refused(content, message):
+    with pytest.raises(RequestError, match=message):
+        bodies.parse_instances(orjson.dumps(content))
 
 
 @pytest.mark.parametrize(

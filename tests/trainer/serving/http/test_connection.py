@@ -20,7 +20,7 @@ class Blocked(Echo):
     def __init__(self):
         self.proceed = threading.Event()
 
-    def predict(self, instances):
+    def predict(self, instances, signature=""):
         assert self.proceed.wait(TIMEOUT_SECONDS)
         return super().predict(instances)
 

@@ -29,7 +29,7 @@ class Recorded(Echo):
         self.proceed, self.calls = threading.Event(), []
         self.proceed.set()
 
-    def predict(self, instances):
+    def predict(self, instances, signature=""):
         self.calls.append(instances)
         assert self.proceed.wait(TIMEOUT_SECONDS)
         return super().predict(instances)

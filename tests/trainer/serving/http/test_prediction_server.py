@@ -21,7 +21,7 @@ import sys, time
 from trainer import serve
 
 class Model:
-    def predict(self, instances):
+    def predict(self, instances, signature=""):
         time.sleep(instances[0])
         return instances
 

@@ -1,0 +1,30 @@
+"""Base64 texts of requests, as people send them."""
+
+import base64
+import binascii
+import re
+from typing import Any
+
+_DATA_URL = re.compile(r"data:[^,]{0,200};base64,")
+_STANDARD = str.maketrans("-_", "+/", " \t\r\n")
+
+
+def decode_base64(text: Any) -> bytes:
+    """Return the bytes of a base64 text.
+
+    It may be URL-safe, have no padding, be broken into lines, and be a `data:` URL.
+
+    Raises:
+        ValueError: it is not base64.
+    """
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, TypeError, ValueError) as error:
+        if not isinstance(text, str):
+            raise ValueError(f"its 'b64' is not base64 but {type(text).__name__}") from error
+    prefix = _DATA_URL.match(text)
+    plain = text[prefix.end() if prefix else 0 :].translate(_STANDARD).rstrip("=")
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(f"its 'b64' is not base64: {error}") from error
