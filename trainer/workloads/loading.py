@@ -204,7 +204,9 @@ def _forget_other_folders(folder: Path) -> None:
         return  # 40 ms sooner: nearly always, as few processes load a second one
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
-        if path and not name.startswith(_PREFIX) and _top_folder(name, path) in loaded:
+        if not path or name.startswith(_PREFIX) or not path.startswith(tuple(loaded)):
+            continue
+        if _top_folder(name, path) in loaded:
             del sys.modules[name]
     sys.path[:] = [path for path in sys.path if path not in loaded - {str(folder)}]
 

@@ -33,7 +33,7 @@ def manifest_entry(result: Json) -> Json:
 
 def by_column(counts: Mapping[str, int]) -> str:
     """Return the number of rows of each column as a text, the largest first."""
-    return ", ".join(f"{_shown(name)} {count:,}" for name, count in _ranked(counts))
+    return ", ".join(f"{_shown(name)} {count:,}" for name, count in ranked(counts))
 
 
 def check_share(result: Json, folder: Path, *, max_share: float, what: str = "rows") -> None:
@@ -48,10 +48,10 @@ def check_share(result: Json, folder: Path, *, max_share: float, what: str = "ro
     Raises:
         DataError: names the worst columns with reasons, values and rows.
     """
+    if not is_above(result, max_share):
+        return
     tally = result["tally"]
     num_bad = sum(tally["quarantined"].values())
-    if num_bad <= max_share * tally["read"]:
-        return
     columns = worst_columns(result, folder)
     raise DataError(
         f"{num_bad:,} of {tally['read']:,} {what} ({num_bad / tally['read']:.1%}) are bad, and "
@@ -60,14 +60,21 @@ def check_share(result: Json, folder: Path, *, max_share: float, what: str = "ro
     )
 
 
+def is_above(result: Json, max_share: float) -> bool:
+    """Return whether more than a share of all rows is quarantined."""
+    tally = result["tally"]
+    return bool(sum(tally["quarantined"].values()) > max_share * tally["read"])
+
+
 def worst_columns(result: Json, folder: Path) -> str:
     """Return the columns with most quarantined rows, with reasons, values and rows, as a text."""
-    worst = _ranked(result["tally"]["quarantined"])[:NUM_COLUMNS]
+    worst = ranked(result["tally"]["quarantined"])[:NUM_COLUMNS]
     seen = _first_rows([folder / entry["file"] for entry in result["quarantine"]], dict(worst))
     return "; ".join(f"{_shown(name)} {count:,} ({seen[name]})" for name, count in worst)
 
 
-def _ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+def ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return the number of rows of each column, the largest first."""
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 

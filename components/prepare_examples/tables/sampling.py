@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow.compute as pc
 
 from components.prepare_examples.tables.plan import Part
+from components.prepare_examples.tables.reading.files import CSV
 from components.prepare_examples.tables.reading.segments import blocks
 from components.prepare_examples.tables.table_schema import BINARY, CLASSES, TableSchema
 from components.prepare_examples.tables.values.labels import binary_text, is_whole
@@ -40,6 +41,8 @@ def _first_values(schema: TableSchema, parts: Sequence[Part]) -> list[tuple[str,
     texts = replace(schema.label, kind=CLASSES, values=(), is_integer=None)
     sampled = replace(schema, columns=(), key="", group_by=(), label=texts)
     segment = next(segment for part in parts for segment in part.segments)
+    if segment.kind == CSV:
+        segment = replace(segment, stop=-1)  # the same block whatever the number of parts
     _, block = next(blocks(segment, sampled))
     counts = pc.drop_null(block.table[schema.label.name]).value_counts().to_pylist()
     return [(entry["values"], entry["counts"]) for entry in counts]

@@ -180,14 +180,14 @@ class Trial:
         if kind == IMAGE_FOLDER:
             root = find_root(workload, data_dir, options)
             return sample_images(workload, root, options, self._examples)
-        if options.files:
-            paths = [str(local_path(path)) for path in options.files]
-        else:
-            fetched = fetch(self._reference, data_dir, trust_files=options.trust_files)
-            paths = list(map(str, fetched.values()))
         if kind == TABLE:
-            return sample_table(workload, find_files(paths), options, self._examples, self.places)
+            return sample_table(workload, data_dir, options, self._examples, self.places)
         if isinstance(workload, Records):
+            if options.files:
+                paths = [str(local_path(path)) for path in options.files]
+            else:
+                fetched = fetch(self._reference, data_dir, trust_files=options.trust_files)
+                paths = list(map(str, fetched.values()))
             found = find_files(paths)
             self._open_devices()
             return sample_records(workload, found, options, self._examples, self.places)

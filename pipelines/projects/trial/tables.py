@@ -1,31 +1,23 @@
-"""A sample of a table: rows from all parts of its files, read as preparing reads them."""
+"""A trial of preparing a table: the rows that a run prepares, or of many rows some of all parts."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 
-from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.output.manifest import splits_of_entries, statistics_of
-from components.prepare_examples.output.publish import local_path
-from components.prepare_examples.statistics import anomalies
-from components.prepare_examples.statistics.describe import compare_with_schema
+from components.prepare_examples.options import PREVIOUS, PrepareOptions
+from components.prepare_examples.output import quarantine
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.beam_pipeline import finish
-from components.prepare_examples.tables.checks import (
-    absent_classes,
-    check_binary,
-    check_label,
-    check_splits,
-)
-from components.prepare_examples.tables.declared import schema_of
-from components.prepare_examples.tables.plan import Part, Segment, segment_of
-from components.prepare_examples.tables.reading.files import STREAM, TableFile, open_table, scan
-from components.prepare_examples.tables.sampling import with_values_of_label
+from components.prepare_examples.tables.checks import absent_classes
+from components.prepare_examples.tables.outcome import Outcome
+from components.prepare_examples.tables.plan import Part, Segment, TablePlan, segment_of
+from components.prepare_examples.tables.reading.files import STREAM, TableFile, scan
+from components.prepare_examples.tables.step import OpenedTable, make_job, open_files
 from components.prepare_examples.tables.table_schema import CLASSES, MULTILABEL, TableSchema
-from components.prepare_examples.tables.write import TableOptions, write_part
+from components.prepare_examples.tables.write import write_part
 from pipelines.projects.trial.made_up import write_made_up
 from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.sample import Sample
@@ -40,76 +32,89 @@ NUM_SHOWN = 3
 
 
 def sample_table(
-    workload: Workload, paths: Sequence[str], options: PrepareOptions, folder: Path, places: Places
+    workload: Workload, data_dir: Path, options: PrepareOptions, folder: Path, places: Places
 ) -> Sample:
-    """Write rows of a table as examples; without good rows, made-up ones.
+    """Write rows of a table as a run writes them; without good rows, made-up ones.
 
     Raises:
         DataError: no file can be read, or the declaration contradicts itself.
     """
-    schema = schema_of(workload.name, reference=workload.reference, **table_fields(workload))
-    files = [open_table(path, header=schema.header) for path in paths]
-    by_path = {file.path: file.names for file in files}
-    headers = columns.match_headers(by_path, schema, ignored=options.ignore_columns)
+    options = _without_service(options)
+    opened = open_files(workload, data_dir, options)
     problems = [
-        one for path, header in headers.items() for one in _header_problems(path, header, places)
+        problem
+        for path, header in opened.headers.items()
+        for problem in _header_problems(path, header, places)
     ]
     if problems:
-        return _made_up(schema, folder, problems)
-    names = {path: header.columns for path, header in headers.items()}
-    max_rows = max(MAX_ROWS // len(files), 1)
-    planned = [_segments(file, names[file.path], max_rows) for file in files]
-    segments = [one for some, _ in planned for one in some]
-    if not segments:
-        raise DataError(f"{paths[0]} has a header but no rows")
-    common = [name for name in names[paths[0]] if all(name in some for some in names.values())]
-    part = Part([0], segments)
-    schema = with_values_of_label(schema, [part])
-    chosen = TableOptions(
-        schema=schema,
-        key=columns.check_key(options.split_key, common, schema),
-        ratios=options.ratios,
-        num_shards=1,
-        compression="",
-    )
-    result = write_part(part.to_json(), options_json=chosen.to_json(), output_dir=str(folder))
-    found = finish([result])
-    problems = _problems_of_rows(found, folder, options.max_quarantine, places)
-    splits = splits_of_entries(found["shards"])
-    if not splits["train"]["num_examples"]:
-        return _made_up(schema, folder, problems or _too_few(found, splits, chosen.key))
-    num_read, num_bad = found["tally"]["read"], sum(found["tally"]["quarantined"].values())
-    unlabelled = found["tally"]["unlabelled"]
-    totals = [total for _, total in planned]
-    is_whole = None not in totals and num_read == sum(filter(None, totals))
-    problems += _label_problems(found, splits, chosen, places, is_whole=is_whole)
-    if is_whole and not problems:
-        problems += _anomalies(found["statistics"], splits, schema, options)
-    such_as = f", such as {next(iter(_first_bad_rows(folder).values()))}" if num_bad else ""
-    headers = found["tally"]["headers"]
+        return _made_up(opened.schema, folder, problems)
+    table, is_whole = _plan(opened, options)
+    job = make_job(opened, table, options)
+    parts = [
+        write_part(part.to_json(), options_json=job.options.to_json(), output_dir=str(folder))
+        for part in table.parts
+    ]
+    result = finish(parts, key=opened.schema.key)
+    if not is_whole:
+        result["statistics"] = {"train": result["statistics"]["train"]}
+    outcome = Outcome(job, result, folder)
+    problems = _problems(outcome, places, is_whole=is_whole)
+    if not outcome.splits["train"]["num_examples"]:
+        return _made_up(job.options.schema, folder, problems or ["no row can be used"])
     return Sample(
-        entries=splits["train"]["shards"],
-        statistics=found["statistics"]["train"],
-        names=schema.names,
-        detail=f"{'all ' if is_whole else ''}{num_read:,} rows of {_num_files(paths)} read,"
-        f" {num_bad:,} bad{such_as}{f', {unlabelled:,} without a label' * bool(unlabelled)}"
-        f"{f', {headers:,} repeat the header' * bool(headers)}",
+        entries=outcome.splits["train"]["shards"],
+        statistics=result["statistics"]["train"],
+        names=job.options.schema.names,
+        detail=_detail(outcome, len(opened.files), is_whole=is_whole),
         problems=problems,
-        absent=_absent(found["statistics"], schema, workload) if is_whole else {},
-        num_test=splits["test"]["num_examples"] if is_whole else None,
+        absent=_absent(result["statistics"], job.options.schema, workload) if is_whole else {},
+        num_test=outcome.splits["test"]["num_examples"] if is_whole else None,
     )
 
 
-def _anomalies(
-    statistics: Json, splits: Json, schema: TableSchema, options: PrepareOptions
-) -> list[str]:
-    """Return the error that preparing raises because of the statistics, if any."""
-    content = statistics_of(statistics, splits, workload=schema.workload, names=schema.names)
+def _without_service(options: PrepareOptions) -> PrepareOptions:
+    """Return the options of one file for each split, without what only a service has."""
+    baseline = "" if options.baseline == PREVIOUS else options.baseline
+    options = replace(options, num_shards={"train": 1}, compression="none", baseline=baseline)
+    if options.source != "bigquery":
+        return options
+    return replace(options, source="files", project="", limit=0, dates=(), window="")
+
+
+def _plan(opened: OpenedTable, options: PrepareOptions) -> tuple[TablePlan, bool]:
+    """Return the plan of the run's rows and True, or of some of them and False if they are many."""
+    if sum(file.num_bytes for file in opened.files) <= MAX_SCANNED_BYTES:
+        most = MAX_ROWS + 1
+        table = opened.planned(options, max_rows=min(options.max_examples or most, most))
+        if (table.num_rows or 0) <= MAX_ROWS:
+            return table, True
+    max_rows = max(MAX_ROWS // len(opened.files), 1)
+    segments = [
+        segment
+        for file in opened.files
+        for segment in _segments(file, opened.headers[file.path].columns, max_rows)
+    ]
+    return TablePlan((Part([0], segments),), {}, None), False
+
+
+def _problems(outcome: Outcome, places: Places, *, is_whole: bool) -> list[str]:
+    """Return what a run refuses; of some rows, only what more rows would not change."""
+    problems = _problems_of_rows(outcome, places)
+    if is_whole and not problems:
+        problems = _problem_of(outcome.check_rows) or _problem_of(outcome.check_splits)
+    if outcome.splits["train"]["num_examples"]:
+        label = outcome.job.options.schema.label.name
+        place = places.of_text(label) or places.of_call("Binary", "Classes", "Regression")
+        problems += _problem_of(outcome.check_values, place)
+        problems += _problem_of(outcome.check_label, place)
+    return problems or (_problem_of(outcome.describe) if is_whole else [])
+
+
+def _problem_of(check: Callable[[], None], place: str = "") -> list[str]:
     try:
-        path = local_path(options.schema) if options.schema else None
-        anomalies.check(compare_with_schema(content, path)[1], block_on=options.block_on)
+        check()
     except DataError as error:
-        return [str(error)]
+        return [f"{place}{error}"]
     return []
 
 
@@ -152,12 +157,10 @@ def _header_problems(path: str, found: columns.Header, places: Places) -> Iterat
         )
 
 
-def _segments(
-    file: TableFile, names: Sequence[str], max_rows: int
-) -> tuple[list[Segment], int | None]:
-    """Return ranges of a file, together about `max_rows` rows, and its number of rows if known."""
+def _segments(file: TableFile, names: Sequence[str], max_rows: int) -> list[Segment]:
+    """Return ranges of a file, together about `max_rows` rows."""
     if file.kind == STREAM or (file.num_bytes > MAX_SCANNED_BYTES and not file.has_groups):
-        return [segment_of(file, names, (file.data_start, -1), max_rows=max_rows)], None
+        return [segment_of(file, names, (file.data_start, -1), max_rows=max_rows)]
     if file.has_groups:
         starts = [0, *accumulate(file.group_rows)]
         ranges = [(at, at + 1, starts[at], rows) for at, rows in enumerate(file.group_rows)]
@@ -169,29 +172,42 @@ def _segments(
             for cut, after in pairwise(cuts)
         ]
     most = -(-max_rows // max(len(ranges), 1))
-    segments = [
+    return [
         segment_of(file, names, (start, stop), first_row=first_row, max_rows=min(rows, most))
         for start, stop, first_row, rows in ranges
         if rows
     ]
-    return segments, sum(rows for *_, rows in ranges)
 
 
-def _problems_of_rows(
-    found: Json, folder: Path, max_quarantine: float, places: Places
-) -> list[str]:
+def _detail(outcome: Outcome, num_files: int, *, is_whole: bool) -> str:
+    """Return what was read, in words."""
+    rows = outcome.rows
+    more = {
+        "unlabelled": "without a label",
+        "repeated_headers": "repeat the header",
+        "filtered": "filtered",
+    }
+    counts = [
+        f"{'all ' if is_whole else ''}{rows['read']:,} rows of"
+        f" {num_files} file{'s' if num_files > 1 else ''} read",
+        f"{outcome.num_bad:,} bad",
+        *(f"such as {bad}" for bad in [*_first_bad_rows(outcome.folder).values()][:1]),
+        *(f"{rows[name]:,} {words}" for name, words in more.items() if rows.get(name)),
+    ]
+    return ", ".join(counts)
+
+
+def _problems_of_rows(outcome: Outcome, places: Places) -> list[str]:
     """Return a problem for each column with many bad values."""
-    tally = found["tally"]
-    num_read = tally["read"]
-    if sum(tally["quarantined"].values()) <= max_quarantine * num_read:
+    if not outcome.is_above_share:
         return []
-    ranked = sorted(tally["quarantined"].items(), key=lambda item: -int(item[1]))[:NUM_SHOWN]
-    seen = _first_bad_rows(folder)
+    tally = outcome.result["tally"]
+    seen = _first_bad_rows(outcome.folder)
     return [
-        f"{places.of_text(name)}{name or 'number of fields'}: {count:,} of {num_read:,} rows are"
-        f" bad, such as {seen[name]}; correct the declaration or the file, or raise max_quarantine"
-        for name, count in ranked
-        if count
+        f"{places.of_text(name)}{name or 'number of fields'}: {count:,} of {tally['read']:,} rows"
+        f" are bad, such as {seen[name]}; correct the declaration or the file, or raise"
+        " max_quarantine"
+        for name, count in quarantine.ranked(tally["quarantined"])[:NUM_SHOWN]
     ]
 
 
@@ -204,37 +220,3 @@ def _first_bad_rows(folder: Path) -> dict[str, str]:
                 text = f"{entry['file']}, row {entry['row']}: {entry['reason']}"
                 seen.setdefault(entry["column"], text)
     return seen
-
-
-def _too_few(found: Json, splits: Json, key: Sequence[str]) -> list[str]:
-    try:
-        check_splits(splits, key)
-    except DataError as error:
-        return [str(error)]
-    return [f"none of {found['tally']['read']:,} rows can be used"]
-
-
-def _label_problems(
-    found: Json, splits: Json, options: TableOptions, places: Places, *, is_whole: bool
-) -> list[str]:
-    """Return the mistakes of the label, and of the splits if all rows were read."""
-    label, problems = options.schema.label, []
-    statistics = found["statistics"] if is_whole else {"train": found["statistics"]["train"]}
-    try:
-        if is_whole:
-            check_splits(splits, options.key)
-    except DataError as error:
-        problems.append(str(error))
-        statistics = {"train": found["statistics"]["train"]}
-    try:
-        tally = found["tally"]
-        check_binary(tally["labels"], label)
-        check_label(statistics, tally["labels"], label, quarantined=tally["quarantined"])
-    except DataError as error:
-        place = places.of_text(label.name) or places.of_call("Binary", "Classes", "Regression")
-        problems.append(f"{place}{error}")
-    return problems
-
-
-def _num_files(paths: Sequence[str]) -> str:
-    return "1 file" if len(paths) == 1 else f"{len(paths)} files"

@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
-from pipelines.projects.trial.findings import Finding
+from components.prepare_examples.options import PrepareOptions
+from pipelines.projects.trial.findings import OK, Finding
+from pipelines.projects.trial.steps import Trial
 from tests.support.processes.forks import EVERYTHING, forks_with
 from trainer import Json
 
@@ -30,3 +32,11 @@ def try_folder(
     lines = [line for line in log.read_text().splitlines() if line.startswith('{"name"')]
     found = [Finding.from_json(json.loads(line)) for line in lines]
     return {one.name: one for one in found}
+
+
+def try_data(own: Path, options: PrepareOptions, folder: Path) -> Finding:
+    """Try only the declaration and the data of a workload; `folder` is an empty one."""
+    findings = Trial(str(own), train={}, options=options, folder=folder).findings()
+    declaration = next(findings)
+    assert declaration.state == OK, declaration.problems
+    return next(findings)

@@ -323,6 +323,14 @@ def test_each_kind_of_label_is_stored_as_declared(tmp_path, run, label, values, 
     assert {value for value, _ in found["top_values"]} == plain
 
 
+def test_classes_in_order_are_texts_whatever_the_number_of_files(tmp_path, run):
+    rows = sorted(labelled(["1", "2", "oak"]), key=lambda row: row["churned"])
+    reference = declare(tmp_path / "w", label='Classes("churned")', more='key="customer"')
+    run(rows, reference, num_shards={"train": 4})  # the first of which has no other text
+    found = statistics_of(tmp_path / "out")["churned"]
+    assert {value for value, _ in found["top_values"]} == {"1", "2", "oak"}
+
+
 def test_several_labels_are_a_list_that_may_be_empty(tmp_path, run):
     label = 'Multilabel("churned", separator=";")'
     reference = declare(tmp_path / "w", label=label, more='key="customer"')

@@ -6,6 +6,7 @@ Two hundred tables, always the same; with TABLES=5000 in the environment many, a
 import base64
 import contextlib
 import csv
+import dataclasses
 import datetime
 import gzip
 import json
@@ -137,7 +138,9 @@ def write_table(path: Path, kind: str, table: dict[str, list[str]]) -> str:
 def read(workload, paths: list[str], folder: Path, options: PrepareOptions):
     """Return the sample of a table, and the bytes of its examples."""
     folder.mkdir()
-    sample = sample_table(workload, paths, options, folder, Places(None))
+    sample = sample_table(
+        workload, folder, dataclasses.replace(options, files=tuple(paths)), folder, Places(None)
+    )
     examples = b"".join(path.read_bytes() for path in sorted(folder.glob("*.tfrecord*")))
     return sample, examples
 

@@ -1,5 +1,6 @@
 """The steps of `trainyard check`: what works, and each mistake with its line."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
 from pipelines.projects.trial.findings import Finding
 from pipelines.projects.trial.images import sample_images
-from tests.support.data.trials import try_folder
+from tests.support.data.trials import try_data, try_folder
 from trainer.workloads import load_workload
 
 pytestmark = pytest.mark.timeout(180)
@@ -172,6 +173,29 @@ def test_new_values_in_a_split_are_wrong_only_beside_a_declared_schema(tmp_path,
     run = PrepareOptions(**options, schema=schema)
     with pytest.raises(DataError, match="town: has"):
         prepare(str(tmp_path / "own"), output_dir=tmp_path / "again", options=run)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"dates": ["2030-01-01", "2030-01-31"]}, "0 of 60 rows have a since from 2030-01-01"),
+        ({"max_examples": 2}, "split would be empty"),
+        ({"block_on": "warning"}, "30 rows repeat the key of an earlier row"),
+        ({"split_key": ["age now"]}, "split_key is 'age now'; allowed are"),
+    ],
+    ids=["dates", "first rows", "repeated keys", "split key"],
+)
+def test_the_check_refuses_what_a_run_refuses(tmp_path, rows, options, problem):
+    (tmp_path / "workload.py").write_text(table()[:-2] + '    key="id",\n)\n')
+    head, *lines = rows.read_text().splitlines()
+    numbered = [f"{line},{number // 2}" for number, line in enumerate(lines)]
+    rows.write_bytes(gzip.compress("\n".join([f"{head},id", *numbered, ""]).encode()))
+    chosen = PrepareOptions(files=(str(rows),), num_shards={"train": 1}, **options)
+    with pytest.raises(DataError, match=problem):
+        prepare(str(tmp_path), output_dir=tmp_path / "out", options=chosen)
+    (tmp_path / "trial").mkdir()
+    data = try_data(tmp_path, chosen, tmp_path / "trial")
+    assert problem in data.problems[0]
 
 
 def test_a_setting_that_the_model_lacks_is_named(attempt, rows):
