@@ -39,6 +39,7 @@ environment (set by Vertex AI; to run it by hand, the first is enough):
   AIP_HEALTH_ROUTE     default /health: 503 until the model is loaded, then 200
   AIP_PREDICT_ROUTE    default /predict: takes {"instances": [...]}, returns {"predictions": [...]}
   AIP_ACCESS_LOG       default off; json writes a line for each request to stdout
+  AIP_MAX_BODY_BYTES   default 1500000, Vertex AI's limit; a larger body gets 413
 
 other routes: /livez (200 while the process works), /metrics (Prometheus)
 
@@ -72,7 +73,8 @@ def load_ready_predictor(storage_uri: str, *, trust: Trust = STRANGER) -> Any:
 
 async def serve(config: ServerConfig, listener: socket.socket, *, trust: Trust = STRANGER) -> None:
     """Serve until SIGTERM or SIGINT, then complete all requests."""
-    limits, stopped, loop = Limits(), asyncio.Event(), asyncio.get_running_loop()
+    limits = Limits(body_bytes=config.max_body_bytes, read_bytes=10 * config.max_body_bytes)
+    stopped, loop = asyncio.Event(), asyncio.get_running_loop()
     app = make_app(config, limits)
     server = Server(app, limits)
 

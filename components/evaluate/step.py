@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from components.endpoint.predict.online_prediction import num_fitting
 from components.evaluate.content import evaluation_content
 from components.evaluate.gate.baseline import constant
 from components.evaluate.gate.checks import check_comparison, check_predictions, check_size
@@ -230,13 +231,16 @@ def _with_constant(held_out: HeldOut) -> HeldOut:
 def golden_predictions(held_out: HeldOut, predictor: "Predictor") -> Json:
     """Return instances, their offline predictions and true labels, to check a deployed model.
 
-    The serving predictor predicts the very instances that are sent to the deployed model.
+    All fit into one request. The serving predictor predicts the very instances that are sent to
+    the deployed model, and unlike a server returns predictions that are not finite.
     """
     instances = [held_out.instance(index) for index in held_out.golden]
+    instances = instances[: max(1, num_fitting(instances))]
+    features = predictor.workload.parse_instances(instances)
     return {
         "instances": instances,
-        "predictions": predictor.predict(instances),
-        "labels": [held_out.true_label(index) for index in held_out.golden],
+        "predictions": predictor.predictions_of(predictor.predict_batch(features)),
+        "labels": [held_out.true_label(index) for index in held_out.golden[: len(instances)]],
     }
 
 

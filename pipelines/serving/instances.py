@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from components.endpoint.predict.online_prediction import request_predictions
+from components.endpoint.predict.online_prediction import MAX_REQUEST_BYTES, request_predictions
 from components.text.user_file import FileError, read_file
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
@@ -17,8 +17,6 @@ from pipelines.errors import ResourceError
 from pipelines.resources.names import endpoint_of
 from pipelines.resources.table import Table
 
-# Vertex AI's limit is 1,500,000 bytes; the difference is for the JSON around the instances.
-MAX_REQUEST_BYTES = 1_400_000
 MAX_FILE_BYTES = 500_000_000
 STDIN = "-"
 _BIG = "trainyard predict takes files of any size"

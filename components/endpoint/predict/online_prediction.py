@@ -1,12 +1,18 @@
 """Online prediction: requests to an endpoint, with their latency."""
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from components.vertex.api import PREDICT_TIMEOUT_SECONDS, VertexApi
 from trainer import Json
+
+# Vertex AI's limit is 1,500,000 bytes; the difference is for the JSON around the instances.
+MAX_REQUEST_BYTES = 1_400_000
+_SEPARATOR = len(", ")
 
 
 @dataclass(frozen=True)
@@ -16,6 +22,12 @@ class PredictResponse:
     predictions: list[Json]
     milliseconds: float
     model_version: str
+
+
+def num_fitting(instances: Sequence[Any]) -> int:
+    """Return how many of the first instances fit into one request."""
+    sizes = accumulate(len(json.dumps(instance)) + _SEPARATOR for instance in instances)
+    return sum(size <= MAX_REQUEST_BYTES for size in sizes)
 
 
 def request_predictions(api: VertexApi, endpoint: str, instances: Sequence[Any]) -> PredictResponse:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import requests
 
+from components.endpoint.predict.online_prediction import MAX_REQUEST_BYTES, num_fitting
 from components.endpoint.predict.parity import check_parity
 from components.errors import StepError
 from components.model_version.golden import FIELDS
@@ -32,7 +33,6 @@ KEY = "key"
 UNKNOWN_FIELD = "no_such_field"
 MAX_BAD_FIELDS = 20
 LARGE_BATCH = 128
-MAX_BODY_BYTES = 1_400_000  # Vertex AI's limit for a request is 1,500,000
 
 
 def check_served_model(model_dir: str, *, golden_path: str, gate: str, metrics: "Metrics") -> int:
@@ -86,14 +86,24 @@ def check_served_model(model_dir: str, *, golden_path: str, gate: str, metrics: 
 
 
 def golden_batches(workload: Workload, golden: Json) -> dict[str, Json]:
-    """Return golden batches to send: in each form, one instance alone, and 128 or what fits."""
-    batches = {
-        form: {**golden, "instances": instances}
-        for form, instances in wire_requests(workload, golden["instances"]).items()
-    }
+    """Return golden batches to send: in each form, one instance alone, and 128 or what fits.
+
+    A form without instances that fit into a request is left out, and logged.
+    """
+    batches = {}
+    for form, instances in wire_requests(workload, golden["instances"]).items():
+        size = num_fitting(instances)
+        if size:
+            batches[form] = _of_size({**golden, "instances": instances}, size)
+        else:
+            logger.info(
+                "the form %r is not checked: an instance has more than the %s bytes of a request",
+                form,
+                f"{MAX_REQUEST_BYTES:,}",
+            )
     shortest = min(batches.values(), key=lambda batch: len(json.dumps(batch["instances"])))
     num_bytes = len(json.dumps(shortest["instances"])) / len(shortest["instances"])
-    size = max(1, min(LARGE_BATCH, int(MAX_BODY_BYTES / num_bytes)))
+    size = max(1, min(LARGE_BATCH, int(MAX_REQUEST_BYTES / num_bytes)))
     return {
         **batches,
         "1 instance": _of_size(shortest, 1),

@@ -4,6 +4,7 @@ import io
 import json
 import math
 from html import unescape
+from types import SimpleNamespace
 
 import numpy as np
 import PIL.Image
@@ -49,8 +50,14 @@ def held_out(labels: list[int], predicted: list[int], confidence: list[float]) -
 
 
 class ConstantPredictor:
-    def predict(self, instances: list) -> list[dict]:
-        return [{"class": 1, "label": "<dog>", "probabilities": [0.1, 0.7, 0.2]}] * len(instances)
+    workload = SimpleNamespace(parse_instances=lambda instances: {"image": np.array(instances)})
+
+    def predict_batch(self, features: dict) -> dict:
+        return {"class": np.ones(len(features["image"]))}
+
+    def predictions_of(self, outputs: dict) -> list[dict]:
+        prediction = {"class": 1, "label": "<dog>", "probabilities": [0.1, 0.7, 0.2]}
+        return [prediction] * len(outputs["class"])
 
 
 def test_golden_examples_hold_each_class_once_and_fill_up():

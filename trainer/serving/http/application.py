@@ -106,7 +106,7 @@ class PredictionApp:
             raise RequestError(
                 413,
                 f"the body has {request.num_body_bytes} bytes; the limit is "
-                f"{self._limits.body_bytes}",
+                f"{self._limits.body_bytes}, which AIP_MAX_BODY_BYTES of the server sets",
             )
         batcher = self._require_ready()
         head_size = open_inference.find_head_size(request)

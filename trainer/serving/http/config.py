@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from trainer import paths
 from trainer.config.flags import read_environ
 from trainer.config.settings import setting
+from trainer.serving.http.limits import MAX_BODY_BYTES
 
 _MAX_PORT = 65535
+_MOST_BYTES = 1_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,13 @@ class ServerConfig:
     )
     access_log: str = setting(
         "log of requests", default="off", choices=("off", "json"), variable="AIP_ACCESS_LOG"
+    )
+    max_body_bytes: int = setting(
+        "largest body of a request",
+        default=MAX_BODY_BYTES,
+        at_least=1,
+        at_most=_MOST_BYTES,
+        variable="AIP_MAX_BODY_BYTES",
     )
 
 

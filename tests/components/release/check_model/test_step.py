@@ -14,7 +14,7 @@ from components.release.check_model import load
 from components.release.check_model.load import NUM_JUDGED, check_latency
 from components.release.check_model.step import (
     LARGE_BATCH,
-    MAX_BODY_BYTES,
+    MAX_REQUEST_BYTES,
     UNKNOWN_FIELD,
     _check_bad_instances,
     bad_instances,
@@ -25,6 +25,7 @@ from tests.support.data.untrained import export_untrained
 from tests.support.processes.forks import EVERYTHING, forks_with
 from tests.support.servers.http_server import Handler, serving
 from trainer.errors import InstanceError
+from trainer.serving.http.limits import MAX_BODY_BYTES
 from trainer.workloads import (
     Category,
     ImageFolder,
@@ -170,9 +171,26 @@ def test_large_batches_fit_into_a_request():
     name, batch = list(found.items())[-1]
     assert name == f"{len(batch['instances'])} instances"
     assert len(batch["instances"]) == len(batch["predictions"]) > 100
-    assert len(json.dumps(batch["instances"])) < MAX_BODY_BYTES
+    assert len(json.dumps(batch["instances"])) < MAX_REQUEST_BYTES
     assert batch["predictions"][:3] == [1, 2, 1]
     assert found["1 instance"]["labels"] == [3]
+
+
+def test_requests_of_photos_are_as_large_as_a_server_takes():
+    photos = ImageFolder((400, 400), name="photos")
+    pixels = np.random.default_rng(1).integers(0, 256, (400, 400, 3)).astype(np.uint8)
+    golden = {
+        "instances": [photos.format_instance({"image": pixels})] * 10,
+        "predictions": [*range(10)],
+        "labels": [*range(10)],
+    }
+
+    batches = golden_batches(photos, golden)
+
+    assert {"rows", "flat"}.isdisjoint(batches)  # an instance has 1.9 MB
+    assert batches["png"]["labels"] == [0, 1]
+    for batch in batches.values():
+        assert len(json.dumps({"instances": batch["instances"]})) < MAX_BODY_BYTES
 
 
 @pytest.mark.parametrize(
