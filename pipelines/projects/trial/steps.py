@@ -30,7 +30,7 @@ from trainer import Json
 from trainer.cluster.tf_config import parse_tf_config
 from trainer.config.train_config import TrainConfig, resolve_folders
 from trainer.config.trust import OWN
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, InstanceError
 from trainer.runtime import tensorflow_logs
 from trainer.workloads import Records, Workload, WorkloadError
 
@@ -284,11 +284,12 @@ class Trial:
             workload.format_instance({name: column[at] for name, column in rows.items()})
             for at in range(len(next(iter(rows.values()))))
         ]
-        predicted = predictor.predict(json.loads(json.dumps(instances)))
+        try:
+            predicted = predictor.predict(json.loads(json.dumps(instances)))
+        except InstanceError as error:
+            raise ConfigError(f"a request of a stored example is refused: {error}") from error
         for name, column in predictor.predict_batch(rows).items():
             sent = [one.get(name) for one in predicted]
-            if column.dtype.kind == "f" and not np.isfinite(column).all():
-                raise ConfigError(f"the predictions have a {name} that is not a finite number")
             is_changed = getattr(workload, "postprocess", None) is not None
             if (
                 column.dtype.kind == "f"
