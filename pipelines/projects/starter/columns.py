@@ -37,6 +37,10 @@ from trainer.workloads.declarations.names import normal_form
 MAX_ROWS = 300_000
 LARGE_BYTES = 50_000_000
 NUMBER = re.compile(NUMBER_PATTERN)
+NO_HEADER = (
+    "the first line has values, not the names of columns; add a line with the names, or give them"
+    " with --header a,b,c"
+)
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +96,8 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
     files = [open_table(path, header=header) for path in paths]
     for file in files:
         twice = [name for name in file.names if file.names.count(name) > 1]
+        if not header and any(map(_is_number, twice)):
+            raise DataError(f"{file.path}: {NO_HEADER}")
         if twice:
             raise DataError(f"{file.path}: the column {twice[0]!r} occurs twice; rename one")
     if sum(file.num_bytes for file in files) > LARGE_BYTES:
@@ -181,14 +187,15 @@ def _check_names(file: TableFile, rows: pa.Table) -> None:
     is_same = [pc.equal(rows[name], name).fill_null(False) for name in names]
     is_header = functools.reduce(pc.and_, is_same)  # of files that were joined
     recurs = [pc.any(pc.and_not(one, is_header)).as_py() for one in is_same]
-    is_number = [bool(NUMBER.fullmatch(name.strip().encode())) for name in names]
+    is_number = list(map(_is_number, names))
     is_numbered = list(names) == [str(number) for number in range(len(names))]
     seems_row = any(is_number) and sum(recurs) >= len(names) / 2
     if not is_numbered and (all(is_number) or seems_row or all(recurs)):
-        raise DataError(
-            f"{file.path}: the first line has values, not the names of columns; add a line with the"
-            " names, or give them with --header a,b,c"
-        )
+        raise DataError(f"{file.path}: {NO_HEADER}")
+
+
+def _is_number(name: str) -> bool:
+    return bool(NUMBER.fullmatch(name.strip().encode()))
 
 
 def _tables(file: TableFile) -> Iterator[pa.Table]:

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.tables.columns import INDEX_NAMES
@@ -15,6 +16,7 @@ from pipelines.projects.starter.texts import (
     Guess,
     Texts,
     quoted,
+    rows_text,
 )
 from pipelines.projects.starter.times import guess_time
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
@@ -24,6 +26,8 @@ MOST_CODES = 50  # distinct values that are categories, however few rows there a
 FEW_SHARE = 0.005  # of rows with a value: too few to learn from
 LARGE_SHARE = 0.9  # of distinct values: an identifier
 SKEW = 20  # times the median
+DENSE = 1.5  # numbers of rows in the span of different whole numbers that number the rows
+KEPT_APART = 0.9  # of distinct whole numbers, which a float32 holds; less are codes
 WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")  # in CustomerID
 ID_NAME = re.compile(r"(^|_)(id|uuid|guid|key|rowid|row_id|index|nr|no)$")
 CODE_NAME = re.compile(
@@ -50,7 +54,7 @@ def guess(column: Texts, num_rows: int) -> Guess:
         or (_number(column, form) or _words(column, num_rows))
     )
     num_missing = num_rows - len(found.column.present) - len(found.column.reading.odd)
-    missing = f"; missing in {num_missing:,} rows" if num_missing else ""
+    missing = f"; missing in {rows_text(num_missing)}" if num_missing else ""
     return replace(found, seen=found.seen + missing)
 
 
@@ -60,7 +64,7 @@ def _typed(column: Texts, num_rows: int) -> Guess | None:
     if facts.unusable:
         return Guess(column, IGNORED, seen=f"values of the type {facts.unusable}: {UNUSABLE}")
     if facts.num_infinite > MOST_INFINITE * num_rows:
-        seen = f"infinite in {facts.num_infinite:,} rows: write them as empty to use it"
+        seen = f"infinite in {rows_text(facts.num_infinite)}: write them as empty to use it"
         return Guess(column, IGNORED, seen=seen)
     if facts.length:
         seen = f"lists of {facts.length} numbers"
@@ -85,8 +89,9 @@ def _identifier(column: Texts, form: str, num_rows: int) -> Guess | None:
     """Return the guess for a column that identifies rows, or things with several rows."""
     if column.num_unique == num_rows and column.is_whole:
         span = column.summary["max"] - column.summary["min"] + 1
-        if span == num_rows:
-            return Guess(column, KEY, seen="consecutive numbers, another in every row")
+        if span <= DENSE * num_rows:
+            few = "" if span == num_rows else "nearly "
+            return Guess(column, KEY, seen=f"{few}consecutive numbers, another in every row")
     if not ID_NAME.search(form) or not (column.numbers is None or column.is_whole):
         return None
     if column.num_unique == num_rows:
@@ -115,11 +120,13 @@ def _number(column: Texts, form: str) -> Guess | None:
     found = column.summary
     low, high = found["min"], found["max"]
     seen = f"{low:g} to {high:g}, {column.num_unique:,} values"
-    if column.is_whole and CODE_NAME.search(form):
+    is_named, is_long = CODE_NAME.search(form), _is_too_long(column)
+    if column.is_whole and (is_named or is_long):
         if column.num_unique > max(MOST_CODES, len(column.present) / 2):
             return Guess(column, IGNORED, seen=f"{seen}: codes, too many to learn from")
         argument = f"hashed={_size(column)}" if column.num_unique > MAX_VOCABULARY else ""
-        return Guess(column, FEATURE, "Category", argument, f"{seen}: codes, by the name")
+        why = "codes, by the name" if is_named else "codes with more digits than a Number keeps"
+        return Guess(column, FEATURE, "Category", argument, f"{seen}: {why}", is_said=is_long)
     arguments = ["low=0"] if low >= 0 else []
     seen += ", none below 0" if low >= 0 else ""
     median, top = found["quantiles"][50], found["quantiles"][99]
@@ -127,6 +134,14 @@ def _number(column: Texts, form: str) -> Guess | None:
         arguments.append("is_logarithmic=True")
         seen += f"; half of them below {median:g}"
     return Guess(column, FEATURE, "Number", ", ".join(arguments), seen)
+
+
+def _is_too_long(column: Texts) -> bool:
+    """Return whether many different whole numbers, such as those of census tracts, become equal."""
+    numbers = column.numbers
+    if numbers is None or not column.is_whole:
+        return False
+    return len(numbers.cast(pa.float32()).unique()) < KEPT_APART * len(numbers.unique())
 
 
 def _words(column: Texts, num_rows: int) -> Guess:

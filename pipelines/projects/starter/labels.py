@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.checks import ranked_values
 from pipelines.projects.starter.columns import Contents
-from pipelines.projects.starter.texts import SEPARATORS, Texts, quoted
+from pipelines.projects.starter.texts import SEPARATORS, Texts, quoted, rows_text
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 from trainer.errors import did_you_mean
 
@@ -94,8 +94,8 @@ def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str 
     num_missing = contents.num_rows - len(column.present) - len(column.reading.odd)
     if not num_missing:
         return found
-    without = "rows have no label" if chosen == MULTILABEL else "rows lack it and are left out"
-    return replace(found, seen=f"{found.seen}; {num_missing:,} {without}")
+    without = "without a label" if chosen == MULTILABEL else "without it, left out"
+    return replace(found, seen=f"{found.seen}; {rows_text(num_missing)} {without}")
 
 
 def _kind(column: Texts) -> str:
@@ -151,7 +151,11 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
     literal = str(int(float(chosen))) if is_whole else quoted(chosen.strip())
     others = [quoted(value.strip()) for value in values if value != chosen]
     names = f", names=({others[0]}, {literal})" if not is_whole else ""
-    why = "" if positive or len(known) == 1 else "; positive is guessed: the rarer one"
+    why = (
+        ""
+        if positive or len(known) == 1
+        else "; positive is guessed, the rarer one; to change it, give --positive"
+    )
     return LabelGuess(
         column,
         BINARY,
@@ -172,13 +176,20 @@ def _classes(column: Texts) -> LabelGuess:
         listed = f"values=({', '.join(texts)})"
     most = column.ranked[0]
     share = most[1] / len(column.present)
+    is_amount = is_whole and len(values) > 2  # noqa: PLR2004
+    why = (
+        "; few whole numbers are read as classes; if they are amounts, give --kind regression"
+        if is_amount
+        else ""
+    )
     return LabelGuess(
         column,
         CLASSES,
         _declared(CLASSES, column, listed),
-        f"{column.num_unique} classes; the most frequent is {most[0]} ({share:.1%})",
+        f"{column.num_unique} classes; the most frequent is {most[0]} ({share:.1%}){why}",
         "{accuracy: 0.8}",
         f"always the most frequent class: accuracy {share:.3f}",
+        is_said=bool(why),
     )
 
 

@@ -6,46 +6,76 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from components.prepare_examples.tables.columns import INDEX_NAMES
 from pipelines.projects.starter.columns import Contents
 from pipelines.projects.starter.labels import LabelGuess
-from pipelines.projects.starter.texts import FEATURE, KEY, Guess, Texts, quoted
+from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts, quoted, rows_text
 from pipelines.projects.starter.written import MISSING_NUMBERS, alike, as_tuple
+from trainer.workloads.declarations.names import normal_form
 from trainer.workloads.declarations.written import Written
 
 MOST_VALUES = 1_000  # distinct texts that are compared
 NINES = re.compile(r"-?9{2,}(\.0*)?")  # -999 and the like, which may mean a missing number
+MOST_SHOWN = 8  # columns with the same marker
 FAR = 3  # times the largest other number
 
 
 def notes_of(contents: Contents, guesses: Sequence[Guess], label: LabelGuess) -> list[str]:
     """Return the notes on the columns of a table and on its rows."""
     said = [f"read as {label.declaration}: {label.seen}"] if label.is_said else []
-    said += _on_values(contents, label.column)
+    said += [*_on_values(contents, label.column), *_on_missing(label.column)]
     notes = [f"{label.column.name}: {note}" for note in said]
+    markers = _markers([label.column, *(one.column for one in guesses if one.role == FEATURE)])
     for guess in guesses:
-        notes += [f"{guess.column.name}: {note}" for note in _on_guess(contents, guess)]
+        name = guess.column.name or "the column without a name"
+        notes += [f"{name}: {note}" for note in _on_guess(contents, guess)]
     if contents.num_headers:
-        notes.append(f"{contents.num_headers:,} rows repeat the header and are left out")
-    return notes
+        repeated = "repeats" if contents.num_headers == 1 else "repeat"
+        notes.append(f"{rows_text(contents.num_headers)} {repeated} the header: left out")
+    return [*notes, *markers]
+
+
+def _markers(columns: Sequence[Texts]) -> Iterator[str]:
+    """Yield each text that means a missing value, with the columns where it does."""
+    by_marker: dict[str, list[str]] = {}
+    for column in columns:
+        for text, count in column.reading.markers.items():
+            by_marker.setdefault(text, []).append(f"{column.name} ({rows_text(count)})")
+    for text, shown in by_marker.items():
+        more = f" and {len(shown) - MOST_SHOWN} more columns" if len(shown) > MOST_SHOWN else ""
+        yield (
+            f"{text!r} is read as missing in {', '.join(shown[:MOST_SHOWN])}{more}; if that is"
+            " wrong, change missing in workload.py"
+        )
 
 
 def _on_guess(contents: Contents, guess: Guess) -> Iterator[str]:
     if guess.role == KEY:
         yield f"the key, which is no feature: {guess.seen}"
+    elif guess.role == GROUP:
+        yield f"no feature, but group_by: rows of a value are in the same split: {guess.seen}"
+    elif normal_form(guess.column.name) in INDEX_NAMES:
+        yield f"left out: {guess.seen}; to keep it, give it another name in the file"
     elif guess.role != FEATURE:
+        alias = f"{quoted(guess.column.name)}: {quoted(guess.name)}"
+        add = f", add aliases={{{alias}}}" if guess.column.needs_alias else ""
         yield (
             f"left out: {guess.seen}; to keep it, declare it in workload.py, as"
-            f" Category({quoted(guess.name)}), and remove it from ignored"
+            f" Category({quoted(guess.name)}){add}, and remove it from ignored"
         )
     else:
         if guess.is_said or guess.column.facts.num_infinite:
             yield f"read as {guess.declaration}: {guess.seen}"
         yield from _on_values(contents, guess.column, is_compared=guess.kind == "Category")
-        for text, count in _perhaps_missing(guess.column):
-            yield (
-                f"perhaps missing: {text!r} ({count:,} rows); if so, add missing={as_tuple([text])}"
-                " to its declaration in workload.py"
-            )
+        yield from _on_missing(guess.column)
+
+
+def _on_missing(column: Texts) -> Iterator[str]:
+    for text, count in _perhaps_missing(column):
+        yield (
+            f"perhaps missing: {text!r} ({rows_text(count)}); if so, add"
+            f" missing={as_tuple([text])} to its declaration in workload.py"
+        )
 
 
 def _perhaps_missing(column: Texts) -> list[tuple[str, int]]:
@@ -78,9 +108,6 @@ def _on_values(contents: Contents, column: Texts, *, is_compared: bool = True) -
             f"{text!r} is read as {form.number_of(text):.15g}; if that is wrong, change decimal,"
             " thousands or signs in workload.py"
         )
-    if reading.markers:
-        shown = ", ".join(f"{text!r} ({count:,} rows)" for text, count in reading.markers.items())
-        yield f"read as missing: {shown}; if that is wrong, change missing in workload.py"
     for text in reading.odd:
         yield (
             f"{contents.row_of(column, text)}: {text!r} {reading.mistake}, so the row is left out;"
@@ -90,5 +117,5 @@ def _on_values(contents: Contents, column: Texts, *, is_compared: bool = True) -
         yield f"blanks around {reading.num_blank:,} values are no part of them"
     if reading.form is None and is_compared and column.num_unique <= MOST_VALUES:
         for group in alike(column.ranked):
-            shown = " and ".join(f"{value!r} ({count:,} rows)" for value, count in group)
+            shown = " and ".join(f"{value!r} ({rows_text(count)})" for value, count in group)
             yield f"{shown} are different values; correct the file if they mean the same"

@@ -1,12 +1,10 @@
 """workload.py for a table: guesses of its features and label."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
@@ -14,7 +12,8 @@ from pipelines.projects.starter.columns import Contents, read_columns
 from pipelines.projects.starter.folder import Start
 from pipelines.projects.starter.guesses import guess
 from pipelines.projects.starter.keras_script import Script
-from pipelines.projects.starter.labels import REGRESSION, LabelGuess, guess_label
+from pipelines.projects.starter.labels import LabelGuess, guess_label
+from pipelines.projects.starter.leaks import leaks_of
 from pipelines.projects.starter.notes import notes_of
 from pipelines.projects.starter.texts import (
     FEATURE,
@@ -31,7 +30,6 @@ from trainer import Json
 FEWEST_ROWS = 30
 NUM_INSTANCES = 2
 LINE = 100
-MOST_TELLING = 50  # values of a column that may tell the label
 
 
 def start_table(
@@ -73,14 +71,14 @@ def start_table(
         )
     target = guess_label(contents, label, kind=kind, positive=positive)
     others = [one for one in contents.columns if one.name != label]
-    guesses = _with_one_key([guess(one, contents.num_rows) for one in others])
+    guesses = _with_one_split([guess(one, contents.num_rows) for one in others])
     if not any(one.role == FEATURE for one in guesses):
         seen = "; ".join(f"{one.column.name}: {one.seen}" for one in guesses)
         raise DataError(
             f"{paths[0]} has no column besides {label} that a model could learn from; {seen}"
         )
-    hints = {one.name: _hint(one.column, target) for one in guesses if one.role == FEATURE}
-    workload = _source(contents, guesses, target, hints, script=script, header=header)
+    leaks = leaks_of(guesses, target)
+    workload = _source(contents, guesses, target, leaks, script=script, header=header)
     return Start(
         workload=workload,
         data=tuple(patterns),
@@ -90,35 +88,25 @@ def start_table(
         instances=[_instance(guesses, row) for row in range(NUM_INSTANCES)],
         code=script.files if script else {},
         notes=(
-            *(f"{one.column.name}: {hints[one.name]}" for one in guesses if hints.get(one.name)),
+            *(f"{one.column.name}: {leaks[one.name]}" for one in guesses if one.name in leaks),
             *notes_of(contents, guesses, target),
         ),
     )
 
 
-def _with_one_key(guesses: list[Guess]) -> list[Guess]:
-    """Return the guesses, with only the first of several keys."""
+def _with_one_split(guesses: list[Guess]) -> list[Guess]:
+    """Return the guesses, of which only the first key, or else the first group, is one."""
     keys = [one for one in guesses if one.role == KEY]
-    return [replace(one, role=IGNORED) if one in keys[1:] else one for one in guesses]
-
-
-def _hint(column: Texts, target: LabelGuess) -> str:
-    """Return a warning if a column alone tells the label, and so may be known only afterwards."""
-    label = target.column
-    if target.kind == REGRESSION or column.num_unique > min(MOST_TELLING, len(label.values) / 10):
-        return ""
-    pairs = pa.table({"column": column.values, "label": label.values}).group_by(["column", "label"])
-    num_values = column.num_unique + (column.values.null_count > 0)
-    if pairs.aggregate([]).num_rows > num_values or num_values < label.num_unique:
-        return ""
-    return f"tells {label.name} alone: remove it if it is known only afterwards"
+    groups = [one for one in guesses if one.role == GROUP]
+    unused = [*keys[1:], *groups[0 if keys else 1 :]]
+    return [replace(one, role=IGNORED) if one in unused else one for one in guesses]
 
 
 def _source(
     contents: Contents,
     guesses: Sequence[Guess],
     label: LabelGuess,
-    hints: dict[str, str],
+    leaks: Mapping[str, str],
     *,
     script: Script | None,
     header: Sequence[str],
@@ -143,19 +131,16 @@ def _source(
     ]
     for one in features:
         name = one.column.name * one.column.needs_alias
-        note = "; ".join(filter(None, [name, one.seen, hints[one.name]]))
+        note = "; ".join(filter(None, [name, one.seen, leaks.get(one.name, "")]))
         lines += _with_comment(f"        {one.declaration},", note)
     lines += ["    ],", *_with_comment(f"    label={label.declaration},", label.seen)]
     for one in guesses:
         if one.role == KEY:
             lines += _with_comment(f"    key={quoted(one.name)},", one.seen)
-    groups = [one for one in guesses if one.role == GROUP]
-    if groups and not any(one.role == KEY for one in guesses):
-        names = ", ".join(quoted(one.name) for one in groups[:1])
-        seen = f"{groups[0].seen}, all in the same split"
-        lines += _with_comment(f"    group_by=[{names}],", seen)
-        groups = groups[1:]
-    lines += _ignored([*groups, *(one for one in guesses if one.role == IGNORED)])
+        elif one.role == GROUP:
+            seen = f"{one.seen}, all in the same split"
+            lines += _with_comment(f"    group_by=[{quoted(one.name)}],", seen)
+    lines += _ignored([one for one in guesses if one.role == IGNORED])
     lines += _aliases([label.column, *(one.column for one in guesses if one.role != IGNORED)])
     if header:
         lines.append(f"    header=[{', '.join(map(quoted, header))}],")

@@ -4,8 +4,10 @@ import json
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.tables.values.written import plain_numbers
@@ -83,6 +85,15 @@ class Texts:
         return plain_numbers(self.present, form).cast(pa.float64())
 
     @cached_property
+    def per_row(self) -> NDArray[np.float64]:
+        """The number of each row; not a number where it is missing."""
+        form = self.reading.form
+        if form is None or not len(self.present):
+            return np.full(len(self.values), np.nan)
+        numbers = plain_numbers(self.values, form).cast(pa.float64())
+        return np.asarray(numbers.fill_null(np.nan))
+
+    @cached_property
     def summary(self) -> Json:
         """The statistics of a column of numbers, as in statistics.json."""
         statistic = Numbers("FLOAT")
@@ -156,6 +167,11 @@ class Guess:
         """The feature's declaration."""
         more = [*filter(None, [self.arguments]), *self.column.arguments(self.kind)]
         return f"{self.kind}({', '.join([quoted(self.name), *more])})"
+
+
+def rows_text(number: int) -> str:
+    """Return a number of rows in words."""
+    return f"{number:,} row{'s' * (number != 1)}"
 
 
 def quoted(text: str) -> str:

@@ -65,10 +65,22 @@ def _texts(column: Texts, formats: tuple[str, ...]) -> Guess | None:
     also = f"; {', '.join(fitting[1:])} would fit, too" if len(fitting) > 1 and chosen else ""
     has_hours = bool(re.search(r"\d:\d\d", example))
     arguments = [f"format={quoted(chosen)}"] if chosen else []
-    arguments += [] if has_hours else ['parts=("month", "weekday")']
+    arguments += [] if has_hours else [_parts(tried, chosen)]
     seen = f"such as {example}{also}"
     joined = ", ".join(arguments)
     return Guess(column, FEATURE, "Timestamp", joined, seen, is_said=bool(also))
+
+
+def _parts(texts: pa.Array, spelling: str) -> str:
+    """Return the parts of days: the year, if they are of the same day of each year."""
+    days = _parsed(texts, spelling, BadRows()).cast(pa.timestamp("s"))
+    is_yearly = len(pc.strftime(days.drop_null(), "%m-%d").unique()) == 1
+    return 'parts=("year",)' if is_yearly else 'parts=("month", "weekday")'
+
+
+def _parsed(texts: pa.Array, spelling: str, bad: BadRows) -> pa.Array:
+    column = Column(name="time", kind=TIME, format=spelling)
+    return parse_times(texts, bad, column, zones=Counter())
 
 
 def _several_forms(
@@ -105,7 +117,7 @@ def _are_within(column: Texts, limits: tuple[int, int]) -> bool:
 def _fits(texts: pa.Array, spelling: str) -> NDArray[np.bool_]:
     """Return whether each text is a time in a format."""
     bad = BadRows()
-    parse_times(texts, bad, Column(name="time", kind=TIME, format=spelling), zones=Counter())
+    _parsed(texts, spelling, bad)
     is_fit = np.ones(len(texts), bool)
     is_fit[list(bad.reasons)] = False
     if not spelling:

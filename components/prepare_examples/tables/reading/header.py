@@ -17,6 +17,7 @@ SEPARATORS = ",;\t|"
 MAX_HEADER_BYTES = 1 << 20
 SAMPLE_BYTES = 1 << 15
 SAMPLE_ROWS = 50
+FEWEST_BY_BLANKS = 3  # fields; one field of text may have two words in each row
 CONVERT = "convert the file to UTF-8, as with iconv -f WINDOWS-1252 -t UTF-8 {} > NEW"
 
 logger = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ class CsvHeader:
 
 
 def read_header(content: IO[bytes], path: str, *, names: Sequence[str] = ()) -> CsvHeader:
-    """Return the header of an open file; lines before it with # or `sep=` are skipped.
+    """Return the header of an open file; lines before it with #, // or `sep=` are skipped.
 
     Args:
         content: the file.
@@ -40,15 +41,15 @@ def read_header(content: IO[bytes], path: str, *, names: Sequence[str] = ()) -> 
         names: of the columns of a file without a header.
 
     Raises:
-        DataError: the header is blank or not UTF-8.
+        DataError: the header is blank or not UTF-8, or blanks separate its fields.
     """
     start = content.read(MAX_HEADER_BYTES)
     offset = len(BYTE_ORDER_MARK) if start.startswith(BYTE_ORDER_MARK) else 0
     num_skipped = 0
-    while _is_remark(start, offset):
+    while _is_remark(start, offset) or (num_skipped and start.startswith((b"\n", b"\r\n"), offset)):
         offset, num_skipped = _line_end(start, offset), num_skipped + 1
     if num_skipped:
-        logger.info("%s: skipped %d lines with # or sep= at its start", path, num_skipped)
+        logger.info("%s: skipped %d lines with #, // or sep= at its start", path, num_skipped)
     if names:
         return CsvHeader(tuple(names), offset, _separator(_sample(start, offset), len(names)))
     end = _record_end(start, offset)
@@ -63,6 +64,11 @@ def read_header(content: IO[bytes], path: str, *, names: Sequence[str] = ()) -> 
     found = _split(text, separator)
     if not any(found):
         raise DataError(f"{path}: the first line is blank; it must hold the names of the columns")
+    if _has_blanks(text, _sample(start, end), separator):
+        raise DataError(
+            f"{path} has blanks between its fields; write it with commas, as with"
+            " pandas.read_csv(FILE, sep=r'\\s+') and to_csv"
+        )
     return CsvHeader(tuple(name.strip() for name in found), end, separator)
 
 
@@ -70,6 +76,8 @@ def _is_remark(start: bytes, offset: int) -> bool:
     """Return whether a line is Excel's `sep=;`, or begins with # and is no header as #id,name."""
     end = _line_end(start, offset)
     if re.fullmatch(rb'"?sep=.{1,2}"?', start[offset:end].rstrip()):
+        return True
+    if start.startswith(b"//", offset):
         return True
     if not start.startswith(b"#", offset):
         return False
@@ -115,6 +123,19 @@ def _separator(sample: str, header: str | int) -> str:
         return (share, size) if size > 1 else (0, 0)
 
     return max(SEPARATORS, key=fit)
+
+
+def _has_blanks(header: str, sample: str, separator: str) -> bool:
+    """Return whether records have as many fields as the header only if blanks separate them."""
+
+    def by_blanks(line: str) -> int:
+        return len(_split(re.sub(r"[ \t]+", " ", line.strip()), " "))
+
+    lines = sample.rpartition("\n")[0].splitlines()[:SAMPLE_ROWS]  # the last one may be cut off
+    size, size_by_blanks = len(_split(header, separator)), by_blanks(header)
+    if size_by_blanks < FEWEST_BY_BLANKS or any(by_blanks(row) != size_by_blanks for row in lines):
+        return False
+    return bool(lines) and (size == 1 or all(len(_split(row, separator)) != size for row in lines))
 
 
 def _split(header: str, separator: str) -> list[str]:

@@ -36,6 +36,16 @@ OTHERS = {
     b"version https://git-lfs": ("a Git LFS pointer", "fetch the file with git lfs pull"),
 }
 
+TEXTS = (
+    (r"(?i)<(!doctype|html|\?xml)", "a web page or XML", "give a CSV file"),
+    (r"(?i)(%.*\s+)*@relation\s", "an ARFF file", "convert it with scipy.io.arff and pandas"),
+    (
+        r"[-+.\d]+( \d+:[-+.e\d]+)+\s*\n",
+        "a LIBSVM file",
+        "convert it with sklearn.datasets.load_svmlight_file and pandas",
+    ),
+)
+
 
 def file_kind(path: str) -> str:
     """Return PARQUET, RECORDS, LINES or ARRAY (of JSON), or TEXT.
@@ -159,8 +169,9 @@ def _text_kind(text: str, path: str) -> str:
     content = text.lstrip("\ufeff \t\r\n")
     if "\0" in content:
         raise DataError(f"{path} is neither text nor Parquet, but of an unknown kind: {SAVE}")
-    if re.match(r"(?i)<(!doctype|html|\?xml)", content):
-        raise DataError(f"{path} is a web page or XML ({content[:20]!r}…): give a CSV file")
+    for pattern, name, remedy in TEXTS:
+        if re.match(pattern, content):
+            raise DataError(f"{path} is {name}: {remedy}")
     if re.match(r'\{\s*["}]', content):
         return LINES
     return ARRAY if re.match(r"\[\s*\{", content) else TEXT

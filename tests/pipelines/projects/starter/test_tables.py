@@ -7,6 +7,7 @@ import random
 import re
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
@@ -165,6 +166,7 @@ def test_other_files_give_the_same_workload(tmp_path, columns, form):
         (b"\x1f\x8b\x08broken", "y", "not a complete gzip"),
         (b"PAR1broken", "y", "not a complete Parquet"),
         (b"1,2,0\n" * 40, "y", "first line has values.*--header a,b,c"),
+        (b"5,0.1,x,0.1\n" + b"4,0.2,y,0.3\n" * 40, "y", "first line has values"),
         (b"5.1,0.2,rose\n" + b"4.9,0.2,rose\n5.1,0.3,oak\n" * 20, "x", "first line has values"),
         (b"p,x\n" + b"p,y\ne,x\n" * 20, "x", "first line has values"),
         (b"60,x\n" + b"1,2,3\n" * 40, "x", "row 1: 3 fields instead of 2; the first line"),
@@ -270,6 +272,37 @@ def test_a_column_that_tells_the_label_is_noted(tmp_path, columns):
     assert start.notes == ("refund: tells left alone: remove it if it is known only afterwards",)
 
 
+@pytest.mark.parametrize(
+    ("label", "told"),
+    [
+        ("price", ["log"]),
+        ("count", ["casual", "registered"]),
+        ("high", ["log", "price"]),
+        ("level", []),
+        ("other", []),
+    ],
+)
+def test_columns_that_tell_a_number_or_a_sum_are_noted(tmp_path, label, told):
+    dice = np.random.default_rng(3)
+    price, casual, registered = dice.lognormal(5, 1, 300), *dice.integers(0, 500, (2, 300))
+    table = {
+        "log": np.log(price),
+        "price": price,
+        "casual": casual,
+        "registered": registered,
+        "age": dice.integers(18, 90, 300),
+        "count": casual + registered,
+        "high": np.where(price > 150, "yes", "no"),
+        "level": dice.integers(0, 300, 300),
+        "other": price + dice.normal(0, 1, 300),
+    }
+    seen = {"price": ("log", "age"), "count": ("casual", "registered", "age")}
+    names = seen.get(label, ("log", "price", "casual", "age"))
+    columns = {name: table[name].tolist() for name in (*names, label)}
+    notes = start_table([str(write_csv(tmp_path / "a.csv", columns))], label).notes
+    assert [note.partition(":")[0] for note in notes if " tells " in note] == told
+
+
 ROWS = range(300)
 AGES = [str(18 + row % 60) for row in ROWS]
 LEFT = ["no" if row % 3 else "yes" for row in ROWS]
@@ -277,7 +310,42 @@ READINGS = {
     "a marker of its column": (
         {"income": ["NA" if row % 9 == 0 else str(row) for row in ROWS], "country": ["NA", "ZA"]},
         [Number("income", low=0, missing=("NA",)), Category("country")],
-        r"income: read as missing: 'NA' \(34 rows\)",
+        r"'NA' is read as missing in income \(34 rows\); if",
+    ),
+    "a label that may be missing": (
+        {"age": AGES, "left": ["NA" if row % 30 == 1 else text for row, text in enumerate(LEFT)]},
+        [Number("age", low=0)],
+        r"left: perhaps missing: 'NA' \(10 rows\)",
+    ),
+    "numbers of rows with gaps": (
+        {"instant": [str(row + row // 90) for row in ROWS], "age": AGES},
+        [Number("age", low=0)],
+        "instant: the key, .*nearly consecutive",
+    ),
+    "a column without a name": (
+        {"": AGES, "age": AGES},
+        [Number("age", low=0)],
+        "the column without a name: left out: .*give it another name in the file",
+    ),
+    "groups": (
+        {"user_id": [str(row % 70) for row in ROWS], "age": AGES},
+        [Number("age", low=0)],
+        "user_id: no feature, but group_by",
+    ),
+    "numbers with more digits than float32": (
+        {"tract": [str(17_031_000_000 + 100 * (row % 90)) for row in ROWS], "age": AGES},
+        [Category("tract"), Number("age", low=0)],
+        "tract: read as .*more digits than a Number keeps",
+    ),
+    "one row": (
+        {"age": ["NA", *AGES[1:]]},
+        [Number("age", low=0, missing=("NA",))],
+        r"missing in age \(1 row\)",
+    ),
+    "years": (
+        {"at": [f"{1970 + row % 13}-01-01" for row in ROWS]},
+        [Timestamp("at", parts=("year",))],
+        "",
     ),
     "a typo": (
         {"age": ["4O" if row == 90 else age for row, age in enumerate(AGES)]},
@@ -382,7 +450,7 @@ READINGS = {
 def test_each_reading_is_declared_and_said(tmp_path, case):
     columns, expected, note = READINGS[case]
     rows = {name: [values[row % len(values)] for row in ROWS] for name, values in columns.items()}
-    path = write_csv(tmp_path / "a.csv", {**rows, "left": LEFT})
+    path = write_csv(tmp_path / "a.csv", {"left": LEFT, **rows})
     workload = workload_of(path, "left")
     assert list(workload.features) == expected
     notes = start_table([str(path)], "left").notes
@@ -411,7 +479,7 @@ def test_repeated_headers_are_no_values(tmp_path):
     path = write_csv(tmp_path / "a.csv", {"age": AGES, "left": LEFT})
     path.write_text(path.read_text() * 3)
     start = start_table([str(path)], "left")
-    assert start.notes == ("2 rows repeat the header and are left out",)
+    assert start.notes == ("2 rows repeat the header: left out",)
     assert 'Number("age", low=0)' in start.workload
 
 

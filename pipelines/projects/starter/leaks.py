@@ -1,0 +1,100 @@
+"""Columns that tell the label, and so may be known only afterwards."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipelines.projects.starter.labels import BINARY, REGRESSION, LabelGuess
+from pipelines.projects.starter.texts import FEATURE, Guess, Texts
+
+MOST_TELLING = 50  # values of a column that may tell the label, unless both have the same order
+FEWEST = 10  # rows of a class, or values of a number, whose order is no chance
+MOST_ADDED = 4  # columns whose sum may be the label
+EXACT = 1e-9  # of the label's variance, which such a sum leaves
+MOST_ROWS = 20_000
+
+Floats = NDArray[np.float64]
+
+
+def leaks_of(guesses: Sequence[Guess], label: LabelGuess) -> dict[str, str]:
+    """Return a warning by the name of each feature that tells the label, alone or in a sum."""
+    features = [guess for guess in guesses if guess.role == FEATURE]
+    values = _label_numbers(label)
+    alone = [
+        guess
+        for guess in features
+        if _tells_values(guess.column, label) or _has_order(guess.column, values)
+    ]
+    after = "remove it if it is known only afterwards"
+    warnings = {guess.name: f"tells {label.column.name} alone: {after}" for guess in alone}
+    numbers = {one.name: one.column.per_row for one in features if one.kind == "Number"}
+    if label.kind == REGRESSION and not alone:
+        names = _summands(numbers, values)
+        for name in names:
+            rest = " and ".join(other for other in names if other != name)
+            warnings[name] = f"tells {label.column.name} together with {rest}: {after}"
+    return warnings
+
+
+def _label_numbers(label: LabelGuess) -> Floats:
+    """Return the label of each row as a number; not a number if it is missing or a class."""
+    values = label.column.values
+    if label.kind == REGRESSION:
+        return label.column.per_row
+    codes = values.dictionary_encode().indices.cast(pa.float64())
+    is_binary = label.kind == BINARY
+    return _filled(codes) if is_binary else np.full(len(values), np.nan)
+
+
+def _filled(values: pa.Array) -> Floats:
+    filled: Floats = values.fill_null(np.nan).to_numpy(zero_copy_only=False)
+    return filled
+
+
+def _tells_values(column: Texts, target: LabelGuess) -> bool:
+    """Return whether rows with the same value of a column have the same class."""
+    label = target.column
+    if target.kind == REGRESSION or column.num_unique > min(MOST_TELLING, len(label.values) / 10):
+        return False
+    pairs = pa.table({"column": column.values, "label": label.values}).group_by(["column", "label"])
+    num_values = column.num_unique + (column.values.null_count > 0)
+    return bool(pairs.aggregate([]).num_rows <= num_values and num_values >= label.num_unique)
+
+
+def _has_order(column: Texts, label: Floats) -> bool:
+    """Return whether a number has the order of the label, as its logarithm or threshold has."""
+    numbers = column.per_row
+    is_known = np.isfinite(numbers) & np.isfinite(label)
+    pairs = np.unique(np.stack([numbers[is_known], label[is_known]], axis=1), axis=0)
+    sizes = np.unique(label[is_known], return_counts=True)[1]
+    if len(sizes) < 2 or (sizes.min() if len(sizes) == 2 else len(sizes)) < FEWEST:  # noqa: PLR2004
+        return False
+    steps = np.diff(pairs[:, 1])
+    is_function = bool((np.diff(pairs[:, 0]) > 0).all())
+    return is_function and bool((steps >= 0).all() or (steps <= 0).all())
+
+
+def _summands(numbers: Mapping[str, Floats], label: Floats) -> list[str]:
+    """Return the columns of which the label is a sum, with a factor for each; none if it is not."""
+    is_known = np.isfinite(label)
+    whole = [name for name, values in numbers.items() if np.isfinite(values[is_known]).all()]
+    chosen: list[str] = []
+    target = label[is_known][:MOST_ROWS]
+    columns = {name: numbers[name][is_known][:MOST_ROWS] for name in whole}
+    rest = target - target.mean()
+    variance = float(rest @ rest)
+    for _ in range(min(MOST_ADDED, len(whole))):
+        chosen.append(max(columns, key=lambda name: _correlation(columns[name], rest)))
+        inputs = np.stack([np.ones(len(target)), *(columns[name] for name in chosen)], axis=1)
+        rest = target - inputs @ np.linalg.lstsq(inputs, target, rcond=None)[0]
+        if float(rest @ rest) <= EXACT * variance:
+            return chosen
+    return []
+
+
+def _correlation(values: Floats, rest: Floats) -> float:
+    centred = values - values.mean()
+    size = float(np.sqrt(centred @ centred))
+    return abs(float(centred @ rest)) / size if size else 0.0
