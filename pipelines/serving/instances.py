@@ -19,6 +19,8 @@ from pipelines.resources.table import Table
 
 MAX_FILE_BYTES = 500_000_000
 STDIN = "-"
+# Keys of a request that change its meaning; a file of golden predictions has others.
+_NOT_SENT = {"inputs", "parameters", "signature_name"}
 _BIG = "trainyard predict takes files of any size"
 _ONE_A_LINE = "it must have one JSON instance per line"
 _INSTANCE_NUMBER = re.compile(r"\binstance (\d+)\b")
@@ -54,6 +56,8 @@ def read_document(path: Path) -> list[Instance]:
         )
     if not isinstance(instances, list) or not instances:
         raise ResourceError(f'{name} must be a list of instances, or {{"instances": [...]}}')
+    if isinstance(content, dict) and (others := sorted(content.keys() & _NOT_SENT)):
+        raise ResourceError(f"{name} has {', '.join(others)}, which the command does not send")
     return [
         _instance(value, place=f"{name}, instance {index}") for index, value in enumerate(instances)
     ]
