@@ -7,6 +7,7 @@ from components.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
 from trainer import Json
 from trainer.errors import did_you_mean
+from trainer.references import valid_name
 
 
 def short_name(resource_name: str) -> str:
@@ -15,9 +16,18 @@ def short_name(resource_name: str) -> str:
 
 
 def model_name(api: VertexApi, name: str) -> str:
-    """Return the resource name of a display name or id, with the `@version` kept."""
+    """Return the resource name of a display name, a run's folder or an id; `@version` is kept.
+
+    Raises:
+        VertexError: NOT_FOUND.
+    """
     base, at, version = name.partition("@")
-    found = find_model(api, base) or f"{api.parent}/models/{base}"
+    found = find_model(api, base) or find_model(api, valid_name(base))
+    if not found:
+        models = list(api.list_resources("models"))
+        if base not in {short_name(model["name"]) for model in models}:
+            raise _not_found("model", base, [model["displayName"] for model in models])
+        found = f"{api.parent}/models/{base}"
     return f"{found}{at}{version}"
 
 
@@ -42,10 +52,14 @@ def endpoint_of(api: VertexApi, name: str) -> Json:
     for endpoint in endpoints:
         if name in (endpoint["displayName"], short_name(endpoint["name"])):
             return endpoint
-    names = [endpoint["displayName"] for endpoint in endpoints]
-    hint, known = did_you_mean(name, names), ", ".join(names) or "none"
-    message = f"no endpoint {name!r};{hint} endpoints: {known}"
-    raise VertexError(code=404, status="NOT_FOUND", message=message)
+    raise _not_found("endpoint", name, [endpoint["displayName"] for endpoint in endpoints])
+
+
+def _not_found(kind: str, name: str, names: list[str]) -> VertexError:
+    message = (
+        f"no {kind} {name!r};{did_you_mean(name, names)} {kind}s: {', '.join(names) or 'none'}"
+    )
+    return VertexError(code=404, status="NOT_FOUND", message=message)
 
 
 def when(resource: Json, key: str = "createTime") -> str:

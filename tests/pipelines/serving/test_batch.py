@@ -7,6 +7,7 @@ import pytest
 from google.cloud.aiplatform_v1.types import BatchPredictionJob
 from google.protobuf import json_format
 
+from components.vertex.errors import VertexError
 from components.vertex.resource_name import ResourceName
 from pipelines.cli import main
 from pipelines.command.serving import predict
@@ -29,8 +30,8 @@ class FakeApi:
 
     def list_resources(self, kind, *, filter=""):
         del kind
-        name = f"{PARENT}/models/5"
-        return [{"name": name, "createTime": "1"}] if filter == 'display_name="taxi"' else []
+        model = {"name": f"{PARENT}/models/5", "createTime": "1", "displayName": "taxi"}
+        return [model] if filter in ("", 'display_name="taxi"') else []
 
     def get(self, name):
         number = {"": "3", "previous": "2"}[name.partition("@")[2]]
@@ -123,6 +124,12 @@ def test_here_a_program_predicts_with_the_folder_of_the_version(api, monkeypatch
             f"--format={kind}",
             "--max-errors=0.1",
         ]
+
+
+def test_a_model_is_called_by_the_folder_of_its_runs_too():
+    assert batch.find_version(FakeApi(), "Taxi_")[0] == VERSION
+    with pytest.raises(VertexError, match=r"no model 'tax'; did you mean 'taxi'\? models: taxi"):
+        batch.find_version(FakeApi(), "tax")
 
 
 def test_wrong_models_and_settings_are_named(api, capsys):
