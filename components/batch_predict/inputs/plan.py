@@ -52,10 +52,10 @@ def plan_parts(
             _check_records(found, predictor)
             cut = [{"path": path} for path in found]
         else:
-            schema = schema_for_predictions(
-                _table_of(found, predictor), time_zone=options.time_zone
-            )
-            cut, unused = plan_tables(found, schema, num_parts=_num_parts(found, options))
+            table = _table_of(found, predictor)
+            schema = schema_for_predictions(table, time_zone=options.time_zone)
+            label, size = table.label.column, _num_parts(found, options)
+            cut, unused = plan_tables(found, schema, num_parts=size, label=label)
         parts += [{**part, "kind": kind} for part in cut]
     return [{**part, "number": number} for number, part in enumerate(parts)], unused
 

@@ -12,6 +12,8 @@ from trainer import Json
 from trainer.errors import first_line
 
 KEY = "key"
+# What a tf.train.Example has not; its parser would pass over them.
+_FEATURE_LISTS = ("tensorflow.SequenceExample", ["feature_lists"])
 NUM_PARSERS = 2  # batches that are parsed at once, in order
 PREFETCHED = 2  # batches that are parsed while another one is predicted
 
@@ -83,6 +85,9 @@ class _Reader:
 
         good, found, errors = [], [], []
         for row, record in zip(rows, batch, strict=True):
+            if is_sequence(record.numpy()):
+                errors.append({"row": row, "reason": SEQUENCE})
+                continue
             try:
                 found.append(self._parse(record[tf.newaxis]))
                 good.append(row)
@@ -106,6 +111,10 @@ def _parser_of(predictor: Any, *, has_keys: bool) -> Any:
 
     def parse(records: Any) -> Any:
         features, _ = predictor.workload.parse(records)
+        with tf.control_dependencies(tf.nest.flatten(features)):
+            lists = tf.io.decode_proto(records, *_FEATURE_LISTS, [tf.string]).sizes
+        with tf.control_dependencies([tf.debugging.assert_equal(lists, 0, SEQUENCE)]):
+            features = tf.nest.map_structure(tf.identity, features)
         if not has_keys:
             return tf.fill(tf.shape(records), ""), features
         spec = {KEY: tf.io.FixedLenFeature([], tf.string, "")}

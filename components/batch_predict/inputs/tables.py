@@ -13,7 +13,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.plan import Part, plan_table
-from components.prepare_examples.tables.reading.files import open_table
+from components.prepare_examples.tables.reading.files import TableFile, open_table
 from components.prepare_examples.tables.reading.segments import blocks
 from components.prepare_examples.tables.rows import HEADER, Block
 from components.prepare_examples.tables.table_schema import TIME, TableSchema
@@ -21,6 +21,7 @@ from components.prepare_examples.tables.write import plain_value
 from trainer import Json
 from trainer.errors import did_you_mean
 from trainer.workloads.declarations.labels import Binary
+from trainer.workloads.declarations.names import declared_names
 from trainer.workloads.table import Table
 
 # No file has such a column, so none is read as the label, not even the label itself.
@@ -44,14 +45,20 @@ def schema_for_predictions(workload: Table, *, time_zone: str = "") -> TableSche
 
 
 def plan_tables(
-    paths: Sequence[str], schema: TableSchema, *, num_parts: int
+    paths: Sequence[str], schema: TableSchema, *, num_parts: int, label: str = ""
 ) -> tuple[list[Json], list[str]]:
     """Return the parts of files, and the names of the columns that are not read.
+
+    Args:
+        paths: the files.
+        schema: of the features.
+        num_parts: about the number of parts.
+        label: the column that files without a header may lack.
 
     Raises:
         DataError: a file lacks a column or has it twice; names both.
     """
-    files = [open_table(path, header=schema.header) for path in paths]
+    files = [_open(path, schema, label) for path in paths]
     names, unused = {}, set()
     for file in files:
         found = columns.match_header(file.names, schema)
@@ -69,6 +76,18 @@ def plan_tables(
         unused |= {name for name in found.columns if name not in known}
     plan = plan_table(files, columns=names, num_shards=num_parts, digest=lambda _: "")
     return [{"table": part.to_json()} for part in plan.parts if part.segments], sorted(unused)
+
+
+def _open(path: str, schema: TableSchema, label: str) -> TableFile:
+    """Return a file; without a header it has the declared columns, with or without the label."""
+    file, names = open_table(path, header=schema.header), schema.header
+    if not names or file.has_groups:
+        return file
+    declared = zip(names, declared_names(names, [label], schema.aliases), strict=True)
+    without = [name for name, own in declared if own != label]
+    first = open_table(path)
+    num_fields = len(first.names) - len(first.folder_values)
+    return open_table(path, header=without) if num_fields == len(without) else file
 
 
 def read_table(part: Json, predictor: Any, *, time_zone: str) -> Iterator[Batch]:

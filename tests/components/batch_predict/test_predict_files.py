@@ -257,6 +257,20 @@ def test_a_row_without_a_prediction_is_written_apart(name, model, expected, tmp_
     assert not (tmp_path / "strict").exists()
 
 
+def test_a_sequence_example_among_records_is_an_error_of_its_row(model, tmp_path):
+    context = tf.train.Example.FromString(example(1)).features
+    sequence = tf.train.SequenceExample(context=context)
+    sequence.feature_lists.feature_list["frames"].feature.add().float_list.value.append(1.0)
+    records = [example(0), sequence.SerializeToString(), example(2)]
+    path = write_records(tmp_path / "rows.tfrecord", records)
+    options = PredictOptions(max_errors=0.5)
+    predict_files(model, inputs=[str(path)], output_dir=tmp_path / "out", options=options)
+    assert [one["key"] for one in predictions_in(tmp_path / "out")] == ["c0", "c2"]
+    [error] = errors_in(tmp_path / "out")
+    assert error["row"] == 2
+    assert error["reason"].startswith("is a tf.train.SequenceExample")
+
+
 def test_many_files_become_shards_of_parquet(model, expected, tmp_path):
     for at in range(3):
         rows = [csv_row(number) for number in range(20 * at, 20 * at + 20)]

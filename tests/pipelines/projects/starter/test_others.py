@@ -219,6 +219,17 @@ def test_the_records_of_a_folder_need_no_suffix(tmp_path, names, compression):
     ]
 
 
+def test_records_whose_first_length_looks_like_gzip_are_read(tmp_path):
+    rows = [{**one, "note": [b"a" if at else b"b" * 35_562]} for at, one in enumerate(numbered())]
+    path = write_records(tmp_path / "a.tfrecord", rows)
+    assert path.read_bytes()[:2] == b"\x1f\x8b"
+    start = start_records([str(path)], "y")
+    assert start.num_examples == 60
+    write_folder(tmp_path / "own", start)
+    found = try_folder(tmp_path / "own", path)
+    assert {one.state for one in found.values()} == {"ok"}
+
+
 def test_what_is_no_record_is_named(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data/a.csv").write_text("x,y\n1,2\n")
