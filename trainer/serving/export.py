@@ -146,7 +146,8 @@ class _ServedModel(tf.Module):
 
     def _serve(self, **arguments: tf.Tensor) -> dict[str, tf.Tensor]:
         features = {name: arguments[argument] for name, argument in self._arguments.items()}
-        inputs = self._workload.preprocess(self._workload.encode(features))
+        encoded = self._workload.encode(self._workload.plain_features(features))
+        inputs = self._workload.preprocess(encoded)
         return self._predictions(self._model.keras(inputs, training=False))
 
     def _predictions(self, outputs: Any) -> dict[str, tf.Tensor]:

@@ -153,6 +153,10 @@ class Workload(abc.ABC):
     def parse_instance(self, instance: Any) -> Features:
         """Return the raw features of an instance as arrays; ValueError if it is invalid."""
 
+    def plain_features(self, features: Features) -> Features:
+        """Return the raw features of requests as examples have them; blanks may be cut."""
+        return features
+
     def parse_examples(self, instances: Sequence[Any]) -> Features:
         """Return the raw features of instances that `is_example` as batches.
 

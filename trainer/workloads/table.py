@@ -39,6 +39,7 @@ from trainer.workloads.encoding.storage import (
     parse_column,
     parse_columns,
     parse_value,
+    plain_strings,
     raw_column,
     tensor_spec,
 )
@@ -366,6 +367,16 @@ class Table(DeclaredWorkload):
     def input_specs(self) -> dict[str, Any]:
         """Return one column for each feature that the model gets."""
         return {feature.name: tensor_spec(feature) for feature in self.used}
+
+    def plain_features(self, features: Features) -> Features:
+        """Return the raw features of requests as preparing stores them, computed in the graph."""
+        plain = {}
+        for one in self._requested:
+            if features[one.name].dtype == "string":
+                declared = map(plain_text, getattr(one, "values", ()))
+                terms = [*declared, *self.learnt.vocabularies.get(one.name, ())]
+                plain[one.name] = plain_strings(one, features[one.name], terms)
+        return {**features, **plain}
 
     def parse_instance(self, instance: Any) -> Features:
         """Return the features of an object, or of a serialized tf.train.Example.

@@ -129,3 +129,51 @@ def test_requests_may_have_the_names_of_the_files(sent, same):
 def test_a_wrong_field_is_named_as_it_was_sent(sent, message):
     with pytest.raises(InstanceError, match=f"instance 1: .*{message}"):
         ALIASED.parse_instances([{}, sent])
+
+
+WRITTEN = Table(
+    [
+        Category("plan", min_count=1, missing=("?",)),
+        Category("is_new", min_count=1),
+        Category("code", hashed=10),
+        Category("tags", separator=",", min_count=1, max_length=2),
+    ],
+    label=Binary("y"),
+    name="w",
+)
+TEXTS = {
+    "plan": [["yes", b" yes ", b"\tyes"], ["", b"?", b" ? "]],
+    "is_new": [["true", b"True", b" TRUE"], ["false", b"False "]],
+    "code": [["a", b" a "], ["true", b"True"]],
+    "tags": [[["red", "big"], [b" red", b"big "]]],
+}
+
+
+def test_a_model_alone_reads_texts_as_preparing_does(tmp_path):
+    facts = {"vocabularies": {"plan": ["yes"], "is_new": ["true", "false"], "tags": ["red", "big"]}}
+    table = WRITTEN.with_facts({**WRITTEN.facts(), **facts})
+    export_model(table.build_model(), table, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path)).signatures
+    empty = {name: [["", ""]] if name == "tags" else [""] for name in TEXTS}
+
+    def by_columns(name, value):
+        columns = {**empty, name: [value]}
+        tensors = {key: tf.constant(column, tf.string) for key, column in columns.items()}
+        return loaded["serving_default"](**tensors)["probabilities"].numpy()
+
+    def by_example(name, value):
+        texts = [
+            text.encode() if isinstance(text, str) else text for text in np.ravel(value).tolist()
+        ]
+        feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=texts))
+        example = tf.train.Example(features=tf.train.Features(feature={name: feature}))
+        return loaded["examples"](tf.constant([example.SerializeToString()]))[
+            "probabilities"
+        ].numpy()
+
+    for name, groups in TEXTS.items():
+        for plain, *others in groups:
+            expected = by_columns(name, plain)
+            for other in others:
+                np.testing.assert_array_equal(by_columns(name, other), expected)
+                np.testing.assert_array_equal(by_example(name, other), expected)

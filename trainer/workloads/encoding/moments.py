@@ -74,8 +74,9 @@ def parse_time(value: Any, feature: Timestamp) -> int:
     """Return the seconds of a request's value: a number of seconds, or a text.
 
     With a unit of Unix times as format, it is a number of this unit. A text has the feature's
-    format; without one it is ISO 8601, or a number of seconds. A moment with a zone or an offset is
-    converted to wall time in the feature's time zone.
+    format, and a number may have it, such as 20240131; without one a text is ISO 8601, or a number
+    of seconds. A moment with a zone or an offset is converted to wall time in the feature's time
+    zone.
 
     Raises:
         ValueError: it is neither; the message names the feature.
@@ -83,6 +84,13 @@ def parse_time(value: Any, feature: Timestamp) -> int:
     divisor = UNIX_UNITS.get(feature.format, 1)
     if divisor > 1 and isinstance(value, str) and re.fullmatch(r"\s*-?[0-9]{1,17}\s*", value):
         value = int(value)
+    if (
+        feature.format
+        and divisor == 1
+        and type(value) is int
+        and _try_format(str(value), feature.format)
+    ):
+        value = str(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         if math.isfinite(value) and abs(value) < _MOST_SECONDS:
             return int(value // divisor)

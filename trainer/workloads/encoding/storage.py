@@ -1,6 +1,7 @@
 """The columns of a table as stored in examples, and as sent in prediction requests."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ from trainer.workloads.declarations.features import (
     TimePart,
     Timestamp,
 )
-from trainer.workloads.declarations.written import plain_text
+from trainer.workloads.declarations.written import SPELLINGS, Written, plain_text
 from trainer.workloads.encoding.columns import Column, missing_integer
 from trainer.workloads.encoding.moments import parse_time
 from trainer.workloads.encoding.tokens import decode_text
+
+BRACKETS = "[]() "  # around a list of numbers in a text
 
 
 def is_float(feature: Feature) -> bool:
@@ -117,16 +120,20 @@ def parse_value(feature: Feature, value: Any) -> np.ndarray:
     missing = _parse_one(feature, None)
     if value is None or _is_marker(feature, value):
         return np.full(length, missing)
-    is_texts = isinstance(feature, Category) and not feature.is_integer
-    separator = feature.separator if isinstance(feature, Category) else ""
-    if isinstance(value, str) and is_texts:
-        value = [one.strip() for one in value.split(separator)]
+    assert isinstance(feature, Category | Number)
+    if isinstance(value, str):
+        is_texts = isinstance(feature, Category) and not feature.is_integer
+        value = (value if is_texts else value.strip(BRACKETS)).split(feature.separator)
     if not isinstance(value, list):
-        also = f", or a text with {separator!r} between the values" if is_texts else ""
-        raise ValueError(f"{feature.name} is {value!r}; it must be a list{also}")
-    if is_float(feature) and len(value) != length:
+        raise ValueError(
+            f"{feature.name} is {value!r}; it must be a list, or a text with {feature.separator!r}"
+            " between the values"
+        )
+    if value and is_float(feature) and len(value) != length:
         raise ValueError(f"{feature.name} has {len(value)} numbers; it must have {length}")
-    rows = [_parse_one(feature, one) for one in value[:length]]
+    rows = [_parse_one(feature, one) for one in value]
+    if not is_float(feature):
+        rows = [row for row in rows if row != missing][:length]
     return np.stack([*rows, *[missing] * (length - len(rows))])
 
 
@@ -157,6 +164,22 @@ def parse_column(feature: Feature, values: list[Any]) -> np.ndarray:
     return np.asarray(filled, np.int64)
 
 
+def plain_strings(feature: Feature, texts: Any, terms: Sequence[str]) -> Any:
+    """Return texts as preparing stores them, computed in the graph.
+
+    `terms` is the vocabulary, if there is one: most have neither true nor false, and so their
+    spellings make no difference.
+    """
+    import tensorflow as tf
+
+    plain = tf.strings.strip(texts)
+    is_spelled = not terms or not {"true", "false"}.isdisjoint(terms)
+    spellings = SPELLINGS if isinstance(feature, Category) and is_spelled else {}
+    for text, spelling in {**spellings, **dict.fromkeys(feature.missing, "")}.items():
+        plain = tf.where(plain == text, spelling, plain)
+    return plain
+
+
 def format_value(feature: Feature, value: Any) -> Any:
     """Return the field of a request for a raw value; None for a missing one."""
     if not list_length(feature):
@@ -179,7 +202,7 @@ def _as_float32(values: Any) -> np.ndarray:
 
 
 def _parse_one(feature: Feature, value: Any) -> np.ndarray:
-    if isinstance(feature, Category) and not feature.is_integer and isinstance(value, bool):
+    if isinstance(feature, Category) and not feature.is_integer and isinstance(value, int):
         value = str(value)
     if not (is_float(feature) or is_integer(feature)):
         if not isinstance(value, str | None):
@@ -189,8 +212,11 @@ def _parse_one(feature: Feature, value: Any) -> np.ndarray:
         return np.asarray(missing_value(feature), np.float32 if is_float(feature) else np.int64)
     if isinstance(feature, Timestamp):
         return np.asarray(parse_time(value, feature), np.int64)
-    if isinstance(feature, Number) and isinstance(value, str) and not feature.is_plain:
-        read = feature.number_of(value)
+    if isinstance(value, str):
+        form = feature if isinstance(feature, Number) else Written()
+        read = form.number_of(value)
+        if read is not None and _is_marker(feature, read):
+            return _parse_one(feature, None)
         value = value if read is None else read
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         also = getattr(feature, "example", "")
@@ -219,9 +245,10 @@ def _text_of(feature: Feature, value: str | None) -> bytes:
 
 def _is_marker(feature: Feature, value: Any) -> bool:
     """Return whether a value is one of the texts, or numbers, that mean a missing one."""
-    if not isinstance(value, int | float):
-        return isinstance(value, str) and value.strip() in feature.missing
-    return str(value) in feature.missing or f"{value:.15g}" in feature.missing
+    if isinstance(value, str):
+        return value.strip() in ("", *feature.missing)
+    is_number = isinstance(value, int | float)
+    return is_number and any(Written().number_of(text) == value for text in feature.missing)
 
 
 def _format_one(feature: Feature, value: Any) -> Any:

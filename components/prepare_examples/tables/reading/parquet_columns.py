@@ -13,6 +13,7 @@ from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.rows import Block, parse_column, without_markers
 from components.prepare_examples.tables.table_schema import MULTILABEL, PART, TIME, TableSchema
 from components.prepare_examples.tables.values.times import wall_times
+from trainer.workloads.declarations.features import UNIX_UNITS
 
 UUID_BYTES = 16
 ALLOWED = {
@@ -74,8 +75,8 @@ def _converted(
     if _is_text(column.type):
         return parse_column(column.cast(pa.binary()), name, bad, schema)
     if _is_plain(column.type) and not is_list:
-        is_text = name in schema.texts and not (known and known.kind == TIME)
-        if is_text:
+        is_unix = known and known.kind == TIME and known.format in ("", *UNIX_UNITS)
+        if name in schema.texts and not is_unix:
             return parse_column(column.cast(pa.string()), name, bad, schema)
         return without_markers(to_doubles(column), schema.markers(name))
     kind = "number" if name in schema.numbers else "text"

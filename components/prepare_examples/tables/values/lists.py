@@ -7,8 +7,7 @@ import pyarrow.compute as pc
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.rows import NUMBER_PATTERN
 from components.prepare_examples.tables.table_schema import FLOAT, INT, TEXT, Column
-
-BRACKETS = "[]() "
+from trainer.workloads.encoding.storage import BRACKETS
 
 
 def parse_list(column: pa.Array, known: Column, bad: BadRows) -> pa.Array:
