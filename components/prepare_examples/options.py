@@ -108,7 +108,7 @@ class TableOptions:
     )
     split_key: tuple[str, ...] = setting(
         "columns whose hash decides the split; default: the workload's key, or without it its"
-        " group_by columns, or else the whole row",
+        " group_by columns, or else all values of a row",
         default=(),
         metavar="COLUMNS",
     )

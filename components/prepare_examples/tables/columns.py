@@ -1,6 +1,7 @@
 """The columns of a table: checked in a file's header, and turned into examples."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -29,7 +30,7 @@ logger = logging.getLogger(__name__)
 # Names of the column of row numbers that pandas writes before a table's own columns.
 INDEX_NAMES = {"", "unnamed:_0", "__index_level_0__"}
 # The key of rows without one, and the column of the hash of all their values.
-WHOLE_ROW = "the whole row"
+WHOLE_ROW = "all values of a row"
 
 
 @dataclass(frozen=True)
@@ -132,9 +133,20 @@ def default_key(columns: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
     return tuple(name for name in schema.group_by if name in columns) or (WHOLE_ROW,)
 
 
-def hashed_names(names: Iterable[str]) -> list[str]:
-    """Return the columns that decide the split of a whole row: all but the numbers of rows."""
-    return sorted({normal_form(name) for name in names} - INDEX_NAMES)
+def hashed_names(names: Iterable[str]) -> dict[str, str]:
+    """Return the name under which each column of a file decides its rows' splits.
+
+    It is the normal form, unless two columns share that, as `Age` and `age` do. The numbers of rows
+    have no part in it.
+    """
+    names = list(names)
+    counts = Counter(map(normal_form, names))
+    forms = {name: normal_form(name) for name in names}
+    return {
+        name: form if counts[form] == 1 else name.strip()
+        for name, form in forms.items()
+        if form not in INDEX_NAMES
+    }
 
 
 def check_key(key: Sequence[str], columns: Sequence[str], schema: TableSchema) -> tuple[str, ...]:

@@ -1,10 +1,14 @@
 """Hash of a raw row over all columns of its file, declared or not, lists too.
 
-The declaration has no influence, so a row stays in its split when a feature is added. A value has
-the same hash in every kind of file: numbers are compared as doubles, times as seconds, texts
-without blanks and separators, and the usual words for a missing value as missing.
+The declaration has no influence, so a row stays in its split when a feature is added, or is read in
+another way. A value has the same hash in every kind of file and in every usual form. So a number
+counts by its digits, without its sign, its point and the zeros at its ends: `1.234,50 €` may be
+1234.5 or 1.2345, but the hash is the same. A time counts by its numbers in any order, with hours to
+12 and years to 99, as 31.01.24 and 01/31/2024 have them. The usual words for a missing value count
+as missing, and blanks, case and separators do not count.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from zlib import crc32
@@ -15,7 +19,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from components.prepare_examples.output.quarantine import BadRows
-from components.prepare_examples.tables.columns import hashed_names
 from components.prepare_examples.tables.reading.parquet_columns import (
     decoded,
     is_list_type,
@@ -23,32 +26,50 @@ from components.prepare_examples.tables.reading.parquet_columns import (
 )
 from components.prepare_examples.tables.rows import NUMBER_PATTERN, utf8_or_null
 from components.prepare_examples.tables.table_schema import TIME, Column
-from components.prepare_examples.tables.values.times import parse_times, wall_times
+from components.prepare_examples.tables.values.times import UNITS, parse_times, wall_times
 from components.prepare_examples.tfrecords.row_splits import MULTIPLIER, mix
-from trainer.workloads.declarations.names import normal_form
 
 Hashes = NDArray[np.uint64]
 
 _MISSING = {b"", b"na", b"n/a", b"nan", b"none", b"null", b"inf", b"-inf", b"infinity"}
 _NUMBER = NUMBER_PATTERN.decode().strip("^$")
 _NUMBERS = rf"^[\s\[(]*{_NUMBER}([\s,;|]+{_NUMBER})*[\s\])]*$"
+# With other signs, or a currency or percent sign around it: 1.234,5 and $1,234.5 and (12,5).
+_GROUPS = r"\d{1,3}(?:[.,'\x{a0}\x{202f} ]\d{3})+(?:[.,]\d+)?|\d+[.,]?\d*|[.,]\d+"
+_WRITTEN = rf"^[\s(+\-\p{{Sc}}]*(?:{_GROUPS})[\s)%‰\p{{Sc}}]*$"
+_DIGITS = 12  # of a number that count
+# Numbers of up to 15 digits are far from where it rounds up, and so errors of doubles do no harm.
+_ROUNDING = 1 - 0.1235
+_LEAST = 1e-290  # smaller numbers count as 0
 _ISO_TIME = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?$"
+# 31.12.2024, 12/31/24, 2024/12/31, 31-Dec-2024 and Dec 31, 2024, perhaps with a time of day.
+_YEAR = r"(?:19|20)\d\d"
+_DAYS = (
+    rf"{_YEAR}[./\-]\d{{1,2}}[./\-]\d{{1,2}}",
+    rf"\d{{1,2}}[./\- ]\d{{1,2}}[./\- ](?:{_YEAR}|\d\d)",
+    rf"\d{{1,2}}[\- ]?[A-Za-z]{{3,9}}[\- ](?:{_YEAR}|\d\d)",
+    rf"[A-Za-z]{{3,9}} \d{{1,2}}, {_YEAR}",
+)
+_CLOCK = r"(?:,? \d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?(?: ?[AaPp][Mm])?)?"
+_TIME = rf"^(?:{'|'.join(_DAYS)}){_CLOCK}$"
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_CYCLES = {"year": 100, "hour": 12}
 _SEPARATORS = b" \t\r\n,;|[]()\"'"
 _NUMBER_TYPES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 _UTC = Column(name="", kind=TIME)
 
 
-def hash_raw_rows(columns: Mapping[str, pa.Array]) -> pa.Array:
+def hash_raw_rows(columns: Mapping[str, pa.Array], names: Mapping[str, str]) -> pa.Array:
     """Return a hash of each row, in whatever order the columns are; a missing value adds nothing.
 
     Args:
         columns: of a block, by the names in its file; texts of a CSV file are binary.
+        names: the name under which each column counts, see `hashed_names`.
     """
     hashes = np.zeros(len(next(iter(columns.values()))), np.uint64)
-    by_name = {normal_form(name): column for name, column in columns.items()}
-    for name in hashed_names(by_name):
-        values = _hash_values(by_name[name])
-        salt = np.uint64(crc32(name.encode()))
+    for name in sorted(names.keys() & columns.keys()):
+        values = _hash_values(columns[name])
+        salt = np.uint64(crc32(names[name].encode()))
         hashes += np.where(values == 0, values, mix(values + salt))
     return pa.array(mix(hashes))
 
@@ -58,7 +79,7 @@ def _hash_values(column: pa.Array) -> Hashes:
     column = decoded(column)
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return _hash_numbers(wall_times(column, _UTC).cast(pa.int64()))
+        return _hash_seconds(wall_times(column, _UTC).cast(pa.int64()))
     if any(test(kind) for test in _NUMBER_TYPES):
         return _hash_numbers(to_doubles(column))
     if pa.types.is_boolean(kind) or pa.types.is_null(kind):
@@ -122,22 +143,76 @@ def _hash_number_lists(texts: pa.Array) -> Hashes:
     return _hash_lists(numbers.cast(pa.list_(pa.float64())))
 
 
-def _hash_times(texts: pa.Array) -> Hashes:
-    """Return the hashes of seconds; of the texts where they are no times, as in 2024-02-31."""
+def _hash_written(texts: pa.Array) -> Hashes:
+    digits = pc.replace_substring_regex(texts, r"[^0-9]", "")
+    return _hash_numbers(digits.cast(pa.float64()))
+
+
+def _hash_iso_times(texts: pa.Array) -> Hashes:
+    """Return the hashes of times; of the texts where they are no times, as in 2024-02-31."""
     seconds = parse_times(texts, BadRows(), _UTC, zones=Counter())
     is_time = seconds.is_valid().to_numpy(zero_copy_only=False)
-    return np.where(is_time, _hash_numbers(seconds), _hash_words(texts))
+    return np.where(is_time, _hash_seconds(seconds), _hash_words(texts))
+
+
+def _hash_times(texts: pa.Array) -> Hashes:
+    """Return the hashes of times by the numbers in their texts; of others with a word as texts."""
+    hashes = _hash_words(texts)
+    for row, text in enumerate(texts.to_pylist()):
+        words = re.findall(r"[a-z]+", text.lower())
+        months = [_MONTHS.index(word[:3]) + 1 for word in words if word[:3] in _MONTHS]
+        if len(months) == len(words) - any(word in ("am", "pm") for word in words):
+            seconds = re.sub(r"(:\d\d)\.\d+", r"\1", text)
+            numbers = [int(part) for part in re.findall(r"\d+", seconds)]
+            hashes[row] = _of_parts(np.array([_plain_parts(numbers, months)]))[0]
+    return hashes
+
+
+def _plain_parts(numbers: list[int], months: list[int]) -> list[int]:
+    """Return the day's three numbers and the time's three, as `_hash_seconds` has them."""
+    size = 3 - len(months)
+    day, clock = numbers[:size] + months, numbers[size:]
+    if clock:
+        clock[0] %= _CYCLES["hour"]
+    return [*(number % _CYCLES["year"] for number in day), *clock, *[0] * (3 - len(clock))]
+
+
+def _hash_seconds(seconds: pa.Array) -> Hashes:
+    """Return the hashes of times by their numbers, of which zeros do not count."""
+    parts = []
+    for unit in ("year", "month", "day", "hour", "minute"):
+        part = UNITS[unit](seconds).fill_null(0).to_numpy(zero_copy_only=False)
+        parts.append(part % _CYCLES.get(unit, 100))
+    parts.append(seconds.fill_null(0).to_numpy(zero_copy_only=False) % 60)
+    hashes = _of_parts(np.stack(parts, axis=1))
+    return np.where(seconds.is_valid().to_numpy(zero_copy_only=False), hashes, np.uint64(0))
+
+
+def _of_parts(parts: NDArray[np.int64]) -> Hashes:
+    hashes = np.where(parts == 0, np.uint64(0), _mixed(parts))
+    return mix(hashes.sum(axis=1, dtype=np.uint64) + np.uint64(1))
 
 
 def _hash_numbers(numbers: pa.Array) -> Hashes:
+    """Return the hashes of the first digits of doubles, as if the point were after the first."""
     values = numbers.cast(pa.float64(), safe=False).fill_null(np.nan)
-    values = values.to_numpy(zero_copy_only=False) + 0.0  # -0.0 is 0.0
-    hashes = mix(values.view(np.uint64) + np.uint64(MULTIPLIER))
-    return np.where(np.isfinite(values), hashes, np.uint64(0))
+    values = np.abs(values.to_numpy(zero_copy_only=False))
+    is_number = np.isfinite(values)
+    values = np.where(is_number, values, 0.0)
+    exponents = np.floor(np.log10(np.where(values > _LEAST, values, 1.0)))
+    digits = np.floor(values * 10.0 ** (_DIGITS - 1 - exponents) + _ROUNDING)
+    digits = np.where(digits < 10.0**_DIGITS, digits, digits / 10)
+    return np.where(is_number, _mixed(digits), np.uint64(0))
+
+
+def _mixed(numbers: NDArray[np.generic]) -> Hashes:
+    return mix(numbers.astype(np.uint64) + np.uint64(MULTIPLIER))
 
 
 _KINDS_OF_TEXTS = {
     NUMBER_PATTERN.decode(): _hash_number_texts,
+    _WRITTEN: _hash_written,
     _NUMBERS: _hash_number_lists,
-    _ISO_TIME: _hash_times,
+    _ISO_TIME: _hash_iso_times,
+    _TIME: _hash_times,
 }

@@ -101,7 +101,8 @@ def make_job(opened: OpenedTable, table: TablePlan, options: PrepareOptions) -> 
     )
     header = _header(table, write_options, is_verified=opened.is_verified)
     if key == (columns.WHOLE_ROW,):
-        header["split_columns"] = columns.hashed_names(n for file in files for n in file.names)
+        hashed = {own for file in files for own in columns.hashed_names(file.names).values()}
+        header["split_columns"] = sorted(hashed)
     header["settings"] = options.changed()
     if options.source == "bigquery":
         header["query"] = query_of(opened.workload, schema, options)

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.clean_rows import clean
-from components.prepare_examples.tables.columns import WHOLE_ROW
+from components.prepare_examples.tables.columns import WHOLE_ROW, hashed_names
 from components.prepare_examples.tables.plan import Segment
 from components.prepare_examples.tables.reading.csv_records import count_records, record_blocks
 from components.prepare_examples.tables.reading.files import JSON, open_records
@@ -99,8 +99,8 @@ def _typed_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Ite
 
 def _with_hashes(block: Block, raw: Mapping[str, pa.Array], segment: Segment) -> Block:
     """Return a block with the hash of each row, in which the columns of folders count."""
-    more = _folder_columns(segment.names, segment, block)
-    hashes = hash_raw_rows({**raw, **more})
+    values = {**raw, **_folder_columns(segment.names, segment, block)}
+    hashes = hash_raw_rows(values, hashed_names(segment.names))
     return replace(block, table=block.table.append_column(WHOLE_ROW, hashes))
 
 

@@ -42,7 +42,7 @@ def test_no_version_is_worse_than_a_constant_though_it_beats_the_champion(first,
     assert "the best constant prediction" in evaluated.judgement.reasons[1]
 
 
-RULE, COLUMNS = "by a hash of the whole row: train 0.8", ["age", "y"]
+RULE, COLUMNS = "by a hash of all values of a row: train 0.8", ["age", "y"]
 
 
 @pytest.mark.parametrize(

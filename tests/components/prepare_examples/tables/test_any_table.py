@@ -289,7 +289,7 @@ def test_rows_without_a_key_are_split_by_all_their_values(tmp_path, run):
     reference = declare(tmp_path / "churn", more='ignored=["customer"]')
     rows = make_rows()
     manifest = run(rows + rows[:60], reference)
-    assert manifest["split_rule"].startswith("by a hash of the whole row:")
+    assert manifest["split_rule"].startswith("by a hash of all values of a row:")
     sizes = {s: f["num_examples"] for s, f in manifest["splits"].items()}
     again = run(list(reversed(rows)), reference)
     train = {e["vector"][0] for e in examples_of(tmp_path / "out")}

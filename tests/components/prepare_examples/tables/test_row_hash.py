@@ -14,6 +14,7 @@ from pyarrow import parquet
 
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from components.prepare_examples.tables.columns import hashed_names
 from components.prepare_examples.tables.row_hash import hash_raw_rows
 
 NOON = datetime.datetime(2024, 1, 31, 12)
@@ -21,7 +22,11 @@ BERLIN = datetime.timezone(datetime.timedelta(hours=2))
 
 
 def hashes(values: list, kind: pa.DataType | None = None, *, name: str = "a") -> list[int]:
-    return hash_raw_rows({name: pa.array(values, kind)}).to_pylist()
+    return hash_rows({name: pa.array(values, kind)})
+
+
+def hash_rows(columns: dict[str, pa.Array]) -> list[int]:
+    return hash_raw_rows(columns, hashed_names(columns)).to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -45,6 +50,11 @@ def hashes(values: list, kind: pa.DataType | None = None, *, name: str = "a") ->
             None,
         ),
         (["", "null"], [None, None], pa.null()),
+        (["1.234,50", "12,5", "0,05", "-7"], [1234.5, 12.5, 0.05, -7], None),
+        (["0,1234567890123", "1.234.567.890.123"], [0.1234567890123, 1234567890123.0], None),
+        (["$12,345", "(12.50)", "61 %", "1 234,5 €"], [12345, -12.5, 61, 1234.5], None),
+        (["31.01.2024 12:00", "01/31/24 12:00 PM", "31-Jan-2024 12:00:00.5"], [NOON] * 3, None),
+        (["31.01.2024", "Jan 31, 2024", "2024/1/31"], [NOON.date()] * 3, None),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -55,11 +65,23 @@ def test_a_value_of_a_csv_file_has_the_hash_of_the_typed_value(texts, values, ki
 def test_each_column_and_each_place_counts():
     pairs = [(a, b) for a in "01" for b in "01"]
     columns = {name: pa.array([pair[at] for pair in pairs]) for at, name in enumerate("ab")}
-    rows = hash_raw_rows(columns).to_pylist()
+    rows = hash_rows(columns)
     assert len(set(rows)) == 4
     reordered = {" B": columns["b"], "A": columns["a"], "Unnamed: 0": pa.array(range(4))}
-    assert hash_raw_rows(reordered).to_pylist() == rows
-    assert hash_raw_rows({**columns, "c": pa.nulls(4)}).to_pylist() == rows
+    assert hash_rows(reordered) == rows
+    assert hash_rows({**columns, "c": pa.nulls(4)}) == rows
+
+
+def test_columns_whose_names_differ_by_case_only_count_both():
+    rows = [{"Age": age, "age": other} for age in (1, 2) for other in (3, 4)]
+    columns = {name: pa.array([row[name] for row in rows]) for name in ("Age", "age")}
+    assert len(set(hash_rows(columns))) == 4
+    assert hash_rows({"AGE": columns["age"]}) == hash_rows({"age": columns["age"]})
+
+
+def test_texts_that_are_no_numbers_or_times_differ():
+    texts = ["a1", "b1", "town 17", "city 17", "123-45-6789", "123-46-5789", "12 May", "1,2;3"]
+    assert len(set(hashes(texts))) == len(texts)
 
 
 @pytest.mark.parametrize("value", [b"2024-02-31", b"\xff", b"+", b"[", b"[1, x]", b"1,,2", b"()"])
