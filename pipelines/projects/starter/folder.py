@@ -14,6 +14,7 @@ from trainer import Json
 
 STEPS = 2_000  # about as many steps of training
 EPOCHS = (3, 60)
+FEWEST_EXAMPLES = 30
 BATCHES = ((2_000, 32), (20_000, 64), (200_000, 128))  # rows below which a batch has this size
 LARGE_BATCH = 512
 FEW_ROWS = 300
@@ -103,6 +104,15 @@ def check_new(folder: Path) -> None:
         )
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; give the name of a new folder")
+
+
+def check_number(num_examples: int, path: str | Path, what: str) -> None:
+    """Raise DataError if there are too few examples for three splits."""
+    if num_examples < FEWEST_EXAMPLES:
+        raise DataError(
+            f"{path} has {num_examples} {what}; at least {FEWEST_EXAMPLES} are needed for three"
+            " splits"
+        )
 
 
 def write_folder(folder: Path, start: Start) -> list[str]:

@@ -31,7 +31,7 @@ KEPT_APART = 0.9  # of distinct whole numbers, which a float32 holds; less are c
 WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")  # in CustomerID
 ID_NAME = re.compile(r"(^|_)(id|uuid|guid|key|rowid|row_id|index|nr|no)$")
 CODE_NAME = re.compile(
-    r"(^|_)(zip|zipcode|postcode|code|type|kind|class|category|cat|area|region)$"
+    r"(^|_)(zip|zipcode|postcode|code|type|kind|class|category|cat|area|region|id)$"
 )
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
 MOST_INFINITE = 0.02  # of rows, which are quarantined
@@ -99,7 +99,9 @@ def _identifier(column: Texts, form: str, num_rows: int) -> Guess | None:
     num_present = len(column.present)
     if num_present == num_rows and column.num_unique > max(20, num_rows / 100):
         mean = num_rows / column.num_unique
-        return Guess(column, GROUP, seen=f"{column.num_unique:,} values, {mean:.1f} rows of each")
+        return Guess(
+            column, GROUP, seen=f"ids: {column.num_unique:,} values, {mean:.1f} rows of each"
+        )
     return None
 
 

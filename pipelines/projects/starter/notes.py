@@ -17,6 +17,7 @@ from trainer.workloads.declarations.written import Written
 MOST_VALUES = 1_000  # distinct texts that are compared
 NINES = re.compile(r"-?9{2,}(\.0*)?")  # -999 and the like, which may mean a missing number
 MOST_SHOWN = 8  # columns with the same marker
+MOST_ALIKE = 3  # groups of values that differ only by case
 FAR = 3  # times the largest other number
 
 
@@ -116,6 +117,9 @@ def _on_values(contents: Contents, column: Texts, *, is_compared: bool = True) -
     if reading.num_blank:
         yield f"blanks around {reading.num_blank:,} values are no part of them"
     if reading.form is None and is_compared and column.num_unique <= MOST_VALUES:
-        for group in alike(column.ranked):
+        groups = alike(column.ranked)
+        for group in groups[:MOST_ALIKE]:
             shown = " and ".join(f"{value!r} ({rows_text(count)})" for value, count in group)
             yield f"{shown} are different values; correct the file if they mean the same"
+        if len(groups) > MOST_ALIKE:
+            yield f"{len(groups) - MOST_ALIKE} more groups of values differ only by case or a point"

@@ -14,7 +14,7 @@ from components.prepare_examples.existing_records.read import (
 )
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.reading.kinds import RECORDS, file_kind
-from pipelines.projects.starter.folder import Start
+from pipelines.projects.starter.folder import Start, check_number
 from pipelines.projects.starter.guesses import ID_NAME, MOST_CODES
 from pipelines.projects.starter.keras_script import Script
 from pipelines.projects.starter.labels import BINARY, CLASSES, MOST_CLASSES, MULTILABEL, REGRESSION
@@ -54,6 +54,7 @@ def start_records(
     """
     paths, data = _files(given)
     seen, num_records, notes = _read(paths, label)
+    check_number(num_records, paths[0], "records")
     if label not in seen:
         raise DataError(
             f"--label {label}:{did_you_mean(label, seen)} the records have"
@@ -96,7 +97,11 @@ def start_records(
         notes=(
             *notes,
             *(f"{name}: {TELLS.format(label)}" for name in telling),
-            *(f"{name}: {why_unused(one)}" for name, one in sorted(seen.items()) if one.is_odd),
+            *(
+                f"{name}: left out: {why_unused(one)}"
+                for name, one in sorted(seen.items())
+                if name not in used
+            ),
         ),
     )
 

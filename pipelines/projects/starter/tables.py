@@ -9,7 +9,7 @@ from typing import Any
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
 from pipelines.projects.starter.columns import Contents, read_columns
-from pipelines.projects.starter.folder import Start
+from pipelines.projects.starter.folder import Start, check_number
 from pipelines.projects.starter.guesses import guess
 from pipelines.projects.starter.keras_script import Script
 from pipelines.projects.starter.labels import LabelGuess, guess_label
@@ -27,7 +27,6 @@ from pipelines.projects.starter.texts import (
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TypeFacts
 from trainer import Json
 
-FEWEST_ROWS = 30
 NUM_INSTANCES = 2
 LINE = 100
 
@@ -56,11 +55,7 @@ def start_table(
     """
     paths = find_files([str(Path(one)) for one in patterns])
     contents = read_columns(paths, header=header)
-    if contents.num_rows < FEWEST_ROWS:
-        raise DataError(
-            f"{paths[0]} has {contents.num_rows} rows; at least {FEWEST_ROWS} are needed for three"
-            " splits"
-        )
+    check_number(contents.num_rows, paths[0], "rows")
     if label in contents.lacks:
         raise DataError(f"{contents.lacks[label]} has no label {label!r}; leave the file out")
     facts = contents.of(label).facts if label in contents.names else TypeFacts()

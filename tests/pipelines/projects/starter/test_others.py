@@ -235,6 +235,9 @@ def test_what_is_no_record_is_named(tmp_path):
     (tmp_path / "data/a.csv").write_text("x,y\n1,2\n")
     with pytest.raises(DataError, match=r"a\.csv holds no TFRecords"):
         start_records([str(tmp_path / "data")], "y")
+    few = write_records(tmp_path / "few", numbered()[:10])
+    with pytest.raises(DataError, match="few has 10 records; at least 30 are needed"):
+        start_records([str(few)], "y")
     with pytest.raises(DataError, match=r"--records .*none: there is no such"):
         start_records([str(tmp_path / "none")], "y")
 
@@ -251,7 +254,8 @@ def test_a_feature_that_a_model_cannot_get_is_named(tmp_path, make, problem):
     path = write_records(tmp_path / "a.tfrecord", numbered(odd=make))
     start = start_records([str(path)], "y")
     assert re.search(f"# odd: {problem}", start.workload)
-    assert bool(start.notes) == ("number of values" not in problem)
+    [note] = start.notes
+    assert re.match(f"odd: left out: {problem}", note)
     only = [{"odd": make(at), "y": [at % 2]} for at in range(60)]
     write_records(path, only)
     with pytest.raises(DataError, match=f"no feature but y .*odd: {problem}"):

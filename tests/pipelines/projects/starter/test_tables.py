@@ -327,6 +327,11 @@ READINGS = {
         [Number("age", low=0)],
         "the column without a name: left out: .*give it another name in the file",
     ),
+    "few ids": (
+        {"user_id": ["1", "2", "3", "4", "5"], "age": AGES},
+        [Category("user_id"), Number("age", low=0)],
+        "",
+    ),
     "groups": (
         {"user_id": [str(row % 70) for row in ROWS], "age": AGES},
         [Number("age", low=0)],
