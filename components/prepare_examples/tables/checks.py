@@ -11,6 +11,7 @@ from components.prepare_examples.tables.table_schema import (
     MULTILABEL,
     LabelColumn,
 )
+from components.prepare_examples.tables.values.labels import binary_text
 from trainer import Json
 
 MOST_SHOWN = 5  # values of a label in an error
@@ -52,10 +53,15 @@ def check_label(
         value, count = train["top_values"][0]
         reason = f"{label.name} is {value} in all {count:,} rows of the train split"
         if label.kind == BINARY and values:
-            shown = ranked_values(values)
             reason += (
                 f": it is 1 where the column is positive={label.positive!r}, and the files have"
-                f" {shown}; declare Binary({label.name!r}, positive=…) with another value"
+                f" {ranked_values(values)}"
+            )
+            is_elsewhere = binary_text(str(label.positive), label.positive) in values
+            reason += (
+                "; use more rows of the rarer one, which is in the other splits, or other ratios"
+                if is_elsewhere and len(values) > 1
+                else f"; declare Binary({label.name!r}, positive=…) with another value"
             )
         if quarantined:
             reason += (

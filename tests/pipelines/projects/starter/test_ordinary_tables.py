@@ -1,111 +1,56 @@
-"""Tables as people have them: what `new` writes is read alike from files of any kind and requests.
+"""Tables as people have them: what `new` writes is read alike by check, run and requests.
 
 Two hundred tables, always the same; with TABLES=5000 in the environment many, and other ones.
 """
 
 import base64
 import contextlib
-import csv
 import dataclasses
-import datetime
-import gzip
 import json
 import os
 import random
 import re
 import tempfile
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import tensorflow as tf
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.prepare import prepare
 from pipelines.projects.runs import find_run
 from pipelines.projects.starter.folder import Start, write_folder
 from pipelines.projects.starter.tables import start_table
 from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.tables import sample_table
-from trainer.workloads import Number, load_workload
+from tests.support.data.ordinary_tables import (
+    AMOUNT,
+    DATES,
+    FILES,
+    KINDS,
+    LABEL,
+    LABELS,
+    MESSES,
+    NAMES,
+    NUM_ROWS,
+    NUMBERS,
+    Column,
+    Table,
+    write_table,
+)
+from tests.support.data.prepared import quarantined
+from trainer.serving.export import EXAMPLES_SIGNATURE, export_model, load_predictor
+from trainer.serving.http.bodies import parse_instances
+from trainer.workloads import Number, Text, Timestamp, Workload, load_workload
 
 NUM_TABLES = int(os.environ.get("TABLES", "0"))
-NUM_ROWS = 90
-AMOUNT, LABEL = "amount", "outcome"
-WORDS = ["oak", "elm", "fir, red", 'said "no"', "two\nlines", "größer"]
-MARKERS = ["", "NA", "?", "none"]
-NAMES = ["plain", "class", "from", "self", "key", "dense", "Age", "age", "x/y", "x.y", "%"]
-NAMES += ["Größe", "цена", "价格", " padded ", "a,b"]
-MESSES = ["clean", "missing", "blanks", "one typo", "constant", "all different", "new values"]
-SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
-FILES = [*SEPARATORS, "gzip", "parquet", "json lines"]
-
-
-def decimal_comma(value: float) -> str:
-    return f"{value:,.2f}".replace(",", " ").replace(".", ",").replace(" ", ".")
-
-
-def day(chance: random.Random) -> datetime.date:
-    return datetime.date(2024, 1, 1) + datetime.timedelta(days=chance.randrange(600))
-
-
-KINDS = {
-    "number": lambda chance: f"{chance.uniform(0, 90):.3g}",
-    "whole": lambda chance: str(chance.randrange(40)),
-    "decimal comma": lambda chance: decimal_comma(chance.uniform(0, 5000)),
-    "currency": lambda chance: f"${chance.uniform(0, 5000):,.2f}",
-    "percent": lambda chance: f"{chance.randrange(101)}%",
-    "code": lambda chance: f"{chance.randrange(20):04d}",
-    "category": lambda chance: chance.choice(["basic", "gold", "größer"]),
-    "ISO date": lambda chance: day(chance).isoformat(),
-    "German date": lambda chance: f"{day(chance):%d.%m.%Y}",
-    "American date": lambda chance: f"{day(chance):%m/%d/%Y}",
-    "boolean": lambda chance: chance.choice(["true", "false"]),
-    "Python's boolean": lambda chance: chance.choice(["True", "False"]),
-    "text": lambda chance: " ".join(chance.choices(WORDS, k=6)),
-    "list": lambda chance: "|".join(chance.sample(["a", "b", "c"], k=chance.randrange(1, 4))),
-}
-LABELS = {
-    "binary": lambda chance: chance.choice(["yes", "no"]),
-    "classes": lambda chance: chance.choice(["cat", "dog", "cow"]),
-    "regression": lambda chance: f"{chance.gauss(0, 9):.4f}",
-}
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table: a kind of values, what is wrong with some, and a name."""
-
-    kind: str
-    mess: str
-    name: str
-
-    def cells(self, chance: random.Random) -> list[str]:
-        """Return the text of each row."""
-        make = KINDS[self.kind]
-        if self.mess == "constant":
-            return [make(chance)] * NUM_ROWS
-        cells = [make(chance) for _ in range(NUM_ROWS)]
-        rows = chance.sample(range(NUM_ROWS), k=8)
-        if self.mess == "missing":
-            marker = chance.choice(MARKERS)
-            cells = [marker if row in rows else cell for row, cell in enumerate(cells)]
-        elif self.mess == "blanks":
-            cells = [f" {cell} " if row in rows else cell for row, cell in enumerate(cells)]
-        elif self.mess == "one typo":
-            cells[rows[0]] = "4O"
-        elif self.mess == "all different":
-            cells = [f"{cell}{row}" for row, cell in enumerate(cells)]
-        elif self.mess == "new values":
-            last = NUM_ROWS // 10
-            cells[-last:] = [f"{cell}x" for cell in cells[-last:]]
-        return cells
-
+BAD = "bad"
 
 columns = st.lists(
     st.builds(
@@ -117,35 +62,15 @@ columns = st.lists(
 )
 
 
-def write_table(path: Path, kind: str, table: dict[str, list[str]]) -> str:
-    """Write a table as a kind of file; return its path."""
-    if kind == "parquet":
-        parquet.write_table(pa.table(table), path.with_suffix(".parquet"))
-        return str(path.with_suffix(".parquet"))
-    rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
-    if kind == "json lines":
-        target = path.with_suffix(".jsonl")
-        target.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-        return str(target)
-    target = path.with_suffix(".csv.gz" if kind == "gzip" else ".csv")
-    with (gzip.open if kind == "gzip" else open)(target, "wt", newline="") as file:
-        writer = csv.DictWriter(file, list(table), delimiter=SEPARATORS.get(kind, ","))
-        writer.writeheader()
-        writer.writerows(rows)
-    return str(target)
+def make_table(columns: list[Column], label: str, seed: int) -> Table:
+    chance = random.Random(seed)
+    table: Table = {column.name: column.cells(chance) for column in columns}
+    table[AMOUNT] = [f"{row + chance.random():.4f}" for row in range(NUM_ROWS)]
+    table[LABEL] = [LABELS[label](chance) for _ in range(NUM_ROWS)]
+    return table
 
 
-def read(workload, paths: list[str], folder: Path, options: PrepareOptions):
-    """Return the sample of a table, and the bytes of its examples."""
-    folder.mkdir()
-    sample = sample_table(
-        workload, folder, dataclasses.replace(options, files=tuple(paths)), folder, Places(None)
-    )
-    examples = b"".join(path.read_bytes() for path in sorted(folder.glob("*.tfrecord*")))
-    return sample, examples
-
-
-@pytest.mark.timeout(3600 if NUM_TABLES else 240)
+@pytest.mark.timeout(6 * 3600 if NUM_TABLES else 600)
 @settings(
     max_examples=NUM_TABLES or 200,
     deadline=None,
@@ -159,30 +84,55 @@ def read(workload, paths: list[str], folder: Path, options: PrepareOptions):
     files=st.lists(st.sampled_from(FILES), min_size=2, max_size=2, unique=True),
     seed=st.integers(0, 10**6),
 )
-def test_what_new_writes_is_read_alike_from_every_kind_of_file_and_request(
-    columns, label, files, seed
-):
-    chance = random.Random(seed)
-    table = {column.name: column.cells(chance) for column in columns}
-    table[AMOUNT] = [f"{row + chance.random():.4f}" for row in range(NUM_ROWS)]
-    table[LABEL] = [LABELS[label](chance) for _ in range(NUM_ROWS)]
+def test_what_new_writes_is_read_alike_by_check_run_and_requests(columns, label, files, seed):
+    table = make_table(columns, label, seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        first, second = (write_table(folder / "table", kind, table) for kind in files)
+        first, second = (
+            write_table(folder / f"table{number}", kind, table, columns)
+            for number, kind in enumerate(files)
+        )
         start = started(first, table)
         if start is None:
             return
         write_folder(folder / "own", start)
         workload = load_workload(str(folder / "own"))
+        check_columns(workload, start, columns)
         options = find_run(str(folder / "own")).prepare_options()
-        sample, examples = read(workload, [first], folder / "first", options)
-        check_sample(sample, columns)
-        _, others = read(workload, [second], folder / "second", options)
-        assert examples == others, "another kind of file gives other bytes"
-        check_requests(workload, folder / "first", table)
+        problems = checked(workload, options, folder / "check")
+        refusal = run(folder / "own", dataclasses.replace(options, files=(second,)), folder / "run")
+        assert bool(problems) == bool(refusal), (problems, refusal)
+        if refusal:
+            assert LABEL in refusal or "max_quarantine" in refusal or "split would be" in refusal
+            return
+        examples = [records(folder / name) for name in ("check", "run")]
+        assert examples[0] == examples[1], "another kind of file gives other bytes"
+        check_cells(workload, columns, table, examples[0], quarantined(folder / "run"))
+        check_requests(workload, columns, table, examples[0])
 
 
-def started(path: str, table: dict[str, list[str]]) -> Start | None:
+def test_a_request_to_the_exported_model_is_predicted_as_its_example(tmp_path):
+    columns = [Column(kind, "missing", f"{kind}, %") for kind in KINDS]
+    table = make_table(columns, "classes", 7)
+    path = write_table(tmp_path / "table", "semicolon", table, columns)
+    write_folder(tmp_path / "own", start_table([path], LABEL))
+    options = find_run(str(tmp_path / "own")).prepare_options()
+    assert run(tmp_path / "own", options, tmp_path / "run") == ""
+    statistics = json.loads((tmp_path / "run/statistics.json").read_text())["splits"]["train"]
+    declared = load_workload(str(tmp_path / "own")).with_statistics(statistics["features"])
+    workload = declared.adapt_to_statistics(statistics["features"])
+    export_model(workload.build_model(), workload, str(tmp_path / "model"))
+    predictor = load_predictor(str(tmp_path / "model"))
+    stored = [record for records in records(tmp_path / "run").values() for record in records]
+    signature = tf.saved_model.load(str(tmp_path / "model")).signatures[EXAMPLES_SIGNATURE]
+    expected = signature(tf.constant(stored))["probabilities"].numpy()
+    rows = requests_by_amount(workload, columns, table)
+    found = predictor.predict(received([rows[amount_of(record)] for record in stored]))
+    assert len({tuple(row) for row in expected.tolist()}) > NUM_ROWS / 2
+    np.testing.assert_allclose([one["probabilities"] for one in found], expected, atol=1e-6)
+
+
+def started(path: str, table: Table) -> Start | None:
     """Return the content of a folder for a table; None if it is refused by a column's name."""
     try:
         return start_table([path], LABEL)
@@ -192,43 +142,141 @@ def started(path: str, table: dict[str, list[str]]) -> Start | None:
         raise
 
 
-def value_of(feature, text: str) -> float | str | None:
-    """Return a value as a request has it: numbers as numbers, nothing as null."""
-    if isinstance(feature, Number):
-        with contextlib.suppress(ValueError):
-            return float(text)
-    return text or None
+def check_columns(workload: Workload, start: Start, columns: list[Column]) -> None:
+    """Check that each column is a feature, or left out with a note."""
+    features = by_column(workload, columns)
+    for column in columns:
+        said = rf"\s*{re.escape(column.name.strip())}\s*: "
+        is_said = any(re.match(said, note) for note in start.notes)
+        assert column.name in features or is_said, (column, start.notes)
 
 
-def check_requests(workload, folder: Path, table: dict[str, list[str]]) -> None:
-    """Check that a row that is sent has the features of the row's example."""
-    records = [
-        record
-        for path in sorted(folder.glob("*.tfrecord*"))
-        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
-    ]
-    trained = workload.parse_examples([{"b64": base64.b64encode(one).decode()} for one in records])
+def checked(workload: Workload, options: PrepareOptions, folder: Path) -> list[str]:
+    """Return the problems that the check names; its examples are in the folder then."""
+    folder.mkdir()
+    return sample_table(workload, folder, options, folder, Places(None)).problems
+
+
+def run(own: Path, options: PrepareOptions, folder: Path) -> str:
+    """Prepare the examples in a folder as a run does; return why that is refused, or ""."""
+    options = dataclasses.replace(options, num_shards={"train": 1}, compression="none")
+    try:
+        prepare(str(own), output_dir=folder, data_dir=own, options=options)
+    except DataError as error:
+        return str(error)
+    return ""
+
+
+def records(folder: Path) -> dict[str, list[bytes]]:
+    """Return the records of each file of examples."""
+    found = {}
+    for path in folder.glob("*.tfrecord"):
+        content, at = path.read_bytes(), 0
+        found[path.name] = []
+        while at < len(content):
+            size = int.from_bytes(content[at : at + 8], "little")
+            found[path.name].append(content[at + 12 : at + 12 + size])
+            at += size + 16
+    return found
+
+
+def values_of(record: bytes) -> dict[str, list[Any]]:
+    """Return the values of each feature of an example that is not missing."""
+    features = tf.train.Example.FromString(record).features.feature
+    kinds = {name: feature.WhichOneof("kind") for name, feature in features.items()}
+    return {name: list(getattr(features[name], kind).value) for name, kind in kinds.items() if kind}
+
+
+def amount_of(record: bytes) -> np.float32:
+    """Return the number that tells the row of an example."""
+    return np.float32(values_of(record)[AMOUNT][0])
+
+
+def by_column(workload: Workload, columns: list[Column]) -> dict[str, Any]:
+    """Return the features of a workload by the columns of the files."""
     features = {feature.name: feature for feature in workload.used}
     by_field = {field: features.get(name) for field, name in workload.aliases.items()} | features
-    used = {name: feature for name in table if (feature := by_field.get(name.strip()))}
-    rows = [
-        {
-            name: value_of(feature, text)
-            for (name, feature), text in zip(used.items(), row, strict=True)
+    names = [column.name for column in columns]
+    return {name: by_field[name.strip()] for name in names if by_field.get(name.strip())}
+
+
+def check_cells(
+    workload: Workload,
+    columns: list[Column],
+    table: Table,
+    examples: dict[str, list[bytes]],
+    bad_rows: list[Any],
+) -> None:
+    """Check that each cell is used, missing, or counted as bad with its row."""
+    features = by_column(workload, columns)
+    by_amount = {
+        amount_of(record): values_of(record) for in_file in examples.values() for record in in_file
+    }
+    bad = {entry["row"] - 1: entry["column"] for entry in bad_rows}
+    for row, amount in enumerate(table[AMOUNT]):
+        cells = {
+            features[one.name].name: expected_value(features[one.name], one, table[one.name][row])
+            for one in columns
+            if one.name in features
         }
-        for row in zip(*(table[name] for name in used), strict=True)
-    ]
-    by_amount = {np.float32(row[AMOUNT]): row for row in rows}
-    served = workload.parse_instances([by_amount[amount] for amount in trained[AMOUNT]])
-    for name, values in trained.items():
+        wrong = [name for name, value in cells.items() if value == BAD]
+        values = by_amount.pop(np.float32(amount), None)
+        assert (values is None) == bool(wrong) == (row in bad), (row, wrong, values)
+        assert not wrong or bad[row] in wrong
+        for name, value in cells.items() if values is not None else ():
+            assert values.get(name) == value, (row, name)
+    assert not by_amount
+
+
+def expected_value(feature: Any, column: Column, text: str) -> list[Any] | str | None:
+    """Return the stored value of a cell, None for a missing one, or BAD."""
+    text = text.strip()
+    if text in ("", *feature.missing):
+        return None
+    try:
+        if isinstance(feature, Number):
+            return [float(np.float32(NUMBERS.get(column.kind, float)(text)))]
+        if isinstance(feature, Timestamp):
+            moment = datetime.strptime(text, DATES[column.kind]).replace(tzinfo=UTC)
+            return [int(moment.timestamp())]
+    except ValueError:
+        return BAD
+    if not isinstance(feature, Text) and feature.separator:
+        return [part.encode() for part in text.split(feature.separator)]
+    return [(text.lower() if text.lower() in ("true", "false") else text).encode()]
+
+
+def requests_by_amount(
+    workload: Workload, columns: list[Column], table: Table
+) -> dict[np.float32, dict[str, Any]]:
+    """Return each row as a request has it, by its amount; every other one as a typed file has."""
+    features = by_column(workload, columns)
+    typed = {one.name: one.typed(table[one.name]) for one in columns}
+    found = {}
+    for row, amount in enumerate(table[AMOUNT]):
+        found[np.float32(amount)] = instance = {AMOUNT: float(amount)}
+        for name, feature in features.items():
+            text, value = table[name][row], typed[name][row]
+            if isinstance(feature, Number):  # plain ones are no texts in requests
+                with contextlib.suppress(ValueError):
+                    text = value = float(text)
+            is_typed = row % 2 and isinstance(value, float | bool | list)  # a whole one is a text
+            instance[name] = None if text == "" else value if is_typed else text
+    return found
+
+
+def received(instances: list[Any]) -> list[Any]:
+    """Return the instances of a request as the server gets them."""
+    return parse_instances(json.dumps({"instances": instances}).encode()).instances
+
+
+def check_requests(
+    workload: Workload, columns: list[Column], table: Table, examples: dict[str, list[bytes]]
+) -> None:
+    """Check that the server reads a row in a request as the row's example."""
+    stored = [record for in_file in examples.values() for record in in_file]
+    rows = requests_by_amount(workload, columns, table)
+    served = workload.parse_instances(received([rows[amount_of(record)] for record in stored]))
+    encoded = [{"b64": base64.b64encode(record).decode()} for record in stored]
+    for name, values in workload.parse_examples(encoded).items():
         np.testing.assert_array_equal(values, served[name], err_msg=name)
-
-
-def check_sample(sample, columns: list[Column]) -> None:
-    """Check that every row is accounted for, and that only typos are bad."""
-    counts = re.match(r"(?:all )?(\d+) rows of .*? read, (\d+) bad", sample.detail)
-    assert counts, (sample.detail, sample.problems)
-    num_read, num_bad = map(int, counts.groups())
-    assert num_read == NUM_ROWS
-    assert num_bad <= sum(column.mess == "one typo" for column in columns)
-    assert not sample.problems or num_bad, sample.problems

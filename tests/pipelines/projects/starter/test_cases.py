@@ -1,0 +1,110 @@
+"""Small inputs that people have: `new`, `check` and `run` are right about each."""
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.prepare import prepare
+from components.prepare_examples.raw_data.files import find_files
+from pipelines.projects.runs import find_run
+from pipelines.projects.starter.__main__ import main
+from pipelines.projects.trial.places import Places
+from pipelines.projects.trial.records import sample_records
+from tests.support.data.cases import parquet, records, tables
+from tests.support.data.cases.case import Case, Result
+from tests.support.data.trials import try_data
+from trainer.workloads import Records, load_workload
+
+CASES = {**tables.CASES, **parquet.CASES, **records.CASES}
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture
+def new(tmp_path, monkeypatch, capsys):
+    """Write a case's files and its folder `own`; return the exit code and what was said."""
+
+    def do(case: Case) -> tuple[int, str]:
+        monkeypatch.chdir(tmp_path)
+        case.write(tmp_path)
+        code = main(["own", *case.words.split()])
+        return code, "".join(capsys.readouterr())
+
+    return do
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_new_check_and_run_are_right_about(tmp_path, new, name):
+    case = CASES[name]
+    code, said = new(case)
+    assert (code != 0) == case.refused, said
+    for pattern in case.says:
+        assert re.search(pattern, said), said
+    if case.refused:
+        assert not (tmp_path / "own").exists()
+        return
+    source = (tmp_path / "own/workload.py").read_text()
+    assert [text for text in case.declares if text not in source] == []
+    options = find_run(str(tmp_path / "own")).prepare_options()
+    assert re.search(case.checked, checked(tmp_path / "own", options, tmp_path)), name
+    if case.problem:
+        with pytest.raises(DataError, match=case.problem):
+            prepared(tmp_path / "own", options, tmp_path / "run")
+        return
+    result = prepared(tmp_path / "own", options, tmp_path / "run")
+    assert case.facts(result), (result.rows, result.examples[:3])
+    if case.same_as:
+        other = dataclasses.replace(options, files=(CASES[case.same_as].words.split()[1],))
+        prepared(tmp_path / "own", other, tmp_path / "other")
+        assert examples(tmp_path / "run") == examples(tmp_path / "other")
+
+
+def test_no_case_is_lost():
+    counted = {
+        one.__name__.rpartition(".")[2]: len(one.CASES) for one in (tables, parquet, records)
+    }
+    assert counted == {"tables": 29, "parquet": 13, "records": 8}
+    assert len(CASES) == sum(counted.values()), "a name occurs twice"
+
+
+def checked(own: Path, options: PrepareOptions, folder: Path) -> str:
+    """Return the check's detail or problems on the data."""
+    (folder / "trial").mkdir()
+    workload = load_workload(str(own))
+    if isinstance(workload, Records):
+        paths = find_files(list(options.files))
+        sample = sample_records(workload, paths, options, folder / "trial", Places(None))
+        return "\n".join(sample.problems) or sample.detail
+    data = try_data(own, options, folder / "trial")
+    return "\n".join(data.problems) or data.detail
+
+
+def prepared(own: Path, options: PrepareOptions, folder: Path) -> Result:
+    """Prepare the examples as a run does."""
+    options = dataclasses.replace(options, num_shards={"train": 1}, compression="none")
+    manifest = prepare(str(own), output_dir=folder, data_dir=own, options=options)
+    splits = {name: split["num_examples"] for name, split in manifest["splits"].items()}
+    return Result(
+        load_workload(str(own)), manifest["rows"], splits, list(map(values_of, examples(folder)))
+    )
+
+
+def examples(folder: Path) -> list[bytes]:
+    """Return all records of a folder."""
+    files = sorted(map(str, folder.glob("*.tfrecord")))
+    return list(tf.data.TFRecordDataset(files).as_numpy_iterator())
+
+
+def values_of(record: bytes) -> dict[str, list[Any]]:
+    """Return the values of each feature of an example that is not missing."""
+    features = tf.train.Example.FromString(record).features.feature
+    kinds = {name: feature.WhichOneof("kind") for name, feature in features.items()}
+    found = {
+        name: list(getattr(features[name], kind).value) for name, kind in kinds.items() if kind
+    }
+    return {name: values for name, values in found.items() if values}

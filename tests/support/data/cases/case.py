@@ -1,0 +1,57 @@
+"""A small input that people have, and what is right for it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainer import Json
+from trainer.workloads import Workload
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the commands made of a case.
+
+    Attributes:
+        workload: as `new` wrote it.
+        rows: the manifest's numbers of rows.
+        splits: the number of examples of each split.
+        examples: the values of each feature of each example.
+    """
+
+    workload: Workload
+    rows: Json
+    splits: dict[str, int]
+    examples: list[dict[str, list[Any]]]
+
+    def values(self, name: str) -> set[Any]:
+        """Return the values that a feature has in the examples, None where it is missing."""
+        return {None if name not in one else one[name][0] for one in self.examples}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An input and what is right for it.
+
+    Attributes:
+        write: writes the files into a folder.
+        words: the arguments of `new`; the files are in its current folder.
+        says: patterns of what `new` prints.
+        declares: texts of workload.py.
+        refused: True if `new` writes nothing.
+        checked: a pattern of the check's detail, or of its problems.
+        problem: a pattern of the error that a run ends with, if it does.
+        facts: returns whether the result is right.
+        same_as: another case whose examples have the same bytes.
+    """
+
+    write: Callable[[Path], None]
+    words: str
+    says: tuple[str, ...] = ()
+    declares: tuple[str, ...] = ()
+    refused: bool = False
+    checked: str = "0 bad"
+    problem: str = ""
+    facts: Callable[[Result], bool] = lambda _: True
+    same_as: str = ""

@@ -1,0 +1,275 @@
+"""Tables that people have: names, values and kinds of text files."""
+
+import csv
+import json
+import random
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.support.data.cases.case import Case, Result
+
+NUM_ROWS = 120
+AGES = [20 + 7 * row % 53 for row in range(NUM_ROWS)]
+SIZES = [row / 8 for row in range(NUM_ROWS)]
+Y = ["yes" if row % 3 == 0 else "no" for row in range(NUM_ROWS)]
+
+
+def columns(**more: Any) -> dict[str, list[Any]]:
+    """Return columns of the table; a function makes the value of each row from its number."""
+    return {
+        name: [values(row) for row in range(NUM_ROWS)]
+        if callable(values)
+        else [values[row % len(values)] for row in range(NUM_ROWS)]
+        for name, values in more.items()
+    }
+
+
+def write(path: Path, table: dict[str, list[Any]], *, encoding: str = "utf-8", **how: Any) -> None:
+    """Write columns as a CSV file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding=encoding) as file:
+        writer = csv.writer(file, **how)
+        writer.writerows([table, *zip(*table.values(), strict=True)])
+
+
+def csv_of(table: dict[str, list[Any]], **how: Any) -> Callable[[Path], None]:
+    """Return a function that writes columns to a.csv."""
+    return lambda folder: write(folder / "a.csv", table, **how)
+
+
+def lines_of(*lines: str) -> Callable[[Path], None]:
+    """Return a function that writes lines to a.csv."""
+
+    def write_lines(folder: Path) -> None:
+        (folder / "a.csv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+    return write_lines
+
+
+def _joined(folder: Path) -> None:
+    write(folder / "a.csv", columns(age=AGES, y=Y))
+    (folder / "a.csv").write_text((folder / "a.csv").read_text() * 3)
+
+
+def _two_files(folder: Path) -> None:
+    for name, end in (("train", ""), ("test", ".")):
+        incomes = [f" >50K{end}", f" <=50K{end}", f" <=50K{end}"]
+        write(folder / "two" / f"{name}.csv", columns(age=AGES, income=incomes))
+
+
+def _zipped(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "a.csv.zip", "w") as archive:
+        archive.writestr("money.csv", "a,b\n1,2\n")
+
+
+def _json(folder: Path) -> None:
+    rows = [{"age": age, "y": y} for age, y in zip(AGES, Y, strict=True)]
+    write(folder / "a.csv", columns(age=AGES, y=Y))
+    (folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "a.json").write_text(json.dumps(rows))
+
+
+def _has_all(result: Result, name: str) -> bool:
+    """Return whether the splits have about 80, 10 and 10 per cent, each value in every one."""
+    total = sum(result.splits.values())
+    return 0.7 < result.splits["train"] / total < 0.9 and None not in result.values(name)
+
+
+DICE = random.Random(3)
+TAGS = ["|".join(DICE.sample(["red", "big", "old", "new", "hot", "wet"], 3)) for _ in range(600)]
+A = "--table a.csv --label y"
+PLANS = ["basic", "gold", "?"] * 40
+KEYWORDS = ["class", "from", "self", "key"]
+HARD = ["x/y", "x.y", "Age", "age", "Sepal.Length", "%", "年龄", "доход"]
+HEADERLESS = [
+    f"{5 + row % 17 / 10},{row % 7},{'setosa' if row % 2 else 'rose'}" for row in range(90)
+]
+CASES = {
+    "missing_labels": Case(
+        csv_of(columns(age=AGES, y=lambda row: "" if row % 20 == 0 else "ab"[row % 2])),
+        A,
+        checked="0 bad, 6 without a label",
+        facts=lambda result: result.rows["unlabelled"] == 6,
+    ),
+    "empty_multilabels": Case(
+        csv_of(columns(age=AGES, tags=["", "a|b", "b", "c|a"])),
+        "--table a.csv --label tags",
+        declares=("Multilabel(",),
+        facts=lambda result: result.rows["written"] == NUM_ROWS,
+    ),
+    "hard names": Case(  # class, from, self, key, and those that collide
+        csv_of(columns(**dict.fromkeys(KEYWORDS, "ab"), **dict.fromkeys(HARD, AGES), 流失=Y)),
+        "--table a.csv --label 流失",
+        facts=lambda result: len(result.workload.used) == len([*KEYWORDS, *HARD]),
+    ),
+    "many_towns": Case(
+        csv_of(columns(age=AGES, city=lambda row: f"town {row * row % 83}", y=Y)), A
+    ),
+    "codes": Case(
+        csv_of(columns(branch=["007", "010", "123", "004"], size=SIZES, y=Y)),
+        A,
+        says=("branch: read as .*codes with zeros in front",),
+        facts=lambda result: b"007" in result.values("branch"),
+    ),
+    "unix_milliseconds": Case(
+        csv_of(columns(at=lambda row: 1_760_000_000_000 + 61_000 * row, y=Y)),
+        A,
+        says=("Unix milliseconds",),
+        declares=('Timestamp("at", format="milliseconds")',),
+        facts=lambda result: min(result.values("at")) == 1_760_000_000,
+    ),
+    "row_numbers": Case(
+        csv_of(columns(rownames=range(1, 121), PassengerId=range(7, 127), age=AGES, y=Y)),
+        A,
+        says=("rownames: the key, which is no feature", "PassengerId: left out"),
+        facts=lambda result: [one.name for one in result.workload.used] == ["age"],
+    ),
+    "labels_with_blanks": Case(
+        csv_of(columns(age=AGES, y=["yes", "yes ", "no", " no"])),
+        A,
+        says=(r"blanks around \d+ values",),
+        facts=lambda result: result.values("y") == {0, 1},
+    ),
+    "two_files": Case(
+        _two_files,
+        "--table two/train.csv two/test.csv --label income",
+        says=(r"'<=50K' \(80 rows\) and '<=50K\.' \(80 rows\) are different",),
+        declares=("Classes(",),
+    ),
+    "a second file with other labels": Case(
+        _two_files, "--table two/train.csv --label income", declares=('positive=">50K"',)
+    ),
+    "no_header": Case(
+        lines_of(*HEADERLESS),
+        A,
+        says=("first line has values", "--header a,b,c"),
+        refused=True,
+    ),
+    "no_header, given": Case(
+        lines_of(*HEADERLESS),
+        f"{A} --header a,b,y",
+        facts=lambda result: result.rows["read"] == 90,
+    ),
+    "comma_in_header": Case(
+        csv_of(columns(**{"income, yearly": AGES, "age": AGES, "y": Y}), delimiter=";"),
+        A,
+        facts=lambda result: len(result.workload.used) == 2,
+    ),
+    "german_excel": Case(
+        csv_of(
+            columns(
+                datum=lambda row: f"{1 + row % 28:02}.02.2026",
+                temperatur=["-3,25", "29", "", "12,5"],
+                umsatz=["1.018,73", "999,5", "12.000,00"],
+                anteil=["6%", "61%", "7%"],
+                y=["ja", "nein", "nein"],
+            ),
+            delimiter=";",
+        ),
+        A,
+        says=(r"umsatz: .*1\.018,73' is read as 1018\.73", "anteil: '6%' is read as 6"),
+        declares=('Timestamp("datum", format="%d.%m.%Y"', 'positive="ja"'),
+        facts=lambda result: result.values("temperatur") == {-3.25, 29, None, 12.5},
+    ),
+    "money": Case(
+        csv_of(
+            columns(
+                price=["$1,234.50", "$99", "$12,000"], change=["(12.5)", "3.5"], size=SIZES, y=Y
+            )
+        ),
+        A,
+        says=(r"change: '\(12\.5\)' is read as -12\.5",),
+        facts=lambda result: (
+            result.values("price") == {1234.5, 99, 12000}
+            and result.values("change") == {-12.5, 3.5}
+        ),
+    ),
+    "utf16": Case(
+        csv_of(columns(age=AGES, town=["Köln", "Łódź"], y=Y), encoding="utf-16"),
+        A,
+        facts=lambda result: result.values("town") == {"Köln".encode(), "Łódź".encode()},
+    ),
+    "zipped": Case(
+        _zipped, "--table a.csv.zip --label b", says=("zip archive of money.csv",), refused=True
+    ),
+    "rare_positives": Case(
+        csv_of(columns(amount=AGES, y=lambda row: "yes" if row in (9, 50) else "no")),
+        A,
+        checked="test split has no .*class 'yes' of 'y', so auc cannot be measured and no model",
+    ),
+    "positives that the train split lacks": Case(
+        csv_of(columns(amount=AGES, y=lambda row: "yes" if row in (3, 77) else "no")),
+        A,
+        checked=r"workload.py:12: y is 0 in .*, 'yes' \(2 rows\); use more rows of the rarer one",
+        problem="use more rows of the rarer one, which is in the other splits, or other ratios",
+    ),
+    "tags_without_key": Case(
+        csv_of({"tags": TAGS, "town": ["Ulm", "Bonn", "Kiel"] * 200, "y": ["up", "down"] * 300}),
+        A,
+        facts=lambda result: _has_all(result, "town") and len(result.values("town")) == 3,
+    ),
+    "country_NA": Case(
+        csv_of(
+            columns(
+                country=["NA", "ZA", "BW"],
+                income=lambda row: "NA" if row % 10 == 0 else row,
+                y=Y,
+            )
+        ),
+        A,
+        says=(r"'NA' is read as missing in income \(12 rows\)",),
+        facts=lambda result: (
+            result.values("country") == {b"NA", b"ZA", b"BW"} and None in result.values("income")
+        ),
+    ),
+    "class_none": Case(
+        csv_of(
+            columns(
+                debt=lambda row: "none" if row % 3 == 0 else row,
+                y=["none", "low", "high", "low", "high"],
+            )
+        ),
+        A,
+        says=("'none' is read as missing in debt",),
+        facts=lambda result: result.values("y") == {b"none", b"low", b"high"},
+    ),
+    "one_typo": Case(
+        csv_of(columns(age=lambda row: "4O" if row == 90 else 20 + row % 53, y=Y)),
+        A,
+        says=("row 91: '4O' is not a number",),
+        checked="1 bad, such as .*row 91: '4O' is not a number",
+        facts=lambda result: result.rows["quarantined"] == 1,
+    ),
+    "joined_files": Case(
+        _joined,
+        A,
+        says=("2 rows repeat the header",),
+        checked="2 repeat the header",
+        facts=lambda result: result.rows["repeated_headers"] == 2 and result.values("y") == {0, 1},
+    ),
+    "blanks_after_commas": Case(
+        lines_of("age, plan, left", *map(", ".join, zip(map(str, AGES), PLANS, Y, strict=True))),
+        "--table a.csv --label left",
+        says=(r"'\?' is read as missing in plan",),
+        facts=lambda result: (
+            result.values("plan") == {b"basic", b"gold", None}
+            and all(
+                result.workload.parse_instance({"age": 5, "plan": plan})["plan"] == b"gold"
+                for plan in ("gold", " gold")
+            )
+        ),
+    ),
+    "booleans": Case(
+        csv_of(columns(a=["True", "False", "False"], x=AGES, y=[True, False, False, False])),
+        A,
+        facts=lambda result: all(
+            result.workload.parse_instance({"a": value})["a"] == b"true"
+            for value in ("true", "True", True)
+        ),
+    ),
+    "plain": Case(_json, A),
+    "lines": Case(_json, "--table a.jsonl --label y", same_as="plain"),
+    "array": Case(_json, "--table a.json --label y", same_as="plain"),
+}
