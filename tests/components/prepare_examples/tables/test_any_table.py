@@ -378,6 +378,19 @@ def test_a_label_of_a_single_value_names_the_quarantine(tmp_path, run):
         run(str(path), reference, max_quarantine=0.2)
 
 
+def test_a_positive_value_that_only_other_splits_have_is_named(tmp_path, run):
+    rows = labelled(["yes", "no"])
+    reference = declare(tmp_path / "w", more='key="customer"')
+    run(rows, reference)
+    (tmp_path / "out" / "train-00000-of-00001.tfrecord.gz").unlink()
+    number = int(examples_of(tmp_path / "out")[0]["vector"][0])
+    rows = [{**row, "churned": "yes" if at == number else "no"} for at, row in enumerate(rows)]
+    with pytest.raises(
+        DataError, match=r"is 0 in all .*'yes' \(1 rows\); use more rows of the rarer"
+    ):
+        run(rows, reference)
+
+
 def test_a_class_that_the_train_split_lacks_is_named(tmp_path, run):
     rows = labelled(["oak", "elm"])
     reference = declare(tmp_path / "w", label='Classes("churned")', more='key="customer"')

@@ -41,7 +41,6 @@ class Case:
         declares: texts of workload.py.
         refused: True if `new` writes nothing.
         checked: a pattern of the check's detail, or of its problems.
-        problem: a pattern of the error that a run ends with, if it does.
         facts: returns whether the result is right.
         same_as: another case whose examples have the same bytes.
     """
@@ -52,6 +51,5 @@ class Case:
     declares: tuple[str, ...] = ()
     refused: bool = False
     checked: str = "0 bad"
-    problem: str = ""
     facts: Callable[[Result], bool] = lambda _: True
     same_as: str = ""

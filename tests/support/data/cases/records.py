@@ -48,7 +48,7 @@ def _looks_like_gzip() -> list[bytes]:
     size = 0x8B1F
     sizes = (example(x=[b"\0" * count], y=[1]) for count in range(size - 60, size))
     blob = next(item for item in sizes if len(item) == size)
-    return [blob, *[example(x=[b"a"], y=[0])] * 20]
+    return [blob, *[example(x=[b"a"], y=[0])] * 40]
 
 
 def _sequence() -> bytes:
