@@ -19,16 +19,16 @@ BATCHES = ((2_000, 32), (20_000, 64), (200_000, 128))  # rows below which a batc
 LARGE_BATCH = 512
 FEW_ROWS = 300
 RATIOS = "  ratios: {train: 0.6, eval: 0.2, test: 0.2}  # few rows: larger eval and test splits\n"
+QUARANTINE = "  max_quarantine: {:.2g}  # share of rows without a required value, at most\n"
+MOST_DROPPED = 0.02  # of the rows; the default of max_quarantine is 0.05
 RUN = """\
 # Settings of `trainyard run {folder}`. Each can also be given as --set GROUP.NAME=VALUE; the error
 # for an unknown name lists them all.
 prepare:
   files: [{files}]
-{ratios}\
+{ratios}{quarantine}\
 train:
-  epochs: {epochs}
-  batch_size: {batch_size}
-# A model is deployed only if its metrics on the test split pass these thresholds.
+{train}# A model is deployed only if its metrics on the test split pass these thresholds.
 # {remark}.
 # thresholds: {thresholds}
 # Replicas of the training; without it one process on one machine.
@@ -84,6 +84,8 @@ class Start:
         instances: of a prediction request.
         notes: what the user should know, a line each.
         code: further files by name.
+        train: settings of the training; default: epochs and batches for so many examples.
+        num_dropped: of rows without a value that is required, at most.
     """
 
     workload: str
@@ -93,7 +95,9 @@ class Start:
     remark: str
     instances: list[Json] = field(default_factory=list)
     notes: tuple[str, ...] = ()
-    code: Mapping[str, str] = field(default_factory=dict)
+    code: Mapping[str, str | bytes] = field(default_factory=dict)
+    train: Mapping[str, int] = field(default_factory=dict)
+    num_dropped: int = 0
 
 
 def check_new(folder: Path) -> None:
@@ -120,7 +124,7 @@ def write_folder(folder: Path, start: Start) -> list[str]:
     check_new(folder)
     name = folder.resolve().name
     shown = os.path.relpath(folder)
-    files = {
+    files: dict[str, str | bytes] = {
         "workload.py": start.workload,
         "run.yaml": _run_file(folder, shown, start),
         f"schedules/{name}-nightly.yaml": SCHEDULE.format(folder=shown, name=name),
@@ -134,7 +138,7 @@ def write_folder(folder: Path, start: Start) -> list[str]:
     for path, text in files.items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        target.write_bytes(text if isinstance(text, bytes) else text.encode())
     return sorted(files)
 
 
@@ -146,12 +150,14 @@ def _instances(instances: list[Json]) -> str:
 def _run_file(folder: Path, shown: str, start: Start) -> str:
     size = next((size for most, size in BATCHES if start.num_examples < most), LARGE_BATCH)
     epochs = min(max(round(STEPS * size / max(start.num_examples, 1)), EPOCHS[0]), EPOCHS[1])
+    share = start.num_dropped / max(start.num_examples, 1)
+    train = start.train or {"epochs": epochs, "batch_size": size}
     return RUN.format(
         folder=shown,
         files=", ".join(_flow(_from(folder, one)) for one in start.data),
         ratios=RATIOS * (start.num_examples < FEW_ROWS),
-        epochs=epochs,
-        batch_size=size,
+        quarantine=QUARANTINE.format(min(2 * share, 1.0)) * (share > MOST_DROPPED),
+        train="".join(f"  {name}: {value}\n" for name, value in train.items()),
         thresholds=start.thresholds,
         remark=start.remark[:1].upper() + start.remark[1:],
     )

@@ -37,6 +37,13 @@ def model(inputs, *, labels{settings}):
 
 
 @dataclass(frozen=True)
+class RunScript:
+    """A script that trains while it is executed: it is run up to its first `fit`."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
 class Script:
     """A script that builds a Keras model in a function."""
 
@@ -90,6 +97,16 @@ class Script:
             arguments=", ".join([*arguments, *(f"{one}={one}" for one, _ in self._optional)]),
         )
 
+    @property
+    def arguments(self) -> list[str]:
+        """The further arguments of the workload."""
+        return []
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the head of workload.py says of the script."""
+        return []
+
     @cached_property
     def _positional(self) -> list[ast.arg]:
         return [*self.function.args.posonlyargs, *self.function.args.args]
@@ -122,26 +139,23 @@ class Script:
         return [(one.arg, value) for one, value in pairs if isinstance(value, ast.Constant)]
 
 
-def read_script(path: Path) -> Script:
-    """Return the script's function that builds a model.
+def read_script(path: Path) -> Script | RunScript:
+    """Return the script's function that builds a model; a script without one is to be run.
 
     Raises:
-        DataError: it has none, or calls fit while it is imported; names the line.
+        DataError: it is not Python, or neither has such a function nor calls fit; names the line.
     """
     try:
         tree = ast.parse(read_text_file(path))
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", 1)
         raise DataError(f"{path}:{line}: it is not Python: {error}") from error
+    functions = [one for one in tree.body if isinstance(one, ast.FunctionDef) and _builds(one)]
+    trains = any(_called(node) == "fit" for node in _executed(tree.body))
+    if trains or (not functions and any(_called(node) == "fit" for node in ast.walk(tree))):
+        return RunScript(path)
     if not path.stem.isidentifier() or path.stem == "workload":
         raise DataError(f"{path}: it is imported as a module: give it another name, as my_model.py")
-    for node in _executed(tree.body):
-        if _called(node) == "fit":
-            raise DataError(
-                f"{path}:{node.lineno}: fit is called while the file is imported; put it below"
-                ' `if __name__ == "__main__":`, or into a function'
-            )
-    functions = [one for one in tree.body if isinstance(one, ast.FunctionDef) and _builds(one)]
     if not functions:
         raise DataError(_describe_missing(path, tree))
     named = [one for one in functions if "model" in one.name.lower()]

@@ -1,5 +1,6 @@
 """The guess of a label from its column."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -191,6 +192,13 @@ def _classes(column: Texts) -> LabelGuess:
         f"always the most frequent class: accuracy {share:.3f}",
         is_said=bool(why),
     )
+
+
+def with_classes(guess: LabelGuess, column: Texts, values: Sequence[str]) -> LabelGuess:
+    """Return the guess of classes with their values in another order."""
+    texts = [str(int(float(one))) if column.has_whole_texts else quoted(one) for one in values]
+    listed = f"values=({', '.join(texts)})"
+    return replace(guess, declaration=_declared(CLASSES, column, listed))
 
 
 def _several(column: Texts) -> LabelGuess:

@@ -8,13 +8,15 @@ from typing import Any
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
+from pipelines.projects.scripts.record import RecordedScript
 from pipelines.projects.starter.columns import Contents, read_columns
 from pipelines.projects.starter.folder import Start, check_number
 from pipelines.projects.starter.guesses import guess
-from pipelines.projects.starter.keras_script import Script
+from pipelines.projects.starter.keras_script import RunScript, Script
 from pipelines.projects.starter.labels import LabelGuess, guess_label
 from pipelines.projects.starter.leaks import leaks_of
 from pipelines.projects.starter.notes import notes_of
+from pipelines.projects.starter.recorded_table import as_recorded, label_of, record
 from pipelines.projects.starter.texts import (
     FEATURE,
     GROUP,
@@ -37,7 +39,7 @@ def start_table(
     *,
     kind: str = "",
     positive: str = "",
-    script: Script | None = None,
+    script: Script | RunScript | None = None,
     header: Sequence[str] = (),
 ) -> Start:
     """Return the folder's content for a table.
@@ -65,15 +67,21 @@ def start_table(
             f"--label {label}: its type is {what}; a label is a number, a text or a list of texts"
         )
     target = guess_label(contents, label, kind=kind, positive=positive)
+    own = script if isinstance(script, Script) else None
+    recorded = record(script, contents, target.column) if isinstance(script, RunScript) else None
+    if recorded is not None:
+        target = label_of(recorded, contents, target.column)
     others = [one for one in contents.columns if one.name != label]
     guesses = _with_one_split([guess(one, contents.num_rows) for one in others])
+    if recorded is not None:
+        guesses = [as_recorded(one, recorded) for one in guesses]
     if not any(one.role == FEATURE for one in guesses):
         seen = "; ".join(f"{one.column.name}: {one.seen}" for one in guesses)
         raise DataError(
             f"{paths[0]} has no column besides {label} that a model could learn from; {seen}"
         )
     leaks = leaks_of(guesses, target)
-    workload = _source(contents, guesses, target, leaks, script=script, header=header)
+    workload = _source(contents, guesses, target, leaks, script=own or recorded, header=header)
     return Start(
         workload=workload,
         data=tuple(patterns),
@@ -81,8 +89,11 @@ def start_table(
         thresholds=target.thresholds,
         remark=target.remark,
         instances=[_instance(guesses, row) for row in range(NUM_INSTANCES)],
-        code=script.files if script else {},
+        code=code.files if (code := own or recorded) else {},
+        train=recorded.result["train"] if recorded else {},
+        num_dropped=sum(recorded.dropped.values()) if recorded else 0,
         notes=(
+            *(recorded.notes if recorded else ()),
             *(f"{one.column.name}: {leaks[one.name]}" for one in guesses if one.name in leaks),
             *notes_of(contents, guesses, target),
         ),
@@ -103,7 +114,7 @@ def _source(
     label: LabelGuess,
     leaks: Mapping[str, str],
     *,
-    script: Script | None,
+    script: Script | RecordedScript | None,
     header: Sequence[str],
 ) -> str:
     features = [one for one in guesses if one.role == FEATURE]
@@ -115,6 +126,7 @@ def _source(
         "",
         f"Written by `trainyard new` from {rows} {contents.num_rows:,} rows. Comments say what was"
         " seen.",
+        *(script.remarks if script else []),
         '"""',
         "",
         *(script.imports if script else []),
@@ -140,7 +152,7 @@ def _source(
     if header:
         lines.append(f"    header=[{', '.join(map(quoted, header))}],")
     if script:
-        lines.append("    model=model,")
+        lines += ["    model=model,", *script.arguments]
     return "\n".join([*lines, ")", ""])
 
 

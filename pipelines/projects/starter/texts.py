@@ -84,6 +84,14 @@ class Texts:
             return None
         return plain_numbers(self.present, form).cast(pa.float64())
 
+    @property
+    def numbers_or_texts(self) -> pa.Array:
+        """The values of all rows, null for a missing one: float64 if all are numbers."""
+        form = self.reading.form
+        if form is None or not len(self.present):
+            return self.values
+        return plain_numbers(self.values, form).cast(pa.float64())
+
     @cached_property
     def per_row(self) -> NDArray[np.float64]:
         """The number of each row; not a number where it is missing."""

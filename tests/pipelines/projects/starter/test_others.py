@@ -12,7 +12,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.images import start_images
-from pipelines.projects.starter.keras_script import read_script
+from pipelines.projects.starter.keras_script import RunScript, read_script
 from pipelines.projects.starter.records import start_records
 from pipelines.projects.starter.tables import start_table
 from tests.support.data.trials import try_folder
@@ -101,9 +101,12 @@ def test_the_function_of_a_script_becomes_the_model(tmp_path, script):
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ('if __name__ == "__main__":\n    main()', "build_model().fit()", r":18: fit is called"),
         ("def build_model(units=8, *", "def build_model(units, *", r":8: .*needs .* 'units'"),
-        ("    return model", "    pass", r"no function returns"),
+        (
+            "    return model\n\n\ndef main():\n    build_model().fit",
+            "    print",
+            r"no function returns",
+        ),
         ("import keras", "import keras\nm = keras.Model()\nif", r":3: it is not Python"),
     ],
 )
@@ -111,6 +114,19 @@ def test_a_script_that_cannot_be_used_is_named_with_its_line(script, old, new, e
     script.write_text(SCRIPT.replace(old, new, 1))
     with pytest.raises(DataError, match=expected):
         read_script(script).adapter("inputs")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('if __name__ == "__main__":\n    main()', "build_model().fit([[1.0]], [1.0])"),
+        ("    return model\n\n\ndef main():\n    build_model()", "    model"),
+    ],
+    ids=["at the top", "in the function of the model"],
+)
+def test_a_script_that_trains_where_its_model_is_made_is_run(script, old, new):
+    script.write_text(SCRIPT.replace(old, new, 1))
+    assert isinstance(read_script(script), RunScript)
 
 
 def test_the_shape_of_images_is_read_from_the_script(script):

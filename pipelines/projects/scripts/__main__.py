@@ -1,0 +1,87 @@
+"""`python -m pipelines.projects.scripts SCRIPT FOLDER`: record a script, write the result as JSON.
+
+FOLDER has columns.parquet, the file's columns by their declared names; its result.json is written.
+"""
+
+import argparse
+import faulthandler
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from pipelines.projects.scripts.compare_rows import FileColumn
+from pipelines.projects.scripts.faults import ScriptFault
+from pipelines.projects.scripts.recorder import run_script
+from pipelines.projects.scripts.script_text import ScriptText
+from pipelines.projects.scripts.stubs import add_stubs
+from pipelines.projects.scripts.written import Written
+from trainer import Json
+
+COLUMNS, RESULT = "columns.parquet", "result.json"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Record a script; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m pipelines.projects.scripts")
+    parser.add_argument("script", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--label", required=True)
+    arguments = parser.parse_args(argv)
+    faulthandler.register(signal.SIGUSR1)  # to find the line of a script that does not end
+    path = arguments.script
+    os.chdir(path.parent)
+    sys.path.insert(0, str(path.parent))
+    result = _record(path, arguments.folder, arguments.label)
+    (arguments.folder / RESULT).write_text(json.dumps(result))
+    return 0
+
+
+def _record(path: Path, folder: Path, label: str) -> Json:
+    text = ScriptText(path, path.read_text(encoding="utf-8"))
+    absent = add_stubs(text)
+    if absent:
+        return {"faults": [_as_json(fault) for fault in absent]}
+    try:
+        recording = run_script(path)
+    except ScriptFault as fault:
+        return {"faults": [_as_json(fault)]}
+    columns = _read_columns(folder / COLUMNS)
+    target = next(one for one in columns if one.name == label)
+    others = [one for one in columns if one is not target]
+    written = Written(text, recording)
+    result = written.table(others, target, folder)
+    return {**result, "after": list(written.script.after(recording.line))}
+
+
+def _as_json(fault: ScriptFault) -> Json:
+    return {"line": fault.line, "message": str(fault)}
+
+
+def _read_columns(path: Path) -> list[FileColumn]:
+    table = pq.read_table(path)
+    names = json.loads(table.schema.metadata[b"originals"])
+    columns = []
+    for name in table.column_names:
+        values = table[name].to_pylist()
+        is_text = table.schema.field(name).type == "string"
+        made = (
+            np.array([value or "" for value in values], dtype=object)
+            if is_text
+            else np.array(
+                [np.nan if value is None else value for value in values], dtype=np.float64
+            )
+        )
+        columns.append(FileColumn(name, made, names.get(name, name)))
+    return columns
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)  # no destructors, as those of TensorFlow

@@ -1,0 +1,244 @@
+"""The layers in front of a recorded model, which make its inputs of the file's own values."""
+
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+import numpy as np
+
+from pipelines.projects.scripts.compare_rows import Array, FileColumn, Origin, explain
+from pipelines.projects.scripts.faults import ScriptFault
+from pipelines.projects.scripts.keras_source import Source, number, text
+from pipelines.projects.scripts.rows import RecordedInput
+
+NAN_CODE = -(2**31)  # stands for a missing number in a table
+
+
+@dataclass
+class Front:
+    """The lines before a model, what was seen, and what cannot be taken over.
+
+    Attributes:
+        columns: of the file.
+        rows: the row of the file for each recorded row.
+        source: of Keras objects.
+        used: the columns that the model gets, in order.
+        filled: for each of them, whether the script has a value for missing ones.
+        lines: of Python.
+        notes: what was made of columns outside the model, and what replaces it.
+    """
+
+    columns: Sequence[FileColumn]
+    rows: Array
+    source: Source
+    used: dict[str, FileColumn] = field(default_factory=dict)
+    filled: dict[str, bool] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def tensor(self, recorded: RecordedInput, wanted: Any, *, variable: str) -> str:
+        """Add the lines that make an input of the model; return its expression.
+
+        Args:
+            recorded: the values that the script gave it.
+            wanted: the Keras tensor of the input.
+            variable: a name for it.
+
+        Raises:
+            ScriptFault: no column of the file has these values.
+        """
+        origins = self._origins(recorded)
+        expression = self._side_by_side(origins, variable)
+        expression = self._scaled(origins, expression, variable)
+        is_text = self._column(origins[0]).is_text and not origins[0].table
+        dtype = "string" if is_text else "float32"
+        if wanted.dtype.startswith("int") and not is_text:
+            expression, dtype = f'keras.ops.cast({expression}, "{wanted.dtype}")', wanted.dtype
+        if (wanted.dtype == "string") != (dtype == "string"):
+            raise ScriptFault(
+                f"the input {wanted.name} takes {wanted.dtype}, but {origins[0].column} has"
+                f" {'texts' if is_text else 'numbers'}: give the input the type of these"
+            )
+        if len(wanted.shape) == 1:
+            expression = f"keras.ops.squeeze({expression}, -1)"
+        shape = tuple(wanted.shape[1:])
+        if len(shape) > 1 and None not in shape:
+            expression = f"keras.ops.reshape({expression}, {(-1, *shape)})"
+        return expression
+
+    def _origins(self, recorded: RecordedInput) -> list[Origin]:
+        origins: list[Origin] = []
+        unknown = []
+        for at in range(recorded.num_columns):
+            name = recorded.columns[at] if recorded.columns else recorded.name
+            after = origins[-1].column if origins else ""
+            origin = explain(recorded.column(at), self.columns, self.rows, name=name, after=after)
+            if origin is None:
+                unknown.append(name or f"number {at + 1}")
+            else:
+                origins.append(origin)
+        if unknown:
+            shown = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")  # noqa: PLR2004
+            raise ScriptFault(
+                f"no column of the file has the values of what the model gets as {shown}: compute"
+                " them in the model (a Keras layer), or write them into the file"
+            )
+        return origins
+
+    def _column(self, origin: Origin) -> FileColumn:
+        return next(one for one in self.columns if one.name == origin.column)
+
+    def _use(self, origin: Origin) -> str:
+        """Return the expression of a column's own values, missing ones filled."""
+        column = self._column(origin)
+        self.used[column.name] = column
+        self.filled[column.name] = origin.fill is not None or None in origin.table
+        plain = f"inputs[{text(column.name)}]"
+        if origin.fill is None:
+            return plain
+        if column.is_text:
+            self.notes.append(f"missing {column.name} is {origin.fill!r}")
+            return f'keras.ops.where(keras.ops.equal({plain}, ""), {text(origin.fill)}, {plain})'
+        self.notes.append(f"missing {column.name} is {origin.fill:g}")
+        return f"keras.ops.where(keras.ops.isnan({plain}), {number(origin.fill)}, {plain})"
+
+    def _side_by_side(self, origins: Sequence[Origin], variable: str) -> str:
+        parts = []
+        for name, group in itertools.groupby(
+            origins, key=lambda one: one.column if one.table else ""
+        ):
+            members = list(group)
+            parts += [self._looked_up(members)] if name else [self._number(one) for one in members]
+        if len(parts) == 1:
+            return parts[0]
+        self.lines.append(f"{variable} = keras.layers.Concatenate()([{', '.join(parts)}])")
+        return variable
+
+    def _number(self, origin: Origin) -> str:
+        plain = self._use(origin)
+        if origin.log_shift is None:
+            return plain
+        shift = origin.log_shift
+        self.notes.append(f"{origin.column} is the logarithm of {origin.column} + {shift:g}")
+        return f"keras.ops.log({plain} + {number(shift)})" if shift else f"keras.ops.log({plain})"
+
+    def _looked_up(self, origins: Sequence[Origin]) -> str:
+        """Return the expression of numbers that stand for the values of one column."""
+        column = self._column(origins[0])
+        keys = [key for key in origins[0].table if key is not None]
+        is_text = column.is_text
+        plain = self._use(origins[0])
+        if not is_text:
+            if any(key != int(key) for key in keys):
+                raise ScriptFault(f"{column.name}: numbers with a fraction are looked up")
+            keys = list(map(int, keys))
+            if None in origins[0].table:
+                keys.append(NAN_CODE)
+                plain = f"keras.ops.where(keras.ops.isnan({plain}), {NAN_CODE}, {plain})"
+            plain = f'keras.ops.cast({plain}, "int64")'
+        make = keras.layers.StringLookup if is_text else keras.layers.IntegerLookup
+        hot = [_hot(one) for one in origins]
+        if all(value is not None for value in hot):
+            self.notes.append(f"{column.name} is one-hot ({len(hot)} columns)")
+            words = [value if is_text else int(value) for value in hot]
+            layer = make(vocabulary=words, output_mode="one_hot")
+            variable = self._line(column, f"{self.source.of(layer)}({plain})")
+            return f"{variable}[:, 1:]"
+        tables = [
+            [one.table.get(None if key == NAN_CODE else key, 0.0) for key in keys]
+            for one in origins
+        ]
+        if len(tables) == 1 and sorted(tables[0]) == list(range(len(keys))):
+            words = sorted(keys, key=dict(zip(keys, tables[0], strict=True)).__getitem__)
+            self.notes.append(
+                f"{column.name} is the number of its value, 0 to {len(keys) - 1}; unknown is 0"
+            )
+            variable = self._line(column, f"{self.source.of(make(vocabulary=words))}({plain})")
+            return f'keras.ops.cast(keras.ops.maximum({variable} - 1, 0), "float32")'
+        unknown = [-1.0 if _are_codes(values) else min(values) for values in tables]
+        rows = zip(
+            *([one, *table] for one, table in zip(unknown, tables, strict=True)), strict=True
+        )
+        shown = ", ".join(map(_numbers, rows))
+        self.notes.append(f"{column.name} is {len(keys)} numbers, one for each value")
+        variable = self._line(column, f"{self.source.of(make(vocabulary=keys))}({plain})")
+        taken = f"keras.ops.take(keras.ops.array([{shown}]), {variable}, axis=0)"
+        return f"keras.ops.reshape({taken}, (-1, {len(origins)}))"
+
+    def _line(self, column: FileColumn, expression: str) -> str:
+        """Add a line that computes something of a column; return its variable."""
+        name = re.sub(r"\W", "_", column.name)
+        self.lines.append(f"of_{name} = {expression}")
+        return f"of_{name}"
+
+    def _scaled(self, origins: Sequence[Origin], expression: str, variable: str) -> str:
+        """Return the expression of numbers that are scaled as the script scaled them."""
+        if not any(one.is_scaled for one in origins):
+            return expression
+        means = [one.mean for one in origins]
+        deviations = [one.deviation for one in origins]
+        is_one = len(set(deviations)) == 1 and not any(means)
+        names = ", ".join(dict.fromkeys(one.column for one in origins if one.is_scaled))
+        if is_one:
+            layer = f"keras.layers.Rescaling({number(1 / deviations[0])})"
+        else:
+            if min(deviations) < 0:
+                raise ScriptFault(f"{names}: numbers with the other sign; turn it in the model")
+            variances = _numbers([one**2 for one in deviations])
+            layer = f"keras.layers.Normalization(mean={_numbers(means)}, variance={variances})"
+        self.lines.append(f"{variable} = {layer}({expression})")
+        what = "Rescaling" if is_one else "Normalization"
+        self.notes.append(f"{names}: scaled outside the model; a {what} has the same numbers")
+        limits = [one.limits or (-math.inf, math.inf) for one in origins]
+        if any(one.limits for one in origins):
+            # One pair of limits for all columns, or -inf and inf for those without.
+            same = {limit for limit in limits if all(map(math.isfinite, limit))}
+            if len(same) == 1:
+                shown = list(map(number, next(iter(same))))
+            else:
+                shown = [f"keras.ops.array({_numbers(one)})" for one in zip(*limits, strict=True)]
+            self.lines.append(f"{variable} = keras.ops.clip({variable}, {', '.join(shown)})")
+            self.notes.append(f"cut to {shown[0]} and {shown[1]}")
+        return variable
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return f"[{', '.join(map(number, values))}]"
+
+
+def _hot(origin: Origin) -> Any:
+    """Return the value that is 1 while all others are 0; None if there is none."""
+    hot = [key for key, value in origin.table.items() if value == 1]
+    rest = {value for value in origin.table.values() if value != 1}
+    return hot[0] if len(hot) == 1 and rest == {0.0} and hot[0] is not None else None
+
+
+def _are_codes(values: Sequence[float]) -> bool:
+    return all(value == int(value) for value in values) and len(set(values)) > 2  # noqa: PLR2004
+
+
+def layers_before(
+    recorded: RecordedInput, columns: Sequence[FileColumn], variables: dict[str, Any]
+) -> tuple[Any, FileColumn, Array] | None:
+    """Return the layer of a script that made an input of texts outside the model.
+
+    Also the column of texts, and the row of the file for each recorded row.
+    """
+    texts = [one for one in columns if one.is_text]
+    layers = [
+        one
+        for one in variables.values()
+        if isinstance(one, keras.layers.TextVectorization | keras.layers.StringLookup)
+    ]
+    own = [row.tobytes() for row in recorded.values.astype(np.float64)]
+    for layer, column in itertools.product(layers, texts):
+        made = np.asarray(layer(keras.ops.convert_to_tensor(column.values.astype(str)[:, None])))
+        place = {row.astype(np.float64).tobytes(): at for at, row in enumerate(made)}
+        rows = np.array([place.get(one, -1) for one in own])
+        if (rows >= 0).mean() > 0.98:  # noqa: PLR2004
+            return layer, column, rows
+    return None

@@ -1,0 +1,173 @@
+"""Python source of a Keras model: a line for each layer, in the order of its graph."""
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+
+from pipelines.projects.scripts.faults import ScriptFault
+from pipelines.projects.scripts.keras_source import Source, is_automatic, text
+
+
+class ModelSource:
+    """Writer of models as lines; nested models that are no chain become functions.
+
+    Attributes:
+        functions: the source of the functions of nested models.
+    """
+
+    def __init__(self, source: Source):
+        self._source = source
+        self.functions: list[str] = []
+
+    def lines(self, model: Any, inputs: Sequence[str]) -> tuple[list[str], str]:
+        """Return the lines that compute a model's outputs, and the expression of these.
+
+        Args:
+            model: a functional or sequential model.
+            inputs: the expressions of its inputs.
+
+        Raises:
+            ScriptFault: a layer cannot be written down.
+        """
+        graph = getattr(model, "_functional", None) or model
+        nodes = _nodes(graph)
+        is_chain = len(inputs) == 1 and all(
+            _tensors(node) == (nodes[at - 1].outputs if at else graph.inputs)
+            for at, node in enumerate(nodes)
+        )
+        names = dict(zip(map(id, graph.inputs), inputs, strict=True))
+        made: dict[int, str] = {}
+        lines: list[str] = []
+        taken = {name for name in inputs if name.isidentifier()}
+        uses = [id(node.operation) for node in nodes]
+        for node in nodes:
+            operation = node.operation
+            if uses.count(id(operation)) > 1 and id(operation) not in made:
+                layer = _variable(operation.name, taken)
+                lines.append(f"{layer} = {self.layer(operation)}")
+                made[id(operation)] = layer
+            call = self._call(node, names, made)
+            variable = (
+                "x"
+                if is_chain
+                else _variable(f"{operation.name}_x", taken)
+                if id(operation) in made
+                else _variable(operation.name, taken)
+            )
+            lines.append(f"{variable} = {call}")
+            for at, tensor in enumerate(node.outputs):
+                names[id(tensor)] = f"{variable}[{at}]" if len(node.outputs) > 1 else variable
+        return lines, self._structure(graph._outputs_struct, names)
+
+    def layer(self, layer: Any) -> str:
+        """Return the expression of a layer or nested model."""
+        if not isinstance(layer, keras.Model):
+            return self._source.of(layer)
+        if isinstance(layer, keras.Sequential):
+            layers = "".join(f"    {self.layer(one)},\n" for one in layer.layers)
+            name = "" if is_automatic(layer.name, type(layer)) else f", name={text(layer.name)}"
+            return f"keras.Sequential([\n{layers}]{name})"
+        if not hasattr(layer, "_nodes_by_depth"):
+            return self.subclass(layer)
+        function = re.sub(r"\W", "_", layer.name)
+        inputs = [re.sub(r"\W", "_", one.name) for one in layer.inputs]
+        lines, outputs = self.lines(layer, inputs)
+        made = [
+            f"{name} = keras.Input({self._source.of(tuple(one.shape[1:]))}, name={text(one.name)},"
+            f" dtype={text(one.dtype)})"
+            for name, one in zip(inputs, layer.inputs, strict=True)
+        ]
+        arguments = inputs[0] if len(inputs) == 1 else f"[{', '.join(inputs)}]"
+        end = f"return keras.Model({arguments}, {outputs}, name={text(layer.name)})"
+        body = "\n".join(f"    {line}" for one in (*made, *lines, end) for line in one.splitlines())
+        self.functions.append(f"def {function}():\n{body}")
+        return f"{function}()"
+
+    def subclass(self, model: Any) -> str:
+        """Return the expression of a model of a class of the script."""
+        name = type(model).__name__
+        self._source.own[name] = None
+        arguments = self._source.script.arguments_of(name, self._source.variables)
+        return f"{name}({arguments})"
+
+    def _call(self, node: Any, names: Mapping[int, str], made: Mapping[int, str]) -> str:
+        operation = node.operation
+        arguments = [self._structure(one, names) for one in node.arguments.args]
+        # Keras adds training=False itself.
+        given = {
+            key: one
+            for key, one in node.arguments.kwargs.items()
+            if one is not None and (key, one) != ("training", False)
+        }
+        named = [f"{key}={self._structure(one, names)}" for key, one in given.items()]
+        if isinstance(operation, keras.layers.Layer):
+            layer = made.get(id(operation)) or self.layer(operation)
+            return f"{layer}({', '.join([*arguments, *named])})"
+        kind = type(operation).__name__
+        if kind == "GetItem":
+            return f"{arguments[0]}[{_index(node.arguments.args[1])}]"
+        snake = keras.src.utils.naming.to_snake_case(kind)
+        function = getattr(keras.ops, snake, None)
+        if function is None:
+            raise ScriptFault(f"the operation {kind} cannot be written down")
+        defaults = {
+            one.name: one.default for one in inspect.signature(function).parameters.values()
+        }
+        settings = operation._auto_config.config if operation._auto_config else {}
+        named += [
+            f"{key}={self._source.of(value)}"
+            for key, value in settings.items()
+            if key in defaults and defaults[key] != value
+        ]
+        return f"keras.ops.{snake}({', '.join([*arguments, *named])})"
+
+    def _structure(self, thing: Any, names: Mapping[int, str]) -> str:
+        """Return the expression of tensors in a structure."""
+        if isinstance(thing, keras.KerasTensor):
+            return names[id(thing)]
+        if isinstance(thing, list | tuple):
+            items = ", ".join(self._structure(one, names) for one in thing)
+            return f"[{items}]" if isinstance(thing, list) else f"({items},)"
+        if isinstance(thing, dict):
+            items = ", ".join(
+                f"{text(key)}: {self._structure(one, names)}" for key, one in thing.items()
+            )
+            return f"{{{items}}}"
+        return self._source.of(thing)
+
+
+def _nodes(graph: Any) -> list[Any]:
+    """Return the calls of layers of a functional model, in an order in which they can be made."""
+    by_depth = graph._nodes_by_depth
+    nodes = [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
+    inputs = set(map(id, graph.inputs))
+    return [node for node in nodes if not any(id(one) in inputs for one in node.outputs)]
+
+
+def _tensors(node: Any) -> list[Any]:
+    """Return the tensors that a call gets, if it gets a single one as its first argument."""
+    return list(node.input_tensors)
+
+
+def _variable(name: str, taken: set[str]) -> str:
+    """Return a name for a variable that no other has."""
+    base = re.sub(r"\W|^(?=\d)", "_", name)
+    made, number = base, 1
+    while made in taken or made in ("x", "inputs", "keras", "labels"):
+        number += 1
+        made = f"{base}_{number}"
+    taken.add(made)
+    return made
+
+
+def _index(key: Any) -> str:
+    """Return the source of an index, such as `:, 1:`."""
+    if isinstance(key, tuple):
+        return ", ".join(map(_index, key))
+    if not isinstance(key, slice):
+        return repr(key)
+    parts = ["" if one is None else repr(one) for one in (key.start, key.stop)]
+    return ":".join([*parts, *([repr(key.step)] if key.step is not None else [])])

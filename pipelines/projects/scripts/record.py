@@ -1,0 +1,239 @@
+"""The process that runs a script up to its `fit`, and what it takes over for a workload."""
+
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from components.prepare_examples.errors import DataError
+from pipelines.projects.scripts.wrap import wrapped
+from trainer import Json
+from trainer.runtime.processes import ends_with_parent
+
+# -P: a json.py in the current folder must not hide Python's own.
+COMMAND = [sys.executable, "-P", "-m", "pipelines.projects.scripts"]
+TIMEOUT_SECONDS = 600.0
+STACK_SECONDS = 5.0
+COLUMNS, RESULT, VALUES, WEIGHTS = (
+    *("columns.parquet", "result.json"),
+    *("values.json", "given.weights.h5"),
+)
+WIDTH = 96  # of a line within a function
+FRAME = re.compile(r'^  File "(.+)", line (\d+) in', re.MULTILINE)
+MODEL = '''
+{definitions}def model(inputs):
+    """Return the model of {file} for the file's own values."""
+{lines}
+
+'''
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RecordedScript:
+    """A script that was run up to its `fit`.
+
+    Attributes:
+        path: of the script; it is not needed any more.
+        result: what is taken over, see `pipelines.projects.scripts.written`.
+        weights: a file of weights that the script gave its model.
+    """
+
+    path: Path
+    result: Json
+    weights: bytes = b""
+    takes_inputs: bool = field(default=True, init=False)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """The columns without which the script drops a row, with the number of such rows."""
+        columns = self.result["columns"]
+        return {one["name"]: one["num_dropped"] for one in columns if one["num_dropped"]}
+
+    @property
+    def notes(self) -> list[str]:
+        """What was made of the script, and what is not taken over, a line each."""
+        after = ", ".join(self.result["after"])
+        skipped = [f"{after}: not taken over, as all that follows the first fit"] if after else []
+        dropped = [
+            f"rows without {name} are left out ({count:,}), as the script does"
+            for name, count in self.dropped.items()
+        ]
+        notes = (*self.result["notes"], *dropped, *skipped)
+        return [f"{self.path.name}: {note}" for note in notes]
+
+    @property
+    def files(self) -> Mapping[str, str | bytes]:
+        """The files beside workload.py, by name."""
+        values = self.result["values"]
+        return {
+            **({VALUES: json.dumps(values, ensure_ascii=False, indent=1)} if values else {}),
+            **({WEIGHTS: self.weights} if self.weights else {}),
+        }
+
+    @property
+    def imports(self) -> list[str]:
+        """The imports of the model."""
+        has_files = bool(self.result["values"] or self.weights)
+        own = [one for one in self.result["imports"] if one != "import keras"]
+        return [
+            *(["import json"] if self.result["values"] else []),
+            *(["from pathlib import Path", ""] if has_files else []),
+            "import keras",
+            *own,
+            "",
+        ]
+
+    def adapter(self, combined: str) -> str:
+        """Return the source that defines `model`."""
+        del combined
+        read = f'VALUES = json.loads(Path(__file__).with_name("{VALUES}").read_text("utf-8"))'
+        definitions = [*([read] if self.result["values"] else []), *self.result["definitions"]]
+        lines = [wrapped(one, WIDTH) for one in (*self.result["model"], *self.result["end"])]
+        return MODEL.format(
+            file=self.path.name,
+            definitions="".join(f"{one}\n\n\n" for one in definitions),
+            lines=textwrap.indent("\n".join(lines), "    "),
+        )
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the head of workload.py says of the script, in lines."""
+        name, line = self.path.name, self.result["fit_line"]
+        return [
+            f"Model and settings are those of {name} at its fit in line {line}; it is not used."
+        ]
+
+    @property
+    def arguments(self) -> list[str]:
+        """The further arguments of the workload, a line each."""
+        line = f"  # fit, line {self.result['fit_line']}"
+        lines = ["    raw_inputs=True,"]
+        if weights := self.result.get("class_weights"):
+            shown = ", ".join(f"{_key(value)}: {weight:.7g}" for value, weight in weights)
+            lines.append(f"    class_weights={{{shown}}},{line}")
+        if weight := self.result.get("weight"):
+            lines.append(f"    weight={json.dumps(weight)},{line}")
+        if callbacks := self.result["callbacks"]:
+            shown = "\n".join(f"{wrapped(one, WIDTH - 4)}," for one in callbacks)
+            lines += [f"    callbacks=[{line}", textwrap.indent(shown, " " * 8), "    ],"]
+        return lines
+
+
+def record_table(
+    path: Path,
+    columns: Mapping[str, pa.Array],
+    originals: Mapping[str, str],
+    *,
+    label: str,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> RecordedScript:
+    """Run a script up to its `fit` and compare what it gets with a table.
+
+    Args:
+        path: of the script.
+        columns: the file's columns, numbers or texts, by their declared names.
+        originals: their names in the file.
+        label: the declared name of the column to predict.
+        timeout_seconds: for the script.
+
+    Raises:
+        DataError: the script has faults; all are named, each with its line.
+    """
+    logger.info(
+        "running %s in its folder, up to its first fit, which is recorded instead of done …", path
+    )
+    with tempfile.TemporaryDirectory(prefix="trainyard-script-") as name:
+        folder = Path(name)
+        table = pa.table(dict(columns))
+        metadata = {b"originals": json.dumps(dict(originals)).encode()}
+        pq.write_table(table.replace_schema_metadata(metadata), folder / COLUMNS)
+        command = [*COMMAND, str(path.resolve()), str(folder), "--label", label]
+        _run(command, path, timeout_seconds, folder)
+        result: Json = json.loads((folder / RESULT).read_text())
+        weights = folder / WEIGHTS
+        if result["faults"]:
+            raise DataError("\n".join(_describe(path, fault) for fault in result["faults"]))
+        return RecordedScript(path, result, weights.read_bytes() if weights.exists() else b"")
+
+
+def _describe(path: Path, fault: Json) -> str:
+    return (
+        f"{path}:{fault['line']}: {fault['message']}"
+        if fault["line"]
+        else f"{path}: {fault['message']}"
+    )
+
+
+def _run(command: Sequence[str], path: Path, timeout_seconds: float, folder: Path) -> None:
+    """Run the process of a script; its output is kept for errors.
+
+    Raises:
+        DataError: it does not end in time, or ends without a result.
+    """
+    environment = {**os.environ, "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("TF_CONFIG", None)
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            start_new_session=True,  # a process group, to kill its children with it
+            preexec_fn=ends_with_parent(),  # noqa: PLW1509  this process has one thread
+        ) as process,
+    ):
+        try:
+            process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired as error:
+            process.send_signal(signal.SIGUSR1)  # `__main__.py` then writes its stacks
+            _wait(process)
+            place = _current_line(folder / "log", str(path.resolve()))
+            raise DataError(
+                f"{path}{place}: still running after {timeout_seconds:g} s, before its first fit;"
+                " let it read less data"
+            ) from error
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    if not (folder / RESULT).exists():
+        last = (folder / "log").read_text(errors="replace").splitlines()[-5:]
+        raise DataError(
+            f"{path}: its process ended with code {process.returncode}: {' '.join(last)}"
+        )
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(STACK_SECONDS)
+    except subprocess.TimeoutExpired:
+        return
+
+
+def _current_line(log: Path, path: str) -> str:
+    frames: list[tuple[str, str]] = FRAME.findall(log.read_text(errors="replace"))
+    return next((f":{line}" for file, line in frames if file == path), "")
+
+
+def _key(value: object) -> str:
+    """Return a value of a label as source; whole numbers without a point."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return (
+        str(int(value))
+        if isinstance(value, float) and is_whole
+        else json.dumps(value, ensure_ascii=False)
+    )

@@ -1,0 +1,141 @@
+"""The call of `fit` of a script that runs up to it: recorded instead of carried out."""
+
+import functools
+import inspect
+import runpy
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import keras
+
+from pipelines.projects.scripts.faults import ScriptFault
+
+
+class _FitReached(BaseException):
+    """Ends a script at its first fit; no `except Exception` of the script catches it."""
+
+
+@dataclass
+class Recording:
+    """What a script said up to its first `fit`.
+
+    Attributes:
+        model: that is trained.
+        fit: the arguments that were given, by name.
+        line: of the call of `fit`, 0 before it.
+        compiled: the arguments of `compile`, and the line of the call.
+        variables: of the script, at the call.
+        assigned: the variables of models that were given values.
+        callbacks: the arguments of Keras' callbacks, by their identity.
+    """
+
+    model: Any = None
+    fit: Mapping[str, Any] = field(default_factory=dict)
+    line: int = 0
+    compiled: tuple[Mapping[str, Any], int] = ({}, 0)
+    variables: dict[str, Any] = field(default_factory=dict)
+    assigned: dict[int, Any] = field(default_factory=dict)
+    callbacks: dict[int, tuple[Any, dict[str, Any]]] = field(default_factory=dict)
+
+
+def run_script(path: Path) -> Recording:
+    """Run a script in its folder up to its first `fit`, and return what it said.
+
+    Raises:
+        ScriptFault: it fails, or ends without a fit; the line is the script's.
+    """
+    recording = Recording()
+    _patch(recording, str(path))
+    sys.argv = [str(path)]
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    except _FitReached:
+        return recording
+    except SystemExit as error:
+        if not recording.line:
+            raise ScriptFault(
+                f"it ended before its first fit ({error.code}); it gets no arguments"
+            ) from error
+    except BaseException as error:
+        if not recording.line:
+            line = _own_line(error, str(path))
+            message = next(filter(None, map(str.strip, str(error).splitlines())), "")
+            raise ScriptFault(f"{type(error).__name__}: {message}", line=line) from error
+    if not recording.line:
+        raise ScriptFault("it ended without a call of fit; a model is trained by `model.fit(…)`")
+    return recording
+
+
+def _patch(recording: Recording, path: str) -> None:
+    """Have Keras record the first fit, what comes before it, and the callbacks' arguments."""
+    trainer = keras.src.trainers.trainer.Trainer
+    variable = keras.src.backend.common.variables.Variable
+    compiled: dict[int, tuple[Mapping[str, Any], int]] = {}
+    fit, compile_, assign = keras.Model.fit, trainer.compile, variable.assign
+
+    @functools.wraps(fit)
+    def record_fit(self: Any, *arguments: Any, **named: Any) -> Any:
+        if not recording.line:
+            given = inspect.signature(fit).bind(self, *arguments, **named).arguments
+            recording.model = self
+            recording.fit = {name: one for name, one in given.items() if name != "self"}
+            recording.line, recording.variables = _caller(path)
+            recording.compiled = compiled.get(id(self), ({}, 0))
+        raise _FitReached
+
+    @functools.wraps(compile_)
+    def record_compile(self: Any, *arguments: Any, **named: Any) -> Any:
+        given = inspect.signature(compile_).bind(self, *arguments, **named).arguments
+        settings = {name: one for name, one in given.items() if name != "self"}
+        compiled[id(self)] = settings, _caller(path)[0]
+        return compile_(self, *arguments, **named)
+
+    @functools.wraps(assign)
+    def record_assign(self: Any, *arguments: Any, **named: Any) -> Any:
+        recording.assigned[id(self)] = self
+        return assign(self, *arguments, **named)
+
+    keras.Model.fit, trainer.compile, variable.assign = record_fit, record_compile, record_assign
+    for callback in vars(keras.callbacks).values():
+        if inspect.isclass(callback) and issubclass(callback, keras.callbacks.Callback):
+            _record_arguments(callback, recording)
+
+
+def _record_arguments(callback: Any, recording: Recording) -> None:
+    make = callback.__init__
+
+    @functools.wraps(make)
+    def record(self: Any, *arguments: Any, **named: Any) -> None:
+        given = dict(inspect.signature(make).bind(self, *arguments, **named).arguments)
+        del given["self"]
+        given |= given.pop("kwargs", {})
+        make(self, *arguments, **named)
+        recording.callbacks[id(self)] = (self, given)
+
+    callback.__init__ = record
+
+
+def _caller(path: str) -> tuple[int, dict[str, Any]]:
+    """Return the script's line that is executed, and its variables: those of functions, too."""
+    frame: FrameType | None = inspect.currentframe()
+    line, variables = 0, dict[str, Any]()
+    while frame:
+        if frame.f_code.co_filename == path:
+            line = line or frame.f_lineno
+            variables = {**frame.f_globals, **frame.f_locals, **variables}
+        frame = frame.f_back
+    return line, variables
+
+
+def _own_line(error: BaseException, path: str) -> int:
+    lines = []
+    trace = error.__traceback__
+    while trace:
+        if trace.tb_frame.f_code.co_filename == path:
+            lines.append(trace.tb_lineno)
+        trace = trace.tb_next
+    return lines[-1] if lines else getattr(error, "lineno", 0) or 0

@@ -1,0 +1,163 @@
+"""The rows that a script hands to `fit`, as arrays."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.projects.scripts.faults import ScriptFault
+
+Array = NDArray[Any]
+MOST_ROWS = 20_000
+MOST_BYTES = 200_000_000
+
+
+@dataclass(frozen=True)
+class RecordedInput:
+    """An input of a recorded model.
+
+    Attributes:
+        name: its key in a dict of inputs; else "".
+        values: [rows, …].
+        columns: the names of its columns, if pandas has them.
+    """
+
+    name: str
+    values: Array
+    columns: tuple[str, ...] = ()
+
+    def column(self, number: int) -> Array:
+        """Return a column as [rows]."""
+        return self.values.reshape(len(self.values), -1)[:, number]
+
+    @property
+    def num_columns(self) -> int:
+        """The number of values in a row."""
+        return int(np.prod(self.values.shape[1:], dtype=int))
+
+
+@dataclass(frozen=True)
+class RecordedRows:
+    """The rows that reached `fit`.
+
+    Attributes:
+        inputs: of the model.
+        kind: "tensor", "dict" or "list": how `fit` got the inputs.
+        label: what `fit` got as y.
+        weights: of the rows, if they have any.
+        batch_size: of a data set.
+        index: the numbers of the rows, as pandas has them.
+    """
+
+    inputs: tuple[RecordedInput, ...]
+    kind: str
+    label: Array
+    weights: Array | None = None
+    batch_size: int | None = None
+    index: Array | None = None
+
+
+def read_rows(x: Any, y: Any, sample_weight: Any) -> RecordedRows:
+    """Return the rows that `fit` was called with, the first ones of many.
+
+    Raises:
+        ScriptFault: they have no labels, or labels of several outputs.
+    """
+    batch_size = None
+    index = _index(x) if _index(x) is not None else _index(y)
+    if y is None and not isinstance(x, Mapping | list | np.ndarray):
+        x, y, sample_weight, batch_size = _of_batches(x)
+    if y is None:
+        raise ScriptFault("fit gets no labels; a model is trained here to predict a column")
+    if isinstance(y, Mapping | list | tuple) and len(y) > 1 and not np.isscalar(next(iter(y))):
+        raise ScriptFault(
+            "fit gets labels of several outputs, and a workload has one label: train on one output"
+        )
+    if isinstance(y, Mapping):
+        y = next(iter(y.values()))
+    kind = (
+        "dict"
+        if isinstance(x, Mapping) and not _is_frame(x)
+        else "list"
+        if isinstance(x, list | tuple) and not np.isscalar(x[0])
+        else "tensor"
+    )
+    named = x.items() if kind == "dict" else (("", one) for one in (x if kind == "list" else [x]))
+    return RecordedRows(
+        inputs=tuple(_input(str(name), one) for name, one in named),
+        kind=kind,
+        label=_array(y),
+        weights=None if sample_weight is None else _array(sample_weight).reshape(-1),
+        batch_size=batch_size,
+        index=index,
+    )
+
+
+def _of_batches(data: Any) -> tuple[Any, Any, Any, int]:
+    """Return inputs, labels and weights of the first batches of a data set, and a batch's size."""
+    batches: list[tuple[Any, ...]] = []
+    num_rows = num_bytes = 0
+    for batch in _batches(data):
+        if not isinstance(batch, tuple | list) or len(batch) < 2:  # noqa: PLR2004
+            raise ScriptFault("fit gets no labels; a model is trained here to predict a column")
+        batches.append(keras.tree.map_structure(_array, tuple(batch)))
+        flat = keras.tree.flatten(batches[-1])
+        num_rows += len(flat[0])
+        num_bytes += sum(one.nbytes for one in flat)
+        if num_rows >= MOST_ROWS or num_bytes >= MOST_BYTES:
+            break
+    if not batches:
+        raise ScriptFault("the data set that fit gets is empty")
+    size = len(keras.tree.flatten(batches[0])[0])
+    joined = keras.tree.map_structure(lambda *parts: np.concatenate(parts), *batches)
+    return joined[0], joined[1], joined[2] if len(joined) > 2 else None, size  # noqa: PLR2004
+
+
+def _batches(data: Any) -> Iterator[Any]:
+    if isinstance(data, keras.utils.PyDataset):
+        return (data[number] for number in range(data.num_batches or MOST_ROWS))
+    if not isinstance(data, Iterable):
+        raise ScriptFault(f"fit gets a {type(data).__name__}; give it arrays or a tf.data.Dataset")
+    return itertools.islice(iter(data), MOST_ROWS)
+
+
+def _input(name: str, value: Any) -> RecordedInput:
+    columns = tuple(map(str, value.columns)) if _is_frame(value) else ()
+    return RecordedInput(name, _array(value), columns)
+
+
+def _is_frame(value: Any) -> bool:
+    return type(value).__name__ == "DataFrame"
+
+
+def _index(value: Any) -> Array | None:
+    """Return the numbers of the rows of a pandas object."""
+    index = getattr(value, "index", None)
+    return np.asarray(index)[:MOST_ROWS] if hasattr(value, "iloc") and index is not None else None
+
+
+def _array(value: Any) -> Array:
+    """Return the first rows as an array; texts as str."""
+    if hasattr(value, "to_numpy"):
+        found: Array = value.to_numpy()
+    else:
+        found = np.asarray(value.to_tensor() if hasattr(value, "to_tensor") else value)
+    found = found[:MOST_ROWS]
+    if found.dtype.kind == "b":
+        return found.astype(np.float32)
+    if found.dtype.kind in "OS":
+        return _texts(found)
+    return found
+
+
+def _texts(values: Array) -> Array:
+    """Return texts as str, or the numbers that an array of objects holds."""
+    flat = values.reshape(-1)
+    if all(isinstance(one, int | float | bool | np.number | np.bool_) for one in flat):
+        return values.astype(np.float64)
+    made = [one.decode(errors="replace") if isinstance(one, bytes) else str(one) for one in flat]
+    return np.array(made, dtype=object).reshape(values.shape)

@@ -1,0 +1,54 @@
+"""The features and the label of a table as a script that was run uses them."""
+
+from dataclasses import replace
+from typing import Any
+
+from pipelines.projects.scripts.record import RecordedScript, record_table
+from pipelines.projects.starter.columns import Contents
+from pipelines.projects.starter.keras_script import RunScript
+from pipelines.projects.starter.labels import (
+    BINARY,
+    CLASSES,
+    LabelGuess,
+    guess_label,
+    with_classes,
+)
+from pipelines.projects.starter.texts import FEATURE, IGNORED, Guess, Texts
+
+
+def record(script: RunScript, contents: Contents, label: Texts) -> RecordedScript:
+    """Run a script, and compare the rows that reach its fit with those of the table."""
+    usable = [one for one in contents.columns if not one.facts.unusable and not one.facts.length]
+    columns = {one.declared: one.numbers_or_texts for one in usable}
+    originals = {one.declared: one.name for one in usable}
+    return record_table(script.path, columns, originals, label=label.declared)
+
+
+def as_recorded(one: Guess, recorded: RecordedScript) -> Guess:
+    """Return the guess of a column as the script's model gets it: as it is, or not at all."""
+    used = {column["name"]: column for column in recorded.result["columns"]}
+    if one.name in used:
+        column = used[one.name]
+        kind = "Number" if not column["is_text"] else "Text" if one.kind == "Text" else "Category"
+        dropped = "is_required=True" if column["num_dropped"] else ""
+        return replace(one, role=FEATURE, kind=kind, arguments=dropped, is_said=False)
+    is_left_out = one.role == FEATURE
+    seen = f"{recorded.path.name} does not use it; {one.seen}" if is_left_out else one.seen
+    return replace(one, role=IGNORED if is_left_out else one.role, seen=seen)
+
+
+def label_of(recorded: RecordedScript, contents: Contents, column: Texts) -> LabelGuess:
+    """Return the label that a script trains on, with its classes in the script's order."""
+    said = recorded.result["label"]
+    texts = [_text_of(value, column) for value in said.get("values", ())]
+    positive = texts[1] if said["kind"] == BINARY else ""
+    found = guess_label(contents, column.name, kind=said["kind"], positive=positive)
+    return with_classes(found, column, texts) if said["kind"] == CLASSES else found
+
+
+def _text_of(value: Any, column: Texts) -> str:
+    """Return the file's text of a value of the label."""
+    form = column.reading.form
+    if form is None or isinstance(value, str):
+        return str(value)
+    return next(text for text, _ in column.ranked if form.number_of(text) == value)

@@ -1,0 +1,110 @@
+"""Rows that reached `fit`, compared with the rows of the file."""
+
+import numpy as np
+import pytest
+
+from pipelines.projects.scripts.compare_rows import FileColumn, Origin, explain, find_rows
+
+NUM = 600
+RANDOM = np.random.default_rng(4)
+AGE = np.where(RANDOM.random(NUM) < 0.1, np.nan, RANDOM.integers(18, 90, NUM)).astype(float)
+CHARGE = np.round(RANDOM.uniform(5, 99, NUM), 2)
+AMOUNT = np.round(RANDOM.lognormal(3, 2, NUM), 2)
+PLAN = RANDOM.choice(["basic", "plus", "pro"], NUM).astype(object)
+LABEL = RANDOM.choice(["no", "yes"], NUM).astype(object)
+COLUMNS = [
+    FileColumn("age", AGE),
+    FileColumn("charge", CHARGE),
+    FileColumn("amount", AMOUNT),
+    FileColumn("plan", PLAN),
+]
+TARGET = FileColumn("churned", LABEL)
+CODES = (LABEL == "yes").astype(int)
+PART = RANDOM.permutation(NUM)[:450]
+FILLED = np.where(np.isnan(AGE), 54.0, AGE)
+
+
+def scaled(values):
+    return ((values - values[PART].mean()) / values[PART].std()).astype(np.float32)
+
+
+MADE = {
+    "same": (CHARGE, Origin("charge")),
+    "filled": (FILLED, Origin("age", fill=54.0)),
+    "scaled": (
+        scaled(CHARGE),
+        Origin("charge", mean=CHARGE[PART].mean(), deviation=CHARGE[PART].std()),
+    ),
+    "cut": (
+        np.clip(scaled(CHARGE), -1.5, 1.5),
+        Origin("charge", CHARGE[PART].mean(), CHARGE[PART].std(), limits=(-1.5, 1.5)),
+    ),
+    "hundredth": (CHARGE / 100, Origin("charge", deviation=100.0)),
+    "logarithm": (np.log(AMOUNT + 0.001), Origin("amount", log_shift=0.001)),
+    "one-hot": (
+        (PLAN == "pro").astype(float),
+        Origin("plan", table={"basic": 0.0, "plus": 0.0, "pro": 1.0}),
+    ),
+    "codes": (
+        np.searchsorted(["basic", "plus", "pro"], PLAN.astype(str)),
+        Origin("plan", table={"basic": 0.0, "plus": 1.0, "pro": 2.0}),
+    ),
+    "texts": (PLAN, Origin("plan")),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_column_is_explained_by_that_of_the_file(name):
+    values, wanted = MADE[name]
+    origin = explain(values[PART], COLUMNS, PART)
+    assert origin is not None
+    numbers = [(one.mean, one.deviation, one.fill or 0.0) for one in (origin, wanted)]
+    np.testing.assert_allclose(*numbers, rtol=1e-5, atol=1e-5)
+    assert (origin.column, origin.log_shift, origin.limits, origin.table) == (
+        *(wanted.column, wanted.log_shift, wanted.limits, wanted.table),
+    )
+
+
+def test_values_that_are_not_of_the_file_are_not_explained():
+    assert explain(np.sin(CHARGE)[PART], COLUMNS, PART) is None
+
+
+ORDERS = {
+    "of the file": (np.arange(NUM), None),
+    "the first ones": (np.arange(400), None),
+    "by pandas": (PART, PART),
+    "any": (PART, None),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+@pytest.mark.parametrize("kinds", [("scaled", "logarithm", "one-hot"), ("cut", "filled")])
+def test_the_rows_are_found_in_any_order(name, kinds):
+    rows, index = ORDERS[name]
+    recorded = [MADE[kind][0][rows] for kind in kinds]
+    found = find_rows(recorded, CODES[rows], COLUMNS, TARGET, index=index)
+    assert found is not None
+    known = found >= 0
+    assert (found[known] == rows[known]).all()
+    assert known.mean() > 0.5
+
+
+def test_ids_that_a_script_numbers_are_found():
+    ids = RANDOM.integers(100, 160, (NUM, 2)).astype(float)
+    columns = [FileColumn("user", ids[:, 0]), FileColumn("film", ids[:, 1])]
+    numbered = [np.searchsorted(np.unique(column), column) for column in ids.T]
+    found = find_rows([one[PART] for one in numbered], CODES[PART], columns, TARGET)
+    assert found is not None
+    known = found >= 0
+    assert (found[known] == PART[known]).all()
+
+
+def test_rows_with_another_label_are_not_those_of_the_file():
+    shuffled = RANDOM.permutation(CODES)
+    assert find_rows([CHARGE, AMOUNT], shuffled, COLUMNS, TARGET) is None
+
+
+def test_a_one_hot_label_is_one_of_the_file():
+    found = find_rows([CHARGE[PART]], np.eye(2)[CODES][PART], COLUMNS, TARGET, index=PART)
+    assert found is not None
+    assert (found == PART).all()

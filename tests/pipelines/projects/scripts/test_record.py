@@ -1,0 +1,148 @@
+"""Scripts that are run up to their fit, in a process of their own."""
+
+import random
+
+import pytest
+
+from components.prepare_examples.errors import DataError
+from pipelines.projects.scripts.wrap import wrapped
+from pipelines.projects.starter.folder import write_folder
+from pipelines.projects.starter.keras_script import read_script
+from pipelines.projects.starter.tables import start_table
+from trainer.workloads import load_workload
+from trainer.workloads.declarations.labels import Classes
+
+SCRIPT = """\
+import csv
+import sys
+
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+
+print("arguments", sys.argv[1:])
+rows = list(csv.DictReader(open("iris.csv")))
+x = np.array([[float(row[name]) for name in "abd"] for row in rows], "float32")
+y = np.array(["zxy".index(row["kind"]) for row in rows])
+order = np.random.default_rng(1).permutation(len(x))[:160]
+mean, std = x.mean(axis=0), x.std(axis=0)
+figure, axes = plt.subplots()
+axes.plot(x)
+plt.show()
+model = keras.Sequential()
+model.add(keras.layers.Dense(16, activation="relu", input_shape=(3,)))
+model.add(keras.layers.Dense(3, activation="softmax"))
+model.layers[0].bias.assign(np.full(16, 0.25))
+model.compile(keras.optimizers.Adam(0.01), "categorical_crossentropy", metrics=["accuracy"])
+
+
+def rate(epoch):
+    return 0.01 * 0.5**epoch
+
+
+for seed in range(3):
+    history = model.fit(
+        (x[order] - mean) / std,
+        keras.utils.to_categorical(y[order]),
+        epochs=20,
+        batch_size=24,
+        class_weight={0: 1.0, 1: 1.5, 2: 1.0},
+        validation_split=0.2,
+        callbacks=[
+            keras.callbacks.EarlyStopping(patience=4),
+            keras.callbacks.LearningRateScheduler(rate),
+            keras.callbacks.ModelCheckpoint("best.keras"),
+        ],
+    )
+print(model.evaluate(x, y))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    dice = random.Random(3)
+    rows = [
+        [*(f"{dice.gauss(2 + at % 3, 0.4):.2f}" for _ in "abcd"), "xyz"[at % 3]]
+        for at in range(240)
+    ]
+    (tmp_path / "iris.csv").write_text("a,b,c,d,kind\n" + "\n".join(map(",".join, rows)) + "\n")
+    return tmp_path
+
+
+def start(folder, text, label="kind"):
+    (folder / "train.py").write_text(text)
+    script = read_script(folder / "train.py")
+    return start_table([str(folder / "iris.csv")], label, script=script)
+
+
+def test_a_whole_script_becomes_a_workload(folder):
+    begun = start(folder, SCRIPT)
+    write_folder(folder / "iris", begun)
+    source = (folder / "iris/workload.py").read_text()
+    workload = load_workload(str(folder / "iris"))
+    assert workload.label == Classes("kind", values=("z", "x", "y"))
+    assert [feature.name for feature in workload.features] == ["a", "b", "d"]
+    assert workload.class_weights == {"z": 1, "x": 1.5, "y": 1}
+    assert [type(one).__name__ for one in workload.callbacks] == [
+        *("EarlyStopping", "LearningRateScheduler"),
+    ]
+    assert "return 0.01 * 0.5**epoch" in source
+    line = 1 + SCRIPT[: SCRIPT.index("model.compile")].count("\n")
+    assert f")  # line {line}\n" in source
+    model = workload.build_model()
+    assert model.layers[-2].bias.numpy().tolist() == [0.25] * 16
+    assert model.optimizer.learning_rate.numpy() == pytest.approx(0.01)
+    settings = (folder / "iris/run.yaml").read_text()
+    assert "  epochs: 20\n  batch_size: 24\n" in settings
+    notes = "\n".join(begun.notes)
+    for words in (
+        "a, b, d: scaled outside the model; a Normalization has the same numbers",
+        "ModelCheckpoint is left out",
+        "validation_split: the eval split takes its place",
+        "evaluate in line 42: not taken over",
+    ):
+        assert words in notes
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "messages"),
+    [
+        ("import csv", "import nonesuch, csv\nimport missing_one", ["py:1:", "nonesuch", "py:2:"]),
+        ("print(model.", "open('absent.csv')\nprint(model.", []),
+        ("rows = list", "open('absent.csv')\nrows = list", ["train.py:9: FileNotFoundError"]),
+        (
+            "(x[order] - mean) / std",
+            "np.sin(x[order])",
+            ["train.py:29: the rows that reached fit are not rows of the file"],
+        ),
+        ("model = keras", "sys.exit(3)\nmodel = keras", ["it ended before its first fit (3)"]),
+    ],
+    ids=["modules", "after fit", "before fit", "other rows", "exit"],
+)
+def test_the_faults_of_a_script_are_named_with_their_lines(folder, old, new, messages):
+    text = SCRIPT.replace(old, new, 1)
+    if not messages:
+        assert start(folder, text).train == {"epochs": 20, "batch_size": 24}
+        return
+    with pytest.raises(DataError) as caught:
+        start(folder, text)
+    for message in messages:
+        assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("short(1)", "short(1)"),
+        (
+            "x = layer(mean=[1.0, 2.0, 3.0], variance=[4.0])(x)",
+            "x = layer(\n    mean=[1.0, 2.0, 3.0],\n    variance=[4.0],\n)(x)",
+        ),
+        (
+            "f('a, (b', [1, 2])  # line 3, too long",
+            "f(\n    'a, (b', [1, 2],\n)  # line 3, too long",
+        ),
+    ],
+)
+def test_long_lines_are_broken_at_commas(line, expected):
+    assert wrapped(line, 30) == expected
