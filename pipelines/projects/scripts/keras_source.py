@@ -96,7 +96,9 @@ class Source:
         for name, value in config.items():
             if name not in names and name not in _STATIC:
                 continue
-            if name == "name" and is_automatic(value, cls):
+            # The second metric of a class would have another name, which callbacks look for.
+            is_metric = isinstance(thing, keras.metrics.Metric)
+            if name == "name" and is_automatic(value, cls) and not is_metric:
                 continue
             if not names.get(name) and name in defaults and _is_same(defaults[name], value):
                 continue
