@@ -54,7 +54,10 @@ class Driver(Protocol):
     """Driver of the train step; see `trainer.strategies`."""
 
     def run(self, start: int, stop: int, progress: Mapping[str, Any]) -> Iterator[Totals]:
-        """Yield the totals of finished steps, continuing from a checkpoint's `progress`."""
+        """Yield the totals of finished steps, continuing from a checkpoint's `progress`.
+
+        It ends after the last step, or when the chief has ended training: on all replicas alike.
+        """
 
     def progress(self, steps_done: Sequence[int]) -> Mapping[str, Any]:
         """Return, as JSON, what a checkpoint must hold besides the snapshot."""
@@ -62,10 +65,6 @@ class Driver(Protocol):
     @property
     def should_stop(self) -> bool:
         """True to stop now, to be resumed; the same on every replica."""
-
-    @property
-    def should_finish(self) -> bool:
-        """True to end training before its last step; the same on every replica."""
 
 
 def train_synchronously(
@@ -86,8 +85,9 @@ def train_synchronously(
             steps_per_call=job.steps_per_call,
             stop=job.stop,
             finish=job.finish,
-            boundaries=job.call_boundaries,
+            boundary_after=job.boundary_after,
             may_save=job.may_save,
+            may_finish=job.decides_at_epochs,
             group=group,
         )
         training.run(driver)
@@ -151,7 +151,7 @@ def _train_on_workers(
         steps_per_call=job.steps_per_call,
         stop=job.stop,
         finish=job.finish,
-        boundaries=job.call_boundaries,
+        boundary_after=job.boundary_after,
     )
     training.run(driver)
 
@@ -226,8 +226,6 @@ class _Training:
                 if driver.should_stop and step < total:
                     raise Preempted(f"stopped by SIGTERM; {self._save()}, start again to resume")
                 watchdog.report_progress()
-                if driver.should_finish:
-                    break
         except DivergedError as error:
             raise DivergedError(f"{error}; {self._advise()}") from error
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
@@ -116,9 +116,9 @@ class AsyncDriver:
         steps_per_call: int,
         stop: threading.Event,
         finish: threading.Event,
-        boundaries: Collection[int] = (),
+        boundary_after: Callable[[int], int] | None = None,
     ):
-        self._stop, self._finish, self._boundaries = stop, finish, boundaries
+        self._stop, self._finish, self._boundary_after = stop, finish, boundary_after
         self._coordinator = Coordinator(strategy)
         self._step, self._parameters = step, parameters
         self._servers, self._workers = servers, workers
@@ -137,22 +137,19 @@ class AsyncDriver:
         """True once SIGTERM was received."""
         return self._stop.is_set()
 
-    @property
-    def should_finish(self) -> bool:
-        """True once the chief ends training early."""
-        return self._finish.is_set()
-
     def run(self, start: int, stop: int, progress: Mapping[str, Any]) -> Iterator[Totals]:
-        """Yield the totals of each call, in the order of scheduling."""
+        """Yield the totals of each call, in the order of scheduling, until training has ended."""
         unfinished = progress.get("unfinished", [(start, -1)])
         self._set_requested_rate()
         for first, count in self._calls(stop, unfinished):
             if not self._free_counters:
                 yield self._finish_call(self._in_flight.popleft())
+                if self._finish.is_set():
+                    return
                 self._set_requested_rate()
             self._in_flight.append(self._schedule(first, count, self._free_counters.pop()))
             self._next_step = max(self._next_step, first + count)
-        while self._in_flight:
+        while self._in_flight and not self._finish.is_set():
             yield self._finish_call(self._in_flight.popleft())
 
     def _set_requested_rate(self) -> None:
@@ -186,7 +183,7 @@ class AsyncDriver:
                 steps_per_call=steps_per_block or self._steps_per_call,
                 num_workers=1 if steps_per_block else self._num_workers,
                 steps_per_block=steps_per_block,
-                boundaries=self._boundaries,
+                boundary_after=self._boundary_after,
             )
 
     def _schedule(self, first: int, count: int, counter: int) -> _Call:

@@ -1,6 +1,6 @@
 """Calls of the graph: how steps are divided into calls, and the totals a call returns."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,18 +16,19 @@ def split_into_calls(
     steps_per_call: int,
     num_workers: int = 1,
     steps_per_block: int = 0,
-    boundaries: Collection[int] = (),
+    boundary_after: Callable[[int], int] | None = None,
 ) -> Iterator[tuple[int, int]]:
     """Yield calls (first step, number of steps) that together are start, …, stop - 1.
 
-    A call ends at each of `boundaries`, numbers of finished steps, and stays in one block if there
-    are blocks. With several workers the last calls get smaller, so that all workers finish at
-    nearly the same time.
+    A call ends where `boundary_after` says, given and returning a number of finished steps, and
+    stays in one block if there are blocks. With several workers the last calls get smaller, so that
+    all workers finish at nearly the same time.
     """
     while start < stop:
         fair_share = -(-(stop - start) // (2 * num_workers)) if num_workers > 1 else stop - start
-        to_boundary = min((end - start for end in boundaries if end > start), default=stop - start)
-        count = min(steps_per_call, fair_share, to_boundary)
+        count = min(steps_per_call, fair_share)
+        if boundary_after:
+            count = min(count, boundary_after(start) - start)
         if steps_per_block:
             count = min(count, steps_per_block - start % steps_per_block)
         yield start, count

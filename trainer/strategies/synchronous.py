@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -34,25 +34,32 @@ class SyncDriver:
         steps_per_call: int,
         stop: threading.Event,
         finish: threading.Event,
-        boundaries: Collection[int] = (),
+        boundary_after: Callable[[int], int] | None = None,
         may_save: Callable[[int, int], bool] = lambda _before, _after: False,
+        may_finish: bool = False,
         group: ReplicaGroup | None = None,
     ):
-        """Create a driver; `may_save` is of `Job`."""
+        """Create a driver.
+
+        `boundary_after` and `may_save` are of `Job`; without `may_finish` nothing ends training
+        before its last step.
+        """
         self._step, self._tables, self._devices = step, tables, devices
         self._parameters = step.parameters
         self._batch_size, self._steps_per_call = batch_size, steps_per_call
         self._stop, self._finish = stop, finish
-        self._group, self._boundaries, self._may_save = group, boundaries, may_save
+        self._group, self._boundary_after, self._may_save = group, boundary_after, may_save
+        self._may_finish = may_finish
         self._num_parts = len(devices) * (group.size if group else 1)
-        self.should_stop = self.should_finish = False
+        self.should_stop = False
         self._call = traced(self._run_steps)
+        self._add_up = traced(group.all_reduce) if group else tf.identity
 
     def run(self, start: int, stop: int, progress: Mapping[str, Any]) -> Iterator[Totals]:
         """Yield the totals of each call.
 
-        With each call the replicas vote: `should_stop`, `should_finish` and the learning rate that
-        a callback wants are then the same on all of them.
+        With each call the replicas vote: `should_stop` and the learning rate that a callback wants
+        are then the same on all of them.
         """
         del progress  # only in asynchronous training
         for first, count in split_into_calls(
@@ -60,25 +67,34 @@ class SyncDriver:
             stop,
             steps_per_call=self._steps_per_call,
             steps_per_block=self._tables.steps_per_block,
-            boundaries=self._boundaries,
+            boundary_after=self._boundary_after,
         ):
+            if self._may_finish and self._has_finished():
+                return
             table = self._tables.at(first, stop=stop)
             if self._group:
                 self._group.monitor.raise_if_lost()
             rate, self._parameters.requested_rate = self._parameters.requested_rate, 0.0
-            votes = tf.constant([self._stop.is_set(), self._finish.is_set(), rate], tf.float32)
+            votes = tf.constant([self._stop.is_set(), rate], tf.float32)
             values = self._call(table, tf.constant(first), tf.constant(count), votes)
             if self._may_save(first, first + count):
                 # On all replicas: a job that resumes from the checkpoint begins with rows that are
                 # up to date, and ends with the same bits.
                 self._parameters.settle()
-            *results, num_stops, num_finishes, _ = values.numpy()
+            *results, num_stops, _ = values.numpy()
             self.should_stop = self._stop.is_set() if self._group is None else num_stops > 0
-            self.should_finish = num_finishes > 0
-            is_last = self.should_stop or self.should_finish or first + count >= stop
+            is_last = self.should_stop or first + count >= stop
             if self._group and (is_last or is_diverged(results, count)):
                 self._group.leave()
             yield make_totals(results, first=first, count=count, batch_size=self._batch_size)
+
+    def _has_finished(self) -> bool:
+        """Return True if the chief has ended training; the same on all replicas."""
+        num_finishes = self._add_up(tf.constant([self._finish.is_set()], tf.float32))
+        has_finished = bool(num_finishes[0] > 0)
+        if has_finished and self._group:
+            self._group.leave()
+        return has_finished
 
     def progress(self, steps_done: Sequence[int]) -> Mapping[str, Any]:
         """Return nothing: the global step says which steps are done."""
@@ -91,7 +107,7 @@ class SyncDriver:
         if self._group:
             votes = self._group.all_reduce(votes)
         if (rate := self._parameters.rate) is not None:
-            rate.assign(tf.where(votes[2] > 0, votes[2], rate))
+            rate.assign(tf.where(votes[1] > 0, votes[1], rate))
         # After the votes: all replicas exchange in the same order.
         with tf.control_dependencies([votes]):
             results = self._step.run(

@@ -92,14 +92,35 @@ class Job:
         return min(self.config.steps_per_call, self.config.checkpoint_every_steps)
 
     @property
-    def call_boundaries(self) -> tuple[int, ...]:
-        """The steps after which a call of the graph must end: where profiling starts and stops."""
-        steps = self.config.steps_to_profile()
-        return (steps.start - 1, steps.stop - 1) if steps else ()
+    def decides_at_epochs(self) -> bool:
+        """True if callbacks or --patience may change or end training after an epoch."""
+        return bool(self.workload.callbacks) or self.config.patience is not None
+
+    @property
+    def num_epochs(self) -> int:
+        """The number of epochs that begin in the whole job."""
+        whole = self.epoch(self.total_steps)
+        return whole + (self._end_of(whole) < self.total_steps)
+
+    def boundary_after(self, step: int) -> int:
+        """Return the next number of finished steps at which a call of the graph must end.
+
+        These are the last step, the steps between which is profiled and, if something is decided
+        after each epoch, the ends of epochs.
+        """
+        profiled = self.config.steps_to_profile()
+        ends = [profiled.start - 1, profiled.stop - 1]
+        if self.decides_at_epochs:
+            ends.append(self._end_of(self.epoch(step) + 1))
+        return min((end for end in ends if end > step), default=self.total_steps)
 
     def epoch(self, step: int) -> int:
         """Return the number of epochs that are complete after `step` steps."""
         return step * self.config.batch_size // self.train.num_examples
+
+    def _end_of(self, epoch: int) -> int:
+        """Return the number of steps after which so many epochs are complete."""
+        return -(-epoch * self.train.num_examples // self.config.batch_size)
 
     def may_save(self, before: int, after: int) -> bool:
         """Return True if a checkpoint may be saved after a call between two numbers of steps.

@@ -48,7 +48,11 @@ def test_calls_cover_each_step_once(start, stop, steps_per_call, num_workers):
 def test_calls_end_at_each_boundary(num_workers):
     calls = list(
         split_into_calls(
-            5, 200, steps_per_call=50, num_workers=num_workers, boundaries=(3, 70, 71, 400)
+            5,
+            200,
+            steps_per_call=50,
+            num_workers=num_workers,
+            boundary_after=lambda step: min(end for end in (3, 70, 71, 400) if end > step),
         )
     )
     assert sum(count for _, count in calls) == 195

@@ -67,9 +67,11 @@ def test_a_job_skips_the_examples_of_a_damaged_file_if_allowed(examples_dir, tmp
 def test_training_ends_early_with_the_best_checkpoint(examples_dir, tmp_path, caplog):
     caplog.set_level("INFO")
     # The loss gets worse soon: the labels are learned in a few epochs.
-    settings = {"epochs": 60, "patience": 2, "learning_rate": 0.02, "steps_per_call": 8}
+    settings = {"epochs": 60, "patience": 2, "learning_rate": 0.02}
     predictor, measured = train(examples_dir, tmp_path, **settings)
-    assert measured[-1]["step"] < 60 * 16
+    last = measured[-1]["step"]
+    assert last < 60 * 16
+    assert [line["step"] for line in measured] == list(range(16, last + 1, 16))
     best = min(measured, key=lambda line: line["loss"])
     assert f"best checkpoint, of step {best['step']}\n" in caplog.text
     assert evaluate(str(tmp_path / "model"), str(examples_dir), split="eval").metrics[

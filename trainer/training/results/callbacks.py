@@ -1,9 +1,9 @@
 """Keras callbacks of a workload, called by the replica that writes the results.
 
-Their hooks of the training and of epochs are called, with the logs that `fit` would give them: the
-metrics of the epoch's steps, and those of the eval split with the prefix `val_`. The model that
-they see has the weights of the end of the epoch. Steps run in the graph, many in a call, so hooks
-of batches are not called.
+Their hooks of the training, of epochs and of evaluations are called, as often and with the logs as
+by `fit`: the metrics of the epoch's steps, and those of the eval split with the prefix `val_`. The
+model that they see has the weights of the end of the epoch. Steps run in the graph, many in a call,
+so hooks of batches are not called.
 """
 
 import logging
@@ -26,15 +26,24 @@ class Callbacks:
     """The callbacks of a job; `model` is the Keras model with the evaluated weights."""
 
     def __init__(
-        self, workload: Workload, model: Any, schedule: Schedule | KerasRate, *, epochs: int
+        self,
+        workload: Workload,
+        model: Any,
+        schedule: Schedule | KerasRate,
+        *,
+        epochs: int,
+        steps: int,
     ):
+        """Create them; `steps` are those of an epoch."""
         given = workload.callbacks
         callbacks = list(given() if callable(given) else given)
         self._model = model
         self._rate = schedule.variable if isinstance(schedule, KerasRate) else None
         for callback in callbacks:
             _check(callback, has_number=self._rate is not None)
-        self._list = keras.callbacks.CallbackList(callbacks, model=model, epochs=epochs)
+        self._list = keras.callbacks.CallbackList(
+            callbacks, model=model, epochs=epochs, steps=steps, verbose=0
+        )
         self._is_any = bool(callbacks)
 
     def __bool__(self) -> bool:
@@ -45,11 +54,6 @@ class Callbacks:
         """True if a callback has set `model.stop_training`."""
         return bool(self._is_any and self._model.stop_training)
 
-    @property
-    def restores_best_weights(self) -> bool:
-        """True if an EarlyStopping wants the best weights, not the last, to be exported."""
-        return any(getattr(one, "restore_best_weights", False) for one in self._list.callbacks)
-
     def begin(self, epoch: int) -> float | None:
         """Call the hooks of the beginning, in an epoch counted from 0; return as `end_epoch`."""
         self._model.stop_training = False
@@ -59,13 +63,20 @@ class Callbacks:
         return self._changed_rate(before)
 
     def end_epoch(
-        self, epoch: int, train: Mapping[str, float], evaluation: Mapping[str, float]
+        self,
+        epoch: int,
+        train: Mapping[str, float],
+        evaluation: Mapping[str, float],
+        *,
+        is_last: bool,
     ) -> float | None:
         """Call the hooks after an epoch; return the learning rate if a callback has changed it."""
         before = self._rate_before()
         logs = {**train, **{f"val_{name}": value for name, value in evaluation.items()}}
+        self._list.on_test_begin()
+        self._list.on_test_end(dict(evaluation))
         self._list.on_epoch_end(epoch, logs)
-        if not self.should_stop:
+        if not (is_last or self.should_stop):
             self._list.on_epoch_begin(epoch + 1)
         return self._changed_rate(before)
 

@@ -89,8 +89,10 @@ class Results:
         )
         self._last_save, self._num_worse = time.monotonic(), 0
         self._exports_best = True
-        epochs = -(-job.total_steps * job.config.batch_size // job.train.num_examples)
-        self._callbacks = Callbacks(job.workload, model, schedule, epochs=epochs)
+        steps = -(-job.train.num_examples // job.config.batch_size)
+        self._callbacks = Callbacks(
+            job.workload, model, schedule, epochs=job.num_epochs, steps=steps
+        )
         # In asynchronous training the workers continue during an evaluation, and so do the calls
         # that this replica schedules on them.
         self._is_async = job.cluster.count("ps") > 0
@@ -160,6 +162,8 @@ class Results:
         must_save = is_last or self._is_due(before, step)
         if is_last or is_whole:
             self._finish_evaluation()  # of the epoch before
+            if job.finish.is_set():
+                return
             self._evaluate(self._moment(job.epoch(step) - is_whole, must_save=must_save))
             self._epoch_totals = NOTHING
         elif must_save:
@@ -274,12 +278,12 @@ class Results:
         if self._job.config.histograms:
             weights = self._flat_model.weights_by_name(moment.state["weights"])
             self._recorder.add_histograms(weights, step=moment.step)
-        if self._callbacks:
-            moment = self._call_back(moment, metrics)
         value = self._criterion.cost(metrics)
         self._num_worse = 0 if value < self._best else self._num_worse + 1
-        should_stop = self._callbacks.should_stop
         is_last = self._num_worse == self._job.config.patience
+        if self._callbacks:
+            moment = self._call_back(moment, metrics, is_last=is_last)
+        should_stop = self._callbacks.should_stop
         # Without a best checkpoint, the last one is exported.
         must_save = moment.must_save or should_stop or (is_last and math.isinf(self._best))
         if must_save or value < self._best:
@@ -290,20 +294,33 @@ class Results:
             reason = "no longer improves" if math.isfinite(self._best) else "was never a number"
             self._finish_early(f"the {metric} {reason} (--patience {patience})")
         elif should_stop:
-            self._exports_best = self._callbacks.restores_best_weights
+            self._exports_best = False
             self._finish_early("a callback has stopped it")
-        if self._callbacks and (moment.step >= self._job.total_steps or self._job.finish.is_set()):
-            self._callbacks.end()
 
-    def _call_back(self, moment: _Moment, metrics: Mapping[str, float]) -> _Moment:
-        """Call the callbacks after an epoch; return its state with the rate that they want."""
+    def _call_back(
+        self, moment: _Moment, metrics: Mapping[str, float], *, is_last: bool
+    ) -> _Moment:
+        """Call the callbacks after an epoch; return its state with the rate that they want.
+
+        After the last epoch it has the weights that they leave, such as the best ones.
+        """
+        is_last = is_last or moment.step >= self._job.total_steps
         self._flat_model.write(*served_values(moment.state))
-        rate = self._callbacks.end_epoch(moment.epoch, self._measure(moment.epoch_totals), metrics)
-        if rate is None:
-            return moment
-        logger.info("step %d: a callback sets the learning rate to %g", moment.step, rate)
-        self._parameters.requested_rate = rate
-        return replace(moment, state={**moment.state, "learning_rate": tf.constant(rate)})
+        train = self._measure(moment.epoch_totals)
+        rate = self._callbacks.end_epoch(moment.epoch, train, metrics, is_last=is_last)
+        state = dict(moment.state)
+        if rate is not None:
+            logger.info("step %d: a callback sets the learning rate to %g", moment.step, rate)
+            self._parameters.requested_rate = rate
+            state["learning_rate"] = tf.constant(rate)
+        if is_last or self._callbacks.should_stop:
+            self._callbacks.end()
+            state["average" if "average" in state else "weights"] = self._flat_model.read_weights()
+            name = "average_state" if "average_state" in state else "state"
+            state[name] = self._flat_model.read_state()
+            if moment.step >= self._job.total_steps:
+                self._parameters.load(state)
+        return replace(moment, state=state)
 
     def _finish_early(self, why: str) -> None:
         logger.info("training ends early: %s", why)
