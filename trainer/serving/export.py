@@ -16,7 +16,8 @@ from trainer.errors import TrainerError, first_line
 from trainer.runtime.tracing import traced
 from trainer.serving.compiled import COMPILED, CompiledScore
 from trainer.serving.evaluate import LIKELY
-from trainer.serving.outputs import is_logits, main_output, probabilities
+from trainer.serving.output_kind import output_kind
+from trainer.serving.outputs import main_output, probabilities
 from trainer.serving.outside_operations import check_graph
 from trainer.serving.rows import find_signature, predict_rows
 from trainer.serving.tensors import call_with_tensors, check_finite
@@ -161,7 +162,7 @@ class _ServedModel(tf.Module):
     def _predictions_of_label(self, output: tf.Tensor) -> dict[str, tf.Tensor]:
         if isinstance(self._workload.label, Regression):
             return {"value": tf.reshape(tf.cast(output, tf.float32), [-1])}
-        has_logits = is_logits(self._model.keras)
+        has_logits = output_kind(self._model.keras, self._workload).has_logits
         likely = probabilities(output, self._workload, has_logits=has_logits)
         if isinstance(self._workload.label, Multilabel):
             labels = tf.where(likely >= LIKELY, self._labels, "")

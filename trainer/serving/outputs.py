@@ -20,10 +20,11 @@ def main_output(outputs: Any, workload: Workload) -> Any:
     if workload.label.column in named:
         return named[workload.label.column]
     flat = keras.tree.flatten(outputs)
-    if len(flat) > 1 and named:
+    if len(flat) > 1:
+        names = f"the outputs {', '.join(named)}" if named else f"{len(flat)} outputs without names"
         raise ConfigError(
-            f"the model has the outputs {', '.join(named)}: name the one that predicts the label"
-            f" {workload.label.column!r}"
+            f"the model has {names}: name the one that predicts the label, as"
+            f" keras.Model(inputs, {{{workload.label.column!r}: …}})"
         )
     return flat[0]
 
@@ -48,18 +49,6 @@ def check_output(outputs: Any, workload: Workload) -> None:
         )
 
 
-def is_logits(model: Any) -> bool:
-    """Return True if the model's outputs are logits, not probabilities.
-
-    The compiled loss says so by its `from_logits`. An uncompiled model returns logits.
-    """
-    loss = getattr(model, "_compile_loss", None)
-    if loss is None:
-        return True
-    found = [_find_from_logits(one) for one in keras.tree.flatten(loss._user_loss)]
-    return any(found)
-
-
 def probabilities(output: tf.Tensor, workload: Workload, *, has_logits: bool) -> tf.Tensor:
     """Return the probabilities [batch, labels] of a main output, in float32.
 
@@ -73,8 +62,3 @@ def probabilities(output: tf.Tensor, workload: Workload, *, has_logits: bool) ->
         positive = tf.reshape(tf.sigmoid(output) if has_logits else output, [-1, 1])
         return tf.concat([1 - positive, positive], 1)
     return tf.nn.softmax(output) if has_logits else output
-
-
-def _find_from_logits(loss: Any) -> bool:
-    options = getattr(loss, "_fn_kwargs", {})
-    return bool(getattr(loss, "from_logits", options.get("from_logits", False)))

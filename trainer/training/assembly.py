@@ -7,11 +7,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from trainer.serving.output_kind import zero_inputs
 from trainer.training.job import Job
 from trainer.training.model.embeddings import LargeEmbedding, find_large
 from trainer.training.model.flat_model import FlatModel, build_model
 from trainer.training.model.objective import Objective
-from trainer.training.model.targets import zero_inputs
 from trainer.training.optimizers.compiled import (
     CompiledOptimizer,
     check_settings_of_compiled,

@@ -33,6 +33,7 @@ from trainer.config.trust import OWN
 from trainer.errors import ConfigError, InstanceError
 from trainer.runtime import tensorflow_logs
 from trainer.workloads import Records, Workload, WorkloadError
+from trainer.workloads.declarations.labels import Regression
 
 NUM_STEPS = 2
 BATCH_SIZE = 32
@@ -212,7 +213,10 @@ class Trial:
         names = [*objective.metric_names(), *evaluated_names(workload)]
         self._metrics = list(dict.fromkeys(names))
         name = config.model or workload.default_model
-        return f"{name}, {model.keras.count_params():,} weights"
+        told = (
+            "" if isinstance(workload.label, Regression) else f", returns {objective.output_kind}"
+        )
+        return f"{name}, {model.keras.count_params():,} weights{told}"
 
     def _judge(self) -> str:
         problems = []

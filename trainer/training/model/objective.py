@@ -16,16 +16,17 @@ import tensorflow as tf
 
 from trainer.errors import ConfigError, did_you_mean
 from trainer.serving.evaluate import metric_names
-from trainer.serving.outputs import check_output
+from trainer.serving.output_kind import BY_LABEL, NUM_SAMPLED, output_kind
+from trainer.serving.outputs import check_output, main_output
 from trainer.training.checkpoint import Criterion
 from trainer.training.model.flat_model import Call, FlatModel
 from trainer.training.model.targets import (
-    BY_LABEL,
-    NUM_SAMPLED,
     Sample,
     check_methods,
     compile_by_label,
     format_shapes,
+    has_only_main,
+    ignores_a_class,
     loss_name,
     losses_of,
     make_targets,
@@ -37,7 +38,7 @@ from trainer.workloads.base import Workload
 logger = logging.getLogger(__name__)
 
 # Where the check cuts the sample: into unequal parts, so that their mean differs from their sum.
-_CUT = 4
+_CUTS = (4, 1)
 
 
 class Objective:
@@ -57,8 +58,10 @@ class Objective:
         check_methods(model.keras)
         sample = Sample(workload, model.keras)
         check_output(sample.outputs, workload)
+        self.output_kind = output_kind(model.keras, workload)
         if not model.keras.compiled:
             compile_by_label(model.keras, workload, sample, label_smoothing=label_smoothing)
+        self._has_only_main = has_only_main(model.keras, sample.outputs, workload)
         self._is_sparse = self._build(sample)
         self._first = [np.asarray(one.value) for one in model.keras.metrics_variables]
         tracker = {id(variable) for variable in model.keras._loss_tracker.variables}
@@ -77,13 +80,11 @@ class Objective:
         if not self.is_own:
             return
         whole = self._measure(slice(None))
-        first, second = self._measure(slice(_CUT)), self._measure(slice(_CUT, None))
-        share = _CUT / NUM_SAMPLED
-        if np.allclose(whole[0], share * first[0] + (1 - share) * second[0], rtol=1e-4):
-            self._loss_kind = "mean"
-        else:
-            is_sum = np.allclose(whole[0], first[0] + second[0], rtol=1e-4)
-            self._loss_kind = "sum" if is_sum else "whole"
+        halves = [(self._measure(slice(cut)), self._measure(slice(cut, None))) for cut in _CUTS]
+        losses = [(one[0], other[0]) for one, other in halves]
+        self._loss_kind = _find_loss_kind(whole[0], losses)
+        if ignores_a_class(self._keras):
+            self._loss_kind = "whole"
         if self._loss_kind == "whole" and num_parts > 1:
             raise ConfigError(
                 f"the loss {loss_name(self._keras)} of a batch is neither the mean nor the sum of"
@@ -91,7 +92,8 @@ class Objective:
                 " cannot compute it in parts: use a loss with the reduction sum_over_batch_size, or"
                 " one device without --micro-batches"
             )
-        merged = [one + two - at for one, two, at in zip(first[1], second[1], self._first)]  # noqa: B905
+        (_, first), (_, second) = halves[0]
+        merged = [one + two - at for one, two, at in zip(first, second, self._first, strict=True)]
         results = [self._results(values) for values in (whole[1], merged)]
         odd = {name for name in results[0] if not _is_close(results[0], results[1], name)}
         self._only_in_evaluation = frozenset(odd - {"loss"})
@@ -202,14 +204,15 @@ class Objective:
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         # As Keras' trainer for JAX hands the penalties of a stateless call to `compute_loss`.
         self._keras._losses_override = list(penalties)
+        targets, outputs = self._compared(call.outputs, labels)
         try:
             loss, (_, _, after) = self._keras.stateless_compute_loss(
                 call.weights,
                 call.others,
                 list(map(tf.convert_to_tensor, states)),
                 x=call.inputs,
-                y=self._targets(call.outputs, labels),
-                y_pred=call.outputs,
+                y=targets,
+                y_pred=outputs,
                 sample_weight=weights,
                 training=is_training,
             )
@@ -222,8 +225,8 @@ class Objective:
     ) -> list[tf.Tensor]:
         variables = self._keras.metrics_variables
         with keras.StatelessScope(list(zip(variables, states, strict=True))) as scope:
-            targets = self._targets(call.outputs, labels)
-            self._keras.compute_metrics(call.inputs, targets, call.outputs, weights)
+            targets, outputs = self._compared(call.outputs, labels)
+            self._keras.compute_metrics(call.inputs, targets, outputs, weights)
         return [scope.get_current_value(variable) for variable in variables]
 
     def results(self, states: Sequence[Any]) -> dict[str, tf.Tensor]:
@@ -248,8 +251,14 @@ class Objective:
     def _results(self, states: Sequence[Any]) -> dict[str, float]:
         return {name: float(value) for name, value in self.results(states).items()}
 
-    def _targets(self, outputs: Any, labels: tf.Tensor) -> Any:
-        return make_targets(self._workload, outputs, labels, is_sparse=self._is_sparse)
+    def _compared(
+        self, outputs: Any, labels: tf.Tensor, *, is_sparse: bool | None = None
+    ) -> tuple[Any, Any]:
+        """Return the targets and the outputs that the loss and the metrics compare."""
+        if self._has_only_main:
+            outputs = main_output(outputs, self._workload)
+        form = self._is_sparse if is_sparse is None else is_sparse
+        return make_targets(self._workload, outputs, labels, is_sparse=form), outputs
 
     def _build(self, sample: Sample) -> bool:
         """Create the variables of the metrics; return whether labels are class numbers, not 0/1.
@@ -263,10 +272,8 @@ class Objective:
         ):
             raise no_number_error(self._keras)
         for is_sparse in possible_targets(self._keras, self._workload):
-            targets = make_targets(
-                self._workload, sample.outputs, sample.labels, is_sparse=is_sparse
-            )
-            arguments = (sample.inputs, targets, sample.outputs, sample.weights)
+            compared = self._compared(sample.outputs, sample.labels, is_sparse=is_sparse)
+            arguments = (sample.inputs, *compared, sample.weights)
             try:
                 value = self._keras._compute_loss(*arguments, training=True)
             except Exception as first:  # whatever a loss of the user's own raises
@@ -316,6 +323,19 @@ class Objective:
         loss, states = self._compute_loss(call, labels, weights, [tf.zeros([])], self._first)
         states = self._update_metrics(call, labels, weights, states)
         return float(loss), [np.asarray(state) for state in states]
+
+
+def _find_loss_kind(whole: float, parts: Sequence[tuple[float, float]]) -> str:
+    """Return how the loss of a batch follows from those of its parts, for each of `_CUTS`."""
+    shares = [cut / NUM_SAMPLED for cut in _CUTS]
+    means = [
+        share * one + (1 - share) * other for share, (one, other) in zip(shares, parts, strict=True)
+    ]
+    if np.allclose(whole, means, rtol=1e-4):
+        return "mean"
+    return (
+        "sum" if np.allclose(whole, [one + other for one, other in parts], rtol=1e-4) else "whole"
+    )
 
 
 def _is_close(one: Mapping[str, float], other: Mapping[str, float], name: str) -> bool:

@@ -8,16 +8,14 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.errors import ConfigError
+from trainer.serving.output_kind import BY_LABEL, NUM_SAMPLED, output_kind, zero_features
 from trainer.serving.outputs import main_output
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
 
-# Examples of a sample.
-NUM_SAMPLED = 6
-# Attribute of a Keras model that was compiled here, not by its author.
-BY_LABEL = "is_compiled_by_label"
 _SPARSE = "sparse_categorical_crossentropy"
 _CLASS_AXIS = 2
+_TWO_CLASSES = 2
 
 
 class Sample:
@@ -25,7 +23,7 @@ class Sample:
 
     def __init__(self, workload: Workload, model: Any):
         random = np.random.default_rng(5)
-        features = _zero_features(workload)
+        features = zero_features(workload)
         self.inputs = workload.preprocess(features)
         self.outputs = _zero_outputs(model, self.inputs)
         is_classes = isinstance(workload.label, Classes | Binary)
@@ -41,19 +39,6 @@ class Sample:
         has_weights = workload.example_weights(features, self.labels) is not None
         weights = tf.constant(random.uniform(0.5, 2, NUM_SAMPLED), tf.float32)
         self.weights = weights if has_weights else None
-
-
-def zero_inputs(workload: Workload) -> Any:
-    """Return inputs of a workload's model: those of examples of zeros."""
-    return workload.preprocess(_zero_features(workload))
-
-
-def _zero_features(workload: Workload) -> Any:
-    zeros = {
-        name: tf.zeros([NUM_SAMPLED, *(size or 1 for size in spec.shape[1:])], spec.dtype)
-        for name, spec in workload.input_specs().items()
-    }
-    return workload.encode(zeros)
 
 
 def _zero_outputs(model: Any, inputs: Any) -> Any:
@@ -74,9 +59,9 @@ def _make_labels(workload: Workload, random: np.random.Generator) -> np.ndarray:
     if isinstance(workload.label, Regression):
         return random.uniform(0.1, 1, NUM_SAMPLED).astype(np.float32)
     if isinstance(workload.label, Multilabel):
-        rows, columns = np.indices((NUM_SAMPLED, num))
-        return ((rows + columns) % 2).astype(np.float32)
-    return np.arange(NUM_SAMPLED, dtype=np.int64) % num
+        return random.integers(2, size=(NUM_SAMPLED, num)).astype(np.float32)
+    # Not periodic: parts of the sample must have different shares of the classes.
+    return np.array([0, 1, 1, 1, 1, 0]) if num == _TWO_CLASSES else np.arange(NUM_SAMPLED) % num
 
 
 def make_targets(workload: Workload, outputs: Any, labels: tf.Tensor, *, is_sparse: bool) -> Any:
@@ -94,6 +79,38 @@ def make_targets(workload: Workload, outputs: Any, labels: tf.Tensor, *, is_spar
     return keras.tree.map_structure(target, outputs)
 
 
+def has_only_main(model: Any, outputs: Any, workload: Workload) -> bool:
+    """Return True if only the label's output goes to the loss and the metrics, without its name.
+
+    That is so if there is a single loss, which is then of that output.
+
+    Raises:
+        ConfigError: another output, for which there are no labels, has a loss or metrics.
+    """
+    if not isinstance(outputs, Mapping) or len(outputs) == 1 or _has_own_loss(model):
+        return False
+    compiled = model._compile_metrics
+    given = {
+        "loss": getattr(model._compile_loss, "_user_loss", None),
+        "metrics": getattr(compiled, "_user_metrics", None),
+        "weighted_metrics": getattr(compiled, "_user_weighted_metrics", None),
+    }
+    label = workload.label.column
+    for argument, value in given.items():
+        named = value if isinstance(value, Mapping) else {}
+        others = [name for name, one in named.items() if one and name != label]
+        if others:
+            raise ConfigError(
+                f"compile has {argument} for the output {others[0]!r}, but examples have labels"
+                f" only for {label!r}: remove it"
+            )
+    return not isinstance(given["loss"], Mapping)
+
+
+def _has_own_loss(model: Any) -> bool:
+    return type(model).compute_loss is not keras.Model.compute_loss
+
+
 def possible_targets(model: Any, workload: Workload) -> tuple[bool, ...]:
     """Return the forms of class labels to try: class numbers (True), one-hot (False).
 
@@ -102,7 +119,7 @@ def possible_targets(model: Any, workload: Workload) -> tuple[bool, ...]:
     if not isinstance(workload.label, Classes | Binary):
         return (False,)
     losses = losses_of(model)
-    if not losses or type(model).compute_loss is not keras.Model.compute_loss:
+    if not losses or _has_own_loss(model):
         return (True, False)
     kinds = {_takes_class_numbers(loss) for loss in losses}
     if len(kinds) > 1 and None not in kinds:
@@ -128,21 +145,22 @@ def _takes_class_numbers(loss: Any) -> bool | None:
 def compile_by_label(
     model: Any, workload: Workload, sample: Sample, *, label_smoothing: float
 ) -> None:
-    """Compile a model that returns logits with the loss and metrics of the label's kind."""
+    """Compile a model with the loss and metrics of the label's kind."""
     losses, metrics, smooth = keras.losses, keras.metrics, label_smoothing
+    has_logits = output_kind(model, workload).has_logits
     output = main_output(sample.outputs, workload)
     is_single = len(output.shape) < _CLASS_AXIS or output.shape[1] == 1
     if isinstance(workload.label, Regression):
         loss: Any = losses.MeanSquaredError()
         chosen: Any = metrics.MeanAbsoluteError(name="mae")
     elif isinstance(workload.label, Multilabel) or is_single:
-        loss = losses.BinaryCrossentropy(from_logits=True, label_smoothing=smooth)
-        chosen = metrics.BinaryAccuracy(name="accuracy", threshold=0.0)
+        loss = losses.BinaryCrossentropy(from_logits=has_logits, label_smoothing=smooth)
+        chosen = metrics.BinaryAccuracy(name="accuracy", threshold=0.0 if has_logits else 0.5)
     elif smooth:
-        loss = losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smooth)
+        loss = losses.CategoricalCrossentropy(from_logits=has_logits, label_smoothing=smooth)
         chosen = metrics.CategoricalAccuracy(name="accuracy")
     else:
-        loss = losses.SparseCategoricalCrossentropy(from_logits=True)
+        loss = losses.SparseCategoricalCrossentropy(from_logits=has_logits)
         chosen = metrics.SparseCategoricalAccuracy(name="accuracy")
     # The optimizer is the recipe's.
     model.compile(optimizer=None, loss=loss, metrics=[chosen])
@@ -169,7 +187,7 @@ def no_number_error(model: Any) -> ConfigError:
 
 def loss_name(model: Any) -> str:
     """Return the names of the losses of a compiled model, for messages."""
-    if type(model).compute_loss is not keras.Model.compute_loss:
+    if _has_own_loss(model):
         return f"{type(model).__name__}.compute_loss"
     return ", ".join(
         loss if isinstance(loss, str) else getattr(loss, "name", getattr(loss, "__name__", "?"))
@@ -181,6 +199,12 @@ def losses_of(model: Any) -> list[Any]:
     """Return the losses that a model is compiled with: names, functions and Keras losses."""
     given = keras.tree.flatten(getattr(model._compile_loss, "_user_loss", None))
     return [loss for loss in given if loss is not None]
+
+
+def ignores_a_class(model: Any) -> bool:
+    """Return True if a loss of Keras is the mean over the examples that are not of one class."""
+    options = [getattr(loss, "_fn_kwargs", {}) for loss in losses_of(model)]
+    return any(one.get("ignore_class") is not None for one in options)
 
 
 def format_shapes(outputs: Any) -> str:

@@ -19,7 +19,8 @@ from trainer.examples.tables import CHUNK_SIZE, gather_rows
 from trainer.runtime.tracing import traced
 from trainer.serving.evaluate import find_labelled, measure
 from trainer.serving.finite_json import finite
-from trainer.serving.outputs import is_logits, main_output, probabilities
+from trainer.serving.output_kind import output_kind
+from trainer.serving.outputs import main_output, probabilities
 from trainer.training.checkpoint import Saved, Snapshot, list_checkpoints, read_checkpoint
 from trainer.training.facts import read_facts
 from trainer.training.job import Job
@@ -40,7 +41,8 @@ class EvalStep:
         self, workload: Workload, model: FlatModel, objective: Objective, tables: Iterable[Any]
     ):
         self._workload, self._model, self._tables = workload, model, tables
-        self._objective, self._has_logits = objective, is_logits(model.keras)
+        self._objective = objective
+        self._has_logits = output_kind(model.keras, workload).has_logits
         self._run = traced(self._evaluate)
         self._num_unlabelled = 0
 

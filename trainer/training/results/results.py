@@ -82,6 +82,8 @@ class Results:
             if objective.is_smoothed or job.workload.callbacks
             else objective
         )
+        if objective.output_kind.is_guess:
+            logger.info("the output of the model is taken as %s", objective.output_kind)
         self._criterion = objective.criterion(job.config.best_metric)
         self._directory = job.folders.checkpoints
         self._checkpoints = Checkpoints(

@@ -156,6 +156,34 @@ def test_a_loss_that_is_no_sum_needs_one_device():
         make_objective(Regression(), model, num_parts=2)
 
 
+def of_positives(truth, predicted):
+    """The mean error of the positives, which normalises itself."""
+    errors = truth * (1 - predicted)
+    return keras.ops.sum(errors) / (keras.ops.sum(truth) + 1e-6) + 0 * errors
+
+
+@pytest.mark.parametrize(
+    ("label", "units", "loss"),
+    [
+        (Binary(), 2, losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=1)),
+        (
+            Classes(values=tuple(range(9))),
+            9,
+            losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=8),
+        ),
+        (Binary(), 1, of_positives),
+        (FLAGS, 3, of_positives),
+    ],
+    ids=["one of two", "one of many", "own", "own of flags"],
+)
+def test_a_loss_that_is_no_mean_over_all_examples_needs_one_device(label, units, loss):
+    model = make_model(units)
+    model.compile("adam", loss)
+    make_objective(label, model)
+    with pytest.raises(ConfigError, match=r"neither the mean nor the sum.*2 devices"):
+        make_objective(label, model, num_parts=2)
+
+
 def test_a_mean_over_weights_needs_one_device_only_with_weights():
     model = make_model(1)
     model.compile("adam", losses.MeanSquaredError(reduction="mean_with_sample_weight"))
@@ -164,17 +192,24 @@ def test_a_mean_over_weights_needs_one_device_only_with_weights():
         make_objective(Regression(), model, weighted=True, num_parts=2)
 
 
-def test_outputs_have_losses_and_weights_of_their_own():
+@pytest.mark.parametrize("is_named", [True, False], ids=["loss by output", "one loss"])
+def test_only_the_output_of_the_label_is_trained(is_named):
     model = make_model(1, names=("label", "other"))
-    loss = {"label": losses.Huber(), "other": "mae"}
-    model.compile("adam", loss, loss_weights={"label": 2.0, "other": 0.5}, metrics={"label": "mse"})
+    loss = losses.Huber()
+    arguments = {"loss": loss, "metrics": ["mse"]}
+    if is_named:
+        arguments = {"loss": {"label": loss}, "metrics": {"label": ["mse"]}}
+    model.compile("adam", **arguments, loss_weights={"label": 2.0} if is_named else 2.0)
     objective = make_objective(Regression(), model)
     _, sums = contribute(objective, Regression(), model)
     inputs, labels = make_examples(Regression(), count=COUNT)
-    targets = {"label": labels[:, None], "other": labels[:, None]}
-    expected = model.evaluate(inputs, targets, verbose=0, return_dict=True)
-    assert objective.metrics(sums.numpy(), num_examples=COUNT) == pytest.approx(expected, rel=1e-4)
-    assert {"loss", "label_loss", "other_loss", "label_mse"} == set(expected)
+    alone = keras.Model(model.input, model.output["label"])
+    alone.compile("adam", loss, loss_weights=2.0, metrics=["mse"])
+    expected = alone.evaluate(inputs, labels[:, None], verbose=0, return_dict=True)
+    mse = "label_mse" if is_named else "mse"
+    assert objective.metrics(sums.numpy(), num_examples=COUNT) == pytest.approx(
+        {"loss": expected["loss"], mse: expected["mse"]}, rel=1e-4
+    )
 
 
 def test_an_overridden_compute_loss_is_called():
@@ -264,7 +299,7 @@ def test_any_metric_decides_which_checkpoint_is_best(setting, metric, is_lower_b
         (
             THREE,
             make_model,
-            {"loss": losses.CategoricalCrossentropy(reduction=None)},
+            {"loss": losses.CategoricalCrossentropy(from_logits=True, reduction=None)},
             r"categorical_crossentropy is not one number.*sum_over_batch_size",
         ),
         (
@@ -279,8 +314,20 @@ def test_any_metric_decides_which_checkpoint_is_best(setting, metric, is_lower_b
             {"loss": "mse"},
             r"outputs one, two.*'label'",
         ),
+        (
+            Regression(),
+            lambda: make_model(1, names=("label", "two")),
+            {"loss": {"label": "mse", "two": "mse"}},
+            r"compile has loss for the output 'two'.*labels only for 'label'",
+        ),
+        (
+            THREE,
+            make_model,
+            {"loss": "sparse_categorical_crossentropy"},
+            r"takes probabilities.*Dense, is linear.*from_logits=True.*'softmax'",
+        ),
     ],
-    ids=["classes", "value", "sparse", "metric", "reduction", "step", "outputs"],
+    ids=["classes", "value", "sparse", "metric", "reduction", "step", "outputs", "two", "linear"],
 )
 def test_what_does_not_fit_is_named_before_training(label, make, compile_, message):
     model = make()

@@ -1,0 +1,172 @@
+"""Kind of a model's numbers: logits or probabilities, by its last layer, its loss, or a trial."""
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from trainer.errors import ConfigError
+from trainer.serving.outputs import main_output
+from trainer.workloads.base import Workload
+from trainer.workloads.declarations.labels import Regression
+
+# Examples of a sample.
+NUM_SAMPLED = 6
+# Attribute of a Keras model that was compiled here, not by its author.
+BY_LABEL = "is_compiled_by_label"
+# Names for which Keras chooses the loss by the labels' shape.
+_CHOSEN = ("crossentropy", "ce")
+_PROBABILITIES = ("softmax", "sigmoid", "hard_sigmoid")
+_LINEAR = ("Dense", "EinsumDense", "Conv1D", "Conv2D")
+# Operations that change neither the range of their input nor its sum.
+_NEUTRAL = ("Reshape", "Flatten", "Dropout", "Identity", "Cast", "Squeeze")
+_NUM_TRIALS = 3
+_KNOWN = "known_output_kind"
+
+
+@dataclass(frozen=True)
+class OutputKind:
+    """Kind of the output that predicts the label; `reason` says from what it follows."""
+
+    has_logits: bool
+    reason: str
+    is_guess: bool = False
+    """True if it differs from what the loss says, or the loss does not say it."""
+
+    def __str__(self) -> str:
+        return f"{'logits' if self.has_logits else 'probabilities'} ({self.reason})"
+
+
+def output_kind(model: Any, workload: Workload) -> OutputKind:
+    """Return what the model's output is.
+
+    Raises:
+        ConfigError: the loss takes probabilities, but the last layer is linear.
+    """
+    if (known := getattr(model, _KNOWN, None)) is None:
+        known = _find_kind(model, workload)
+        setattr(model, _KNOWN, known)
+    kind: OutputKind = known
+    return kind
+
+
+def _find_kind(model: Any, workload: Workload) -> OutputKind:
+    if isinstance(workload.label, Regression):
+        return OutputKind(has_logits=False, reason="the label is a number")
+    loss = _loss_of(model, workload)
+    last, told = _last_operation(model, workload), _from_logits(loss)
+    if last in _PROBABILITIES:
+        # A loss of Keras ignores its from_logits then: it finds the activation.
+        ignored = "; from_logits=True of the loss is ignored" if told else ""
+        return OutputKind(False, f"the last layer is {last}{ignored}", is_guess=told is not False)
+    if told is not None:
+        if not told and last in _LINEAR and _is_cross_entropy(loss):
+            raise ConfigError(
+                f"the loss takes probabilities, but the last layer of the model, {last}, is linear:"
+                " give the loss from_logits=True, or the layer activation='softmax' or 'sigmoid'"
+            )
+        return OutputKind(told, f"the loss has {'' if told else 'not '}from_logits=True")
+    if last in _LINEAR:
+        return OutputKind(True, f"the last layer, {last}, is linear", is_guess=loss is not None)
+    has_logits = not _returns_probabilities(model, workload)
+    range_ = "are not all" if has_logits else "are"
+    return OutputKind(has_logits, f"its numbers {range_} from 0 to 1", is_guess=True)
+
+
+def _loss_of(model: Any, workload: Workload) -> Any:
+    """Return the loss of the label's output as its author gave it; None without one."""
+    if hasattr(model, BY_LABEL) or getattr(model, "_compile_loss", None) is None:
+        return None
+    loss = model._compile_loss._user_loss
+    if isinstance(loss, dict):
+        loss = loss.get(workload.label.column)
+    return next(iter(keras.tree.flatten(loss)), None)
+
+
+def _from_logits(loss: Any) -> bool | None:
+    """Return what a loss says of the output; None if there is none, or it does not say."""
+    options = getattr(loss, "_fn_kwargs", {})
+    told = getattr(loss, "from_logits", options.get("from_logits"))
+    if told is not None or loss is None:
+        return None if told is None else bool(told)
+    return False if _function(loss).__module__.startswith("keras.") else None
+
+
+def _function(loss: Any) -> Any:
+    if loss in _CHOSEN:
+        return keras.losses.categorical_crossentropy
+    known = keras.losses.get(loss) if isinstance(loss, str) else loss
+    return getattr(known, "fn", known)
+
+
+def _is_cross_entropy(loss: Any) -> bool:
+    return "from_logits" in inspect.signature(_function(loss)).parameters
+
+
+def _last_operation(model: Any, workload: Workload) -> str:
+    """Return the activation or, without one, the class of the last operation; "" if unknown."""
+    outputs = getattr(model, "output", None)
+    if outputs is None and len(getattr(model, "outputs", None) or ()) == 1:  # a Sequential
+        outputs = model.outputs[0]
+    tensor: Any = main_output(outputs, workload) if outputs is not None else None
+    while hasattr(tensor, "_keras_history"):
+        operation, node, index = tensor._keras_history
+        inner = getattr(operation, "_functional", operation)
+        kind = type(operation).__name__
+        if isinstance(inner, keras.Model) and getattr(inner, "outputs", None):
+            tensor = inner.outputs[index]
+        elif kind in _NEUTRAL or (kind == "Activation" and _activation(operation) == "linear"):
+            tensor = operation._inbound_nodes[node].input_tensors[0]
+        else:
+            activation = _activation(operation)
+            return activation if activation not in ("", "linear") else kind
+    return ""
+
+
+def _activation(operation: Any) -> str:
+    """Return the name of an operation's activation: `softmax` of a Softmax, too; or ""."""
+    name = type(operation).__name__.lower()
+    if name in _PROBABILITIES:
+        return name
+    activation = getattr(operation, "activation", None)
+    return getattr(activation, "__name__", type(activation).__name__).lower() if activation else ""
+
+
+def _returns_probabilities(model: Any, workload: Workload) -> bool:
+    """Return True if all outputs are from 0 to 1, with the model's weights and with random ones."""
+    inputs = keras.tree.map_structure(_noise, zero_inputs(workload))
+    state = [variable.value for variable in model.non_trainable_variables]
+    variables = model.trainable_variables
+    for weights in [
+        [variable.value for variable in variables],
+        *([_noise(one.value, seed) for one in variables] for seed in range(_NUM_TRIALS)),
+    ]:
+        outputs, _ = model.stateless_call(weights, state, inputs)
+        output = tf.cast(main_output(outputs, workload), tf.float32)
+        if bool(tf.reduce_any((output < 0) | (output > 1))):
+            return False
+    return True
+
+
+def _noise(values: tf.Tensor, seed: int = 7) -> tf.Tensor:
+    """Return random numbers of the shape of some numbers; whole numbers and texts as they are."""
+    if not values.dtype.is_floating:
+        return values
+    seeds = [seed, values.shape.num_elements() or 0]
+    return tf.random.stateless_normal(values.shape, seeds, stddev=3.0, dtype=values.dtype)
+
+
+def zero_inputs(workload: Workload) -> Any:
+    """Return inputs of a workload's model: those of examples of zeros."""
+    return workload.preprocess(zero_features(workload))
+
+
+def zero_features(workload: Workload) -> Any:
+    """Return the encoded features of examples of zeros."""
+    zeros = {
+        name: tf.zeros([NUM_SAMPLED, *(size or 1 for size in spec.shape[1:])], spec.dtype)
+        for name, spec in workload.input_specs().items()
+    }
+    return workload.encode(zeros)
