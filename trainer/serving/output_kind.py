@@ -23,6 +23,7 @@ _LINEAR = ("Dense", "EinsumDense", "Conv1D", "Conv2D")
 # Operations that change neither the range of their input nor its sum.
 _NEUTRAL = ("Reshape", "Flatten", "Dropout", "Identity", "Cast", "Squeeze")
 _NUM_TRIALS = 3
+LOGITS, PROBABILITIES = "logits", "probabilities"
 _KNOWN = "known_output_kind"
 
 
@@ -30,13 +31,19 @@ _KNOWN = "known_output_kind"
 class OutputKind:
     """Kind of the output that predicts the label; `reason` says from what it follows."""
 
-    has_logits: bool
+    numbers: str
+    """`logits`, `probabilities` or, for a Regression, `values`."""
     reason: str
     is_guess: bool = False
     """True if it differs from what the loss says, or the loss does not say it."""
 
+    @property
+    def has_logits(self) -> bool:
+        """True for logits."""
+        return self.numbers == LOGITS
+
     def __str__(self) -> str:
-        return f"{'logits' if self.has_logits else 'probabilities'} ({self.reason})"
+        return f"{self.numbers} ({self.reason})"
 
 
 def output_kind(model: Any, workload: Workload) -> OutputKind:
@@ -54,25 +61,29 @@ def output_kind(model: Any, workload: Workload) -> OutputKind:
 
 def _find_kind(model: Any, workload: Workload) -> OutputKind:
     if isinstance(workload.label, Regression):
-        return OutputKind(has_logits=False, reason="the label is a number")
+        return OutputKind("values", "the label is a number")
     loss = _loss_of(model, workload)
     last, told = _last_operation(model, workload), _from_logits(loss)
     if last in _PROBABILITIES:
         # A loss of Keras ignores its from_logits then: it finds the activation.
         ignored = "; from_logits=True of the loss is ignored" if told else ""
-        return OutputKind(False, f"the last layer is {last}{ignored}", is_guess=told is not False)
+        return OutputKind(
+            PROBABILITIES, f"the last layer is {last}{ignored}", is_guess=told is not False
+        )
     if told is not None:
         if not told and last in _LINEAR and _is_cross_entropy(loss):
             raise ConfigError(
                 f"the loss takes probabilities, but the last layer of the model, {last}, is linear:"
                 " give the loss from_logits=True, or the layer activation='softmax' or 'sigmoid'"
             )
-        return OutputKind(told, f"the loss has {'' if told else 'not '}from_logits=True")
+        reason = f"the loss has from_logits={told}"
+        return OutputKind(LOGITS if told else PROBABILITIES, reason)
     if last in _LINEAR:
-        return OutputKind(True, f"the last layer, {last}, is linear", is_guess=loss is not None)
-    has_logits = not _returns_probabilities(model, workload)
-    range_ = "are not all" if has_logits else "are"
-    return OutputKind(has_logits, f"its numbers {range_} from 0 to 1", is_guess=True)
+        reason = f"the last layer, {last}, is linear"
+        return OutputKind(LOGITS, reason, is_guess=loss is not None)
+    if _returns_probabilities(model, workload):
+        return OutputKind(PROBABILITIES, "the outputs are from 0 to 1", is_guess=True)
+    return OutputKind(LOGITS, "the outputs are not only from 0 to 1", is_guess=True)
 
 
 def _loss_of(model: Any, workload: Workload) -> Any:

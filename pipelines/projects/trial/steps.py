@@ -33,7 +33,6 @@ from trainer.config.trust import OWN
 from trainer.errors import ConfigError, InstanceError
 from trainer.runtime import tensorflow_logs
 from trainer.workloads import Records, Workload, WorkloadError
-from trainer.workloads.declarations.labels import Regression
 
 NUM_STEPS = 2
 BATCH_SIZE = 32
@@ -213,10 +212,22 @@ class Trial:
         names = [*objective.metric_names(), *evaluated_names(workload)]
         self._metrics = list(dict.fromkeys(names))
         name = config.model or workload.default_model
-        told = (
-            "" if isinstance(workload.label, Regression) else f", returns {objective.output_kind}"
-        )
-        return f"{name}, {model.keras.count_params():,} weights{told}"
+        if problems := [] if self._sample.is_made_up else list(self._misfits(model.keras)):
+            raise ProblemsError(*problems)
+        weights = f"{model.keras.count_params():,} weights"
+        return f"{name}, {weights}, returns {objective.output_kind}"
+
+    def _misfits(self, model: Any) -> Iterator[str]:
+        """Yield the layers that get other inputs than they are for, with the model's line."""
+        from pipelines.projects.trial.first_layers import NUM_ROWS, layer_problems
+        from trainer.examples.tables import gather_rows
+
+        job = self._job
+        table = job.decoder.read_split(job.train)
+        features, _ = gather_rows(table, range(min(NUM_ROWS, job.train.num_examples)))
+        place = self.places.of_model(job.workload, self._train.get("model", ""))
+        for problem in layer_problems(model, job.workload.preprocess(features)):
+            yield f"{place}{problem}"
 
     def _judge(self) -> str:
         problems = []

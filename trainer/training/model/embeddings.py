@@ -9,6 +9,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import keras
@@ -126,11 +127,21 @@ class LargeEmbedding:
     ids_per_example: int
 
 
-@contextlib.contextmanager
-def replaced_lookups(layers: Sequence[Any], lookup: Fetch) -> Iterator[None]:
+def replaced_lookups(
+    layers: Sequence[Any], lookup: Fetch
+) -> contextlib.AbstractContextManager[None]:
     """Let these Keras embeddings look up their rows by a function of number and ids."""
-    for number, layer in enumerate(layers):
-        vars(layer)["call"] = _make_call(number, layer, lookup)
+    numbers = {id(layer): number for number, layer in enumerate(layers)}
+    return replaced_calls(
+        layers, lambda layer, inputs: _look_up_by(lookup, numbers[id(layer)], layer, inputs)
+    )
+
+
+@contextlib.contextmanager
+def replaced_calls(layers: Sequence[Any], call: Callable[[Any, Any], Any]) -> Iterator[None]:
+    """Let a function of layer and inputs be called instead of these Keras layers."""
+    for layer in layers:
+        vars(layer)["call"] = partial(call, layer)
     try:
         yield
     finally:
@@ -138,16 +149,12 @@ def replaced_lookups(layers: Sequence[Any], lookup: Fetch) -> Iterator[None]:
             del vars(layer)["call"]
 
 
-def _make_call(number: int, layer: Any, lookup: Fetch) -> Callable[[tf.Tensor], tf.Tensor]:
-    def call(inputs: tf.Tensor) -> tf.Tensor:
-        ids = tf.cast(inputs, tf.int32)
-        # As Keras: an id below 0 counts from the end.
-        ids = tf.where(ids < 0, ids + layer.input_dim, ids)
-        rows = lookup(number, ids)
-        rows = tf.ensure_shape(rows, [*inputs.shape, layer.output_dim])
-        return tf.cast(rows, layer.compute_dtype)
-
-    return call
+def _look_up_by(lookup: Fetch, number: int, layer: Any, inputs: tf.Tensor) -> tf.Tensor:
+    ids = tf.cast(inputs, tf.int32)
+    # As Keras: an id below 0 counts from the end.
+    ids = tf.where(ids < 0, ids + layer.input_dim, ids)
+    rows = tf.ensure_shape(lookup(number, ids), [*inputs.shape, layer.output_dim])
+    return tf.cast(rows, layer.compute_dtype)
 
 
 def find_large(

@@ -38,6 +38,7 @@ workload = Table(
     model=model,
 )
 """
+EMBEDDED = "keras.layers.Embedding(9, 2)(combine(inputs))"
 RIGHT = {
     "OUTPUTS": "1",
     "LOSS": "keras.losses.BinaryCrossentropy(from_logits=True)",
@@ -123,10 +124,17 @@ def test_a_right_workload_is_tried_from_its_data_to_its_predictions(attempt, row
             {"data": [":16: left is 0", "'yes' (20 rows)"], "model": [":5: AttributeError"]},
         ),
         ({"LOSS": "'nonsense'"}, {"model": [":7: ", "nonsense"]}),
-        ({"OUTPUTS": "2", "LOSS": "keras.losses.BinaryCrossentropy()"}, {}),
+        (
+            {"OUTPUTS": "2", "LOSS": "keras.losses.BinaryCrossentropy()"},
+            {"model": [":7: ", "Dense, is linear", "from_logits=True"]},
+        ),
+        (
+            {"combine(inputs)": f"keras.layers.Flatten()({EMBEDDED})"},
+            {"model": [":3: ", "(Embedding) gets numbers", "Category"]},
+        ),
         ({"age now": "income"}, {"data": [":12: the column 'income'", "not declared: 'age now'"]}),
     ],
-    ids=["column and output", "date", "one label and model", "loss", "softmax", "columns"],
+    ids=["column and output", "date", "one label and model", "loss", "linear", "ids", "columns"],
 )
 def test_mistakes_of_a_table_are_named_with_their_lines(attempt, rows, changes, expected):
     found = attempt(table(**changes), rows)
