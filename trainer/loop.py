@@ -20,6 +20,7 @@ from trainer.cluster.watchdog import Watchdog, end_on_stall
 from trainer.config.train_config import Folders
 from trainer.errors import (
     EXIT_RESTART,
+    ConfigError,
     DivergedError,
     Preempted,
     ReplicaLostError,
@@ -197,11 +198,21 @@ class _Training:
                 snapshot = self._group.broadcast(snapshot)
                 self.parameters.load(snapshot)
             start = int(snapshot["global_step"])
+            if start > self._job.total_steps and not snapshot["has_finished"]:
+                if self._group:
+                    self._group.leave()
+                raise ConfigError(
+                    f"--steps: the checkpoint has {start} steps, more than the"
+                    f" {self._job.total_steps} of this training, so nothing would be trained; give"
+                    " more steps or epochs, --fresh, or another --output-dir"
+                )
             if start < self._job.total_steps and not snapshot["has_finished"]:
                 with self._record_results(start, driver, watchdog):
                     self._train(driver, start, progress, watchdog)
-            elif self._group:
-                self._group.leave()
+            else:
+                logger.info("nothing is left to train: step %d was the last", start)
+                if self._group:
+                    self._group.leave()
             if self._results:
                 self._results.export()
             else:

@@ -133,7 +133,8 @@ def _run_replica(
         return evaluate_checkpoints(make_job(config, cluster, folders, stop), old_end)
     from trainer import loop
 
-    check_batch_size(config, num_devices=len(devices) * num_trainers)
+    num_devices = len(devices) * num_trainers
+    check_batch_size(config, num_devices=num_devices)
     # Connected first: TensorFlow cannot join other replicas once it is initialised.
     group = _connect(config, cluster, stop) if strategy == "multi_worker_mirrored" else None
     if strategy == "parameter_server":
@@ -141,7 +142,8 @@ def _run_replica(
         with loop.announce_outcome(cluster, folders):
             loop.train_asynchronously(make_job(config, cluster, folders, stop))
     else:
-        loop.train_synchronously(make_job(config, cluster, folders, stop), devices, group)
+        job = make_job(config, cluster, folders, stop, num_devices=num_devices)
+        loop.train_synchronously(job, devices, group)
     return 0
 
 

@@ -124,7 +124,14 @@ def undeploy_idle(
     body = api.get(endpoint)
     split = traffic_of(body)
     idle = [one for one in body.get("deployedModels", []) if not split.get(one["id"])]
-    if not any(version_of(deployed).unversioned == keep.unversioned for deployed in idle):
+    models = {version_of(deployed).unversioned for deployed in idle}
+    for other in sorted(models - {keep.unversioned}, key=str):
+        logger.warning(
+            "the model %s stays deployed on this endpoint, without traffic; it costs a server until"
+            " `trainyard endpoints undeploy`",
+            other,
+        )
+    if keep.unversioned not in models:
         return
     replaced = {
         version_name(version)

@@ -197,6 +197,18 @@ def deployed_versions(api, endpoint: str) -> list[str]:
     return [model["modelVersionId"] for model in api.get(endpoint).get("deployedModels", [])]
 
 
+def test_a_deployed_model_of_another_name_is_said(caplog):
+    parent = "projects/p/locations/l/models"
+    deployed = [
+        {"id": str(number), "model": f"{parent}/{name}", "modelVersionId": "1"}
+        for number, name in enumerate(["old", "new"])
+    ]
+    body = {"deployedModels": deployed, "trafficSplit": {"1": 100}}
+    idle_api = SimpleNamespace(get=lambda _: body)
+    undeploy_idle(idle_api, "e", keep=ResourceName.from_name(f"{parent}/new@1"))
+    assert "the model projects/p/locations/l/models/old stays deployed" in caplog.text
+
+
 def test_a_model_is_found_by_its_display_name(api, version):
     assert find_model(api, "tiny") == ""
 

@@ -8,7 +8,7 @@ import pytest
 
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders
-from trainer.errors import Preempted
+from trainer.errors import ConfigError, Preempted
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
 import_tensorflow()
@@ -22,9 +22,8 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def train(examples_dir, out, *, should_stop=False, **settings):
-    config = TrainConfig(
-        workload="mnist", examples_dir=str(examples_dir), batch_size=32, steps=20, **settings
-    )
+    settings = {"batch_size": 32, "steps": 20, **settings}
+    config = TrainConfig(workload="mnist", examples_dir=str(examples_dir), **settings)
     stop = threading.Event()
     job = make_job(config, Cluster(), resolve_folders(str(out), {}), stop)
     if should_stop:
@@ -51,6 +50,23 @@ def test_a_job_resumed_or_started_over_ends_with_the_weights_of_an_uninterrupted
     caplog.clear()
     np.testing.assert_allclose(probabilities("halves", fresh=True), whole, atol=1e-6)
     assert "resuming" not in caplog.text
+
+
+def test_a_job_says_that_nothing_is_left_to_train(examples_dir, tmp_path, caplog):
+    caplog.set_level("INFO")
+    train(examples_dir, tmp_path)
+    train(examples_dir, tmp_path)
+    assert "nothing is left to train: step 20 was the last" in caplog.text
+    with pytest.raises(ConfigError, match=r"has 20 steps, more than the 10 .*nothing would be"):
+        train(examples_dir, tmp_path, steps=10)
+
+
+def test_a_batch_has_at_most_all_examples(examples_dir, tmp_path, caplog):
+    train(examples_dir, tmp_path, steps=None, epochs=3, batch_size=2000)
+    assert (
+        "--batch-size: 2000 is more than the 512 training examples; a batch has 512" in caplog.text
+    )
+    assert list_checkpoints(str(tmp_path / "checkpoints"))[-1].step == 3
 
 
 def test_checkpoints_are_saved_by_seconds(examples_dir, tmp_path, monkeypatch):

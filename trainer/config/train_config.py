@@ -1,6 +1,7 @@
 """Configuration of a training job, and its command line."""
 
 import argparse
+import copy
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -294,6 +295,16 @@ class TrainConfig(ModelSettings):
                 " 1 in ascending order, such as 101-150"
             )
         return range(first, last + 1)
+
+    def with_whole_batches(self, num_examples: int, *, num_devices: int) -> Self:
+        """Return the configuration with batches of at most all examples, as `fit` has them."""
+        parts = self.micro_batches
+        size = max(num_examples // parts, num_devices) * parts
+        if size >= self.batch_size:
+            return self
+        changed = copy.copy(self)
+        object.__setattr__(changed, "batch_size", size)
+        return changed
 
     def total_steps(self, num_examples: int) -> int:
         """Return the steps of the whole job; the last epoch ends with a full batch."""

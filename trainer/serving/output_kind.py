@@ -19,7 +19,7 @@ BY_LABEL = "is_compiled_by_label"
 # Names for which Keras chooses the loss by the labels' shape.
 _CHOSEN = ("crossentropy", "ce")
 _PROBABILITIES = ("softmax", "sigmoid", "hard_sigmoid")
-_LINEAR = ("Dense", "EinsumDense", "Conv1D", "Conv2D")
+_LINEAR = ("Dense", "EinsumDense", "Conv1D", "Conv2D", "Add")
 # Operations that change neither the range of their input nor its sum.
 _NEUTRAL = ("Reshape", "Flatten", "Dropout", "Identity", "Cast", "Squeeze")
 _NUM_TRIALS = 3
@@ -53,7 +53,8 @@ def output_kind(model: Any, workload: Workload) -> OutputKind:
         ConfigError: the loss takes probabilities, but the last layer is linear.
     """
     if (known := getattr(model, _KNOWN, None)) is None:
-        known = _find_kind(model, workload)
+        with tf.init_scope():  # while a graph is traced, too
+            known = _find_kind(model, workload)
         setattr(model, _KNOWN, known)
     kind: OutputKind = known
     return kind
@@ -83,7 +84,8 @@ def _find_kind(model: Any, workload: Workload) -> OutputKind:
         return OutputKind(LOGITS, reason, is_guess=loss is not None)
     if _returns_probabilities(model, workload):
         return OutputKind(PROBABILITIES, "the outputs are from 0 to 1", is_guess=True)
-    return OutputKind(LOGITS, "the outputs are not only from 0 to 1", is_guess=True)
+    reason = "the outputs are not only from 0 to 1"
+    return OutputKind(LOGITS, reason, is_guess=loss is not None)
 
 
 def _loss_of(model: Any, workload: Workload) -> Any:
@@ -147,7 +149,10 @@ def _activation(operation: Any) -> str:
 
 def _returns_probabilities(model: Any, workload: Workload) -> bool:
     """Return True if all outputs are from 0 to 1, with the model's weights and with random ones."""
-    inputs = keras.tree.map_structure(_noise, zero_inputs(workload))
+    inputs = keras.tree.map_structure(
+        lambda column: _noise(column) % 1 if column.dtype.is_floating else column,
+        zero_inputs(workload),
+    )
     state = [variable.value for variable in model.non_trainable_variables]
     variables = model.trainable_variables
     for weights in [
@@ -162,9 +167,7 @@ def _returns_probabilities(model: Any, workload: Workload) -> bool:
 
 
 def _noise(values: tf.Tensor, seed: int = 7) -> tf.Tensor:
-    """Return random numbers of the shape of some numbers; whole numbers and texts as they are."""
-    if not values.dtype.is_floating:
-        return values
+    """Return random numbers of the shape and type of others."""
     seeds = [seed, values.shape.num_elements() or 0]
     return tf.random.stateless_normal(values.shape, seeds, stddev=3.0, dtype=values.dtype)
 

@@ -54,6 +54,7 @@ def assemble(
     config, recipe = job.config, job.config.recipe()
     keras.utils.set_random_seed(config.seed)
     keras_model = build_model(job.workload, config)
+    is_jit = config.jit or _has_jit(keras_model)
     model = FlatModel(keras_model)
     objective = Objective(
         job.workload, model, batch_size=config.batch_size, label_smoothing=recipe.label_smoothing
@@ -61,8 +62,8 @@ def assemble(
     objective.check_parts(num_parts=num_parts * config.micro_batches)
     with tf.device(devices[0]):
         compiled = read_optimizer(model) if keras_model.optimizer else None
-    embeddings = _find_embeddings(job, keras_model, compiled)
-    model = FlatModel(keras_model, embeddings, is_compiled=config.jit)
+    embeddings = () if is_jit else _find_embeddings(job, keras_model, compiled)
+    model = FlatModel(keras_model, embeddings, is_compiled=is_jit)
     parameters = (
         _compiled_parameters(job, model, compiled, devices=devices, num_counters=num_counters)
         if compiled
@@ -77,7 +78,7 @@ def assemble(
         clip_norm=0.0 if compiled else recipe.clip_norm,
         clip=compiled.clip if compiled else None,
         num_micro_batches=config.micro_batches,
-        is_compiled=config.jit,
+        is_compiled=is_jit,
         steps_per_block=job.stream.steps_per_block if job.stream else 0,
         # The rows of large embeddings are read within the computation, which must be pure.
         num_unrolled=_UNROLLED_STEPS if num_counters and not model.places() else 1,
@@ -87,11 +88,20 @@ def assemble(
     return Assembled(step=step, parameters=parameters, objective=objective, schedule=schedule)
 
 
+def _has_jit(model: Any) -> bool:
+    """Return True if a model was compiled with jit_compile=True.
+
+    Not where there is a GPU: Keras sets it there by itself.
+    """
+    has_gpus = bool(tf.config.list_physical_devices("GPU"))
+    return bool(model.compiled and not has_gpus and model.jit_compile)
+
+
 def _find_embeddings(
     job: Job, model: Any, compiled: CompiledOptimizer | None
 ) -> tuple[LargeEmbedding, ...]:
     """Return the embeddings of a Keras model that are trained by rows."""
-    if job.config.jit or (compiled and compiled.optimizer.needs_layers):
+    if compiled and compiled.optimizer.needs_layers:
         return ()
     return find_large(model, lambda: zero_inputs(job.workload))
 

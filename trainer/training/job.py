@@ -1,5 +1,6 @@
 """A training job as one replica sees it: settings, cluster and examples."""
 
+import logging
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,8 @@ from trainer.examples.tables import Decoder, SplitChunks
 from trainer.training.facts import find_facts, read_facts
 from trainer.training.optimizers.schedule import Schedule
 from trainer.workloads.base import Workload
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,8 +139,15 @@ class Job:
             raise Preempted("stopped by SIGTERM")
 
 
-def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: threading.Event) -> Job:
-    """Return the job.
+def make_job(
+    config: TrainConfig,
+    cluster: Cluster,
+    folders: Folders,
+    stop: threading.Event,
+    *,
+    num_devices: int = 1,
+) -> Job:
+    """Return the job; batches are divided over `num_devices`.
 
     Raises:
         ConfigError: a setting does not fit the examples.
@@ -149,6 +159,13 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
         checked_split(manifest, name, skip_corrupt=config.skip_corrupt)
         for name in ("train", "eval")
     )
+    given = config.batch_size
+    config = config.with_whole_batches(train.num_examples, num_devices=num_devices)
+    if config.batch_size < given:
+        logger.warning(
+            "--batch-size: %d is more than the %d training examples; a batch has %d of them",
+            *(given, train.num_examples, config.batch_size),
+        )
     facts = (
         None
         if config.fresh

@@ -64,7 +64,7 @@ LOGITS = losses.SparseCategoricalCrossentropy(from_logits=True)
         (THREE, lambda x: keras.ops.softmax(dense(3)(x)), None, *"FT"),
         (THREE, mean_of_two, None, *"FT"),
         (THREE, Own("softmax"), None, *"FT"),
-        (THREE, Own(None), None, *"TT"),
+        (THREE, Own(None), None, *"TF"),
         (TWO, dense(1, "sigmoid"), None, *"FT"),
         (FLAGS, dense(3, "sigmoid"), None, *"FT"),
         (TWO, dense(1), "mse", *"FF"),

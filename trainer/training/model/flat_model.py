@@ -19,6 +19,7 @@ import keras
 import tensorflow as tf
 
 from trainer.config.train_config import TrainConfig
+from trainer.errors import ConfigError
 from trainer.training.model.devices import has_bfloat16
 from trainer.training.model.embeddings import (
     EmbeddingPlace,
@@ -32,6 +33,8 @@ from trainer.workloads.base import Workload
 
 logger = logging.getLogger(__name__)
 
+_MIXED = "mixed_bfloat16"
+_FLOAT16_ADVICE = "float16 is not supported, use --mixed-precision, which is bfloat16"
 SEED_NAME = "seed_generator_state"  # Keras' name of the counters of random generators
 
 
@@ -210,10 +213,11 @@ class FlatModel:
 
 def build_model(workload: Workload, config: TrainConfig) -> Any:
     """Return the Keras model to train."""
-    if config.mixed_precision and not has_bfloat16():
+    is_mixed = config.mixed_precision or keras.config.dtype_policy().name == _MIXED
+    if is_mixed and not has_bfloat16():
         logger.warning("--mixed-precision: this machine has no bfloat16; computing in float32")
         return _build(workload, config, "float32")
-    return _build(workload, config, "mixed_bfloat16" if config.mixed_precision else "float32")
+    return _build(workload, config, _MIXED if is_mixed else "float32")
 
 
 def build_served_model(workload: Workload, config: TrainConfig) -> Any:
@@ -226,11 +230,19 @@ def build_served_model(workload: Workload, config: TrainConfig) -> Any:
 
 def _build(workload: Workload, config: TrainConfig, policy: str) -> Any:
     before = keras.config.dtype_policy()
+    if before.name not in ("float32", _MIXED):
+        raise ConfigError(
+            f"the file of the workload sets the dtype policy {before.name}: {_FLOAT16_ADVICE}"
+        )
     keras.config.set_dtype_policy(policy)
     try:
-        return workload.build_model(config.model)
+        model = workload.build_model(config.model)
     finally:
         keras.config.set_dtype_policy(before)
+    half = [one for one in model._flatten_layers() if one.compute_dtype == "float16"]
+    if half:
+        raise ConfigError(f"the layer {half[0].name} computes in float16: {_FLOAT16_ADVICE}")
+    return model
 
 
 def _sizes(variables: Sequence[Any]) -> list[int]:
