@@ -43,6 +43,7 @@ def describe(reference: str, train: Json) -> Json:
         "metrics": list(evaluated_names(workload)),
         "may_have_more_metrics": _may_be_compiled(workload, reference),
         "features": workload.feature_names,
+        "aliases": dict(getattr(workload, "aliases", {})),
         "models": list(workload.recipes),
         "settings": {
             name: {"type": one.kind.__name__, "default": one.default}

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from components.plan_training.cluster_spec import ClusterSpec
 from pipelines.config.run_config import RunConfig
+from trainer import Json
 from trainer.serving.evaluate import evaluated_names
 from trainer.workloads.loading import load_workload
 
@@ -49,9 +50,10 @@ def metrics_of(workload: str) -> list[str]:
     return list(evaluated_names(load_workload(workload)))
 
 
-def features_of(workload: str) -> list[str]:
-    """Return the features that a built-in workload's examples can be cut by; [] for images."""
-    return load_workload(workload).feature_names
+def columns_of(workload: str) -> Json:
+    """Return the features and aliases of a built-in workload, as `describe` does."""
+    found = load_workload(workload)
+    return {"features": found.feature_names, "aliases": getattr(found, "aliases", {})}
 
 
 RUNS: dict[str, Callable[[], RunConfig]] = {"mnist": mnist, "cifar10": cifar10, "taxi": taxi}

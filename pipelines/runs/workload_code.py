@@ -3,13 +3,12 @@
 import dataclasses
 import glob
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 
-from components.evaluate.gate.slice_rules import check_features
+from components.evaluate.gate.slice_rules import with_declared_names
 from components.evaluate.thresholds import check_direction, check_metrics, read_limits
 from components.prepare_examples.dates.patterns import has_dates, without_dates
-from pipelines.config.built_in import features_of, metrics_of
+from pipelines.config.built_in import columns_of, metrics_of
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import MODEL_GROUP
 from pipelines.projects.description import describe
@@ -46,7 +45,7 @@ def with_code(config: RunConfig, target: Target, *, uses_image: bool) -> RunConf
         check_metrics(
             read_limits(config.thresholds), metrics_of(config.workload), owner=config.name
         )
-        _check_slices(config, features_of(config.workload))
+        _check_slices(config, columns_of(config.workload))
         return config
     if SNAPSHOT.fullmatch(config.workload):
         return _of_package(config, target.state_dir, uses_image=uses_image)
@@ -77,19 +76,20 @@ def _described(config: RunConfig, description: Json, *, run_file: Path | None = 
     """Return the run with its model's settings as the types that the workload declares."""
     check_data(config, description)
     _check_thresholds(config, description, run_file=run_file)
-    _check_slices(config, description["features"])
+    _check_slices(config, description)
     typed = {f"{MODEL_GROUP}.{key}": one for key, one in description["model_settings"].items()}
     return dataclasses.replace(config, train={**config.train, **typed})
 
 
-def _check_slices(config: RunConfig, features: Sequence[str]) -> None:
+def _check_slices(config: RunConfig, description: Json) -> None:
+    features = description["features"]
     rules = config.gate_options().rules
     if rules and not features:
         raise ConfigError(
             f"gate.slices is {', '.join(config.gate_options().slices)}, but {config.name} has no"
             " columns to cut its examples by; leave it out"
         )
-    check_features(rules, features, owner=config.name)
+    with_declared_names(rules, features, description.get("aliases", {}), owner=config.name)
 
 
 def _check_thresholds(config: RunConfig, description: Json, *, run_file: Path | None) -> None:

@@ -121,8 +121,14 @@ class Table(DeclaredWorkload):
             "header",
         ):
             set_field(name, tuple(getattr(self, name)))
-        set_field("crosses", tuple(map(tuple, self.crosses)))
-        check_crosses(self.crosses, self._most_categories())
+        # The columns of files may be named as in the files here, too.
+        set_field("key", self.aliases.get(self.key, self.key))
+        set_field("weight", self.aliases.get(self.weight, self.weight))
+        set_field("group_by", tuple(self.aliases.get(name, name) for name in self.group_by))
+        sizes = self._most_categories()
+        named = (tuple(declared_names(cross, sizes, self.aliases)) for cross in self.crosses)
+        set_field("crosses", tuple(named))
+        check_crosses(self.crosses, sizes)
         if self.raw_inputs and self.model is None:
             raise ValueError("raw_inputs: the default model needs encoded columns; give a model")
         if not self.raw_inputs:
@@ -211,7 +217,9 @@ class Table(DeclaredWorkload):
         if "hidden_units" in values:
             values["hidden_units"] = parse_sizes(as_text(values["hidden_units"]))
         if "crosses" in values:
-            given["crosses"] = parse_crosses(as_text(values["crosses"]), self._most_categories())
+            given["crosses"] = parse_crosses(
+                as_text(values["crosses"]), self._most_categories(), self.aliases
+            )
             values["crosses"] = _as_text(given["crosses"])
         changed = super().with_settings(values, model).settings
         return replace(self, settings=changed, **{**changed, **given})

@@ -12,7 +12,7 @@ from components.evaluate.gate.baseline import MAX_ROWS, fit_linear, has_columns
 from components.evaluate.gate.champion import NotComparableError, check_split, load_champion
 from components.evaluate.gate.comparison import CHAMPION
 from components.evaluate.gate.options import LINEAR, GateOptions
-from components.evaluate.gate.slice_rules import Rule, check_features, cut
+from components.evaluate.gate.slice_rules import Rule, cut, with_declared_names
 from trainer.errors import ConfigError, InputError
 from trainer.serving.evaluate import find_labelled
 from trainer.workloads.base import Workload
@@ -65,8 +65,8 @@ def find_rules(workload: Workload, options: GateOptions) -> list[Rule]:
         ConfigError: a rule reads a feature that the model does not get, or a list, or compares a
             number with a text.
     """
-    specs, rules = workload.input_specs(), options.rules
-    check_features(rules, list(specs), owner=workload.name)
+    specs, aliases = workload.input_specs(), getattr(workload, "aliases", {})
+    rules = with_declared_names(options.rules, list(specs), aliases, owner=workload.name)
     for rule in rules:
         for name in rule.features:
             if len(specs[name].shape) != 1:

@@ -5,11 +5,12 @@ PART      = FEATURE                          each value of it, or quarters of a 
           | "missing(" FEATURE ")"
           | "buckets(" FEATURE (";" NUMBER)+ ")"
           | FEATURE ("=" | "!=" | "<" | "<=" | ">" | ">=") VALUE
+FEATURE   = its name, as declared or as in the files; with & = ! < > or ; in it, in double quotes
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.errors import ConfigError, did_you_mean
+from trainer.workloads.declarations.names import declared_names
 
 Mask = NDArray[np.bool_]
 Columns = Mapping[str, NDArray[Any]]
@@ -30,7 +32,8 @@ FORM = (
     "write a FEATURE, missing(FEATURE), buckets(FEATURE; 5; 20), or a comparison such as"
     " FEATURE > 20 or FEATURE = Cash, or several with & between them"
 )
-_NAME = r"[^\W\d][\w.-]*"
+_NAME = r'"[^"]+"|[^\s"&=!<>;](?:[^"&=!<>;]*[^\s"&=!<>;])?'
+_AND = r'&(?=(?:[^"]*"[^"]*")*[^"]*$)'  # not in quotes
 _MISSING = re.compile(rf"missing\(\s*({_NAME})\s*\)")
 _BUCKETS = re.compile(rf"buckets\(\s*({_NAME})\s*;([^()]*)\)")
 _COMPARISON = re.compile(rf"({_NAME})\s*(!=|<=|>=|=|<|>)\s*([^=<>].*)")
@@ -72,22 +75,35 @@ def parse_rule(text: str) -> Rule:
     Raises:
         ConfigError: the text is no rule; says what is.
     """
-    return Rule(text, tuple(_parse_part(part.strip(), text) for part in text.split("&")))
+    return Rule(text, tuple(_parse_part(part.strip(), text) for part in re.split(_AND, text)))
 
 
-def check_features(rules: Iterable[Rule], known: Sequence[str], *, owner: str) -> None:
-    """Check that a model gets the features of all rules.
+def with_declared_names(
+    rules: Iterable[Rule], known: Sequence[str], aliases: Mapping[str, str], *, owner: str
+) -> list[Rule]:
+    """Return rules by the declared names of features; the written ones may be those of files.
 
     Raises:
-        ConfigError: it does not get one; lists those of `owner`.
+        ConfigError: a model does not get a feature; lists those of `owner`.
     """
-    for rule in rules:
-        for name in rule.features:
-            if name not in known:
-                raise ConfigError(
-                    f"gate.slices has {rule.text!r}, but {owner} has no feature {name!r};"
-                    f"{did_you_mean(name, known)} it has {', '.join(known)}"
-                )
+    return [
+        replace(
+            rule, parts=tuple(_declared(part, rule, known, aliases, owner) for part in rule.parts)
+        )
+        for rule in rules
+    ]
+
+
+def _declared(
+    part: Part, rule: Rule, known: Sequence[str], aliases: Mapping[str, str], owner: str
+) -> Part:
+    [name] = declared_names([part.feature], known, aliases)
+    if name not in known:
+        raise ConfigError(
+            f"gate.slices has {rule.text!r}, but {owner} has no feature {part.feature!r};"
+            f"{did_you_mean(part.feature, [*known, *aliases])} it has {', '.join(known)}"
+        )
+    return replace(part, feature=name)
 
 
 def cut(rule: Rule, columns: Columns, missing: Mapping[str, Any]) -> dict[str, Mask]:
@@ -127,19 +143,19 @@ def is_missing(column: NDArray[Any], missing: Any) -> Mask:
 
 
 def _parse_part(part: str, text: str) -> Part:
-    if re.fullmatch(_NAME, part):
-        return Part(kind="values", feature=part)
     if match := _MISSING.fullmatch(part):
-        return Part(kind="missing", feature=match[1])
+        return Part(kind="missing", feature=match[1].strip('"'))
     if match := _BUCKETS.fullmatch(part):
         boundaries = tuple(one.strip() for one in match[2].split(";"))
         numbers = [number for one in boundaries if (number := _number(one)) is not None]
         if len(numbers) == len(boundaries) and numbers == sorted(set(numbers)):
-            return Part(kind="buckets", feature=match[1], arguments=boundaries)
+            return Part(kind="buckets", feature=match[1].strip('"'), arguments=boundaries)
     if match := _COMPARISON.fullmatch(part):
         value = match[3].strip()
         if match[2] in ("=", "!=") or _number(value) is not None:
-            return Part(kind=match[2], feature=match[1], arguments=(value,))
+            return Part(kind=match[2], feature=match[1].strip('"'), arguments=(value,))
+    if re.fullmatch(_NAME, part) and not part.startswith(("missing(", "buckets(")):
+        return Part(kind="values", feature=part.strip('"'))
     raise ConfigError(f"gate.slices has {text!r}, which is not a slice; {FORM}")
 
 

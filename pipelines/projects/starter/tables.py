@@ -28,6 +28,7 @@ from pipelines.projects.starter.texts import (
 )
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TypeFacts
 from trainer import Json
+from trainer.workloads.declarations.names import declared_names
 
 NUM_INSTANCES = 2
 LINE = 100
@@ -58,6 +59,8 @@ def start_table(
     paths = find_files([str(Path(one)) for one in patterns])
     contents = read_columns(paths, header=header)
     check_number(contents.num_rows, paths[0], "rows")
+    declared = {column.declared: column.name for column in contents.columns}
+    [label] = declared_names([label], contents.names, declared)
     if label in contents.lacks:
         raise DataError(f"{contents.lacks[label]} has no label {label!r}; leave the file out")
     facts = contents.of(label).facts if label in contents.names else TypeFacts()

@@ -527,3 +527,17 @@ PARTS = ("year", "month", "day", "hour", "minute")
 def test_a_wrong_declaration_is_named(change, message):
     with pytest.raises(ValueError, match=message):
         Table(**{"features": [Number("x")], "label": Regression("y"), **change})
+
+
+def test_crosses_and_weights_may_have_the_names_of_files():
+    aliases = {"Plan (now)": "plan", "Type": "kind", "Weight (kg)": "weight"}
+    features = [Category("plan", values=("a",)), Category("kind", values=("b",))]
+    crosses = [["Plan (now)", "KIND"]]
+    label = Binary("y")
+    table = Table(
+        features, label=label, weight="Weight (kg)", aliases=aliases, crosses=crosses, name="t"
+    )
+    assert table.weight == "weight"
+    assert table.crosses == (("plan", "kind"),)
+    changed = table.with_settings({"crosses": "Type:plan (now)"})
+    assert changed.crosses == (("kind", "plan"),)

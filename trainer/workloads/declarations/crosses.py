@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from trainer.errors import did_you_mean
+from trainer.workloads.declarations.names import declared_names
 
 # Each has a weight per class, and the optimizer's state for it: some 200 MB in all.
 MOST_COMBINATIONS = 5_000_000
@@ -19,14 +20,17 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     return tuple(map(int, sizes))
 
 
-def parse_crosses(text: str, sizes: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
+def parse_crosses(
+    text: str, sizes: Mapping[str, int], aliases: Mapping[str, str]
+) -> tuple[tuple[str, ...], ...]:
     """Return (("a", "b"), ("c", "d")) for `a:b,c:d`, () for `none`; ValueError if it is invalid.
 
-    `sizes` are the maximum numbers of categories of each column.
+    `sizes` are the maximum numbers of categories of each column, `aliases` other names of columns.
     """
     if text.strip() == "none":
         return ()
-    crosses = [tuple(name.strip() for name in cross.split(":")) for cross in text.split(",")]
+    written = [[name.strip() for name in cross.split(":")] for cross in text.split(",")]
+    crosses = [tuple(declared_names(cross, sizes, aliases)) for cross in written]
     check_crosses(crosses, sizes)
     return tuple(crosses)
 

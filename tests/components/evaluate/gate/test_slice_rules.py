@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from components.evaluate.gate.options import GateOptions
-from components.evaluate.gate.slice_rules import cut, parse_rule
+from components.evaluate.gate.slice_rules import cut, parse_rule, with_declared_names
 from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast
@@ -52,12 +52,43 @@ def test_a_number_with_many_values_is_cut_into_quarters():
     "text",
     [
         *("", "fare >", "> 3", "missing()", "buckets(fare; 9; 5)", "buckets(fare)", "fare < a"),
-        *("a b", "__import__('os')", "fare > 3 &"),
+        *("missing(fare", "buckets(fare; a)", "fare > 3 &", '"a b'),
     ],
 )
 def test_what_is_no_rule_is_refused(text):
     with pytest.raises(ConfigError, match=r"gate\.slices has .* not a slice; write"):
         parse_rule(text)
+
+
+@pytest.mark.parametrize(
+    ("rule", "kinds", "names"),
+    [
+        ("Ticket Price (€) > 20", [">"], ["price"]),
+        ("missing(Ticket Price (€))", ["missing"], ["price"]),
+        ("buckets(Ticket Price (€); 5)", ["buckets"], ["price"]),
+        ("Sepal.Length & 2nd-class", ["values", "values"], ["sepal_length", "2nd-class"]),
+        ("ticket  price (€)", ["values"], ["price"]),
+        ('"R&D = x; y" != a & price', ["!=", "values"], ["research", "price"]),
+    ],
+)
+def test_features_may_have_the_names_of_the_files(rule, kinds, names):
+    known = ["price", "sepal_length", "2nd-class", "research"]
+    aliases = {
+        "Ticket Price (€)": "price",
+        "Sepal.Length": "sepal_length",
+        "R&D = x; y": "research",
+    }
+    [found] = with_declared_names([parse_rule(rule)], known, aliases, owner="w")
+    assert [part.kind for part in found.parts] == kinds
+    assert list(found.features) == names
+    assert found.text == rule
+
+
+def test_a_feature_that_does_not_exist_is_named_with_a_similar_name():
+    with pytest.raises(ConfigError, match="no feature 'Ticket Prize'; did you mean 'Ticket Price'"):
+        with_declared_names(
+            [parse_rule("Ticket Prize")], ["price"], {"Ticket Price": "price"}, owner="w"
+        )
 
 
 @pytest.mark.parametrize(("rule", "word"), [("fare = cheap", "number"), ("firm > 3", "text")])

@@ -257,10 +257,11 @@ def test_a_missing_column_is_named_with_the_columns_of_the_file(run, churn, rena
         run(rows, churn)
 
 
-def test_the_split_key_may_have_the_name_of_the_files(tmp_path, run):
+@pytest.mark.parametrize("name", ["customer", "Kunde/Nr"])
+def test_the_split_key_may_have_the_name_of_the_files(tmp_path, run, name):
     rows = [{"Kunde/Nr": row.pop("customer"), **row} for row in make_rows()]
     reference = declare(
-        tmp_path / "churn", more='group_by=["customer"], aliases={"Kunde/Nr": "customer"}'
+        tmp_path / "churn", more=f'group_by=["{name}"], aliases={{"Kunde/Nr": "customer"}}'
     )
     rule = run(rows, reference, split_key=("Kunde/Nr", "plan"))["split_rule"]
     assert rule.startswith("by a hash of customer and plan")

@@ -532,6 +532,14 @@ def test_a_binary_label_of_three_values_is_refused_with_counts(tmp_path):
         start_table([str(path)], "y", positive="a")
 
 
+@pytest.mark.parametrize("label", ["Left (y/n)", "left  (Y/N)", "left_y_n"])
+def test_the_label_may_be_named_as_in_the_file_or_as_it_is_declared(tmp_path, label):
+    path = write_csv(tmp_path / "a.csv", {"age": AGES, "Left (y/n)": LEFT})
+    workload = workload_of(path, label)
+    assert workload.label.column == "left_y_n"
+    assert workload.aliases == {"Left (y/n)": "left_y_n"}
+
+
 NAMES = {
     **{name: name for name in ("class", "from", "self", "Age", "age", "x.y", "年龄", "доход", "µ")},
     **{
