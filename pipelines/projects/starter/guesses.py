@@ -55,7 +55,9 @@ def guess(column: Texts, num_rows: int) -> Guess:
     )
     num_missing = num_rows - len(found.column.present) - len(found.column.reading.odd)
     missing = f"; missing in {rows_text(num_missing)}" if num_missing else ""
-    return replace(found, seen=found.seen + missing)
+    perhaps = ", ".join(map(repr, found.column.perhaps_missing))
+    more = f"; perhaps missing: {perhaps}" if perhaps and found.role == FEATURE else ""
+    return replace(found, seen=found.seen + missing + more)
 
 
 def _typed(column: Texts, num_rows: int) -> Guess | None:

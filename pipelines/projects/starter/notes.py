@@ -1,24 +1,18 @@
 """Notes of `trainyard new` on a table: each guess that a user may want to change, in one line."""
 
-import re
 from collections.abc import Iterator, Sequence
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from components.prepare_examples.tables.columns import INDEX_NAMES
 from pipelines.projects.starter.columns import Contents
 from pipelines.projects.starter.labels import LabelGuess
 from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts, quoted, rows_text
-from pipelines.projects.starter.written import MISSING_NUMBERS, alike, as_tuple
+from pipelines.projects.starter.written import alike, as_tuple
 from trainer.workloads.declarations.names import normal_form
 from trainer.workloads.declarations.written import Written
 
 MOST_VALUES = 1_000  # distinct texts that are compared
-NINES = re.compile(r"-?9{2,}(\.0*)?")  # -999 and the like, which may mean a missing number
 MOST_SHOWN = 8  # columns with the same marker
 MOST_ALIKE = 3  # groups of values that differ only by case
-FAR = 3  # times the largest other number
 
 
 def notes_of(contents: Contents, guesses: Sequence[Guess], label: LabelGuess) -> list[str]:
@@ -72,30 +66,12 @@ def _on_guess(contents: Contents, guess: Guess) -> Iterator[str]:
 
 
 def _on_missing(column: Texts) -> Iterator[str]:
-    for text, count in _perhaps_missing(column):
+    if values := column.perhaps_missing:
+        shown = ", ".join(f"{text!r} ({rows_text(count)})" for text, count in values.items())
         yield (
-            f"perhaps missing: {text!r} ({rows_text(count)}); if so, add"
-            f" missing={as_tuple([text])} to its declaration in workload.py"
+            f"perhaps missing: {shown}; if so, add missing={as_tuple(values)} to its declaration in"
+            " workload.py"
         )
-
-
-def _perhaps_missing(column: Texts) -> list[tuple[str, int]]:
-    """Return the values that may mean a missing one, with their numbers of rows."""
-    values, numbers = column.ranked[:MOST_VALUES], column.numbers
-    if numbers is None:
-        markers = set(map(str.casefold, MISSING_NUMBERS))
-        return [item for item in values if item[0].casefold() in markers]
-    nines = [item for item in values if item[1] > 1 and NINES.fullmatch(item[0])]
-    return [item for item in nines if _is_far(float(item[0]), numbers)]
-
-
-def _is_far(value: float, numbers: pa.Array) -> bool:
-    """Return whether a number is no value like the others: of another sign, or far from them."""
-    others = pc.min_max(numbers.filter(pc.not_equal(numbers, value)))
-    low, high = others["min"].as_py(), others["max"].as_py()
-    if low is None:
-        return False
-    return bool(value < 0 <= low) or abs(value) > FAR * max(abs(low), abs(high))
 
 
 def _on_values(contents: Contents, column: Texts, *, is_compared: bool = True) -> Iterator[str]:

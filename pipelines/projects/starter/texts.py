@@ -1,6 +1,7 @@
 """A column of a user's table as texts, and the guess of its role."""
 
 import json
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,13 +13,15 @@ from numpy.typing import NDArray
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.tables.values.written import plain_numbers
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TypeFacts
-from pipelines.projects.starter.written import MOST_ODD, Reading, as_tuple
+from pipelines.projects.starter.written import MISSING_NUMBERS, MOST_ODD, Reading, as_tuple
 from trainer import Json
 from trainer.workloads.declarations.names import normal_form
 
 FEATURE, KEY, GROUP, IGNORED = "feature", "key", "group", "ignored"
 MAX_VOCABULARY = 1_000
 SEPARATORS = (LIST_SEPARATOR, ";", ",")  # of lists
+NINES = re.compile(r"-?9{2,}(\.0*)?")  # -999 and the like, which may mean a missing number
+FAR = 3  # times the largest other number
 LISTED = 0.2  # of the values of a column of lists have a separator, at least
 
 
@@ -132,6 +135,16 @@ class Texts:
                 return sign
         return ""
 
+    @cached_property
+    def perhaps_missing(self) -> dict[str, int]:
+        """The values that may mean a missing one, such as -999 and unknown, with their numbers."""
+        values, numbers = self.ranked[:MAX_VOCABULARY], self.numbers
+        if numbers is None:
+            markers = set(map(str.casefold, MISSING_NUMBERS))
+            return {text: count for text, count in values if text.casefold() in markers}
+        nines = {text: count for text, count in values if count > 1 and NINES.fullmatch(text)}
+        return {text: count for text, count in nines.items() if _is_far(float(text), numbers)}
+
     def mistakes(self, texts: list[str]) -> list[str]:
         """Return the texts that occur once, if these are few enough to be mistakes."""
         counts = dict(self.ranked)
@@ -143,6 +156,15 @@ class Texts:
         """True if all values are whole numbers, written as a program does."""
         form = self.reading.form
         return form is not None and form.is_plain and self.is_whole
+
+
+def _is_far(value: float, numbers: pa.Array) -> bool:
+    """Return whether a number is no value like the others: of another sign, or far from them."""
+    others = pc.min_max(numbers.filter(pc.not_equal(numbers, value)))
+    low, high = others["min"].as_py(), others["max"].as_py()
+    if low is None:
+        return False
+    return bool(value < 0 <= low) or abs(value) > FAR * max(abs(low), abs(high))
 
 
 @dataclass(frozen=True)

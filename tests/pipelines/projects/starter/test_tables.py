@@ -441,7 +441,7 @@ READINGS = {
     "texts that may be missing": (
         {"plan": ["basic", "gold", "-", "Unknown"]},
         [Category("plan")],
-        r"""plan: perhaps missing: 'Unknown' \(75 rows\); if so, add missing=\("Unknown",\)""",
+        r"""'-' \(75 rows\), 'Unknown' \(75 rows\); if so, add missing=\("-", "Unknown"\)""",
     ),
     "a dropped column": (
         {"age": AGES, "hash": [f"{row * 7919:x}z" for row in ROWS]},
