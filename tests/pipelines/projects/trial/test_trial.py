@@ -150,7 +150,7 @@ def test_mistakes_of_a_table_are_named_with_their_lines(attempt, rows, changes, 
 )
 def test_a_class_that_the_test_split_lacks_is_named(attempt, rows, gate, state):
     lines = rows.read_text().replace(",yes", ",no").splitlines()
-    for at in (5, 25, 45):
+    for at in (1, 2, 5):  # in the train and the eval split
         lines[at] = lines[at].replace(",no", ",yes")
     rows.write_text("\n".join(lines) + "\n")
     found = attempt(table(), rows, gate=gate)["data"]
