@@ -32,6 +32,7 @@ class PartOptions:
     format: str
     time_zone: str = ""
     trust: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()  # of the input, to find the pictures of a table
 
     def to_json(self) -> str:
         """Return the options as text, to pass through Beam."""
@@ -80,7 +81,8 @@ def predict_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
 
 def _batches(part: Json, predictor: Any, options: PartOptions) -> Iterator[Batch]:
     if part["kind"] == TABLES:
-        return read_table(part, predictor, time_zone=options.time_zone)
+        zone, patterns = options.time_zone, options.patterns
+        return read_table(part, predictor, time_zone=zone, patterns=patterns)
     return (read_lines if part["kind"] == LINES else read_records)(part, predictor)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from components.batch_predict import progress
-from components.batch_predict.inputs.plan import find_inputs, plan_parts
+from components.batch_predict.inputs.plan import find_inputs, plan_parts, without_pictures
 from components.batch_predict.options import PredictOptions
 from components.batch_predict.part import PartOptions, load_model, predict_part
 from components.prepare_examples.beam.options import run_pipeline
@@ -63,6 +63,8 @@ def predict_files(
     model_uri = paths.uri(model_uri).rstrip("/")
     flags = checked_flags(options.beam_options, output)
     predictor = load_model(model_uri, trust)
+    patterns = tuple(str(local_path(pattern)) for pattern in inputs)
+    found = without_pictures(found, predictor, patterns)
     parts, unused = plan_parts(found, predictor, options)
     if not parts:
         raise DataError(f"{', '.join(inputs)}: the files have no rows")
@@ -72,6 +74,7 @@ def predict_files(
         format=options.format,
         time_zone=options.time_zone,
         trust=tuple(trust.flags()),
+        patterns=patterns,
     )
     num_bytes = sum(Path(path).stat().st_size for path in found)
     began = time.monotonic()

@@ -160,6 +160,9 @@ def notes(manifest: Json) -> list[str]:
         + f" ({columns})" * bool(columns)
         + f", {rows.get('unlabelled', 0):,} without a label" * ("unlabelled" in rows)
         + f", {rows['filtered']:,} filtered" * bool(rows["filtered"])
+        + f", {rows.get('repeated_pictures', 0):,} that repeat another one"
+        * ("repeated_pictures" in rows),
+        *manifest.get("unused", {}).get("notes", ()),
     ]
     if zones := times["rows_converted_from"]:
         named = ", ".join(f"{zone} ({count:,} rows)" for zone, count in sorted(zones.items()))

@@ -46,7 +46,10 @@ NOT_RUN = {
     "pre-commit": "changes the checkout",
 }
 # What the service of the tests has instead of the endpoint of a page that makes its own.
-STAND_INS = {"churn": "mnist", "parcels": "mnist", "churn/instances.json": "instances.json"}
+STAND_INS = {
+    **dict.fromkeys(("churn", "houses", "parcels"), "mnist"),
+    **dict.fromkeys(("churn/instances.json", "houses/instances.json"), "instances.json"),
+}
 # Reduces the work of a command that would take minutes.
 SMALL = {
     "components.prepare_examples": "--dry-run",

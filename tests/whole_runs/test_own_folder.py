@@ -176,6 +176,23 @@ def test_the_page_leads_from_a_csv_to_a_served_model(trainyard, tmp_path):
     assert len(predictions) == len(json.loads((tmp_path / "churn/instances.json").read_text()))
 
 
+def test_the_page_leads_from_pictures_with_a_table_to_predictions(trainyard, tmp_path):
+    (tmp_path / "make_houses.py").write_text(files_of(YOUR_OWN)["make_houses.py"])
+    commands = [list(command.words) for command in commands_of(YOUR_OWN)]
+    first = commands.index(["python", "make_houses.py"])
+    make, new, check, run, request, predict = commands[first : first + 6]
+    subprocess.run([sys.executable, *make[1:]], cwd=tmp_path, check=True)
+    trainyard(*new[1:])
+    assert "all 240 rows of 1 file read, 0 bad" in trainyard(*check[1:])
+    trainyard(*run[1:], "--set", "train.epochs=3", "--set", "gate.baseline=none")
+    [value, _] = (one["value"] for one in json.loads(trainyard(*request[1:])))
+    trainyard(*predict[1:])
+    lines = (tmp_path / "predicted/predictions-00000-of-00001.jsonl").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    assert {one["key"] for one in found} == {f"h{number}" for number in range(240)}
+    assert found[0]["prediction"]["value"] == pytest.approx(value, rel=1e-3)
+
+
 def test_three_nights_have_a_winner_and_a_loser_and_can_be_undone(trainyard, tmp_path):
     for name, text in files_of(RETRAINING).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ from trainer.workloads.base import Features, Recipe, Workload
 from trainer.workloads.declarations.features import (
     Category,
     Feature,
+    Image,
     Number,
     Text,
     TimePart,
@@ -38,6 +39,7 @@ __all__ = [
     "Download",
     "Feature",
     "Features",
+    "Image",
     "ImageFolder",
     "Label",
     "Multilabel",

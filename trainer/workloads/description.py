@@ -26,7 +26,7 @@ from trainer.workloads.table import Table
 _TYPES: Mapping[str, type] = {
     one.__name__: one
     for one in (
-        *(features.Number, features.Category, features.Text),
+        *(features.Number, features.Category, features.Text, features.Image),
         *(features.Timestamp, features.TimePart),
         Values,
         *(labels.Binary, labels.Classes, labels.Multilabel, labels.Regression),

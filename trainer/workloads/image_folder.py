@@ -8,6 +8,7 @@ import numpy as np
 
 from trainer import Json
 from trainer.workloads.base import Features, Recipe
+from trainer.workloads.declarations.features import image_shape
 from trainer.workloads.declarations.labels import Binary, Classes, Label
 from trainer.workloads.declarations.sources import Source
 from trainer.workloads.declared import (
@@ -16,14 +17,15 @@ from trainer.workloads.declared import (
     check_num_noise,
     without_counts,
 )
-from trainer.workloads.encoding.image_files import FITS, decode_image
-from trainer.workloads.encoding.images import ImageWorkload, shift
+from trainer.workloads.encoding.image_files import check_image, decode_image
+from trainer.workloads.encoding.images import (
+    NUM_SHIFTS,
+    ImageWorkload,
+    as_floats,
+    shift_a_little,
+)
 from trainer.workloads.models.residual import residual
 
-_WHITE = 255.0
-_CHANNELS = (1, 3, 4)
-_MAX_SHARE = 16  # of the height, by which the default augmentation shifts an image
-_NUM_SHIFTS = 2  # down and to the right
 _RECIPE = Recipe(
     learning_rate=2e-3,
     weight_decay=0.1,
@@ -34,15 +36,6 @@ _RECIPE = Recipe(
 _OWN_RECIPE = Recipe(learning_rate=1e-3, min_steps=300)
 
 Augment = Callable[[Any, Any], Any]
-
-
-def shift_a_little(images: Any, noise: Any) -> Any:
-    """Shift images by up to a sixteenth of their height.
-
-    They are not mirrored, which would change letters and digits.
-    """
-    max_shift = images.shape[1] // _MAX_SHARE
-    return shift(images, noise, max_shift=max_shift, mode="REFLECT")
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,25 +75,19 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        size = self.size
-        if not (isinstance(size, tuple | list) and len(size) == 2 and all(map(_is_size, size))):  # noqa: PLR2004
-            raise ValueError(f"size is {size!r}; it must be (height, width), such as (64, 64)")
-        object.__setattr__(self, "size", tuple(size))
-        if self.channels not in _CHANNELS:
-            raise ValueError(f"channels is {self.channels!r}; it must be 1, 3 or 4")
-        if self.fit not in FITS:
-            raise ValueError(f"fit is {self.fit!r}; it must be one of {', '.join(FITS)}")
+        check_image(self.size, self.channels, self.fit)
+        object.__setattr__(self, "size", tuple(self.size))
         if not isinstance(self.label, Classes | Binary):
             raise ValueError("label: images in class folders have the label Classes()")
         if self.raw_inputs and self.model is None:
             raise ValueError("raw_inputs: the default model needs pixels from 0 to 1; give a model")
-        given = _NUM_SHIFTS if self.augment_with is shift_a_little else self.num_noise
+        given = NUM_SHIFTS if self.augment_with is shift_a_little else self.num_noise
         object.__setattr__(self, "num_noise", check_num_noise(given, self.augment_with))
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of an image as stored: without the channel if there is one."""
-        return self.size if self.channels == 1 else (*self.size, self.channels)
+        return image_shape(self.size, self.channels)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -142,11 +129,7 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
 
     def preprocess(self, features: Features) -> Any:
         """Return float pixels, shape [batch, height, width, channels]."""
-        import tensorflow as tf
-
-        pixels = tf.cast(features["image"], tf.float32)
-        pixels = pixels if self.raw_inputs else pixels / _WHITE
-        return pixels[..., tf.newaxis] if self.channels == 1 else pixels
+        return as_floats(features["image"], channels=self.channels, is_raw=self.raw_inputs)
 
     def adapt(self, features: Features) -> Self:
         """Return the workload with the facts of these images."""
@@ -180,7 +163,3 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
             return super().decode_file(data)
         image = decode_image(data, size=self.size, channels=self.channels, fit=self.fit)
         return image.reshape(self.shape)
-
-
-def _is_size(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0

@@ -1,4 +1,4 @@
-"""Tables: rows of numbers, categories, texts and moments in time."""
+"""Tables: rows of numbers, categories, texts, moments in time and pictures."""
 
 import contextlib
 import math
@@ -12,7 +12,7 @@ import numpy as np
 from trainer import Json
 from trainer.workloads.base import Features, Recipe, as_object, check_fields, is_example
 from trainer.workloads.declarations.crosses import check_crosses, parse_crosses, parse_sizes
-from trainer.workloads.declarations.features import Feature
+from trainer.workloads.declarations.features import Feature, Image
 from trainer.workloads.declarations.labels import Regression
 from trainer.workloads.declarations.model_settings import ModelSetting, as_text
 from trainer.workloads.declarations.names import declared_names
@@ -20,6 +20,7 @@ from trainer.workloads.declarations.sources import Source
 from trainer.workloads.declarations.written import plain_text
 from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload, without_counts
 from trainer.workloads.encoding.columns import Column, TableFacts, columns_of
+from trainer.workloads.encoding.images import NUM_SHIFTS, as_floats, shift_a_little
 from trainer.workloads.encoding.label_values import (
     as_stored,
     dense_labels,
@@ -55,6 +56,7 @@ DEFAULT_MODEL = "wide_and_deep"
 _RECIPE = Recipe(
     learning_rate=2e-3, weight_decay=2.0, average_decay=0.99, min_steps=500, part_size=128
 )
+_IMAGE_RECIPE = replace(_RECIPE, weight_decay=0.1, part_size=0)  # batch norm needs whole batches
 _OWN_RECIPE = Recipe(learning_rate=1e-3, min_steps=500)
 _SETTINGS = {"hidden_units": tuple, "crosses": str, "embedding_size": int, "batch_norm": bool}
 
@@ -64,7 +66,7 @@ class Table(DeclaredWorkload):
     """Rows of a table, from CSV, Parquet or BigQuery.
 
     Without `model` it trains a wide-and-deep model: a linear model of all categories and crosses,
-    plus a net of embeddings.
+    plus a net of embeddings. Pictures pass through a small residual net first.
 
     Attributes:
         features: the columns that the examples hold.
@@ -86,7 +88,7 @@ class Table(DeclaredWorkload):
         batch_norm: batch normalization in the hidden layers.
         raw_inputs: give `model` the values as the files have them, each feature as [1]: numbers as
             float32, NaN if missing; whole numbers and times as int64; texts as strings, empty if
-            missing.
+            missing; pictures from 0 to 255.
         learnt: what was learnt from the train split.
     """
 
@@ -133,11 +135,17 @@ class Table(DeclaredWorkload):
             raise ValueError("raw_inputs: the default model needs encoded columns; give a model")
         if not self.raw_inputs:
             check_input_names(self.columns)
+        set_field("num_noise", NUM_SHIFTS * len(self._images))
 
     @property
     def used(self) -> list[Feature]:
         """The features that the model gets."""
         return [feature for feature in self.features if feature.is_used]
+
+    @property
+    def _images(self) -> list[Image]:
+        """The pictures that the model gets."""
+        return [feature for feature in self.used if isinstance(feature, Image)]
 
     @cached_property
     def _requested(self) -> list[Feature]:
@@ -191,7 +199,9 @@ class Table(DeclaredWorkload):
 
     def default_recipe(self) -> Recipe:
         """Return the recipe of a model that declares none."""
-        return _OWN_RECIPE if self.model else _RECIPE
+        if self.model:
+            return _OWN_RECIPE
+        return _IMAGE_RECIPE if self._images else _RECIPE
 
     def recipe_of(self, model: str = "") -> Recipe:
         """Return the recipe of a model, "" for the default; ValueError lists the models."""
@@ -302,14 +312,28 @@ class Table(DeclaredWorkload):
             crosses = [number_combinations(cross, values, sizes) for cross in self.crosses]
             encoded["pairs"] = _stack(crosses, self._cross_sizes())
         for column in columns:
-            if column.kind in ("tokens", "raw"):
+            if column.kind in ("tokens", "raw", "image"):
                 encoded[f"{column.kind}_{column.name}"] = column.compute(features)
         if self.weight and self.weight in features:
             encoded[WEIGHTS] = features[self.weight]
         return encoded
 
+    def augment(self, features: Features, noise: Any) -> Features:
+        """Return encoded features with shifted pictures."""
+        changed = dict(features)
+        for number, image in enumerate(self._images):
+            name, start = f"image_{image.name}", number * NUM_SHIFTS
+            changed[name] = shift_a_little(features[name], noise[:, start : start + NUM_SHIFTS])
+        return changed
+
     def preprocess(self, features: Features) -> Any:
         """Return the model's inputs; those of a declared model are by name."""
+        features = dict(features)
+        for image in self._images:
+            name = f"image_{image.name}"
+            features[name] = as_floats(
+                features[name], channels=image.channels, is_raw=self.raw_inputs
+            )
         if self.model is None:
             return {name: values for name, values in features.items() if name != WEIGHTS}
         inputs, number, place = {}, 0, 0
@@ -338,6 +362,10 @@ class Table(DeclaredWorkload):
                     [column.size], name=column.name, dtype=column.dtype
                 )
                 continue
+            if column.kind == "image":
+                shape = [*column.shape[:2], column.size]
+                inputs[column.name] = keras.Input(shape, name=column.name)
+                continue
             shape = [column.length] if column.kind == "tokens" else []
             inputs[column.name] = keras.Input(shape, name=column.name, dtype="int32")
             inputs[column.name].num_categories = column.size
@@ -359,6 +387,7 @@ class Table(DeclaredWorkload):
                     if one.kind == "tokens"
                 },
                 num_outputs=len(self.labels) or 1,
+                images={f"image_{one.name}": (*one.size, one.channels) for one in self._images},
             ),
             hidden_units=self.hidden_units,
             embedding_size=self.embedding_size,

@@ -10,6 +10,7 @@ from components.batch_predict.options import PredictOptions
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.files import find_files
+from components.prepare_examples.tables.pictures import find_table_files, is_picture
 from components.prepare_examples.tables.reading import kinds
 from trainer import Json
 from trainer.workloads.table import Table
@@ -19,7 +20,7 @@ LINE_ENDINGS = (".jsonl", ".ndjson", ".json")
 KINDS = {
     kinds.RECORDS: RECORDS,
     kinds.LINES: LINES,
-    **dict.fromkeys((kinds.ARRAY, kinds.PARQUET, kinds.TEXT), TABLES),
+    **dict.fromkeys((kinds.ARRAY, kinds.OBJECT, kinds.PARQUET, kinds.TEXT), TABLES),
 }
 
 
@@ -30,6 +31,19 @@ def find_inputs(patterns: Sequence[str]) -> list[str]:
         DataError: a pattern matches no file.
     """
     return find_files([str(local_path(pattern)) for pattern in patterns])
+
+
+def without_pictures(paths: Sequence[str], predictor: Any, patterns: Sequence[str]) -> list[str]:
+    """Return the files without the pictures that the rows of tables name.
+
+    Raises:
+        DataError: there is no other file.
+    """
+    workload = getattr(predictor, "workload", None)
+    has_pictures = isinstance(workload, Table) and bool(schema_for_predictions(workload).images)
+    if not has_pictures or not any(map(is_picture, paths)):
+        return list(paths)
+    return list(find_table_files(patterns, has_pictures=True).tables)
 
 
 def plan_parts(

@@ -12,6 +12,7 @@ from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.declared import schema_of
+from components.prepare_examples.tables.pictures import find_table_files
 from components.prepare_examples.tables.plan import Part, plan_table
 from components.prepare_examples.tables.reading.files import TableFile, open_table
 from components.prepare_examples.tables.reading.segments import blocks
@@ -90,7 +91,9 @@ def _open(path: str, schema: TableSchema, label: str) -> TableFile:
     return open_table(path, header=without) if num_fields == len(without) else file
 
 
-def read_table(part: Json, predictor: Any, *, time_zone: str) -> Iterator[Batch]:
+def read_table(
+    part: Json, predictor: Any, *, time_zone: str, patterns: Sequence[str] = ()
+) -> Iterator[Batch]:
     """Yield the rows of a part; rows with impossible values become errors of their batch.
 
     Rows become tf.train.Examples and then the model's inputs, as in preparing and training.
@@ -98,8 +101,11 @@ def read_table(part: Json, predictor: Any, *, time_zone: str) -> Iterator[Batch]
     workload = predictor.workload
     schema = schema_for_predictions(workload, time_zone=time_zone)
     names = [feature.name for feature in workload.used]
+    pictures = None
+    if schema.images:
+        pictures = find_table_files(patterns, has_pictures=True).pictures
     for segment in Part.from_json(part["table"]).segments:
-        for first_row, block in blocks(segment, schema):
+        for first_row, block in blocks(segment, schema, pictures=pictures):
             yield from _batches(block, segment.path, first_row, (workload, schema, names))
 
 
@@ -114,7 +120,8 @@ def _batches(
     good = np.flatnonzero(is_good)
     rows = (block.numbers[good] + first_row + 1).tolist()
     table = block.table.take(good)
-    examples = columns.encode(pa.table({name: table[name] for name in names}), schema)
+    values = pa.table({name: table[schema.values_of(name)] for name in names})
+    examples = columns.encode(values, schema)
     records = examples.to_numpy(zero_copy_only=False)
     has_keys = columns.has_key(table.column_names, schema)
     keys = table[schema.key].to_pylist() if has_keys else [None] * len(rows)

@@ -12,7 +12,14 @@ from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.statistics.states import new_statistic
 from components.prepare_examples.tables.declared import column_of
-from components.prepare_examples.tables.table_schema import FLOAT, TEXT, TIME, WORDS, Column
+from components.prepare_examples.tables.table_schema import (
+    FLOAT,
+    IMAGE,
+    TEXT,
+    TIME,
+    WORDS,
+    Column,
+)
 from trainer import Json
 from trainer.workloads import Table, Workload
 from trainer.workloads.base import is_example
@@ -39,7 +46,7 @@ def describe(
     """Return the statistics of instances, as those of a split, and the number of unreadable ones.
 
     They have the features that a request may have, and the feature `prediction`. Moments in time
-    are left out: each is later than those before.
+    are left out, since each is later than those before, and so are a table's pictures.
     """
     parsed, rows, kept = [], [], []
     for instance, prediction in zip(instances, predictions, strict=True):
@@ -71,7 +78,7 @@ def _of_rows(parsed: Sequence[Json], rows: Sequence[Json], workload: Any) -> Jso
     found: Json = {}
     for feature in table_fields(workload)["features"]:
         column = column_of(feature)
-        if feature.name not in used or column.kind == TIME:
+        if feature.name not in used or column.kind in (TIME, IMAGE):
             continue
         values = sent if column.kind == FLOAT else plain
         array = pa.array([one.get(feature.name) for one in values], _type_of(column))

@@ -33,6 +33,7 @@ DECILE_COLUMNS = {
     "mae": "MAE",
 }
 IMAGE_PREFIX = "data:image/png;base64,"
+PNG_IN_BASE64 = "iVBORw0KGgo"  # its signature
 
 
 def confusion_section(evaluation: Json) -> str:
@@ -135,10 +136,18 @@ def _figure(mistake: Json) -> str:
 def _fields(instance: Any) -> str:
     fields = instance.items() if isinstance(instance, dict) else [("", instance)]
     rows = "".join(
-        f'<tr><th scope="row">{escape(str(name))}</th><td>{escape(shown_value(value))}</td></tr>'
+        f'<tr><th scope="row">{escape(str(name))}</th><td>{_shown(value)}</td></tr>'
         for name, value in fields
     )
     return f"<table>{rows}</table>"
+
+
+def _shown(value: Any) -> str:
+    """Return a field's value, of a picture itself."""
+    data = value.get("b64") if isinstance(value, dict) else None
+    if not isinstance(data, str) or not data.startswith(PNG_IN_BASE64):
+        return escape(shown_value(value))
+    return f'<img src="{IMAGE_PREFIX}{escape(data)}" alt="picture">'
 
 
 def _matrix(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> str:

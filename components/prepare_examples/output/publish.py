@@ -18,11 +18,12 @@ logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
 INPUT = "input.json"  # the files and days of a run of a pipeline
+UNUSED = "unused_files.jsonl"  # pictures without a row of the table
 LOCK = ".lock"
 OWN_FILE = re.compile(
     rf"({'|'.join(SPLITS)})-\d{{5}}-of-\d{{5}}\.tfrecord(\.gz)?"
     r"|quarantine-\d{5}-of-\d{5}\.jsonl"
-    rf"|{re.escape(MANIFEST)}|{re.escape(INPUT)}|statistics\.(json|pb)|schema\.pbtxt|report\.html|anomalies\.json"
+    rf"|{re.escape(MANIFEST)}|{re.escape(INPUT)}|{re.escape(UNUSED)}|statistics\.(json|pb)|schema\.pbtxt|report\.html|anomalies\.json"
 )
 
 

@@ -23,7 +23,11 @@ class BadRows:
     def add(self, rows: NDArray[np.int64], column: str, describe: Callable[[int], str]) -> None:
         """Add rows with a bad value in a column."""
         for row in rows.tolist():
-            self.reasons.setdefault(row, (column, describe(row)))
+            self.put(row, column, describe(row))
+
+    def put(self, row: int, column: str, reason: str) -> None:
+        """Add a row, unless it is bad already."""
+        self.reasons.setdefault(row, (column, reason))
 
 
 def manifest_entry(result: Json) -> Json:

@@ -55,6 +55,7 @@ def empty_result() -> Json:
         "quarantine": [],
         "tally": {
             **{"read": 0, "written": 0, "filtered": 0, "unlabelled": 0, "headers": 0},
+            "repeated": 0,
             **{"quarantined": {}, "missing": {}, "zones": {}, "differing": {}, "labels": {}},
         },
         "keys": None,
@@ -86,10 +87,10 @@ def _first_file(result: Json) -> str:
 
 
 def _sum_tallies(one: Json, other: Json) -> Json:
-    """Return the sums of two tallies, by name and key."""
+    """Return the sums of two tallies, by name and key; records do not count all that rows do."""
     return {
         name: {key: value.get(key, 0) + other[name].get(key, 0) for key in {**value, **other[name]}}
         if isinstance(value, dict)
-        else value + other[name]
+        else value + other.get(name, 0)
         for name, value in one.items()
     }

@@ -15,6 +15,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.states import Statistic, new_statistic
 from components.prepare_examples.tables.table_schema import (
     FLOAT,
+    IMAGE,
     MAX_CLASSES,
     MULTILABEL,
     REGRESSION,
@@ -126,11 +127,11 @@ def has_key(columns: Sequence[str], schema: TableSchema) -> bool:
 def default_key(columns: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
     """Return the columns to split by: the row's key, those of group_by, or else WHOLE_ROW.
 
-    Rows of the same key are in the same split.
+    Rows of the same key are in the same split, and without one those of the same picture.
     """
-    if has_key(columns, schema):
-        return (schema.key,)
-    return tuple(name for name in schema.group_by if name in columns) or (WHOLE_ROW,)
+    pictures = tuple(column.name for column in schema.images[:1])
+    names = (schema.key,) if has_key(columns, schema) else schema.group_by or pictures
+    return tuple(schema.key_of(name) for name in names if name in columns) or (WHOLE_ROW,)
 
 
 def hashed_names(names: Iterable[str]) -> dict[str, str]:
@@ -163,7 +164,7 @@ def check_key(key: Sequence[str], columns: Sequence[str], schema: TableSchema) -
     for name in named:
         if name not in allowed:
             raise DataError(f"split_key is {name!r}; allowed are {', '.join(allowed)}")
-    return tuple(named)
+    return tuple(map(schema.key_of, named))
 
 
 def to_examples(table: pa.Table, schema: TableSchema) -> pa.Table:
@@ -172,7 +173,7 @@ def to_examples(table: pa.Table, schema: TableSchema) -> pa.Table:
     Raises:
         DataError: the label's rule returns something else than 0 or 1 for each row.
     """
-    columns = {name: table[name].combine_chunks() for name in schema.features}
+    columns = {name: table[schema.values_of(name)].combine_chunks() for name in schema.features}
     label = schema.label.name
     columns[label] = _ruled(table, schema) if schema.rule else table[label].combine_chunks()
     return pa.table(columns)
@@ -221,6 +222,7 @@ def new_statistics(schema: TableSchema) -> dict[str, Statistic]:
         **{
             c.name: new_statistic(c.kind, is_list=c.is_list, num_listed=c.num_listed)
             for c in schema.stored
+            if c.kind != IMAGE
         },
         label.name: new_statistic(
             label.stored_kind, is_list=label.kind == MULTILABEL, num_listed=MAX_CLASSES

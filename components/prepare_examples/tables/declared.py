@@ -8,6 +8,7 @@ from components.prepare_examples.tables.table_schema import (
     BINARY,
     CLASSES,
     FLOAT,
+    IMAGE,
     INT,
     MULTILABEL,
     PART,
@@ -22,6 +23,7 @@ from components.prepare_examples.tables.table_schema import (
 from trainer.workloads.declarations.features import (
     Category,
     Feature,
+    Image,
     Number,
     Text,
     TimePart,
@@ -55,6 +57,9 @@ def column_of(feature: Feature, *, is_stored: bool = True) -> Column:
             made |= {"kind": TIME}
         case TimePart():
             made |= {"kind": PART}
+        case Image():
+            made |= {"kind": IMAGE, "is_required": True, "size": tuple(feature.size)}
+            made |= {"channels": feature.channels, "fit": feature.fit}
         case _:
             raise DataError(f"{feature.name} is a {type(feature).__name__}, which no table has")
     return Column(**made)

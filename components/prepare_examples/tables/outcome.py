@@ -1,5 +1,6 @@
 """Outcome of writing a table's rows: the checks that a run and a trial make, and the manifest."""
 
+import json
 import logging
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,12 +14,14 @@ from components.prepare_examples.output.manifest import (
     splits_of_entries,
     statistics_of,
 )
+from components.prepare_examples.output.publish import UNUSED
 from components.prepare_examples.tables.checks import (
     absent_classes,
     check_binary,
     check_label,
     check_splits,
 )
+from components.prepare_examples.tables.picture_rows import PictureRows
 from components.prepare_examples.tables.plan import TablePlan
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.write import TableOptions
@@ -35,6 +38,7 @@ class TableJob:
     options: TableOptions
     header: Json
     settings: PrepareOptions
+    pictures: PictureRows | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,11 @@ class Outcome:
     def rows(self) -> Json:
         """The manifest's numbers of rows: those read, and what became of them."""
         tally = self.result["tally"]
-        more = {"unlabelled": tally["unlabelled"], "repeated_headers": tally["headers"]}
+        more = {
+            "unlabelled": tally["unlabelled"],
+            "repeated_headers": tally["headers"],
+            "repeated_pictures": tally["repeated"],
+        }
         return {
             "read": tally["read"],
             "written": tally["written"],
@@ -120,6 +128,7 @@ class Outcome:
             **self.job.header,
             "rows": self.rows,
             "quarantine": quarantine.manifest_entry(self.result),
+            **self._unused(),
             **_conversions(self.result["tally"], options.schema),
             "splits": self.splits,
             **({"duplicates": duplicates} if duplicates else {}),
@@ -137,6 +146,16 @@ class Outcome:
             settings=self.job.settings,
             duplicates=duplicates,
         )
+
+    def _unused(self) -> Json:
+        """Write the names of the files that no row uses; return the manifest's entry."""
+        pictures = self.job.pictures
+        if pictures is None or self.job.settings.max_examples or not pictures.unused:
+            return {}
+        lines = [json.dumps({"file": path, "reason": reason}) for path, reason in pictures.unused]
+        (self.folder / UNUSED).write_text("\n".join([*lines, ""]), encoding="utf-8")
+        notes = list(pictures.words())
+        return {"unused": {"num_files": len(pictures.unused), "file": UNUSED, "notes": notes}}
 
     def _warn(self) -> None:
         """Log how many rows are left out and why, and which split lacks a class."""

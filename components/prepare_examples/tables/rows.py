@@ -15,6 +15,7 @@ from pyarrow import csv as arrow_csv
 
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.table_schema import (
+    IMAGE,
     PART,
     TIME,
     WORDS,
@@ -25,6 +26,7 @@ from components.prepare_examples.tables.table_schema import (
 from components.prepare_examples.tables.values.written import plain_numbers, plain_texts
 
 HEADER = "repeated header"  # the column of a row that repeats the file's first line
+REPEATED = "repeated picture"  # of a row that repeats another one with the same picture
 NUMBER_PATTERN = rb"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
@@ -60,17 +62,18 @@ class Block:
         found = self.raw.slice(row, 1)
         return {name: _as_read(found[name].combine_chunks()) for name in found.column_names}
 
-    def head(self, num_rows: int) -> "Block":
-        """Return the block's first records."""
-        kept = self.numbers[self.numbers < num_rows]
-        reasons = {row: why for row, why in self.bad.reasons.items() if row < len(kept)}
+    def part(self, start: int, stop: int) -> "Block":
+        """Return some of the block's records; the first ones have the counts of the block."""
+        first, last = np.searchsorted(self.numbers, (start, stop)).tolist()
+        reasons = {r - first: why for r, why in self.bad.reasons.items() if first <= r < last}
         return replace(
             self,
-            table=self.table.slice(0, len(kept)).combine_chunks(),
-            raw=self.raw.slice(0, len(kept)),
+            table=self.table.slice(first, last - first).combine_chunks(),
+            raw=self.raw.slice(first, last - first),
             bad=BadRows(reasons),
-            numbers=kept,
-            ragged=[item for item in self.ragged if item[0] < num_rows],
+            numbers=self.numbers[first:last] - start,
+            ragged=[(n - start, why, text) for n, why, text in self.ragged if start <= n < stop],
+            zones=Counter() if start else self.zones,
         )
 
 
@@ -218,7 +221,7 @@ def parse_texts(
     is_wrong = pc.and_(texts.is_null(), column.is_valid())
     wrong = np.flatnonzero(is_wrong.to_numpy(zero_copy_only=False))
     bad.add(wrong, known.name, lambda row: f"{_shown(column[row].as_py())} is not UTF-8")
-    return plain_texts(texts, markers, is_spelled=known.kind not in (WORDS, TIME))
+    return plain_texts(texts, markers, is_spelled=known.kind not in (WORDS, TIME, IMAGE))
 
 
 def without_markers(numbers: pa.Array, markers: Sequence[str]) -> pa.Array:

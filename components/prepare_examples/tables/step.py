@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from components.prepare_examples.declarations import table_fields
@@ -10,12 +11,13 @@ from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.bigquery import fetch_rows, query_of
 from components.prepare_examples.raw_data.fetch import fetch
-from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.beam_pipeline import write_table
 from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.outcome import Outcome, TableJob
 from components.prepare_examples.tables.period import Period, period_of
+from components.prepare_examples.tables.picture_rows import PictureRows, match_rows
+from components.prepare_examples.tables.pictures import Pictures, find_table_files, num_pixels
 from components.prepare_examples.tables.plan import TablePlan, plan_table
 from components.prepare_examples.tables.reading.files import (
     CSV,
@@ -41,14 +43,26 @@ class OpenedTable:
     period: Period | None
     files: Sequence[TableFile]
     headers: Mapping[str, columns.Header]
-    is_verified: bool
+    is_verified: bool = False
+    pictures: Pictures | None = None
+
+    @property
+    def columns(self) -> dict[str, list[str]]:
+        """The schema's names of each file's columns, by path."""
+        return {path: header.columns for path, header in self.headers.items()}
+
+    @cached_property
+    def picture_rows(self) -> PictureRows | None:
+        """The rows by their pictures, None without any; reads all rows."""
+        if self.pictures is None:
+            return None
+        return match_rows(self.files, self.columns, self.schema, self.pictures)
 
     def planned(self, options: PrepareOptions, *, max_rows: int) -> TablePlan:
         """Return the plan of all rows, or of the first `max_rows`."""
-        names = {path: header.columns for path, header in self.headers.items()}
         return plan_table(
             self.files,
-            columns=names,
+            columns=self.columns,
             num_shards=self.num_shards(options),
             digest=digest_of,
             max_rows=max_rows,
@@ -56,7 +70,10 @@ class OpenedTable:
 
     def num_shards(self, options: PrepareOptions) -> int:
         """Return the number of files of each split."""
-        return options.planned_shards(sum(file.weight for file in self.files))
+        num_bytes = sum(file.weight for file in self.files)
+        if self.picture_rows is not None:
+            num_bytes += self.picture_rows.num_rows * sum(map(num_pixels, self.schema.images))
+        return options.planned_shards(num_bytes)
 
 
 def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> TableJob:
@@ -71,10 +88,12 @@ def open_files(workload: Workload, data_dir: Path, options: PrepareOptions) -> O
     """Find the files, or fetch the sample, and read their headers."""
     schema = _schema(workload, options)
     period = period_of(schema, options)
-    files, is_verified = _files(workload, schema, data_dir, options)
-    by_path = {file.path: file.names for file in files}
+    found = _files(workload, schema, data_dir, options)
+    by_path = {file.path: file.names for file in found.files}
     headers = columns.match_headers(by_path, schema, ignored=options.ignore_columns)
-    return OpenedTable(workload, schema, period, files, headers, is_verified)
+    return OpenedTable(
+        workload, schema, period, found.files, headers, found.is_verified, found.pictures
+    )
 
 
 def make_job(opened: OpenedTable, table: TablePlan, options: PrepareOptions) -> TableJob:
@@ -98,6 +117,8 @@ def make_job(opened: OpenedTable, table: TablePlan, options: PrepareOptions) -> 
         compression=COMPRESSIONS[options.compression],
         has_keys=columns.has_key(common, schema),
         period=opened.period,
+        patterns=tuple(str(local_path(pattern)) for pattern in options.files),
+        left_out=opened.picture_rows.reasons if opened.picture_rows else {},
     )
     header = _header(table, write_options, is_verified=opened.is_verified)
     if key == (columns.WHOLE_ROW,):
@@ -106,7 +127,7 @@ def make_job(opened: OpenedTable, table: TablePlan, options: PrepareOptions) -> 
     header["settings"] = options.changed()
     if options.source == "bigquery":
         header["query"] = query_of(opened.workload, schema, options)
-    return TableJob(table, write_options, header, options)
+    return TableJob(table, write_options, header, options, opened.picture_rows)
 
 
 def _schema(workload: Workload, options: PrepareOptions) -> TableSchema:
@@ -157,20 +178,36 @@ def write(job: TableJob, folder: Path) -> None:
     outcome.describe()
 
 
+@dataclass(frozen=True)
+class _Input:
+    """The opened files; they are verified if they are those of the source."""
+
+    files: list[TableFile]
+    is_verified: bool = False
+    pictures: Pictures | None = None
+
+
 def _files(
     workload: Workload, schema: TableSchema, data_dir: Path, options: PrepareOptions
-) -> tuple[list[TableFile], bool]:
-    """Return the files to read, and whether they are the verified ones of the source."""
+) -> _Input:
+    """Return the files to read."""
+    if schema.images and not options.files:
+        raise DataError(
+            f"{workload.name} has pictures, but no files are given; give the table and the folder"
+            " of its pictures, as files: [labels.csv, photos]"
+        )
     if options.source == "bigquery":
         query = query_of(workload, schema, options)
         path = fetch_rows(workload, data_dir, project=options.project, query=query)
-        return [open_table(str(path))], False
+        return _Input([open_table(str(path))])
     if options.files:
-        paths = find_files([str(local_path(pattern)) for pattern in options.files])
-        return [open_table(path, header=schema.header) for path in paths], False
+        patterns = [str(local_path(pattern)) for pattern in options.files]
+        found = find_table_files(patterns, has_pictures=bool(schema.images))
+        opened = [open_table(path, header=schema.header) for path in found.tables]
+        return _Input(opened, pictures=found.pictures)
     fetched = fetch(workload.reference, data_dir, trust_files=options.trust_files)
     verified = [open_table(str(path), header=schema.header) for path in fetched.values()]
-    return verified, not options.trust_files
+    return _Input(verified, is_verified=not options.trust_files)
 
 
 def _header(table: TablePlan, options: TableOptions, *, is_verified: bool) -> Json:

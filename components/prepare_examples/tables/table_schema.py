@@ -16,6 +16,7 @@ from trainer.workloads.declarations.written import Written
 # How a column is stored: float32, int64, or bytes; words are texts whose tokens are counted. A part
 # is computed from a time, and a column of its name is only compared.
 FLOAT, INT, TEXT, WORDS, TIME, PART = "float", "int", "text", "words", "time", "part"
+IMAGE = "image"  # the name of a file, whose pixels are stored
 BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
 MAX_CLASSES = 20_000  # values of a label that the statistics list
 
@@ -26,7 +27,7 @@ class Column(Written):
 
     Attributes:
         name: its name in the examples.
-        kind: FLOAT, INT, TEXT, WORDS, TIME or PART.
+        kind: FLOAT, INT, TEXT, WORDS, TIME, PART or IMAGE.
         low, high: the possible values; None: any.
         unit: of the limits, for messages.
         is_required: quarantine rows without a value.
@@ -38,6 +39,7 @@ class Column(Written):
         of, part: the time and the unit of a PART.
         num_listed: how many values or tokens the statistics list.
         missing: texts that mean a missing value of this column.
+        size, channels, fit: of an IMAGE's pixels.
     """
 
     name: str
@@ -55,6 +57,9 @@ class Column(Written):
     part: str = ""
     num_listed: int = 0
     missing: tuple[str, ...] = ()
+    size: tuple[int, ...] = ()
+    channels: int = 0
+    fit: str = ""
 
     @property
     def is_list(self) -> bool:
@@ -207,8 +212,24 @@ class TableSchema:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of all features of the examples, the label last."""
-        return (*self.features, self.label.name)
+        """The names of the features that have statistics, the label last."""
+        counted = (column.name for column in self.stored if column.kind != IMAGE)
+        return (*counted, self.label.name)
+
+    @cached_property
+    def images(self) -> tuple[Column, ...]:
+        """The columns of pictures."""
+        return tuple(column for column in self.columns if column.kind == IMAGE)
+
+    def values_of(self, name: str) -> str:
+        """Return the column of a block with the stored values of a column: of a picture, pixels."""
+        known = self.by_name.get(name)
+        return f"the pixels of {name}" if known and known.kind == IMAGE else name
+
+    def key_of(self, name: str) -> str:
+        """Return the column of a block that decides the split: of a picture, its file's digest."""
+        known = self.by_name.get(name)
+        return f"the bytes of {name}" if known and known.kind == IMAGE else name
 
     @cached_property
     def times(self) -> tuple[Column, ...]:

@@ -19,9 +19,11 @@ from components.prepare_examples.raw_data.files import digests_of
 from components.prepare_examples.statistics.duplicates import KeyCounts
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.period import Period, within
+from components.prepare_examples.tables.picture_rows import Reasons, mark_rows
+from components.prepare_examples.tables.pictures import Pictures, find_table_files
 from components.prepare_examples.tables.plan import Part
 from components.prepare_examples.tables.reading.segments import blocks
-from components.prepare_examples.tables.rows import HEADER, Block
+from components.prepare_examples.tables.rows import HEADER, REPEATED, Block
 from components.prepare_examples.tables.table_schema import BINARY, TableSchema
 from components.prepare_examples.tables.values.labels import binary_text
 from components.prepare_examples.tfrecords.shards import SPLITS
@@ -43,30 +45,47 @@ class TableOptions:
     compression: str = "GZIP"
     has_keys: bool = False
     period: Period | None = None
+    patterns: tuple[str, ...] = ()  # of the files, to find pictures
+    left_out: Reasons = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Return the options as text, to pass through Beam."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
         return json.dumps({**own, "schema": self.schema.to_json()})  # a Period becomes a list
 
+    @property
+    def pictures(self) -> Pictures | None:
+        """The pictures, None for a table without any."""
+        has_pictures = bool(self.schema.images)
+        return (
+            find_table_files(self.patterns, has_pictures=has_pictures).pictures
+            if has_pictures
+            else None
+        )
+
     @classmethod
     def from_json(cls, text: str) -> "TableOptions":
         """Return the options that `to_json` has written."""
         content = json.loads(text)
         schema = TableSchema.from_json(content.pop("schema"), load_rule=load_rule)
-        period = Period(*content["period"]) if content["period"] else None
-        return cls(schema=schema, **{**content, "key": tuple(content["key"]), "period": period})
+        content["period"] = Period(*content["period"]) if content["period"] else None
+        content["left_out"] = {
+            file: {int(row): (column, reason) for row, (column, reason) in rows.items()}
+            for file, rows in content["left_out"].items()
+        }
+        return cls(schema=schema, **{**content, "key": tuple(content["key"])})
 
 
 @dataclass
 class _Tally:
-    """Numbers of rows: each is written, quarantined, unlabelled, filtered or a repeated header."""
+    """Numbers of rows: each is written, quarantined, unlabelled, filtered or repeated."""
 
     read: int = 0
     written: int = 0
     filtered: int = 0
     unlabelled: int = 0
     headers: int = 0
+    repeated: int = 0
     quarantined: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
     zones: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -81,6 +100,7 @@ class _Tally:
             "filtered": self.filtered,
             "unlabelled": self.unlabelled,
             "headers": self.headers,
+            "repeated": self.repeated,
             "quarantined": dict(self.quarantined),
             "missing": dict(self.missing),
             "zones": _by_column(self.zones),
@@ -109,8 +129,13 @@ def write_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
             new_statistics=lambda: columns.new_statistics(options.schema),
         )
         is_hashed = columns.WHOLE_ROW in options.key
+        pictures = options.pictures
         for segment in part.segments:
-            for first_row, block in blocks(segment, options.schema, is_hashed=is_hashed):
+            left_out = options.left_out.get(segment.path, {})
+            for first_row, block in blocks(
+                segment, options.schema, is_hashed=is_hashed, pictures=pictures
+            ):
+                mark_rows(block, first_row, left_out)
                 _quarantine(block, (segment.path, first_row), side_file, tally)
                 _write_block(block, splits, tally, options)
     return {
@@ -151,7 +176,7 @@ def _write_block(
     good = _labelled_rows(of_period, options.schema)
     tally.unlabelled += of_period.num_rows - good.num_rows
     if options.has_keys:
-        tally.keys.add(good[options.schema.key].combine_chunks())
+        tally.keys.add(good[options.schema.key_of(options.schema.key)].combine_chunks())
     examples = columns.to_examples(good, options.schema)
     numbers = columns.splits_of(good, key=options.key, ratios=options.ratios)
     if options.row_filter == "complete":
@@ -195,8 +220,10 @@ def _quarantine(block: Block, place: tuple[str, int], side: IO[str], tally: _Tal
         (number, {"column": "", "reason": reason, "record": text})
         for number, reason, text in block.ragged
     ]
-    bad = {row: why for row, why in block.bad.reasons.items() if why[0] != HEADER}
-    tally.headers += len(block.bad.reasons) - len(bad)
+    kinds = Counter(column for column, _ in block.bad.reasons.values())
+    bad = {r: why for r, why in block.bad.reasons.items() if why[0] not in (HEADER, REPEATED)}
+    tally.headers += kinds[HEADER]
+    tally.repeated += kinds[REPEATED]
     for row, (column, reason) in bad.items():
         record = {name: plain_value(value) for name, value in block.original(row).items()}
         entry = {"column": column, "reason": reason, "record": record}

@@ -34,7 +34,8 @@ def encode_rows(columns: dict[str, pa.Array]) -> pa.Array:
     """Return a serialised tf.train.Example for each row; missing values are absent features.
 
     Args:
-        columns: by feature; float32, int64 or string, or lists of these, all of one length.
+        columns: by feature; float32, int64, string or binary, or lists of the first three, all of
+            one length.
     """
     entries = [_entries(name, columns[name]) for name in sorted(columns)]
     empty = pa.scalar(b"", pa.binary())
@@ -68,6 +69,9 @@ def _entries(name: str, column: pa.Array) -> pa.Array:
         return _float_entries(name, column)
     if pa.types.is_integer(column.type):
         return _int_entries(name, column)
+    if pa.types.is_binary(column.type):
+        values = (value if value is None else _bytes(name, value) for value in column.to_pylist())
+        return pa.array(values, pa.binary())
     return _text_entries(name, column)
 
 
@@ -164,7 +168,11 @@ def _text_entries(name: str, column: pa.Array) -> pa.Array:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _text_entry(name: str, text: str) -> bytes:
-    return entry(name, BYTES_LIST, sized(LIST_VALUES, text.encode()))
+    return _bytes(name, text.encode())
+
+
+def _bytes(name: str, value: bytes) -> bytes:
+    return entry(name, BYTES_LIST, sized(LIST_VALUES, value))
 
 
 def _by_value(values: NDArray[np.int32], make: "Callable[[int], bytes]") -> pa.Array:

@@ -47,7 +47,7 @@ def _start(arguments: argparse.Namespace) -> Start:
     label, kind = arguments.label, arguments.kind
     if arguments.table:
         header = [name.strip() for name in arguments.header.split(",") if name.strip()]
-        how = {"kind": kind, "positive": arguments.positive}
+        how = {"kind": kind, "positive": arguments.positive, "images": arguments.images or ""}
         return start_table(arguments.table, label, **how, script=script, header=header)
     if isinstance(script, RunScript):
         raise DataError(

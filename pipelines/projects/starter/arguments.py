@@ -13,17 +13,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folder", type=Path, metavar="FOLDER", help="to write; its name is the name"
     )
-    data = parser.add_mutually_exclusive_group(required=True)
-    data.add_argument(
+    parser.add_argument(
         "--table",
         nargs="+",
         metavar="FILE",
         help="CSV, JSON lines (also gzipped) or Parquet files, or a folder of them",
     )
-    data.add_argument(
-        "--images", metavar="DIR", help="a folder with a folder of images for each class"
+    parser.add_argument(
+        "--images",
+        metavar="DIR",
+        help="a folder with a folder of images for each class; with --table, the folder of the"
+        " pictures that its rows name",
     )
-    data.add_argument("--records", nargs="+", metavar="DIR", help="folders of TFRecords, or files")
+    parser.add_argument(
+        "--records", nargs="+", metavar="DIR", help="folders of TFRecords, or files"
+    )
     parser.add_argument(
         "--keras",
         type=Path,
@@ -50,10 +54,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def check_arguments(arguments: argparse.Namespace) -> None:
     """Raise DataError if an argument is missing or does not fit the others."""
     given = "--table" if arguments.table else "--records"
-    if not arguments.images and not arguments.label:
+    if not (arguments.table or arguments.images or arguments.records):
+        raise DataError("give the data: --table, --images or --records, or --images with --table")
+    if arguments.records and (arguments.table or arguments.images):
+        raise DataError("--records takes neither --table nor --images; give one kind of data")
+    has_classes = bool(arguments.images) and not arguments.table
+    if not has_classes and not arguments.label:
         raise DataError(f"{given} needs --label COLUMN, the column to predict")
-    if arguments.images and (arguments.label or arguments.kind or arguments.positive):
-        raise DataError("--images needs no label: the folders' names are the classes")
+    if arguments.images and arguments.table and arguments.keras:
+        raise DataError(
+            "--keras takes a table or class folders, not yet a table with pictures; write the"
+            " folder without it, and give your model to Table(…, model=…)"
+        )
+    if has_classes and (arguments.label or arguments.kind or arguments.positive):
+        raise DataError(
+            "--images needs no label: the folders' names are the classes; give the file with the"
+            " labels of a flat folder as --table"
+        )
     if arguments.header and not arguments.table:
         raise DataError("--header needs --table: only CSV files have a header")
     if arguments.keras and not arguments.keras.is_file():

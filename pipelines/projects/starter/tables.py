@@ -16,6 +16,7 @@ from pipelines.projects.starter.keras_script import RunScript, Script
 from pipelines.projects.starter.labels import LabelGuess, guess_label
 from pipelines.projects.starter.leaks import leaks_of
 from pipelines.projects.starter.notes import notes_of
+from pipelines.projects.starter.pictures import find_picture_column
 from pipelines.projects.starter.recorded_table import as_recorded, label_of, record
 from pipelines.projects.starter.texts import (
     FEATURE,
@@ -42,6 +43,7 @@ def start_table(
     positive: str = "",
     script: Script | RunScript | None = None,
     header: Sequence[str] = (),
+    images: str = "",
 ) -> Start:
     """Return the folder's content for a table.
 
@@ -52,9 +54,10 @@ def start_table(
         positive: the value of the positive class of two; default: guessed.
         script: that builds the model; default: the default model of tables.
         header: the columns of CSV files without a header.
+        images: the folder of the pictures that the rows name, if there are any.
 
     Raises:
-        DataError: a file is no table, or there is no such label.
+        DataError: a file is no table, or there is no such label; or the rows name no pictures.
     """
     paths = find_files([str(Path(one)) for one in patterns])
     contents = read_columns(paths, header=header)
@@ -74,8 +77,11 @@ def start_table(
     recorded = record(script, contents, target.column) if isinstance(script, RunScript) else None
     if recorded is not None:
         target = label_of(recorded, contents, target.column)
-    others = [one for one in contents.columns if one.name != label]
-    guesses = _with_one_split([guess(one, contents.num_rows) for one in others])
+    picture = find_picture_column(contents, label, images, paths) if images else None
+    named = picture.column.name if picture else None
+    others = [one for one in contents.columns if one.name not in (label, named)]
+    guesses = [guess(one, contents.num_rows) for one in others]
+    guesses = _with_one_split([*(picture.guesses if picture else ()), *guesses])
     if recorded is not None:
         guesses = [as_recorded(one, recorded) for one in guesses]
     if not any(one.role == FEATURE for one in guesses):
@@ -83,32 +89,42 @@ def start_table(
         raise DataError(
             f"{paths[0]} has no column besides {label} that a model could learn from; {seen}"
         )
-    leaks = leaks_of(guesses, target)
+    beside = [one for one in guesses if one.column.name != named]
+    leaks = leaks_of(beside, target)
     workload = _source(contents, guesses, target, leaks, script=own or recorded, header=header)
     return Start(
         workload=workload,
-        data=tuple(patterns),
+        data=(*patterns, *filter(None, [images])),
         num_examples=contents.num_rows,
         thresholds=target.thresholds,
         remark=target.remark,
-        instances=[_instance(guesses, row) for row in range(NUM_INSTANCES)],
+        instances=[
+            {**sent, **_instance(guesses, row)}
+            for row, sent in (
+                picture.instances(NUM_INSTANCES)
+                if picture
+                else ((row, {}) for row in range(NUM_INSTANCES))
+            )
+        ],
         code=code.files if (code := own or recorded) else {},
         train=recorded.result["train"] if recorded else {},
         num_dropped=sum(recorded.dropped.values()) if recorded else 0,
         notes=(
             *(recorded.notes if recorded else ()),
             *(f"{one.column.name}: {leaks[one.name]}" for one in guesses if one.name in leaks),
-            *notes_of(contents, guesses, target),
+            *(picture.notes() if picture else ()),
+            *notes_of(contents, beside, target),
         ),
     )
 
 
 def _with_one_split(guesses: list[Guess]) -> list[Guess]:
-    """Return the guesses, of which only the first key, or else the first group, is one."""
-    keys = [one for one in guesses if one.role == KEY]
-    groups = [one for one in guesses if one.role == GROUP]
-    unused = [*keys[1:], *groups[0 if keys else 1 :]]
-    return [replace(one, role=IGNORED) if one in unused else one for one in guesses]
+    """Return the guesses, of which only that of pictures, the first key or group decides."""
+    images = [one.name for one in guesses if one.kind == "Image"]
+    deciding = [one for one in guesses if one.role in (KEY, GROUP)]
+    # Rows of a picture must not be in two splits.
+    deciding.sort(key=lambda one: (one.name not in images, one.role != KEY))
+    return [replace(one, role=IGNORED) if one in deciding[1:] else one for one in guesses]
 
 
 def _source(
@@ -151,7 +167,8 @@ def _source(
             seen = f"{one.seen}, all in the same split"
             lines += _with_comment(f"    group_by=[{quoted(one.name)}],", seen)
     lines += _ignored([one for one in guesses if one.role == IGNORED])
-    lines += _aliases([label.column, *(one.column for one in guesses if one.role != IGNORED)])
+    known = {one.column.name: one.column for one in guesses if one.role != IGNORED}
+    lines += _aliases([label.column, *known.values()])
     if header:
         lines.append(f"    header=[{', '.join(map(quoted, header))}],")
     if script:
@@ -195,7 +212,7 @@ def _instance(guesses: Sequence[Guess], row: int) -> Json:
     found: Json = {}
     for one in guesses:
         value = one.column.values[row].as_py()
-        if one.role == FEATURE and value is not None:
+        if one.role == FEATURE and one.kind != "Image" and value is not None:
             found[one.column.name] = _plain(one, value)
     return found
 

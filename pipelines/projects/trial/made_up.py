@@ -9,9 +9,11 @@ import pyarrow as pa
 
 from components.prepare_examples.statistics.states import from_state
 from components.prepare_examples.tables import columns
+from components.prepare_examples.tables.pictures import num_pixels
 from components.prepare_examples.tables.table_schema import (
     BINARY,
     FLOAT,
+    IMAGE,
     MULTILABEL,
     REGRESSION,
     TEXT,
@@ -55,6 +57,9 @@ def _summaries(states: Mapping[str, Any]) -> Json:
 def _values(column: Column) -> pa.Array:
     low = 0.0 if column.low is None else column.low
     high = low + 10 if column.high is None else column.high
+    if column.kind == IMAGE:
+        pixels = bytes(num_pixels(column))
+        return pa.array([pixels] * NUM_ROWS, pa.binary())
     if column.kind in (TEXT, WORDS):
         return _listed(column, lambda row: "ab"[row % 2], pa.string())
     if column.kind == FLOAT:

@@ -27,6 +27,7 @@ from trainer.workloads import Binary, Workload
 
 NUM_RANGES = 10
 MAX_ROWS = 20_000  # read in a fraction of a second
+MAX_PICTURES = 500  # decoded in a few seconds
 MAX_SCANNED_BYTES = 200_000_000  # of larger files the first rows are read
 NUM_SHOWN = 3
 
@@ -83,12 +84,12 @@ def _without_service(options: PrepareOptions) -> PrepareOptions:
 
 def _plan(opened: OpenedTable, options: PrepareOptions) -> tuple[TablePlan, bool]:
     """Return the plan of the run's rows and True, or of some of them and False if they are many."""
+    most = MAX_PICTURES if opened.pictures else MAX_ROWS
     if sum(file.num_bytes for file in opened.files) <= MAX_SCANNED_BYTES:
-        most = MAX_ROWS + 1
-        table = opened.planned(options, max_rows=min(options.max_examples or most, most))
-        if (table.num_rows or 0) <= MAX_ROWS:
+        table = opened.planned(options, max_rows=min(options.max_examples or most + 1, most + 1))
+        if (table.num_rows or 0) <= most:
             return table, True
-    max_rows = max(MAX_ROWS // len(opened.files), 1)
+    max_rows = max(most // len(opened.files), 1)
     segments = [
         segment
         for file in opened.files
@@ -185,6 +186,7 @@ def _detail(outcome: Outcome, num_files: int, *, is_whole: bool) -> str:
     more = {
         "unlabelled": "without a label",
         "repeated_headers": "repeat the header",
+        "repeated_pictures": "repeat another one",
         "filtered": "filtered",
     }
     counts = [
@@ -194,7 +196,8 @@ def _detail(outcome: Outcome, num_files: int, *, is_whole: bool) -> str:
         *(f"such as {bad}" for bad in [*_first_bad_rows(outcome.folder).values()][:1]),
         *(f"{rows[name]:,} {words}" for name, words in more.items() if rows.get(name)),
     ]
-    return ", ".join(counts)
+    pictures = outcome.job.pictures
+    return "; ".join([", ".join(counts), *(pictures.words() if pictures else ())])
 
 
 def _problems_of_rows(outcome: Outcome, places: Places) -> list[str]:

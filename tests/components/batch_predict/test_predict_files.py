@@ -1,5 +1,6 @@
 """Batch prediction of every kind of file, with a small model that nobody has trained."""
 
+import base64
 import csv
 import gzip
 import json
@@ -20,11 +21,13 @@ from components.batch_predict.output import PartFiles
 from components.batch_predict.part import load_model
 from components.batch_predict.step import predict_files
 from components.prepare_examples.errors import DataError
+from tests.support.data.picture_tables import write_pictures, write_rows
 from tests.trainer.workloads.test_table import adapted, make_example
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import (
     Category,
     Classes,
+    Image,
     Number,
     Regression,
     Table,
@@ -448,3 +451,42 @@ def test_a_model_of_another_program_takes_json_lines_of_its_instances(tmp_path):
     table = write_csv(tmp_path / "rows.csv", [{"x": 1}])
     with pytest.raises(DataError, match="only JSON lines of its instances"):
         predict_files(model, inputs=[str(table)], output_dir=out)
+
+
+def test_the_rows_of_a_table_name_pictures_in_a_folder(tmp_path):
+    rows = write_pictures(tmp_path / "photos", 5, suffix=".webp")
+    workload = Table(
+        [Image("file", size=(4, 4)), Number("weight", is_required=True)],
+        label=Classes("kind", values=("cat", "dog")),
+        key="file",
+        name="pets",
+    )
+    columns = {"file": np.zeros((2, 4, 4, 3), np.uint8), "weight": np.array([1, 9], np.float32)}
+    workload = workload.adapt(columns)
+    export_model(workload.build_model(), workload, str(tmp_path / "model"))
+    (tmp_path / "photos/p003.webp").write_bytes(b"no picture")
+    table = write_rows(tmp_path / "new.csv", [*rows, {**rows[0], "file": "p009"}])
+    predict_files(
+        str(tmp_path / "model"),
+        inputs=[str(table), str(tmp_path / "photos")],
+        output_dir=tmp_path / "out",
+        options=PredictOptions(max_errors=0.5),
+    )
+    found = predictions_in(tmp_path / "out")
+    assert [one["key"] for one in found] == ["p000", "p001", "p002", "p004"]
+    [errors] = (tmp_path / "out").glob("errors-*")
+    reasons = {
+        entry["row"]: entry["reason"] for entry in map(json.loads, errors.read_text().splitlines())
+    }
+    assert reasons == {
+        4: "'p003': the file is not an image that Pillow can read",
+        6: "'p009' is the name of no picture",
+    }
+    sent = [
+        {"file": {"b64": base64.b64encode(path.read_bytes()).decode()}, "weight": row["weight"]}
+        for row in rows
+        if (path := tmp_path / f"photos/{row['file']}.webp") and row["file"] != "p003"
+    ]
+    expected = load_model(str(tmp_path / "model")).predict(sent)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one["prediction"]["probabilities"], other["probabilities"], 1e-4)

@@ -73,6 +73,14 @@ def test_the_mistakes_are_counted(num_mistakes, text):
     assert "75.0%" in page
 
 
+def test_the_picture_of_a_row_is_shown_beside_its_other_fields():
+    instance = {"photo": {"b64": "iVBORw0KGgoAAA=="}, "note": {"b64": "AAAA"}, "rooms": 3}
+    page = mistakes_section({"mistakes": [{"instance": instance}], "num_mistakes": 1})
+    assert '<td><img src="data:image/png;base64,iVBORw0KGgoAAA==" alt="picture"></td>' in page
+    assert page.count("<img") == 1
+    assert ["rooms", "3"] in cells_of(page)
+
+
 def test_without_mistakes_the_page_says_so():
     page = mistakes_section({"mistakes": [], "num_mistakes": 0})
     assert "No mistakes" in page

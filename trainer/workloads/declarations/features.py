@@ -15,6 +15,11 @@ TIME_PARTS = ("year", "month", "day", "weekday", "hour", "minute")
 UNIX_UNITS = {"milliseconds": 1_000, "microseconds": 1_000_000}
 
 
+def image_shape(size: tuple[int, int], channels: int) -> tuple[int, ...]:
+    """Return the shape of stored pixels, which have no axis for a single channel."""
+    return (size[0], size[1]) if channels == 1 else (size[0], size[1], channels)
+
+
 @dataclass(frozen=True)
 class Feature:
     """A column that the model may use.
@@ -132,6 +137,31 @@ class Timestamp(Feature):
     low: int | None = None
     high: int | None = None
     unit: str = ""
+
+
+@dataclass(frozen=True)
+class Image(Feature):
+    """A picture, stored as uint8 pixels; the column has the name of its file.
+
+    The files are in the folders that `prepare.files` has beside the table; a name may lack the
+    suffix, and may have folders in front. Models get a Keras input, float32 [height, width,
+    channels] from 0 to 1. In training a picture is shifted by up to a sixteenth of its height.
+
+    Attributes:
+        size: height and width, to which files of another size are resized.
+        channels: 1 for grey, 3 for colour, 4 for colour and transparency.
+        fit: `stretch` pictures to the size, `crop` the middle, or `pad` with black.
+    """
+
+    _: KW_ONLY
+    size: tuple[int, int] = (64, 64)
+    channels: int = 3
+    fit: str = "stretch"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a picture as stored: without the channel if there is one."""
+        return image_shape(self.size, self.channels)
 
 
 @dataclass(frozen=True)

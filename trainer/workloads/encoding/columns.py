@@ -8,6 +8,7 @@ from trainer.workloads.base import Features
 from trainer.workloads.declarations.features import (
     Category,
     Feature,
+    Image,
     Number,
     Text,
     TimePart,
@@ -55,7 +56,8 @@ class Column:
         key: the name of a category in crosses.
         kind: `category`: a number below `size`, int32 [batch]; `number`: float32 [batch, size];
             `tokens`: categories below `size`, int32 [batch, length], 0 after the last one; `raw`:
-            the file's own values, [batch, size].
+            the file's own values, [batch, size]; `image`: uint8 pixels [batch, *shape], of `size`
+            channels.
         dtype: of raw values.
         compute: returns the tensor from the raw features.
     """
@@ -67,6 +69,7 @@ class Column:
     key: str = ""
     length: int = 0
     dtype: str = ""
+    shape: tuple[int, ...] = ()
 
 
 def columns_of(feature: Feature, facts: TableFacts) -> list[Column]:
@@ -77,6 +80,8 @@ def columns_of(feature: Feature, facts: TableFacts) -> list[Column]:
         return _of_number(feature, facts)
     if isinstance(feature, Text):
         return [_of_text(feature, facts)]
+    if isinstance(feature, Image):
+        return [image_column(feature)]
     if isinstance(feature, Timestamp):
         return _of_timestamp(feature, facts)
     assert isinstance(feature, Category | TimePart), feature
@@ -175,6 +180,18 @@ def _of_category(feature: Category | TimePart, facts: TableFacts) -> Column:
         size=num_categories(size),
         compute=compute,
         length=feature.max_length if isinstance(feature, Category) and is_list else 0,
+    )
+
+
+def image_column(feature: Image) -> Column:
+    """Return the input of a picture, its pixels as they are stored."""
+    name = feature.name
+    return Column(
+        name=name,
+        kind="image",
+        size=feature.channels,
+        compute=lambda features: features[name],
+        shape=feature.shape,
     )
 
 

@@ -13,11 +13,23 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 FITS = ("stretch", "crop", "pad")
+CHANNELS = (1, 3, 4)
 # 9,459 by 9,459; Pillow's limit for decompression bombs.
 MAX_PIXELS = 89_478_485
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _ORIENTATION = 0x0112  # the tag of EXIF; 1 is upright
 _SIXTEEN_BITS = 257  # 65,535 / 255
+
+
+def check_image(size: Any, channels: Any, fit: Any) -> None:
+    """Raise ValueError if images cannot be decoded in this way; names the argument."""
+    is_pair = isinstance(size, tuple | list) and len(size) == 2  # noqa: PLR2004
+    if not is_pair or not all(type(one) is int and one > 0 for one in size):
+        raise ValueError(f"size is {size!r}; it must be (height, width), such as (64, 64)")
+    if channels not in CHANNELS:
+        raise ValueError(f"channels is {channels!r}; it must be 1, 3 or 4")
+    if fit not in FITS:
+        raise ValueError(f"fit is {fit!r}; it must be one of {', '.join(FITS)}")
 
 
 def decode_image(

@@ -15,6 +15,8 @@ from trainer.workloads.encoding.image_files import encode_png
 
 _WHITE = 255
 _BASE64_PADDING = 2
+_MAX_SHARE = 16  # of the height, by which the default augmentation shifts an image
+NUM_SHIFTS = 2  # down and to the right
 # Up to so many shifted copies of a batch are made faster than its pixels are gathered one by one.
 _MOST_COPIES = 9
 # Of an image as JSON rows, whose ten golden instances fit into a request: 35,000 times 4 bytes.
@@ -42,15 +44,7 @@ class ImageWorkload(Workload):
             self.label.column: tf.io.FixedLenFeature([], tf.int64, -1),
         }
         examples = tf.io.parse_example(serialized, spec)
-        size = math.prod(self.shape)
-        message = f"an image does not have {size} bytes"
-        is_whole = tf.debugging.assert_equal(
-            tf.strings.length(examples["image"]), size, message=message
-        )
-        with tf.control_dependencies([is_whole] if is_whole is not None else []):
-            # fixed_length pads shorter images with black and truncates longer ones.
-            pixels = tf.io.decode_raw(examples["image"], tf.uint8, fixed_length=size)
-        return {"image": tf.reshape(pixels, [-1, *self.shape])}, examples[self.label.column]
+        return {"image": pixels_of(examples["image"], self.shape)}, examples[self.label.column]
 
     @property
     def feature_names(self) -> list[str]:
@@ -97,7 +91,7 @@ class ImageWorkload(Workload):
     def format_instance(self, features: Features) -> Any:
         """Return {"image": nested rows}; of a large image a PNG in base64, for short requests."""
         image = features["image"]
-        return {"image": image.tolist() if image.size <= _MOST_NUMBERS else _as_png(image)}
+        return {"image": image.tolist() if image.size <= _MOST_NUMBERS else as_png(image)}
 
     def wire_forms(self, features: Features) -> dict[str, Any]:
         """Return the image as an object, nested rows, a flat list, and base64: pixels and PNG."""
@@ -107,12 +101,47 @@ class ImageWorkload(Workload):
             "rows": image.tolist(),
             "flat": image.ravel().tolist(),
             "base64": {"b64": base64.b64encode(image.tobytes()).decode()},
-            "png": {"image": _as_png(image)},
+            "png": {"image": as_png(image)},
         }
 
 
-def _as_png(image: np.ndarray) -> dict[str, str]:
+def as_png(image: np.ndarray) -> dict[str, str]:
+    """Return an image as a request has its file, a PNG in base64."""
     return {"b64": base64.b64encode(encode_png(image)).decode()}
+
+
+def pixels_of(stored: Any, shape: tuple[int, ...]) -> Any:
+    """Return stored bytes as uint8 [batch, *shape].
+
+    Raises:
+        tf.errors.InvalidArgumentError: an image does not have as many bytes.
+    """
+    import tensorflow as tf
+
+    size = math.prod(shape)
+    message = f"an image does not have {size} bytes"
+    is_whole = tf.debugging.assert_equal(tf.strings.length(stored), size, message=message)
+    with tf.control_dependencies([is_whole] if is_whole is not None else []):
+        # fixed_length pads shorter images with black and truncates longer ones.
+        pixels = tf.io.decode_raw(stored, tf.uint8, fixed_length=size)
+    return tf.reshape(pixels, [-1, *shape])
+
+
+def as_floats(pixels: Any, *, channels: int, is_raw: bool = False) -> Any:
+    """Return stored pixels as float32 [batch, height, width, channels], raw or from 0 to 1."""
+    import tensorflow as tf
+
+    floats = tf.cast(pixels, tf.float32)
+    floats = floats if is_raw else floats / float(_WHITE)
+    return floats[..., tf.newaxis] if channels == 1 else floats
+
+
+def shift_a_little(images: Any, noise: Any) -> Any:
+    """Shift images by up to a sixteenth of their height; `noise` is [batch, NUM_SHIFTS].
+
+    They are not mirrored, which would change letters and digits.
+    """
+    return shift(images, noise, max_shift=images.shape[1] // _MAX_SHARE, mode="REFLECT")
 
 
 def shift(images: Any, noise: Any, *, max_shift: int, mode: str = "CONSTANT") -> Any:

@@ -11,13 +11,16 @@ from trainer.workloads.declarations.features import (
     UNIX_UNITS,
     Category,
     Feature,
+    Image,
     Number,
     Text,
     TimePart,
     Timestamp,
 )
 from trainer.workloads.declarations.written import SPELLINGS, Written, plain_text
-from trainer.workloads.encoding.columns import Column, missing_integer
+from trainer.workloads.encoding.columns import Column, image_column, missing_integer
+from trainer.workloads.encoding.image_files import decode_image
+from trainer.workloads.encoding.images import as_png, parse_image, pixels_of
 from trainer.workloads.encoding.moments import parse_time
 from trainer.workloads.encoding.tokens import decode_text
 
@@ -54,6 +57,8 @@ def tensor_spec(feature: Feature) -> Any:
     """Return the tf.TensorSpec of a batch of raw values."""
     import tensorflow as tf
 
+    if isinstance(feature, Image):
+        return tf.TensorSpec([None, *feature.shape], tf.uint8, name=feature.name)
     length = list_length(feature)
     return tf.TensorSpec([None, length] if length else [None], _dtype(feature), name=feature.name)
 
@@ -62,6 +67,8 @@ def raw_column(feature: Feature) -> Column:
     """Return the input that hands over a feature's values as they are stored."""
     import tensorflow as tf
 
+    if isinstance(feature, Image):
+        return image_column(feature)
     size, name = list_length(feature) or 1, feature.name
     return Column(
         name=name,
@@ -82,6 +89,8 @@ def parse_columns(serialized: Any, features: list[Feature], others: dict[str, An
     spec = {feature.name: _example_spec(feature) for feature in features}
     found = tf.io.parse_example(serialized, {**spec, **others})
     for feature in features:
+        if isinstance(feature, Image):
+            found[feature.name] = pixels_of(found[feature.name], feature.shape)
         if isinstance(found[feature.name], tf.RaggedTensor):
             found[feature.name] = found[feature.name].to_tensor(
                 default_value=missing_value(feature), shape=[None, list_length(feature)]
@@ -100,6 +109,8 @@ def _dtype(feature: Feature) -> Any:
 def _example_spec(feature: Feature) -> Any:
     import tensorflow as tf
 
+    if isinstance(feature, Image):
+        return tf.io.FixedLenFeature([], tf.string)
     dtype, length, missing = _dtype(feature), list_length(feature), missing_value(feature)
     if length and is_float(feature):
         return tf.io.FixedLenFeature([length], dtype, [missing] * length)
@@ -114,6 +125,8 @@ def parse_value(feature: Feature, value: Any) -> np.ndarray:
     Raises:
         ValueError: it is not allowed; the message names the feature.
     """
+    if isinstance(feature, Image):
+        return _parse_image(feature, value)
     length = list_length(feature)
     if not length:
         return _parse_one(feature, value)
@@ -143,7 +156,7 @@ def parse_column(feature: Feature, values: list[Any]) -> np.ndarray:
     Raises:
         ValueError: `parse_value` must look at each, since a value may be invalid.
     """
-    if list_length(feature) or isinstance(feature, Timestamp):
+    if list_length(feature) or isinstance(feature, Timestamp | Image):
         return np.stack([parse_value(feature, value) for value in values])
     types = set(map(type, values)) - {type(None)}
     if not (is_float(feature) or is_integer(feature)):
@@ -182,12 +195,28 @@ def plain_strings(feature: Feature, texts: Any, terms: Sequence[str]) -> Any:
 
 def format_value(feature: Feature, value: Any) -> Any:
     """Return the field of a request for a raw value; None for a missing one."""
+    if isinstance(feature, Image):
+        return as_png(np.asarray(value))
     if not list_length(feature):
         return _format_one(feature, value)
     found = [_format_one(feature, one) for one in value]
     if is_float(feature):
         return None if all(one is None for one in found) else found
     return [one for one in found if one is not None] or None
+
+
+def _parse_image(feature: Image, value: Any) -> np.ndarray:
+    if value is None:
+        raise ValueError(f"the field {feature.name!r} is missing: it holds a picture")
+
+    def decode(data: bytes) -> np.ndarray:
+        pixels = decode_image(data, size=feature.size, channels=feature.channels, fit=feature.fit)
+        return pixels.reshape(feature.shape)
+
+    try:
+        return parse_image(value, feature.shape, decode)
+    except ValueError as error:
+        raise ValueError(f"{feature.name}: {error}") from error
 
 
 def _require(is_plain: bool) -> None:

@@ -7,6 +7,7 @@ from trainer.workloads.declarations.features import (
     TIME_PARTS,
     Category,
     Feature,
+    Image,
     Number,
     Text,
     TimePart,
@@ -14,6 +15,7 @@ from trainer.workloads.declarations.features import (
 )
 from trainer.workloads.declarations.labels import Label
 from trainer.workloads.encoding.columns import Column
+from trainer.workloads.encoding.image_files import check_image
 from trainer.workloads.encoding.moments import PART_LIMITS
 
 # More categories than that are a mistake: each has weights of its own.
@@ -24,7 +26,7 @@ def check_features(features: Any, label: Label) -> None:
     """Raise ValueError if the features of a table contradict each other or the label."""
     if isinstance(features, str | bytes) or not isinstance(features, Sequence) or not features:
         raise ValueError(
-            "features must be a list of Number, Category, Text, Timestamp and TimePart, as"
+            "features must be a list of Number, Category, Text, Timestamp, TimePart and Image, as"
             " [Number('age'), Category('plan')]"
         )
     for feature in features:
@@ -95,6 +97,11 @@ def _check_feature(feature: Feature, features: Sequence[Feature]) -> None:
             raise ValueError(
                 f"{name}: {unknown.pop()!r} is not a part; allowed are {', '.join(TIME_PARTS)}"
             )
+    elif isinstance(feature, Image):
+        try:
+            check_image(feature.size, feature.channels, feature.fit)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
     elif isinstance(feature, TimePart):
         _check_time_part(feature, features)
 

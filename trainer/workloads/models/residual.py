@@ -28,14 +28,22 @@ def residual(
     import keras
     from keras import layers
 
+    x = pooled(inputs, width=width, stages=stages, blocks=blocks)
+    x = layers.Dropout(dropout)(x)
+    return keras.Model(inputs, layers.Dense(len(labels), dtype="float32")(x))
+
+
+def pooled(inputs: Any, *, width: int = 32, stages: int = 3, blocks: int = 1) -> Any:
+    """Return the means of the last stage's channels, [batch, channels]."""
+    from keras import layers
+
     x = layers.Rescaling(4.0, offset=-2.0, dtype="float32")(inputs)
     strides = 2 if min(inputs.shape[1:3]) >= _LARGE else 1
     x = _convolve(x, width, strides=strides)
     for stage in range(stages):
         for block in range(blocks):
             x = _block(x, width * 2**stage, strides=2 if stage and not block else 1)
-    x = layers.Dropout(dropout)(layers.GlobalAveragePooling2D()(x))
-    return keras.Model(inputs, layers.Dense(len(labels), dtype="float32")(x))
+    return layers.GlobalAveragePooling2D()(x)
 
 
 def _block(x: Any, width: int, *, strides: int) -> Any:

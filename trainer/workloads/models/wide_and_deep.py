@@ -1,8 +1,10 @@
 """The wide-and-deep net: a linear model of categories and crosses, plus a net of embeddings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from trainer.workloads.models.residual import pooled
 
 _DROPOUT = 0.2
 # Short trainings have few steps for the moving averages to converge in.
@@ -18,6 +20,7 @@ class Sizes:
         crosses: number of combinations of each column of `pairs`.
         num_amounts: columns of `amounts`.
         tokens: (categories, length) of each input of tokens, by name.
+        images: (height, width, channels) of each input of pixels, by name.
         num_outputs: logits, or 1 for a number.
     """
 
@@ -26,6 +29,7 @@ class Sizes:
     num_amounts: int
     tokens: Mapping[str, tuple[int, int]]
     num_outputs: int
+    images: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
 
 
 def build_wide_and_deep(
@@ -38,23 +42,15 @@ def build_wide_and_deep(
 ) -> Any:
     """Return a linear model of all categories, crosses and tokens, plus a net of embeddings.
 
+    Pictures pass through a small residual net, whose result is an input of both.
     A predicted number is multiplied by the deviation of `scale`, and its mean added.
     """
     import keras
     from keras import layers
 
-    inputs = {}
-    if sizes.categories:
-        inputs["categories"] = keras.Input(
-            [len(sizes.categories)], dtype="int32", name="categories"
-        )
-    if sizes.crosses:
-        inputs["pairs"] = keras.Input([len(sizes.crosses)], dtype="int32", name="pairs")
-    if sizes.num_amounts:
-        inputs["amounts"] = keras.Input([sizes.num_amounts], name="amounts")
-    for name, (_, length) in sizes.tokens.items():
-        inputs[name] = keras.Input([length], dtype="int32", name=name)
-    parts = []
+    inputs = _inputs(sizes)
+    pictures = [layers.Dropout(_DROPOUT)(pooled(inputs[name])) for name in sizes.images]
+    parts = [*pictures]
     if sizes.categories:
         embedded = layers.Embedding(sum(sizes.categories), embedding_size)(inputs["categories"])
         parts.append(layers.Flatten()(embedded))
@@ -62,10 +58,12 @@ def build_wide_and_deep(
         parts.append(inputs["amounts"])
     for name, (size, _) in sizes.tokens.items():
         parts.append(sum_embeddings(inputs[name], layers.Embedding(size, embedding_size)))
-    deep = layers.concatenate(parts) if len(parts) > 1 else parts[0]
-    for units in hidden_units:
-        deep = layers.Dropout(_DROPOUT)(_hidden_layer(deep, units, batch_norm=batch_norm))
-    logits = [layers.Dense(sizes.num_outputs, dtype="float32")(deep)]
+    logits = [layers.Dense(sizes.num_outputs, dtype="float32")(one) for one in pictures]
+    if len(parts) > len(pictures) or not pictures:
+        deep = layers.concatenate(parts) if len(parts) > 1 else parts[0]
+        for units in hidden_units:
+            deep = layers.Dropout(_DROPOUT)(_hidden_layer(deep, units, batch_norm=batch_norm))
+        logits.append(layers.Dense(sizes.num_outputs, dtype="float32")(deep))
     for name, counts in (("categories", sizes.categories), ("pairs", sizes.crosses)):
         if name in inputs:
             weights = _linear_weights(sum(counts), sizes.num_outputs)
@@ -78,6 +76,23 @@ def build_wide_and_deep(
         mean, deviation = scale
         outputs = layers.Rescaling(deviation, offset=mean, dtype="float32")(outputs)
     return keras.Model(inputs, outputs)
+
+
+def _inputs(sizes: Sizes) -> dict[str, Any]:
+    import keras
+
+    shapes: dict[str, tuple[tuple[int, ...], str]] = {
+        "categories": ((len(sizes.categories),), "int32"),
+        "pairs": ((len(sizes.crosses),), "int32"),
+        "amounts": ((sizes.num_amounts,), "float32"),
+        **{name: ((length,), "int32") for name, (_, length) in sizes.tokens.items()},
+        **{name: (shape, "float32") for name, shape in sizes.images.items()},
+    }
+    return {
+        name: keras.Input(shape, dtype=dtype, name=name)
+        for name, (shape, dtype) in shapes.items()
+        if any(shape)
+    }
 
 
 def sum_embeddings(tokens: Any, embedding: Any, *, is_scaled: bool = True) -> Any:

@@ -24,6 +24,7 @@ from components.prepare_examples.tables.reading.hive import folder_columns
 from components.prepare_examples.tables.reading.kinds import (
     ARRAY,
     LINES,
+    OBJECT,
     PARQUET,
     RECORDS,
     damaged,
@@ -104,7 +105,7 @@ def _open(path: str, header: Sequence[str]) -> TableFile:
         raise DataError(f"{path} holds TFRecords, not a table: give it as records")
     if kind == PARQUET:
         return _open_parquet(path, num_bytes)
-    if kind in (LINES, ARRAY):
+    if kind in (LINES, ARRAY, OBJECT):
         names, num_rows = dict[str, None](), 0
         for num_rows, row in enumerate(json_rows(path), start=1):  # noqa: B007
             names |= dict.fromkeys(row)

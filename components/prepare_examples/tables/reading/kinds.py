@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import re
 import struct
 import zipfile
@@ -12,8 +13,10 @@ from typing import IO, cast
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tfrecords.records import HEAD_BYTES as RECORD_HEAD
 from components.prepare_examples.tfrecords.records import frame_head
+from trainer.workloads.encoding.image_files import SUFFIXES
 
 PARQUET, RECORDS, LINES, ARRAY, TEXT = "parquet", "records", "JSON lines", "JSON array", "text"
+OBJECT = "JSON object"  # of labels, or of further columns, by the name of a file
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 HEAD_BYTES = 1 << 16
 UTF_8 = "utf-8"
@@ -48,7 +51,7 @@ TEXTS = (
 
 
 def file_kind(path: str) -> str:
-    """Return PARQUET, RECORDS, LINES or ARRAY (of JSON), or TEXT.
+    """Return PARQUET, RECORDS, LINES, ARRAY or OBJECT (of JSON), or TEXT.
 
     Raises:
         DataError: the file is of another kind; names it and what to do.
@@ -173,8 +176,21 @@ def _text_kind(text: str, path: str) -> str:
         if re.match(pattern, content):
             raise DataError(f"{path} is {name}: {remedy}")
     if re.match(r'\{\s*["}]', content):
-        return LINES
+        return OBJECT if _is_object(content) else LINES
     return ARRAY if re.match(r"\[\s*\{", content) else TEXT
+
+
+def _is_object(content: str) -> bool:
+    """Return whether JSON is one object of files: over several lines, or by a picture's name."""
+    first_name = re.match(r'\{\s*"([^"]*)"\s*:', content)
+    if first_name and first_name[1].lower().endswith(SUFFIXES):
+        return True
+    line, newline, _ = content.partition("\n")
+    try:
+        json.loads(line)
+    except ValueError:
+        return bool(newline)
+    return False
 
 
 def _zip_content(path: str) -> str:

@@ -1,6 +1,6 @@
 """Reading of a segment of a table, in blocks of some ten thousand rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -8,6 +8,7 @@ import pyarrow as pa
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.clean_rows import clean
 from components.prepare_examples.tables.columns import WHOLE_ROW, hashed_names
+from components.prepare_examples.tables.pictures import Pictures, load_pictures, rows_at_once
 from components.prepare_examples.tables.plan import Segment
 from components.prepare_examples.tables.reading.csv_records import count_records, record_blocks
 from components.prepare_examples.tables.reading.files import JSON, open_records
@@ -25,7 +26,11 @@ from components.prepare_examples.tables.table_schema import PART, TableSchema
 
 
 def blocks(
-    segment: Segment, schema: TableSchema, *, is_hashed: bool = False
+    segment: Segment,
+    schema: TableSchema,
+    *,
+    is_hashed: bool = False,
+    pictures: Pictures | None = None,
 ) -> Iterator[tuple[int, Block]]:
     """Yield the segment's blocks, each with the number of rows before it in the file.
 
@@ -33,6 +38,8 @@ def blocks(
         segment: the segment to read.
         schema: the columns to read.
         is_hashed: add the column WHOLE_ROW, a hash of each row.
+        pictures: add their columns; a row whose picture is missing or damaged is bad. None: leave
+            them unread.
 
     Raises:
         DataError: the file is damaged, or its newlines do not match its records; names the rows.
@@ -40,23 +47,32 @@ def blocks(
     row, left = segment.first_row, segment.max_rows
     read = _typed_blocks if segment.kind in (PARQUET, JSON) else _csv_blocks
     found = read(segment, schema, is_hashed)
+    if pictures is not None:
+        found = _in_parts(found, rows_at_once(schema))
     while True:
         try:
             block = next(found, None)
             if block is None:
                 return
             if 0 <= left < block.num_rows:
-                block = block.head(left)
+                block = block.part(0, left)
             cleaned = clean(_completed(block, segment, schema), schema)
         except (pa.ArrowException, OSError) as error:
             raise DataError(
                 f"{segment.path}, from row {row + 1} on, cannot be read: {error}"
             ) from error
-        yield row, cleaned
+        yield row, cleaned if pictures is None else load_pictures(cleaned, schema, pictures)
         row += block.num_rows
         left = max(left - block.num_rows, 0) if left >= 0 else left
         if left == 0:
             return
+
+
+def _in_parts(found: Iterable[Block], num_rows: int) -> Iterator[Block]:
+    """Yield blocks of at most so many rows."""
+    for block in found:
+        for start in range(0, max(block.num_rows, 1), num_rows):
+            yield block.part(start, start + num_rows)
 
 
 def _csv_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Block]:

@@ -1,7 +1,7 @@
 """Rows of files with typed columns, Parquet and JSON, as batches of Arrow."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -11,6 +11,7 @@ from pyarrow import parquet
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.reading.kinds import (
     ARRAY,
+    OBJECT,
     damaged,
     file_kind,
     gzip_errors,
@@ -47,12 +48,20 @@ def json_batches(path: str) -> Iterator[pa.RecordBatch]:
 def json_rows(path: str) -> Iterator[dict[str, Any]]:
     """Yield the objects of JSON lines, or of an array, with the texts of their numbers.
 
+    An object of labels by file becomes rows of `file` and `label`, one of objects by file rows with
+    their fields, too.
+
     Raises:
         DataError: a line is no JSON object, or the array is damaged; names the line.
     """
     try:
         with open_text(path) as file:
-            if file_kind(path) == ARRAY:
+            kind = file_kind(path)
+            if kind == OBJECT:
+                [content] = _parsed(b"[%b]" % file.read(), path, "the object")
+                yield from _rows_of_files(content)
+                return
+            if kind == ARRAY:
                 yield from _parsed(file.read(), path, "the array")
                 return
             for number, line in enumerate(file, start=1):
@@ -61,6 +70,11 @@ def json_rows(path: str) -> Iterator[dict[str, Any]]:
                     yield from _parsed(b"[%b]" % text, path, f"line {number}")
     except gzip_errors() as error:
         raise damaged(path, error) from error
+
+
+def _rows_of_files(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for name, value in content.items():
+        yield {"file": name, **(value if isinstance(value, dict) else {"label": value})}
 
 
 def _parsed(text: bytes, path: str, place: str) -> list[dict[str, Any]]:

@@ -1,0 +1,144 @@
+"""The rows of a table by their pictures: repeated and contradicting ones, and unused files."""
+
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from components.prepare_examples.tables.pictures import Pictures
+from components.prepare_examples.tables.plan import segment_of
+from components.prepare_examples.tables.reading.files import TableFile
+from components.prepare_examples.tables.reading.segments import blocks
+from components.prepare_examples.tables.row_hash import hash_raw_rows
+from components.prepare_examples.tables.rows import REPEATED, Block
+from components.prepare_examples.tables.table_schema import TableSchema
+
+Reasons = dict[str, dict[int, tuple[str, str]]]
+NUM_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class PictureRows:
+    """What a whole table says about its pictures.
+
+    Attributes:
+        num_rows: of the table.
+        num_missing: rows whose picture is missing.
+        reasons: by file and row, the column and the reason of a row that is left out because
+            another row has the same picture.
+        unused: files of the folders that no row names, and those that are no images, with reasons.
+    """
+
+    num_rows: int = 0
+    num_missing: int = 0
+    reasons: Reasons = field(default_factory=dict)
+    unused: Sequence[tuple[str, str]] = ()
+
+    def words(self) -> Iterator[str]:
+        """Yield a line for each kind of loss but bad rows."""
+        kinds = Counter(reason for _, reason in self.unused)
+        for kind, count in kinds.items():
+            shown = [path for path, reason in self.unused if reason == kind][:NUM_SHOWN]
+            yield (
+                f"{count:,} {'file is' if count == 1 else 'files are'} {kind}: {', '.join(shown)}"
+                + ", …" * (count > len(shown))
+            )
+
+
+NO_PICTURE, NO_ROW = "no image", "named by no row"
+
+
+@dataclass(frozen=True)
+class _Row:
+    file: str
+    number: int
+    name: str
+    content: int
+    label: str | None
+
+
+def match_rows(
+    files: Sequence[TableFile],
+    columns: Mapping[str, Sequence[str]],
+    schema: TableSchema,
+    pictures: Pictures,
+) -> PictureRows:
+    """Return how the rows of all files and the pictures belong together.
+
+    Only if a picture is the table's key are its rows compared: equal ones count once, and others
+    contradict each other.
+
+    Args:
+        files: of the table.
+        columns: the schema's names of each file's columns, by path.
+        schema: of the table.
+        pictures: of the run.
+    """
+    [column, *_] = schema.images
+    rows, num_rows, num_missing = defaultdict[str, list[_Row]](list), 0, 0
+    for file in files:
+        stop = len(file.group_rows) if file.has_groups else -1
+        start = 0 if file.has_groups else file.data_start
+        segment = segment_of(file, columns[file.path], (start, stop))
+        for first_row, block in blocks(segment, schema):
+            num_rows += block.num_rows
+            for row in _rows_of(block, file.path, first_row, schema):
+                try:
+                    rows[pictures.find(row.name)].append(row)
+                except LookupError:
+                    num_missing += 1
+    reasons: Reasons = defaultdict(dict)
+    for alike in rows.values() if schema.key == column.name else ():
+        labelled = [row for row in alike if row.label is not None]
+        for row, reason in _left_out(labelled, schema) if labelled else ():
+            reasons[row.file][row.number] = reason
+    return PictureRows(num_rows, num_missing, dict(reasons), unused_files(pictures, rows))
+
+
+def unused_files(pictures: Pictures, named: Container[str]) -> list[tuple[str, str]]:
+    """Return the files that are no pictures of rows, with the reason of each."""
+    without_row = [(path, NO_ROW) for path in pictures.paths if path not in named]
+    return without_row + [(path, NO_PICTURE) for path in pictures.others]
+
+
+def _rows_of(block: Block, file: str, first_row: int, schema: TableSchema) -> Iterator[_Row]:
+    [column, *_] = schema.images
+    names = block.table[column.name].to_pylist()
+    label = schema.label.name
+    labels = block.table[label].to_pylist() if label in block.table.column_names else names
+    others = {
+        name: block.table[name].combine_chunks()
+        for name in block.table.column_names
+        if name != column.name
+    }
+    content = (
+        hash_raw_rows(others, {name: name for name in others}).to_pylist()
+        if others
+        else [0] * len(names)
+    )
+    for at, name in enumerate(names):
+        if name is not None and at not in block.bad.reasons:
+            number = first_row + int(block.numbers[at]) + 1
+            text = None if labels[at] is None else str(labels[at])
+            yield _Row(file, number, name, content[at], text)
+
+
+def _left_out(alike: Sequence[_Row], schema: TableSchema) -> Iterator[tuple[_Row, tuple[str, str]]]:
+    """Yield the rows of a picture that are left out, with column and reason."""
+    first, column = alike[0], schema.images[0].name
+    if all(row.content == first.content for row in alike):
+        yield from ((row, (REPEATED, f"repeats row {first.number}")) for row in alike[1:])
+        return
+    for row in alike:
+        other = next(one for one in alike if one.content != row.content)
+        place = f"row {other.number}" + f" of {other.file}" * (other.file != row.file)
+        differs = f"the {schema.label.name} {other.label!r}, not {row.label!r}"
+        if other.label == row.label:
+            differs = "other values"
+        yield row, (column, f"{row.name!r} is also in {place}, with {differs}")
+
+
+def mark_rows(block: Block, first_row: int, reasons: Mapping[int, tuple[str, str]]) -> None:
+    """Make the rows of a block bad that are left out because of another row."""
+    for at, number in enumerate(block.numbers.tolist()):
+        if found := reasons.get(first_row + number + 1):
+            block.bad.put(at, *found)

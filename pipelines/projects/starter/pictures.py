@@ -1,0 +1,188 @@
+"""The pictures that a table names: the column of their names, guessed by its values."""
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.tables.picture_rows import PictureRows, unused_files
+from components.prepare_examples.tables.pictures import Pictures, find_table_files, is_picture
+from pipelines.projects.starter.columns import Contents, read_columns
+from pipelines.projects.starter.image_shapes import Shape, guess_shape
+from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts, quoted
+from trainer import Json
+from trainer.workloads.encoding.image_files import decode_image
+from trainer.workloads.encoding.images import as_png
+
+LEAST_SHARE = 0.5  # of a column's values that are names of pictures
+TABLES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".csv.gz")
+
+
+@dataclass(frozen=True)
+class PictureColumn:
+    """The column that names the pictures.
+
+    Attributes:
+        column: its texts.
+        pictures: all pictures.
+        paths: the picture of each row, None for a row without one.
+        num_contradicting: rows whose picture another row has with other values.
+        num_repeated: rows that repeat another row.
+        shape: of the pictures, a guess.
+    """
+
+    column: Texts
+    pictures: Pictures
+    paths: Sequence[str | None]
+    num_contradicting: int
+    num_repeated: int
+    shape: Shape
+
+    @cached_property
+    def guesses(self) -> list[Guess]:
+        """The column as a feature, and as what decides the split."""
+        shape = self.shape
+        num_named = len(self.paths) - self.paths.count(None)
+        arguments = f"size={shape.size}, channels={shape.channels}"
+        seen = f"{shape.sizes}; {shape.modes}"
+        role, why = KEY, "a row for each picture"
+        if self.num_contradicting > _most_bad(len(self.paths)):
+            role, why = GROUP, f"{self.num_contradicting:,} of {num_named:,} rows share pictures"
+        image = Guess(self.column, FEATURE, "Image", arguments, seen)
+        return [image, Guess(self.column, role, seen=why)]
+
+    def notes(self) -> Iterator[str]:
+        """Yield the guess, and what is left out."""
+        num_rows, num_missing = len(self.paths), self.paths.count(None)
+        name = self.column.name
+        yield (
+            f"{name}: the names of the pictures, since {num_rows - num_missing:,} of"
+            f" {num_rows:,} values are names of files; read as {self.guesses[0].declaration}:"
+            f" {self.shape.sizes}; change column or size in workload.py if that is wrong"
+        )
+        if num_missing:
+            value, row = self._first_missing
+            yield (
+                f"{name}: the pictures of {num_missing:,} rows are missing, such as {value!r} in"
+                f" row {row:,}; these rows are left out"
+            )
+        if self.num_repeated:
+            yield f"{name}: equal rows of a picture count once: {self.num_repeated:,} left out"
+        if self.guesses[1].role == KEY and self.num_contradicting:
+            yield (
+                f"{name}: {self.num_contradicting:,} rows have a picture that another row has with"
+                " other values; they are left out: correct the table, or write"
+                f" group_by=[{quoted(self.guesses[0].name)}] instead of key if a picture may have"
+                " several rows"
+            )
+        if self.guesses[1].role == GROUP:
+            yield f"{name}: {self.guesses[1].seen}; those of a picture are in the same split"
+        named = {path for path in self.paths if path}
+        yield from PictureRows(unused=unused_files(self.pictures, named)).words()
+
+    @property
+    def _first_missing(self) -> tuple[str | None, int]:
+        at = self.paths.index(None)
+        return self.column.values[at].as_py(), at + 1
+
+    def instances(self, num: int) -> Iterator[tuple[int, Json]]:
+        """Yield the first rows with a picture, and the picture as a request has it."""
+        rows = [row for row, path in enumerate(self.paths) if path][:num]
+        for row in rows:
+            data = Path(str(self.paths[row])).read_bytes()
+            pixels = decode_image(data, size=self.shape.size, channels=self.shape.channels)
+            image = pixels[..., 0] if self.shape.channels == 1 else pixels
+            yield row, {self.column.name: as_png(image)}
+
+
+def find_picture_column(
+    contents: Contents, label: str, folder: str, tables: Sequence[str]
+) -> PictureColumn:
+    """Return the column of which most values are names of pictures in a folder.
+
+    Raises:
+        DataError: there is none, or too many rows name no picture.
+    """
+    files = find_table_files([*tables, folder], has_pictures=True)
+    assert files.pictures is not None
+    pictures = files.pictures
+    others = [one for one in contents.columns if one.name != label]
+    paths = {one.name: _paths_of(one, pictures) for one in others}
+    best = min(others, key=lambda one: paths[one.name].count(None), default=None)
+    num_rows = contents.num_rows
+    num_missing = paths[best.name].count(None) if best else num_rows
+    if best is None or num_missing > LEAST_SHARE * num_rows:
+        shown = ", ".join(
+            f"{one.name} (such as {one.present[0].as_py()!r})" for one in others if len(one.present)
+        )
+        raise DataError(
+            f"no column of {tables[0]} has the names of the pictures in {folder}, such as"
+            f" {Path(pictures.paths[0]).name}; its columns are {shown or label}"
+        )
+    found = paths[best.name]
+    if num_missing > _most_bad(num_rows):
+        at = found.index(None)
+        raise DataError(
+            f"{num_missing:,} of {num_rows:,} rows of {tables[0]} name no picture in {folder}, such"
+            f" as {best.values[at].as_py()!r} in row {at + 1:,}; add the pictures, or remove these"
+            " rows"
+        )
+    repeated, contradicting = _alike(contents, best, found)
+    shape = guess_shape([Path(path) for path in dict.fromkeys(found) if path])
+    return PictureColumn(best, pictures, found, contradicting, repeated, shape)
+
+
+def _most_bad(num_rows: int) -> float:
+    return PrepareOptions().max_quarantine * num_rows
+
+
+def _paths_of(column: Texts, pictures: Pictures) -> list[str | None]:
+    by_name: dict[str | None, str | None] = {None: None}
+    for name in column.present.unique().to_pylist():
+        try:
+            by_name[name] = pictures.find(name)
+        except LookupError:
+            by_name[name] = None
+    return [by_name[name] for name in column.values.to_pylist()]
+
+
+def _alike(contents: Contents, column: Texts, paths: Sequence[str | None]) -> tuple[int, int]:
+    """Return the number of rows that repeat another one, and of those that contradict one."""
+    values = [one.values.to_pylist() for one in contents.columns if one.name != column.name]
+    rows: Mapping[str, Counter[tuple[str | None, ...]]] = defaultdict(Counter)
+    for at, path in enumerate(paths):
+        if path is not None:
+            rows[path][tuple(one[at] for one in values)] += 1
+    repeated = sum(one.total() - 1 for one in rows.values() if len(one) == 1)
+    return repeated, sum(one.total() for one in rows.values() if len(one) > 1)
+
+
+def table_hint(folder: str) -> str:
+    """Return the command for a flat folder of pictures with a table of labels, or ""."""
+    root = Path(folder)
+    if not root.is_dir() or not any(map(is_picture, map(str, root.iterdir()))):
+        return ""
+    beside = sorted(
+        path
+        for place in (root, root.resolve().parent)
+        for path in place.iterdir()
+        if path.name.lower().endswith(TABLES)
+    )
+    for path in beside:
+        try:
+            contents = read_columns([str(path)])
+            found = find_picture_column(contents, "", folder, [str(path)])
+        except (DataError, OSError):
+            continue
+        labels = [name for name in contents.names if name != found.column.name]
+        shown = labels[0] if len(labels) == 1 else f"COLUMN, one of {', '.join(labels)}"
+        table = os.path.relpath(path)
+        return (
+            f"; or, since {table} has their names in the column {found.column.name!r}, type:"
+            f" trainyard new NAME --images {folder} --table {table} --label {shown}"
+        )
+    return "; or give the file with their labels: --table labels.csv --label COLUMN"

@@ -1,0 +1,152 @@
+"""`trainyard new` for pictures in a flat folder with a table of their labels."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from PIL import Image as Picture
+
+from components.prepare_examples.errors import DataError
+from pipelines.cli import main
+from pipelines.projects.starter.folder import write_folder
+from pipelines.projects.starter.images import start_images
+from pipelines.projects.starter.tables import start_table
+from tests.support.data.picture_tables import SIZE, Rows, write_pictures, write_rows
+from tests.support.data.trials import try_folder
+from trainer.workloads import Classes, Image, Number, Regression, Table, load_workload
+
+
+@pytest.fixture
+def rows(tmp_path) -> Rows:
+    return write_pictures(tmp_path / "photos", 60)
+
+
+@pytest.fixture
+def new(tmp_path):
+    """Write a folder for rows with the pictures in `photos`; return workload and notes."""
+
+    def do(rows: Rows, label: str = "kind", name: str = "labels.csv") -> tuple[Table, list[str]]:
+        table = write_rows(tmp_path / name, rows)
+        start = start_table([str(table)], label, images=str(tmp_path / "photos"))
+        write_folder(tmp_path / "own", start)
+        workload = load_workload(str(tmp_path / "own"))
+        assert isinstance(workload, Table)
+        return workload, list(start.notes)
+
+    return do
+
+
+def test_the_column_of_the_names_is_found_by_its_values_and_said(new, rows, tmp_path):
+    workload, notes = new([{"no": at, **row} for at, row in enumerate(rows)])
+    assert workload.used[0] == Image("file", size=SIZE, channels=3)
+    assert workload.feature_names == ["file", "weight", "place"]
+    assert workload.label == Classes("kind", values=("cat", "dog", "emu"))
+    assert (workload.key, workload.ignored) == ("file", ("no",))
+    said = re.compile(
+        r"file: the names of the pictures, since 60 of 60 values are names of files; read as"
+        r" Image\(\"file\", size=\(8, 6\), channels=3\): all are 8x6; change column or size"
+    )
+    assert any(map(said.match, notes))
+    assert "files: [../labels.csv, ../photos]" in (tmp_path / "own/run.yaml").read_text()
+    for instance in json.loads((tmp_path / "own/instances.json").read_text()):
+        assert workload.parse_instance(instance)["file"].shape == (*SIZE, 3)
+
+
+@pytest.mark.parametrize("name", ["labels.parquet", "labels.jsonl", "labels.json"])
+def test_any_kind_of_table_has_labels(new, rows, name):
+    workload, _ = new(
+        [{"image": f"photos/{row['file']}.PNG", "y": row["kind"]} for row in rows],
+        label="y",
+        name=name,
+    )
+    assert workload.feature_names == ["image"]
+
+
+def test_a_price_is_learnt_from_pictures_and_numbers(new, rows):
+    workload, _ = new([{**row, "price": 3.5 * at + 0.25} for at, row in enumerate(rows)], "price")
+    assert isinstance(workload.label, Regression)
+    assert Number("weight", low=0) in workload.features
+
+
+def test_what_new_writes_check_accepts_with_the_same_losses(new, rows, tmp_path):
+    photos = tmp_path / "photos"
+    (photos / "p001.png").unlink()
+    Picture.new("RGB", (3, 3)).save(photos / "more.webp")
+    (photos / "notes.txt").write_text("by me")
+    rows += [rows[2], {**rows[3], "kind": "emu"}]
+    _, notes = new(rows)
+    assert (
+        "file: the pictures of 1 rows are missing, such as 'p001' in row 2; these rows are left out"
+        in notes
+    )
+    assert "file: equal rows of a picture count once: 1 left out" in notes
+    assert any("2 rows have a picture that another row has with other values" in n for n in notes)
+    unused = [
+        f"1 file is named by no row: {photos}/more.webp",
+        f"1 file is no image: {photos}/notes.txt",
+    ]
+    assert [note for note in notes if note.startswith("1 file")] == unused
+
+    files = [str(tmp_path / "labels.csv"), str(photos)]
+    findings = try_folder(tmp_path / "own", photos, prepare={"files": files})
+    assert {one.state for one in findings.values()} == {"ok"}
+    detail = findings["data"].detail
+    assert detail.startswith("all 62 rows of 1 file read, 3 bad, such as ")
+    assert "1 repeat another one" in detail
+    assert all(words in detail for words in unused)
+
+
+def test_pictures_with_several_rows_each_stay_together(new, rows):
+    rows = [{**row, "weight": row["weight"] + extra} for row in rows for extra in (0, 1)]
+    workload, notes = new(rows)
+    assert (workload.key, workload.group_by) == ("", ("file",))
+    assert "file: 120 of 120 rows share pictures; those of a picture are in the same split" in notes
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (
+            lambda row: {**row, "file": f"other-{row['file']}"},
+            r"no column of .*labels.csv has the names of the pictures in .*photos, such as"
+            r" p000.png; its columns are file \(such as 'other-p000'\), weight",
+        ),
+        (
+            lambda row: {**row, "file": row["file"].replace("p00", "q00")},
+            r"10 of 60 rows of .*labels.csv name no picture in .*photos, such as 'q000' in row 1",
+        ),
+    ],
+    ids=["all names", "some names"],
+)
+def test_names_of_no_pictures_are_refused(new, rows, change, problem):
+    with pytest.raises(DataError, match=problem):
+        new(list(map(change, rows)))
+
+
+@pytest.mark.parametrize("place", ["photos", "."])
+def test_a_flat_folder_with_a_table_gets_the_command(rows, tmp_path, place, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    chosen = [{"file": row["file"], "kind": row["kind"]} for row in rows]
+    path = write_rows(Path(place, "labels.csv"), chosen)
+    command = f"trainyard new NAME --images photos --table {path} --label kind"
+    with pytest.raises(
+        DataError, match=rf"no class folders; .*in the column 'file', type: {command}$"
+    ):
+        start_images("photos")
+    assert main(["new", *command.split()[2:]]) == 0
+    assert load_workload("NAME").feature_names == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("--images photos --label kind", "give the file with the labels .* as --table"),
+        ("--images photos --table a.csv", "--table needs --label COLUMN"),
+        ("--records a --images photos", "--records takes neither"),
+        ("--label kind", "give the data: --table, --images or --records"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(tmp_path, words, problem, capfd):
+    assert main(["new", str(tmp_path / "own"), *words.split()]) == 2
+    assert re.search(problem, capfd.readouterr().err)
