@@ -140,6 +140,16 @@ def write(job: RecordJob, folder: Path) -> None:
         flags=settings.beam_options,
         in_processes=False,  # TensorFlow, which parses, does not survive a fork
     )
+    conclude(job, result, folder)
+
+
+def conclude(job: RecordJob, result: Json, folder: Path) -> None:
+    """Check the records that were written, and describe them, in the manifest last.
+
+    Raises:
+        DataError: see `write`.
+    """
+    settings = job.settings
     quarantine.check_share(result, folder, max_share=settings.max_quarantine, what="records")
     tally = result["tally"]
     splits = splits_of_entries(result["shards"])

@@ -1,14 +1,18 @@
-"""A sample of TFRecords: the first records of some files, checked as preparing checks them."""
+"""A trial of preparing TFRecords: those of a run, or of many some of the first."""
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records.read import sample_of
 from components.prepare_examples.existing_records.record_schema import schema_of
+from components.prepare_examples.existing_records.step import RecordJob, conclude, plan
 from components.prepare_examples.existing_records.write import RecordOptions, write_part
-from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.options import PREVIOUS, PrepareOptions
+from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import splits_of_entries
 from components.prepare_examples.tables.beam_pipeline import finish
 from components.prepare_examples.tables.checks import check_label
@@ -19,6 +23,7 @@ from trainer.workloads import Workload
 
 MAX_FILES = 5
 MAX_RECORDS = 2_000
+MAX_BYTES = 5_000_000  # of files that are read whole
 
 
 def sample_records(
@@ -40,6 +45,8 @@ def sample_records(
             for name in absent
         ]
         return Sample(entries=(), statistics={}, names=(), problems=problems, is_made_up=True)
+    job = _whole_job(workload, paths, options)
+    files = [(path, "train") for path in paths[:MAX_FILES]]
     how = RecordOptions(
         schema=schema.to_json(),
         ratios=options.ratios,
@@ -48,33 +55,50 @@ def sample_records(
         given=SPLITS,  # so that all records are in the train split
         max_records=MAX_RECORDS,
     )
-    files = [(path, "train") for path in paths[:MAX_FILES]]
-    result = finish([write_part(([0], files), options_json=how.to_json(), output_dir=str(folder))])
+    parts, how = (job.parts, job.options) if job else ([([0], files)], how)
+    written = (
+        write_part(part, options_json=how.to_json(), output_dir=str(folder)) for part in parts
+    )
+    result = finish(written)
     tally = result["tally"]
     num_bad = sum(tally["quarantined"].values())
-    problems = []
-    if num_bad > options.max_quarantine * tally["read"]:
-        problems = _problems(folder, tally["quarantined"], tally["read"], places)
     splits = splits_of_entries(result["shards"])
-    try:
-        if splits["train"]["num_examples"]:
-            check_label(
-                {"train": result["statistics"]["train"]},
-                {},
-                schema.label,
-                quarantined=tally["quarantined"],
-            )
-    except DataError as error:
-        problems.append(f"{places.of_text(schema.label.name)}{error}")
+    problems = []
+    if quarantine.is_above(result, options.max_quarantine):
+        problems = _problems(folder, tally["quarantined"], tally["read"], places)
+    elif splits["train"]["num_examples"] or job:
+        try:
+            if job:
+                conclude(job, result, folder)
+            else:
+                train = {"train": result["statistics"]["train"]}
+                check_label(train, {}, schema.label, quarantined=tally["quarantined"])
+        except DataError as error:
+            problems = [f"{places.of_text(schema.label.name)}{error}"]
     return Sample(
         entries=splits["train"]["shards"],
         statistics=result["statistics"]["train"],
         names=[one.name for one in schema.features if one.is_counted],
-        detail=f"{tally['read']:,} records of {len(files)} of {len(paths)} files read,"
-        f" {num_bad:,} bad",
+        detail=f"{'all ' if job else ''}{tally['read']:,} records of {len(files)} of"
+        f" {len(paths)} files read, {num_bad:,} bad",
         problems=problems,
         is_made_up=not splits["train"]["num_examples"],
     )
+
+
+def _whole_job(
+    workload: Workload, paths: Sequence[str], options: PrepareOptions
+) -> RecordJob | None:
+    """Return the run's own job for few records, which are prepared as it prepares them."""
+    if len(paths) > MAX_FILES or sum(Path(path).stat().st_size for path in paths) > MAX_BYTES:
+        return None
+    changed: dict[str, Any] = {
+        "files": tuple(paths),
+        "num_shards": {"train": 1},
+        "compression": "none",
+    }
+    baseline = "" if options.baseline == PREVIOUS else options.baseline
+    return plan(workload, Path(), replace(options, **changed, baseline=baseline))
 
 
 def _problems(folder: Path, counts: dict[str, int], num_read: int, places: Places) -> list[str]:

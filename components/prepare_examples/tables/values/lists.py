@@ -36,7 +36,8 @@ def parse_list(column: pa.Array, known: Column, bad: BadRows) -> pa.Array:
         values = values.fill_null(0)
     else:
         values = pc.utf8_trim_whitespace(values.cast(pa.string())).fill_null("")
-        kept = pc.not_equal(values, "").to_numpy(zero_copy_only=False)
+        is_missing = pc.is_in(values, pa.array(["", *known.missing], pa.string()))
+        kept = ~is_missing.to_numpy(zero_copy_only=False)  # as requests are read
         values, rows = values.filter(pa.array(kept)), rows[kept]
         lengths = np.where(lengths < 0, -1, np.bincount(rows, minlength=len(lengths)))
     return _nested(lengths, values)

@@ -74,6 +74,14 @@ def test_a_marker_belongs_to_its_column(run):
     assert values_of(records, "income") == {None, 5.0, 7.0}
 
 
+def test_a_marker_is_no_value_of_a_list_in_any_file(run):
+    declaration = "[Category('tags', separator='|', missing=('?',))], label=Classes('y')"
+    lists = [["a", "?"], ["?"], ["b"]] * 100
+    typed = run({"tags": lists, "y": ["m", "n", "n"] * 100}, declaration)[1]
+    texts = run(table("tags|y", ["a|?", "?", "b"], "mnn"), declaration)[1]
+    assert values_of(typed, "tags") == values_of(texts, "tags") == {b"a", b"b", None}
+
+
 def test_markers_hold_for_numbers_of_parquet_and_for_the_whole_table(run):
     columns = {
         "x": [-999, 1, 2] * 100,

@@ -12,6 +12,8 @@ from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
 from pipelines.projects.trial.findings import Finding
 from pipelines.projects.trial.images import sample_images
+from pipelines.projects.trial.places import Places
+from pipelines.projects.trial.records import sample_records
 from tests.support.data.trials import try_data, try_folder
 from trainer.workloads import load_workload
 
@@ -290,3 +292,14 @@ def test_records_are_tried_and_their_mistakes_named(attempt, records):
     assert ":8: x/raw: 30 of 30 records are bad" in found["data"].problems[0]
     found = attempt(RECORDS.replace('"x/raw": V', '"z": V'), records)
     assert ":8: the records of" in found["data"].problems[0]
+
+
+def test_the_check_refuses_records_that_a_run_refuses(tmp_path, records):
+    (tmp_path / "workload.py").write_text(RECORDS.replace("values=(0, 1, 2)", ""))
+    options = PrepareOptions(files=(str(records),), max_examples=6, num_shards={"train": 1})
+    with pytest.raises(DataError, match="split would be empty") as refusal:
+        prepare(str(tmp_path), output_dir=tmp_path / "out", options=options)
+    (tmp_path / "trial").mkdir()
+    workload = load_workload(str(tmp_path))
+    sample = sample_records(workload, [str(records)], options, tmp_path / "trial", Places(None))
+    assert sample.problems == [str(refusal.value)]
