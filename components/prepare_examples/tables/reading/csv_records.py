@@ -73,7 +73,7 @@ def record_blocks(file: IO[bytes], num_bytes: int | None, *, name: str) -> Itera
 
 
     Raises:
-        DataError: a record is longer than MAX_BLOCK_BYTES, as after a quote that is never closed.
+        DataError: a quote is never closed, or a record is longer than MAX_BLOCK_BYTES.
     """
     rest, left = b"", num_bytes
     while True:
@@ -88,9 +88,15 @@ def record_blocks(file: IO[bytes], num_bytes: int | None, *, name: str) -> Itera
         cut = int(ends[-1]) + 1 if len(ends) else 0
         rest = block[cut:]
         if len(rest) > MAX_BLOCK_BYTES:
-            start = rest[:80].decode(errors="replace")
-            raise DataError(f"{name}: a record does not end; close the quote in {start!r}…")
+            raise _open_quote(name, rest)
         if cut:
             yield block[:cut]
+    if rest.count(b'"') % 2:
+        raise _open_quote(name, rest)
     if rest.strip():
         yield rest
+
+
+def _open_quote(name: str, record: bytes) -> DataError:
+    start = record[:80].decode(errors="replace")
+    return DataError(f"{name}: a record does not end; close the quote in {start!r}…")

@@ -288,6 +288,10 @@ NAMED: dict[str, tuple[Callable[[], bytes], str]] = {
     "ARFF": (lambda: b"% a\n% b\n@RELATION iris\n", r"an ARFF file: .*scipy\.io\.arff"),
     "LIBSVM": (lambda: b"1 3:1 10:0.5\n0 3:1\n", "a LIBSVM file: .*load_svmlight_file"),
     "blanks": (lambda: b"a\tb\tc d\n" + b"1   2  3  \t'x'\n" * 9, "has blanks between its fields"),
+    "an open quote": (
+        lambda: gzip.compress(as_csv(make_rows()).encode() + b'"open\n'),
+        "does not end; close the quote",
+    ),
     "Git LFS": (lambda: b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
     "half UTF-16": (lambda: "a,b\n1,2\n".encode("utf-16")[:-1], "not complete UTF-16"),
     "binary": (lambda: b"\x00\x01\x02" * 99, "of an unknown kind"),
@@ -297,7 +301,7 @@ NAMED: dict[str, tuple[Callable[[], bytes], str]] = {
 @pytest.mark.parametrize(("content", "problem"), NAMED.values(), ids=NAMED)
 def test_what_is_no_table_is_named_with_what_to_do(tmp_path, run, content, problem):
     (tmp_path / "rows.csv").write_bytes(content())
-    with pytest.raises(DataError, match=rf"rows\.csv .*{problem}"):
+    with pytest.raises(DataError, match=rf"rows\.csv:? .*{problem}"):
         run(tmp_path / "rows.csv")
 
 

@@ -170,6 +170,7 @@ def test_other_files_give_the_same_workload(tmp_path, columns, form):
         (b"5.1,0.2,rose\n" + b"4.9,0.2,rose\n5.1,0.3,oak\n" * 20, "x", "first line has values"),
         (b"p,x\n" + b"p,y\ne,x\n" * 20, "x", "first line has values"),
         (b"60,x\n" + b"1,2,3\n" * 40, "x", "row 1: 3 fields instead of 2; the first line"),
+        (b"a,y\n" + b"1,2\n" * 40 + b'"2,1\n' * 3, "y", "a record does not end; close the quote"),
         (b"a,a,y\n" + b"1,1,1\n" * 40, "y", "'a' occurs twice"),
     ],
 )
