@@ -1,10 +1,12 @@
 """The exported model: writing it, loading it and predicting with it."""
 
+import contextlib
+import gc
 import json
 import keyword
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,7 @@ DESCRIPTION_FILE = "workload.json"
 GRAPH_FILE = "saved_model.pb"
 SIGNATURE = "serving_default"
 EXAMPLES_SIGNATURE = "examples"
+_Resource = tf.saved_model.experimental.TrackableResource
 _FIRST = ("class", "label", "labels", "probabilities", "value")
 
 
@@ -120,7 +123,6 @@ class _ServedModel(tf.Module):
     def __init__(self, workload: Workload, model: Any, compiled: tf.Module | None):
         super().__init__()
         self._variables = [variable.value for variable in model.variables]
-        self._tables = _lookup_tables(model)
         if compiled is not None:
             setattr(self, COMPILED, compiled)
         self._labels = tf.constant(workload.labels, tf.string)
@@ -134,7 +136,9 @@ class _ServedModel(tf.Module):
             name: tf.TensorSpec(spec.shape, spec.dtype, name=name)
             for name, spec in self._by_argument(self._workload.input_specs()).items()
         }
-        serve = traced(self._serve).get_concrete_function(**specs)
+        with _kept_resources() as made:
+            serve = traced(self._serve).get_concrete_function(**specs)
+        self._captured = _captured(serve, made)
         return {
             SIGNATURE: serve,
             EXAMPLES_SIGNATURE: traced(
@@ -184,15 +188,37 @@ class _Untracked:
         self.keras = model
 
 
-def _lookup_tables(model: Any) -> list[Any]:
-    """Return the tables of layers such as StringLookup, which are no variables."""
-    layers = [model, *model._flatten_layers(include_self=False)]
-    values = [value for layer in layers for value in vars(layer).values()]
-    return [
-        value
-        for value in values
-        if isinstance(value, tf.saved_model.experimental.TrackableResource)
-    ]
+def _captured(function: Any, made: Iterable[Any]) -> list[Any]:
+    """Return the variables and lookup tables that a concrete function captures.
+
+    Of a table a function has the handle only. Its object may be anywhere: in a layer, in a variable
+    of the user's file, in a closure; or `made` while the function was traced.
+    """
+    gc.unfreeze()  # objects of the user's file may be as old as TensorFlow's
+    every = [*made, *(one for one in gc.get_objects() if issubclass(type(one), _Resource))]
+    owners = {id(getattr(one, "_resource_handle", None)): one for one in every}
+    tables = [owners[id(one)] for one in function.captured_inputs if id(one) in owners]
+    for number, table in enumerate(tables):
+        # Else a random number, or the path of the vocabulary's file.
+        table._shared_name = f"table_{number}"
+    return [*function.graph.variables, *tables]
+
+
+@contextlib.contextmanager
+def _kept_resources() -> Iterator[list[Any]]:
+    """Keep the tables that are made meanwhile; those of a traced function would be lost."""
+    made: list[Any] = []
+    initialize = _Resource.__init__
+
+    def initialize_and_keep(self: Any, *args: Any, **settings: Any) -> None:
+        initialize(self, *args, **settings)
+        made.append(self)
+
+    _Resource.__init__ = initialize_and_keep
+    try:
+        yield made
+    finally:
+        _Resource.__init__ = initialize
 
 
 def argument_names(features: Iterable[str]) -> dict[str, str]:

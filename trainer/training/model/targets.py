@@ -42,12 +42,16 @@ class Sample:
 
 
 def _zero_outputs(model: Any, inputs: Any) -> Any:
-    """Return outputs of the right shapes; a model of unknown shapes is called."""
+    """Return outputs of the right shapes; a model of unknown shapes is called.
+
+    So is a model of texts: Keras 3.15 gives symbolic outputs of TextVectorization another rank.
+    """
     known = getattr(model, "output", None)
     if known is None and len(getattr(model, "outputs", None) or ()) == 1:  # Sequential
         known = model.outputs[0]
     shapes = [output.shape[1:] for output in keras.tree.flatten(known)] if known is not None else []
-    if not shapes or any(None in shape for shape in shapes):
+    has_texts = any(values.dtype == tf.string for values in keras.tree.flatten(inputs))
+    if not shapes or has_texts or any(None in shape for shape in shapes):
         return keras.tree.map_structure(lambda output: tf.cast(output, tf.float32), model(inputs))
     return keras.tree.map_structure(
         lambda output: tf.zeros([NUM_SAMPLED, *output.shape[1:]]), known
