@@ -33,7 +33,7 @@ from trainer.config.train_config import TrainConfig  # noqa: E402
 from trainer.examples.manifest import read_manifest  # noqa: E402
 from trainer.examples.tables import read_table  # noqa: E402
 from trainer.training.facts import find_facts  # noqa: E402
-from trainer.training.model.devices import count_parts, open_devices  # noqa: E402
+from trainer.training.model.devices import count_parts, open_devices, split_cpu  # noqa: E402
 from trainer.training.model.embeddings import add  # noqa: E402
 from trainer.training.model.flat_model import FlatModel, build_model  # noqa: E402
 from trainer.training.model.objective import Objective  # noqa: E402
@@ -190,7 +190,7 @@ def open_cores(name: str) -> int:
     num_parts = count_parts(
         "single", part_size=recipe.part_size, batch_size=BATCH_SIZE, num_trainers=1
     )
-    return len(open_devices("single", cpu_devices=1, num_parts=num_parts))
+    return len(split_cpu(num_parts) if num_parts else open_devices("single", cpu_devices=1))
 
 
 def run_rounds(way: str, name: str, folder: Path) -> None:

@@ -114,9 +114,21 @@ def _run_replica(
             stop=stop,
         )
     from trainer.training.job import check_batch_size, make_job
-    from trainer.training.model.devices import count_parts, open_devices, resolve_strategy
+    from trainer.training.model.devices import (
+        count_parts,
+        open_devices,
+        resolve_strategy,
+        split_cpu,
+    )
 
     strategy = resolve_strategy(strategy, requested=config.strategy, cpu_devices=config.cpu_devices)
+    devices = open_devices(strategy, cpu_devices=config.cpu_devices)
+    is_connected = strategy == "multi_worker_mirrored" and not cluster.is_evaluator
+    group = None
+    # First: TensorFlow cannot join other replicas once it is initialised, and the workload's file,
+    # which `recipe` loads, may use it.
+    if is_connected and not _has_ring(config):
+        group = _connect(config, cluster, stop)
     num_trainers = len(cluster.trainers()) if strategy == "multi_worker_mirrored" else 1
     num_parts = count_parts(
         strategy,
@@ -124,7 +136,8 @@ def _run_replica(
         batch_size=config.batch_size // config.micro_batches,
         num_trainers=num_trainers,
     )
-    devices = open_devices(strategy, cpu_devices=config.cpu_devices, num_parts=num_parts)
+    if num_parts and config.cpu_devices == 1:
+        devices = split_cpu(num_parts)
     if cluster.is_evaluator:
         from trainer.cluster.servers import read_end
         from trainer.training.results.evaluator import evaluate_checkpoints
@@ -135,8 +148,8 @@ def _run_replica(
 
     num_devices = len(devices) * num_trainers
     check_batch_size(config, num_devices=num_devices)
-    # Connected first: TensorFlow cannot join other replicas once it is initialised.
-    group = _connect(config, cluster, stop) if strategy == "multi_worker_mirrored" else None
+    if is_connected and not group:
+        group = _connect(config, cluster, stop)
     if strategy == "parameter_server":
         # Only the chief reads the examples before it connects: the others wait for what it finds.
         with loop.announce_outcome(cluster, folders):
@@ -147,15 +160,18 @@ def _run_replica(
     return 0
 
 
-def _connect(config: TrainConfig, cluster: Cluster, stop: threading.Event) -> "ReplicaGroup":
+def _has_ring(config: TrainConfig) -> bool:
     import tensorflow as tf
 
+    has_gpus = bool(tf.config.list_physical_devices("GPU"))
+    return config.all_reduce == "ring" or (config.all_reduce == "auto" and not has_gpus)
+
+
+def _connect(config: TrainConfig, cluster: Cluster, stop: threading.Event) -> "ReplicaGroup":
     from trainer.strategies.collective import CollectiveGroup
     from trainer.strategies.ring_group import RingGroup
 
-    has_gpus = bool(tf.config.list_physical_devices("GPU"))
-    is_ring = config.all_reduce == "ring" or (config.all_reduce == "auto" and not has_gpus)
-    group = RingGroup if is_ring else CollectiveGroup
+    group = RingGroup if _has_ring(config) else CollectiveGroup
     return group(cluster, start_timeout_seconds=config.start_timeout_seconds, stop=stop)
 
 

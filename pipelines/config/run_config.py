@@ -35,13 +35,6 @@ JSON_GROUPS = ("train", "thresholds", "gate", "prepare", "trigger", "release")
 NEW_PARAMETERS = ("gate", "on_failure_url", "release", "trigger")
 
 
-class _UnloadedTrainConfig(TrainConfig):
-    """Settings that are checked without the workload."""
-
-    def check_workload(self) -> None:
-        """Leave the workload unloaded."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """Configuration of a run.
@@ -148,9 +141,9 @@ class RunConfig:
         Raises:
             ConfigError: a setting of `train` is not allowed.
         """
-        kind = TrainConfig if self.is_built_in else _UnloadedTrainConfig
         planned = {"workload": self.workload, "examples_dir": "-"}
-        return kind.from_settings({**planned, "strategy": self.cluster.strategy, **self.train})
+        settings = {**planned, "strategy": self.cluster.strategy, **self.train}
+        return TrainConfig.from_settings(settings)
 
     def parameters(self) -> Json:
         """Return the pipeline's parameters; structures as JSON, which kfp.local leaves unchanged.

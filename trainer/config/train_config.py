@@ -36,7 +36,11 @@ def _models_help() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(ModelSettings):
-    """Settings of a training job; each is a flag of `python -m trainer.task`."""
+    """Settings of a training job; each is a flag of `python -m trainer.task`.
+
+    A user's file may use TensorFlow when it is imported, so it is not loaded here: the first call
+    of `recipe` does so, and checks the settings that depend on the workload.
+    """
 
     workload: str = setting(
         f"what to train: one of {', '.join(BUILT_IN)}; or the path of a folder with a workload.py,"
@@ -243,11 +247,8 @@ class TrainConfig(ModelSettings):
                 f" {self.batch_size}"
             )
         self.steps_to_profile()
-        self.check_workload()
-
-    def check_workload(self) -> None:
-        """Load the workload and check the settings that depend on it."""
-        self.recipe()
+        if self.workload in BUILT_IN:
+            self.recipe()
 
     @classmethod
     def from_settings(cls, values: Mapping[str, Any]) -> Self:
@@ -275,7 +276,11 @@ class TrainConfig(ModelSettings):
             raise ConfigError(f"--workload: {error}") from error
 
     def recipe(self) -> Recipe:
-        """Return the model's recipe with the given settings."""
+        """Return the model's recipe with the given settings.
+
+        Raises:
+            ConfigError: as `chosen_workload`, or a setting does not fit the workload.
+        """
         recipe = self.apply(self.chosen_workload().recipe_of(self.model))
         settings = {field.name: getattr(self, field.name, None) for field in fields(recipe)}
         given = {name: value for name, value in settings.items() if value is not None}

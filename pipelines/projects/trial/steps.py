@@ -133,6 +133,7 @@ class Trial:
     def _declare(self) -> str:
         settings = {"workload": self._reference, "examples_dir": "-", **self._train}
         config = TrainConfig.from_settings(settings)
+        config.recipe()
         self._workload = workload = config.chosen_workload()
         path = Path(self._reference)
         self.places = Places(path if path.suffix == ".py" else path / "workload.py")

@@ -54,7 +54,6 @@ def test_flags_become_the_configuration():
         ("--learning-rate", "0", "above 0"),
         ("--seed", "-1", "from 0 to "),
         ("--strategy", "mirror", "auto, single, mirrored, multi_worker_mirrored, parameter_server"),
-        ("--workload", "mnits", "mnist"),
         ("--examples-dir", "", "not empty"),
         ("--label-smoothing", "1.0", "at least 0 and below 1"),
         ("--clip-norm", "inf", "from 0 to "),

@@ -178,7 +178,7 @@ def test_settings_of_an_own_model_reach_model_and_checkpoint(write, rows_path, t
         train(reference, examples, tmp_path / "out", **settings | {"model.units": 25})
 
 
-def test_flags_of_an_own_model_are_checked(write, capsys):
+def test_flags_of_an_own_model_are_checked(write):
     needed = ["--workload", write("classes", own=True), "--examples-dir", "-"]
     flags = ["--model.units=24", "--model.layers", "6,4", "--model.rate", "0.5", "--steps", "3"]
     workload = parse_flags([*needed, *flags]).chosen_workload()
@@ -191,9 +191,9 @@ def test_flags_of_an_own_model_are_checked(write, capsys):
         "--hidden-units=3": "--hidden-units: shop has no such setting",
         "--model=net": "'net' is not a model of shop; allowed are model",
     }.items():
-        with pytest.raises(SystemExit):
-            parse_flags([*needed, flag])
-        assert words in " ".join(capsys.readouterr().err.split()), flag
+        with pytest.raises(ConfigError) as error:
+            parse_flags([*needed, flag]).recipe()
+        assert words in str(error.value), flag
 
 
 def test_settings_of_the_default_model_have_both_spellings(write):
@@ -203,13 +203,15 @@ def test_settings_of_the_default_model_have_both_spellings(write):
         assert config.chosen_workload().hidden_units == (9, 8)
         assert config.chosen_workload().changed_options() == {"hidden_units": "9,8"}
     with pytest.raises(ConfigError, match=r"--crosses: 'size' in 'size:plan' is not a column"):
-        TrainConfig(workload=reference, examples_dir="-", crosses="size:plan")
+        TrainConfig(workload=reference, examples_dir="-", crosses="size:plan").recipe()
 
 
 def test_a_workload_that_fails_is_a_wrong_setting(tmp_path):
+    with pytest.raises(ConfigError, match=r"--workload: 'mnits' .*did you mean 'mnist'"):
+        TrainConfig(workload="mnits", examples_dir="-").recipe()
     (tmp_path / "workload.py").write_text("workload = 1 / 0")
     with pytest.raises(ConfigError, match=r"--workload: .*workload\.py, line 1: ZeroDivision"):
-        TrainConfig(workload=str(tmp_path), examples_dir="-")
+        TrainConfig(workload=str(tmp_path), examples_dir="-").recipe()
 
 
 RAW_MODEL = """

@@ -26,9 +26,11 @@ WORKLOAD = """
 from pathlib import Path
 
 import keras
+import tensorflow as tf
 from keras import layers
 from trainer.workloads import *
 
+METRICS = [keras.metrics.AUC()]  # TensorFlow is initialised while the file is imported
 WORDS = ["red", "green", "blue"]
 TEXTS = ["a red house", "the green house", "blue and red"]
 VOCABULARY = str(Path(__file__).with_name("words.txt"))
@@ -40,8 +42,6 @@ def adapted(layer, data):
 
 
 def space():
-    import tensorflow as tf
-
     kind = keras.utils.FeatureSpace
     made = kind(
         {
@@ -181,15 +181,27 @@ def test_a_layer_is_trained_and_served_from_another_folder(name, examples, tmp_p
     np.testing.assert_allclose([one["probabilities"] for one in predictions], expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "sizes",
-    [{"num_workers": 2, "num_ps": 1}, {"num_chiefs": 0, "num_workers": 2, "num_ps": 0}],
-    ids=["parameter_server", "multi_worker_mirrored"],
-)
-def test_a_cluster_trains_a_layer_with_a_table(sizes, start_cluster, examples, tmp_path):
+CLUSTERS = {
+    "single": ((), {"num_workers": 0, "num_ps": 0}),
+    "mirrored": (("--cpu-devices", 2), {"num_workers": 0, "num_ps": 0}),
+    "parameter_server": ((), {}),
+    "multi_worker_mirrored": ((), {"num_chiefs": 0, "num_ps": 0}),
+    "multi_worker_mirrored-collectives": (
+        ("--all-reduce", "collectives"),
+        {"num_chiefs": 0, "num_ps": 0},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_every_strategy_trains_a_table_of_a_file_that_uses_tensorflow_at_its_import(
+    name, start_cluster, examples, tmp_path
+):
     code, data = examples
-    flags = ["--workload", code, "--examples-dir", data, "--output-dir", tmp_path / "out"]
+    more, sizes = CLUSTERS[name]
+    flags = ["--workload", code, "--examples-dir", data, "--output-dir", tmp_path / "out", *more]
     flags += ["--model", "adapted_text", "--batch-size", 16, "--steps", 20]
+    flags += ["--strategy", name.partition("-")[0]]
     replicas = start_cluster(*flags, **sizes)
     codes = {name: replica.wait() for name, replica in replicas.items()}
     assert set(codes.values()) == {0}, [replica.log for replica in replicas.values()]

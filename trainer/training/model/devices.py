@@ -1,5 +1,6 @@
 """The devices of a replica: its GPUs, else its CPU, as several logical devices if requested."""
 
+import contextlib
 import os
 import pathlib
 
@@ -49,12 +50,8 @@ def count_parts(strategy: str, *, part_size: int, batch_size: int, num_trainers:
     return max(1, min(num_cores(), batch_size // num_trainers // part_size))
 
 
-def open_devices(strategy: str, *, cpu_devices: int, num_parts: int | None = None) -> list[str]:
+def open_devices(strategy: str, *, cpu_devices: int) -> list[str]:
     """Set up the devices, before any other use of TensorFlow, and return their names.
-
-    With `num_parts` the CPU is as many devices, and a thread executes each operation. A batch
-    takes a fifth less time than if several threads share the work of one operation
-    (`benchmarks.train_single`).
 
     Raises:
         ConfigError: the strategy cannot use these devices; the message names the flag to change.
@@ -64,12 +61,8 @@ def open_devices(strategy: str, *, cpu_devices: int, num_parts: int | None = Non
             f"--cpu-devices: {cpu_devices} devices cannot be used by --strategy {strategy}; use"
             " mirrored or multi_worker_mirrored"
         )
-    if num_parts and cpu_devices == 1:
-        tf.config.threading.set_intra_op_parallelism_threads(1)
-        threads = max(num_cores(), _LEAST_INTER_OP_THREADS)
-        tf.config.threading.set_inter_op_parallelism_threads(threads)
-        return ["/device:CPU:0"] * num_parts
-    tf.config.threading.set_inter_op_parallelism_threads(_inter_op_threads())
+    with _if_not_too_late():
+        tf.config.threading.set_inter_op_parallelism_threads(_inter_op_threads())
     num_gpus = len(tf.config.list_physical_devices("GPU"))
     if num_gpus and cpu_devices == 1:
         # Without it two runs differ, and a resumed run differs from an uninterrupted one.
@@ -85,6 +78,24 @@ def open_devices(strategy: str, *, cpu_devices: int, num_parts: int | None = Non
         parts = [tf.config.LogicalDeviceConfiguration() for _ in range(cpu_devices)]
         tf.config.set_logical_device_configuration(cpu, parts)
     return [f"/device:CPU:{index}" for index in range(cpu_devices)]
+
+
+def split_cpu(num_parts: int) -> list[str]:
+    """Let the CPU compute as many parts of a batch; return the names of their devices.
+
+    A thread executes each operation: a batch takes a fifth less time than if several threads share
+    the work of one operation (`benchmarks.train_single`).
+    """
+    with _if_not_too_late():
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        threads = max(num_cores(), _LEAST_INTER_OP_THREADS)
+        tf.config.threading.set_inter_op_parallelism_threads(threads)
+    return ["/device:CPU:0"] * num_parts
+
+
+def _if_not_too_late() -> contextlib.AbstractContextManager[None]:
+    """Ignore that threads cannot be set once the user's file has used TensorFlow."""
+    return contextlib.suppress(RuntimeError)
 
 
 def _inter_op_threads() -> int:

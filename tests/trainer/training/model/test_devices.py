@@ -15,6 +15,7 @@ from trainer.training.model.devices import (  # noqa: E402
     count_parts,
     open_devices,
     resolve_strategy,
+    split_cpu,
 )
 
 
@@ -87,7 +88,7 @@ def test_the_cores_share_a_batch(four_cores, part_size, batch_size, num_trainers
 def test_a_replica_uses_its_share_of_the_cores(four_cores, monkeypatch):
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "2")
     assert count_parts("single", part_size=16, batch_size=128, num_trainers=1) == 2
-    assert open_devices("single", cpu_devices=1, num_parts=2) == ["/device:CPU:0"] * 2
+    assert split_cpu(2) == ["/device:CPU:0"] * 2
     assert four_cores == {"inter": 2, "intra": 1}
 
 
