@@ -65,7 +65,7 @@ def find_rows(
     columns: Sequence[FileColumn],
     target: FileColumn,
     *,
-    index: Array | None = None,
+    numbers: Sequence[Array | None] = (),
 ) -> Array | None:
     """Return the row of the file for each recorded row, -1 for one that is unknown; or None.
 
@@ -74,9 +74,9 @@ def find_rows(
         label: what `fit` got as the label, [rows] or one-hot.
         columns: of the file.
         target: the file's label.
-        index: the rows' numbers, as pandas has them.
+        numbers: that the rows may have, as pandas and scikit-learn number them.
     """
-    for rows in _orders(len(label), columns, index):
+    for rows in _orders(len(label), columns, numbers):
         if tells_label(label, target, rows) and any(
             _is_same_order(one, columns, rows) for one in recorded
         ):
@@ -157,12 +157,18 @@ def _with_limits(origin: Origin, values: Array, column: FileColumn) -> Origin:
     return replace(origin, limits=(low, high))
 
 
-def _orders(num: int, columns: Sequence[FileColumn], index: Array | None) -> Iterator[Array]:
-    """Yield what the rows' places in the file may be, if they are in its order."""
+def _orders(
+    num: int, columns: Sequence[FileColumn], numbers: Sequence[Array | None]
+) -> Iterator[Array]:
+    """Yield what the rows' places in the file may be: numbers of all rows, or of whole ones."""
     size = len(columns[0].values)
-    if index is not None and index.dtype.kind in "iu" and len(index) == num and index.max() < size:
-        yield index
     whole = np.flatnonzero(~np.any([_missing(one.values) for one in columns], axis=0))
+    for rows in (np.arange(size), whole):
+        for part in numbers:
+            if part is None or part.dtype.kind not in "iu" or len(part) < num:
+                continue
+            if part[:num].max() < len(rows):
+                yield rows[part[:num]]
     for rows in (np.arange(size), whole):
         if num <= len(rows):
             yield rows[:num]

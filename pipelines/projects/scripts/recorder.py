@@ -1,6 +1,7 @@
 """The call of `fit` of a script that runs up to it: recorded instead of carried out."""
 
 import functools
+import importlib
 import inspect
 import runpy
 import sys
@@ -11,8 +12,10 @@ from types import FrameType
 from typing import Any
 
 import keras
+import numpy as np
 
 from pipelines.projects.scripts.faults import ScriptFault
+from pipelines.projects.scripts.rows import Array, row_numbers
 
 
 class _FitReached(BaseException):
@@ -31,6 +34,7 @@ class Recording:
         variables: of the script, at the call.
         assigned: the variables of models that were given values.
         callbacks: the arguments of Keras' callbacks, by their identity.
+        splits: the numbers of the rows in each part that `train_test_split` returned.
     """
 
     model: Any = None
@@ -40,6 +44,7 @@ class Recording:
     variables: dict[str, Any] = field(default_factory=dict)
     assigned: dict[int, Any] = field(default_factory=dict)
     callbacks: dict[int, tuple[Any, dict[str, Any]]] = field(default_factory=dict)
+    splits: list[Array] = field(default_factory=list)
 
 
 def run_script(path: Path) -> Recording:
@@ -50,6 +55,8 @@ def run_script(path: Path) -> Recording:
     """
     recording = Recording()
     _patch(recording, str(path))
+    if "sklearn" in path.read_text(encoding="utf-8"):
+        _record_splits(recording)
     sys.argv = [str(path)]
     try:
         runpy.run_path(str(path), run_name="__main__")
@@ -103,6 +110,30 @@ def _patch(recording: Recording, path: str) -> None:
     for callback in vars(keras.callbacks).values():
         if inspect.isclass(callback) and issubclass(callback, keras.callbacks.Callback):
             _record_arguments(callback, recording)
+
+
+def _record_splits(recording: Recording) -> None:
+    """Have scikit-learn record which rows its splits have: equal rows cannot be told apart."""
+    module: Any = importlib.import_module("sklearn.model_selection")
+    split = module.train_test_split
+
+    @functools.wraps(split)
+    def record(*arrays: Any, **named: Any) -> Any:
+        *parts, train, test = split(*arrays, _numbers(arrays[0], recording), **named)
+        recording.splits += [test, train]
+        return parts
+
+    module.train_test_split = record
+
+
+def _numbers(rows: Any, recording: Recording) -> Array:
+    """Return the numbers of rows: as pandas has them, or of a part of the same size, or all."""
+    numbers = row_numbers(rows)
+    if numbers is not None:
+        return numbers
+    size = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+    parts = (one for one in reversed(recording.splits) if len(one) == size)
+    return next(parts, np.arange(size))
 
 
 def _record_arguments(callback: Any, recording: Recording) -> None:

@@ -68,7 +68,7 @@ def read_rows(x: Any, y: Any, sample_weight: Any) -> RecordedRows:
         ScriptFault: they have no labels, or labels of several outputs.
     """
     batch_size = None
-    index = _index(x) if _index(x) is not None else _index(y)
+    index = row_numbers(x) if row_numbers(x) is not None else row_numbers(y)
     if y is None and not isinstance(x, Mapping | list | np.ndarray):
         x, y, sample_weight, batch_size = _of_batches(x)
     if y is None:
@@ -134,10 +134,9 @@ def _is_frame(value: Any) -> bool:
     return type(value).__name__ == "DataFrame"
 
 
-def _index(value: Any) -> Array | None:
+def row_numbers(value: Any) -> Array | None:
     """Return the numbers of the rows of a pandas object."""
-    index = getattr(value, "index", None)
-    return np.asarray(index)[:MOST_ROWS] if hasattr(value, "iloc") and index is not None else None
+    return np.asarray(value.index) if hasattr(value, "iloc") else None
 
 
 def _array(value: Any) -> Array:

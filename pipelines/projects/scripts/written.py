@@ -105,7 +105,8 @@ class Written:
             places: Array | None = next(iter(layers.values()))[2]
         else:
             plain = [one.column(at) for one, _ in inputs for at in range(one.num_columns)]
-            places = find_rows(plain, rows.label, columns, target, index=rows.index)
+            numbers = [rows.index, *self.recording.splits]
+            places = find_rows(plain, rows.label, columns, target, numbers=numbers)
         if places is None:
             raise ScriptFault(
                 "the rows that reached fit are not rows of the file with its label"

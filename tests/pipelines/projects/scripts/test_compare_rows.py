@@ -82,7 +82,7 @@ ORDERS = {
 def test_the_rows_are_found_in_any_order(name, kinds):
     rows, index = ORDERS[name]
     recorded = [MADE[kind][0][rows] for kind in kinds]
-    found = find_rows(recorded, CODES[rows], COLUMNS, TARGET, index=index)
+    found = find_rows(recorded, CODES[rows], COLUMNS, TARGET, numbers=[index])
     assert found is not None
     known = found >= 0
     assert (found[known] == rows[known]).all()
@@ -105,6 +105,6 @@ def test_rows_with_another_label_are_not_those_of_the_file():
 
 
 def test_a_one_hot_label_is_one_of_the_file():
-    found = find_rows([CHARGE[PART]], np.eye(2)[CODES][PART], COLUMNS, TARGET, index=PART)
+    found = find_rows([CHARGE[PART]], np.eye(2)[CODES][PART], COLUMNS, TARGET, numbers=[PART])
     assert found is not None
     assert (found == PART).all()

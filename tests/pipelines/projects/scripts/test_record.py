@@ -130,6 +130,40 @@ def test_the_faults_of_a_script_are_named_with_their_lines(folder, old, new, mes
         assert message in str(caught.value)
 
 
+SPLIT = """\
+def train_test_split(*arrays):
+    size = len(arrays[0])
+    order = [(at * 7) % size for at in range(size)]
+    return [array[part] for array in arrays for part in (order[: size // 2], order[size // 2 :])]
+"""
+ALIKE = """\
+import csv
+import keras
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+rows = list(csv.DictReader(open("iris.csv")))
+x = np.array([[row["size"] == name for name in ("big", "small")] for row in rows], "float32")
+y = np.array([row["kind"] == "b" for row in rows], "float32")
+train, test, labels, test_labels = train_test_split(x, y)
+train, valid, labels, valid_labels = train_test_split(train * 2, labels)
+model = keras.Sequential([keras.layers.Dense(1, activation="sigmoid")])
+model.compile(loss="binary_crossentropy")
+model.fit(train, labels)
+"""
+
+
+def test_rows_alike_are_told_apart_by_the_split_of_scikit_learn(folder):
+    (folder / "sklearn").mkdir()
+    (folder / "sklearn/__init__.py").write_text("")
+    (folder / "sklearn/model_selection.py").write_text(SPLIT)
+    dice = random.Random(5)
+    rows = [f"{dice.choice(['big', 'small'])},{dice.choice('ab')}" for _ in range(240)]
+    (folder / "iris.csv").write_text("size,kind\n" + "\n".join(rows) + "\n")
+    begun = start(folder, ALIKE)
+    assert 'Category("size")' in begun.workload
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
