@@ -19,10 +19,12 @@ SIMPLE_MODELS = {
     LINEAR: "a linear model",
 }
 REQUIRED = {
-    CONSTANT: "every version must be better, unless gate.baseline is none",
-    LINEAR: "a first version must not be worse, unless gate.baseline is constant or none",
+    CONSTANT: "every version must be better; --set gate.baseline=none allows it",
+    LINEAR: "a first version must not be worse; --set gate.baseline=constant allows it",
 }
-REPLACING = "a version that replaces another must surely be better, unless gate.baseline is none"
+REPLACING = (
+    "a version that replaces another must surely be better; --set gate.baseline=none allows it"
+)
 
 
 def check_comparison(
