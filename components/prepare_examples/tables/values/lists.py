@@ -39,7 +39,8 @@ def parse_list(column: pa.Array, known: Column, bad: BadRows) -> pa.Array:
         is_missing = pc.is_in(values, pa.array(["", *known.missing], pa.string()))
         kept = ~is_missing.to_numpy(zero_copy_only=False)  # as requests are read
         values, rows = values.filter(pa.array(kept)), rows[kept]
-        lengths = np.where(lengths < 0, -1, np.bincount(rows, minlength=len(lengths)))
+        counts = np.bincount(rows, minlength=len(lengths))
+        lengths = np.where(counts == 0, -1, counts)
     return _nested(lengths, values)
 
 

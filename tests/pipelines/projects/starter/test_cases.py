@@ -15,12 +15,13 @@ from pipelines.projects.runs import find_run
 from pipelines.projects.starter.__main__ import main
 from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.records import sample_records
-from tests.support.data.cases import parquet, records, tables
+from tests.support.data.cases import images, parquet, records, tables
 from tests.support.data.cases.case import Case, Result
 from tests.support.data.trials import try_data
 from trainer.workloads import Records, load_workload
 
-CASES = {**tables.CASES, **parquet.CASES, **records.CASES}
+GROUPS = (tables, parquet, records, images)
+CASES = {name: case for group in GROUPS for name, case in group.CASES.items()}
 pytestmark = pytest.mark.timeout(180)
 
 
@@ -60,10 +61,8 @@ def test_new_check_and_run_are_right_about(tmp_path, new, name):
 
 
 def test_no_case_is_lost():
-    counted = {
-        one.__name__.rpartition(".")[2]: len(one.CASES) for one in (tables, parquet, records)
-    }
-    assert counted == {"tables": 28, "parquet": 13, "records": 8}
+    counted = {group.__name__.rpartition(".")[2]: len(group.CASES) for group in GROUPS}
+    assert counted == {"tables": 28, "parquet": 13, "records": 8, "images": 1}
     assert len(CASES) == sum(counted.values()), "a name occurs twice"
 
 
