@@ -1,6 +1,7 @@
 """`python -m pipelines.projects.scripts SCRIPT FOLDER`: record a script, write the result as JSON.
 
-FOLDER has columns.parquet, the file's columns by their declared names; its result.json is written.
+With --label FOLDER has columns.parquet, the file's columns by their declared names; with --classes
+the script trains on images. The result is FOLDER's result.json.
 """
 
 import argparse
@@ -20,7 +21,8 @@ from pipelines.projects.scripts.faults import ScriptFault
 from pipelines.projects.scripts.recorder import run_script
 from pipelines.projects.scripts.script_text import ScriptText
 from pipelines.projects.scripts.stubs import add_stubs
-from pipelines.projects.scripts.written import Written
+from pipelines.projects.scripts.written_images import WrittenImages
+from pipelines.projects.scripts.written_table import WrittenTable
 from trainer import Json
 
 COLUMNS, RESULT = "columns.parquet", "result.json"
@@ -31,18 +33,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pipelines.projects.scripts")
     parser.add_argument("script", type=Path)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--label", required=True)
+    data = parser.add_mutually_exclusive_group(required=True)
+    data.add_argument("--label", help="the column to predict")
+    data.add_argument("--classes", nargs="+", help="of images")
     arguments = parser.parse_args(argv)
     faulthandler.register(signal.SIGUSR1)  # to find the line of a script that does not end
     path = arguments.script
     os.chdir(path.parent)
     sys.path.insert(0, str(path.parent))
-    result = _record(path, arguments.folder, arguments.label)
+    result = _record(path, arguments.folder, arguments.label, arguments.classes)
     (arguments.folder / RESULT).write_text(json.dumps(result))
     return 0
 
 
-def _record(path: Path, folder: Path, label: str) -> Json:
+def _record(path: Path, folder: Path, label: str | None, classes: Sequence[str] | None) -> Json:
     text = ScriptText(path, path.read_text(encoding="utf-8"))
     absent = add_stubs(text)
     if absent:
@@ -51,12 +55,12 @@ def _record(path: Path, folder: Path, label: str) -> Json:
         recording = run_script(path)
     except ScriptFault as fault:
         return {"faults": [_as_json(fault)]}
+    if classes:
+        return WrittenImages(text, recording, classes).take_over(folder)
     columns = _read_columns(folder / COLUMNS)
     target = next(one for one in columns if one.name == label)
     others = [one for one in columns if one is not target]
-    written = Written(text, recording)
-    result = written.table(others, target, folder)
-    return {**result, "after": list(written.script.after(recording.line))}
+    return WrittenTable(text, recording, others, target).take_over(folder)
 
 
 def _as_json(fault: ScriptFault) -> Json:

@@ -98,9 +98,15 @@ class Source:
                 continue
             # The second metric of a class would have another name, which callbacks look for.
             is_metric = isinstance(thing, keras.metrics.Metric)
-            if name == "name" and is_automatic(value, cls) and not is_metric:
+            is_named = name == "name" and is_automatic(value, cls)
+            if is_named and not is_metric:
                 continue
-            if not names.get(name) and name in defaults and _is_same(defaults[name], value):
+            if (
+                not is_named
+                and not names.get(name)
+                and name in defaults
+                and _is_same(defaults[name], value)
+            ):
                 continue
             shown[name] = self._argument(thing, name, _live(thing, name, config))
         # As people write: those that are required, by their place.

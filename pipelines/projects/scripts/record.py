@@ -32,6 +32,7 @@ COLUMNS, RESULT, VALUES, WEIGHTS = (
 WIDTH = 96  # of a line within a function
 FRAME = re.compile(r'^  File "(.+)", line (\d+) in', re.MULTILINE)
 MODEL = '''
+
 {definitions}def model(inputs):
     """Return the model of {file} for the file's own values."""
 {lines}
@@ -59,7 +60,7 @@ class RecordedScript:
     @property
     def dropped(self) -> dict[str, int]:
         """The columns without which the script drops a row, with the number of such rows."""
-        columns = self.result["columns"]
+        columns = self.result.get("columns", ())
         return {one["name"]: one["num_dropped"] for one in columns if one["num_dropped"]}
 
     @property
@@ -133,12 +134,7 @@ class RecordedScript:
 
 
 def record_table(
-    path: Path,
-    columns: Mapping[str, pa.Array],
-    originals: Mapping[str, str],
-    *,
-    label: str,
-    timeout_seconds: float = TIMEOUT_SECONDS,
+    path: Path, columns: Mapping[str, pa.Array], originals: Mapping[str, str], *, label: str
 ) -> RecordedScript:
     """Run a script up to its `fit` and compare what it gets with a table.
 
@@ -147,21 +143,34 @@ def record_table(
         columns: the file's columns, numbers or texts, by their declared names.
         originals: their names in the file.
         label: the declared name of the column to predict.
-        timeout_seconds: for the script.
 
     Raises:
         DataError: the script has faults; all are named, each with its line.
     """
+    metadata = {b"originals": json.dumps(dict(originals)).encode()}
+    table = pa.table(dict(columns)).replace_schema_metadata(metadata)
+    return _record(path, ["--label", label], table)
+
+
+def record_images(path: Path, classes: Sequence[str]) -> RecordedScript:
+    """Run a script that trains on images of these classes up to its `fit`.
+
+    Raises:
+        DataError: the script has faults; all are named, each with its line.
+    """
+    return _record(path, ["--classes", *classes])
+
+
+def _record(path: Path, arguments: Sequence[str], table: pa.Table | None = None) -> RecordedScript:
     logger.info(
         "running %s in its folder, up to its first fit, which is recorded instead of done …", path
     )
     with tempfile.TemporaryDirectory(prefix="trainyard-script-") as name:
         folder = Path(name)
-        table = pa.table(dict(columns))
-        metadata = {b"originals": json.dumps(dict(originals)).encode()}
-        pq.write_table(table.replace_schema_metadata(metadata), folder / COLUMNS)
-        command = [*COMMAND, str(path.resolve()), str(folder), "--label", label]
-        _run(command, path, timeout_seconds, folder)
+        if table is not None:
+            pq.write_table(table, folder / COLUMNS)
+        command = [*COMMAND, str(path.resolve()), str(folder), *arguments]
+        _run(command, path, TIMEOUT_SECONDS, folder)
         result: Json = json.loads((folder / RESULT).read_text())
         weights = folder / WEIGHTS
         if result["faults"]:

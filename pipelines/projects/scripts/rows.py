@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pipelines.projects.scripts.faults import ScriptFault
 
 Array = NDArray[Any]
-MOST_ROWS = 20_000
+MOST_BATCHES = 20_000
 MOST_BYTES = 200_000_000
 
 
@@ -60,8 +60,14 @@ class RecordedRows:
     batch_size: int | None = None
     index: Array | None = None
 
+    @property
+    def class_numbers(self) -> Array:
+        """The label as numbers of classes, which may be one-hot."""
+        is_one_hot = self.label.ndim > 1 and self.label.shape[1] > 1
+        return self.label.argmax(axis=1) if is_one_hot else self.label.reshape(-1)
 
-def read_rows(x: Any, y: Any, sample_weight: Any) -> RecordedRows:
+
+def read_rows(x: Any, y: Any, sample_weight: Any, *, most_rows: int) -> RecordedRows:
     """Return the rows that `fit` was called with, the first ones of many.
 
     Raises:
@@ -70,7 +76,7 @@ def read_rows(x: Any, y: Any, sample_weight: Any) -> RecordedRows:
     batch_size = None
     index = row_numbers(x) if row_numbers(x) is not None else row_numbers(y)
     if y is None and not isinstance(x, Mapping | list | np.ndarray):
-        x, y, sample_weight, batch_size = _of_batches(x)
+        x, y, sample_weight, batch_size = _of_batches(x, most_rows)
     if y is None:
         raise ScriptFault("fit gets no labels; a model is trained here to predict a column")
     if isinstance(y, Mapping | list | tuple) and len(y) > 1 and not np.isscalar(next(iter(y))):
@@ -87,17 +93,18 @@ def read_rows(x: Any, y: Any, sample_weight: Any) -> RecordedRows:
         else "tensor"
     )
     named = x.items() if kind == "dict" else (("", one) for one in (x if kind == "list" else [x]))
+    weights = None if sample_weight is None else _array(sample_weight, most_rows).reshape(-1)
     return RecordedRows(
-        inputs=tuple(_input(str(name), one) for name, one in named),
+        inputs=tuple(_input(str(name), one, most_rows) for name, one in named),
         kind=kind,
-        label=_array(y),
-        weights=None if sample_weight is None else _array(sample_weight).reshape(-1),
+        label=_array(y, most_rows),
+        weights=weights,
         batch_size=batch_size,
-        index=index,
+        index=None if index is None else index[:most_rows],
     )
 
 
-def _of_batches(data: Any) -> tuple[Any, Any, Any, int]:
+def _of_batches(data: Any, most_rows: int) -> tuple[Any, Any, Any, int]:
     """Return inputs, labels and weights of the first batches of a data set, and a batch's size."""
     batches: list[tuple[Any, ...]] = []
     num_rows = num_bytes = 0
@@ -108,7 +115,7 @@ def _of_batches(data: Any) -> tuple[Any, Any, Any, int]:
         flat = keras.tree.flatten(batches[-1])
         num_rows += len(flat[0])
         num_bytes += sum(one.nbytes for one in flat)
-        if num_rows >= MOST_ROWS or num_bytes >= MOST_BYTES:
+        if num_rows >= most_rows or num_bytes >= MOST_BYTES:
             break
     if not batches:
         raise ScriptFault("the data set that fit gets is empty")
@@ -119,15 +126,15 @@ def _of_batches(data: Any) -> tuple[Any, Any, Any, int]:
 
 def _batches(data: Any) -> Iterator[Any]:
     if isinstance(data, keras.utils.PyDataset):
-        return (data[number] for number in range(data.num_batches or MOST_ROWS))
+        return (data[number] for number in range(data.num_batches or MOST_BATCHES))
     if not isinstance(data, Iterable):
         raise ScriptFault(f"fit gets a {type(data).__name__}; give it arrays or a tf.data.Dataset")
-    return itertools.islice(iter(data), MOST_ROWS)
+    return itertools.islice(iter(data), MOST_BATCHES)
 
 
-def _input(name: str, value: Any) -> RecordedInput:
+def _input(name: str, value: Any, most_rows: int) -> RecordedInput:
     columns = tuple(map(str, value.columns)) if _is_frame(value) else ()
-    return RecordedInput(name, _array(value), columns)
+    return RecordedInput(name, _array(value, most_rows), columns)
 
 
 def _is_frame(value: Any) -> bool:
@@ -139,13 +146,13 @@ def row_numbers(value: Any) -> Array | None:
     return np.asarray(value.index) if hasattr(value, "iloc") else None
 
 
-def _array(value: Any) -> Array:
+def _array(value: Any, most_rows: int = MOST_BATCHES) -> Array:
     """Return the first rows as an array; texts as str."""
     if hasattr(value, "to_numpy"):
         found: Array = value.to_numpy()
     else:
         found = np.asarray(value.to_tensor() if hasattr(value, "to_tensor") else value)
-    found = found[:MOST_ROWS]
+    found = found[:most_rows]
     if found.dtype.kind == "b":
         return found.astype(np.float32)
     if found.dtype.kind in "OS":

@@ -49,14 +49,14 @@ def _start(arguments: argparse.Namespace) -> Start:
         header = [name.strip() for name in arguments.header.split(",") if name.strip()]
         how = {"kind": kind, "positive": arguments.positive, "images": arguments.images or ""}
         return start_table(arguments.table, label, **how, script=script, header=header)
-    if isinstance(script, RunScript):
-        raise DataError(
-            f"{script.path} trains while it is executed, which only --table takes over: build the"
-            " model in a function that returns it, and call fit below"
-            ' `if __name__ == "__main__":`'
-        )
     if arguments.images:
         return start_images(arguments.images, script=script)
+    if isinstance(script, RunScript):
+        raise DataError(
+            f"{script.path} trains while it is executed, which --table and --images take over: for"
+            " records build the model in a function that returns it, and call fit below"
+            ' `if __name__ == "__main__":`'
+        )
     logging.getLogger(__name__).info("reading records with TensorFlow …")
     tensorflow_logs.import_tensorflow()
     return start_records(arguments.records, label, kind=kind, script=script)

@@ -1,15 +1,19 @@
 """workload.py for class folders of images."""
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.folders import read_folder
 from components.prepare_examples.tfrecords.shards import DEFAULT_RATIOS
+from pipelines.projects.scripts.record import RecordedScript, record_images
 from pipelines.projects.starter.folder import Start
 from pipelines.projects.starter.image_shapes import guess_shape
-from pipelines.projects.starter.keras_script import Script
+from pipelines.projects.starter.keras_script import RunScript, Script
+from pipelines.projects.starter.labels import BINARY
 from pipelines.projects.starter.pictures import table_hint
+from pipelines.projects.starter.texts import quoted
 
 FEWEST = 10  # images of a class
 SOURCE = '''\
@@ -27,7 +31,7 @@ workload = ImageFolder(
 '''
 
 
-def start_images(folder: str, *, script: Script | None = None) -> Start:
+def start_images(folder: str, *, script: Script | RunScript | None = None) -> Start:
     """Return the folder's content for class folders of images.
 
     Raises:
@@ -43,22 +47,28 @@ def start_images(folder: str, *, script: Script | None = None) -> Start:
     counts = Counter(file.label for file in files)
     shape = guess_shape([found.root / file.path for file in files])
     size, channels = shape.size, shape.channels
-    if script and script.shape:
-        size, channels = script.shape[:2], script.shape[2]
+    own = script if isinstance(script, Script) else None
+    recorded = record_images(script.path, found.classes) if isinstance(script, RunScript) else None
+    if own and own.shape:
+        size, channels = own.shape[:2], own.shape[2]
+    if recorded:
+        size, channels = recorded.result["size"], recorded.result["channels"]
+    code = own or recorded
     rare = [(found.classes[at], counts[at]) for at in counts if counts[at] < FEWEST]
     shown = [f"{name} {counts[at]:,}" for at, name in enumerate(found.classes)]
-    names = "ImageFolder"
+    is_binary = recorded is not None and recorded.result["label"]["kind"] == BINARY
+    names = "Binary, ImageFolder" if is_binary else "ImageFolder"
     workload = SOURCE.format(
         title=f"{len(files):,} images: {', '.join(shown[:8])}{', …' if len(shown) > 8 else ''}.",  # noqa: PLR2004
         imports="\n".join(
-            [*(script.imports if script else ()), f"from trainer.workloads import {names}"]
+            [*(code.imports if code else ()), f"from trainer.workloads import {names}"]
         ),
-        model=script.adapter("inputs") if script else "",
+        model=code.adapter("inputs") if code else "",
         size=tuple(size),
         seen=shape.sizes,
         channels=channels,
         modes=shape.modes,
-        more="    model=model,\n" if script else "",
+        more="".join(f"{line}\n" for line in _more(code, found.classes, is_binary=is_binary)),
     )
     share = max(counts.values()) / len(files)
     return Start(
@@ -67,6 +77,24 @@ def start_images(folder: str, *, script: Script | None = None) -> Start:
         num_examples=len(files),
         thresholds="{accuracy: 0.8}",
         remark=f"always the most frequent class: accuracy {share:.3f}",
-        notes=tuple(f"the class {name} has only {number} images" for name, number in rare),
-        code=script.files if script else {},
+        notes=(
+            *(recorded.notes if recorded else ()),
+            *(f"the class {name} has only {number} images" for name, number in rare),
+        ),
+        code=code.files if code else {},
+        train=recorded.result["train"] if recorded else {},
     )
+
+
+def _more(
+    script: Script | RecordedScript | None, classes: Sequence[str], *, is_binary: bool
+) -> Iterator[str]:
+    """Yield the arguments of ImageFolder that follow from a script."""
+    if is_binary:
+        names = f"({quoted(classes[0])}, {quoted(classes[1])})"
+        yield f'    label=Binary("label", positive={quoted(classes[1])}, names={names}),'
+    if script:
+        yield "    model=model,"
+        yield from script.arguments
+    if isinstance(script, RecordedScript):
+        yield "    augment_with=None,  # the default shifts images a little"

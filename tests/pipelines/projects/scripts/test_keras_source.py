@@ -94,6 +94,7 @@ OBJECTS = {
     "keras.losses.BinaryCrossentropy(from_logits=True)": lambda: keras.losses.BinaryCrossentropy(
         from_logits=True
     ),
+    'keras.metrics.AUC(name="auc")': lambda: keras.metrics.AUC(name="auc"),
     "keras.losses.mean_squared_error": lambda: keras.losses.mean_squared_error,
     'keras.layers.StringLookup(output_mode="one_hot", vocabulary=["a", "b"])': lambda: (
         layers.StringLookup(vocabulary=["a", "b"], output_mode="one_hot")

@@ -3,14 +3,16 @@
 import random
 
 import pytest
+from PIL import Image
 
 from components.prepare_examples.errors import DataError
 from pipelines.projects.scripts.wrap import wrapped
 from pipelines.projects.starter.folder import write_folder
+from pipelines.projects.starter.images import start_images
 from pipelines.projects.starter.keras_script import read_script
 from pipelines.projects.starter.tables import start_table
 from trainer.workloads import load_workload
-from trainer.workloads.declarations.labels import Classes
+from trainer.workloads.declarations.labels import Binary, Classes
 
 SCRIPT = """\
 import csv
@@ -180,3 +182,38 @@ def test_rows_alike_are_told_apart_by_the_split_of_scikit_learn(folder):
 )
 def test_long_lines_are_broken_at_commas(line, expected):
     assert wrapped(line, 30) == expected
+
+
+IMAGE_SCRIPT = """\
+import keras
+
+data = keras.utils.image_dataset_from_directory(
+    "photos", image_size=(24, 20), batch_size=4, label_mode="binary"
+)
+data = data.map(lambda images, labels: (images / 255.0, labels))
+model = keras.Sequential()
+model.add(keras.layers.RandomFlip())
+model.add(keras.layers.Flatten())
+model.add(keras.layers.Dense(1, activation="sigmoid"))
+model.compile("adam", "binary_crossentropy")
+model.fit(data, epochs=3, class_weight={0: 1.0, 1: 2.0})
+"""
+
+
+def test_a_script_that_trains_on_images_becomes_a_workload(tmp_path):
+    for name, grey in (("cats", 250), ("dogs", 20)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for at in range(12):
+            Image.new("RGB", (40 + at, 30), (grey, at, 0)).save(
+                tmp_path / f"photos/{name}/{at}.png"
+            )
+    (tmp_path / "train.py").write_text(IMAGE_SCRIPT)
+    script = read_script(tmp_path / "train.py")
+    write_folder(tmp_path / "own", start_images(str(tmp_path / "photos"), script=script))
+    workload = load_workload(str(tmp_path / "own"))
+    assert (workload.size, workload.channels, workload.raw_inputs) == ((24, 20), 3, True)
+    assert workload.label == Binary("label", positive="dogs", names=("cats", "dogs"))
+    assert workload.class_weights == {"cats": 1, "dogs": 2}
+    layers = [type(layer).__name__ for layer in workload.build_model().layers]
+    assert layers == ["InputLayer", "Rescaling", "RandomFlip", "Flatten", "Dense"]
+    assert "  epochs: 3\n  batch_size: 4\n" in (tmp_path / "own/run.yaml").read_text()

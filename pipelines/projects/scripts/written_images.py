@@ -1,0 +1,119 @@
+"""What class folders of images take over from a script: size, pixels, label and weights."""
+
+import math
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+
+from pipelines.projects.scripts.compare_rows import Array
+from pipelines.projects.scripts.faults import ScriptFault
+from pipelines.projects.scripts.recorder import Recording
+from pipelines.projects.scripts.rows import RecordedRows
+from pipelines.projects.scripts.script_text import ScriptText
+from pipelines.projects.scripts.structure import inputs_of
+from pipelines.projects.scripts.written import Parts, Written
+
+WHITE = 255.0
+LIGHT = 1.5  # the largest pixel of images from 0 to 1, or -1 to 1
+NUM_CHECKED = 8
+CHANNELS = (1, 3, 4)
+
+
+class WrittenImages(Written):
+    """A script that trains on images."""
+
+    most_rows = 256
+
+    def __init__(self, script: ScriptText, recording: Recording, classes: Sequence[str]):
+        super().__init__(script, recording)
+        self._classes = classes
+
+    def parts(self, rows: RecordedRows) -> Parts:
+        """Return the layers before the model, and write down size, label and weights.
+
+        Raises:
+            ScriptFault: the rows are no images, or have other classes than the folders.
+        """
+        [(images, _), *more] = inputs_of(self.model, rows)
+        if more:
+            raise ScriptFault("the model has several inputs, and images are one")
+        shape = _shape(images.values.shape[1:])
+        self._label(rows)
+        if given := self.recording.fit.get("class_weight"):
+            weights = [[self._classes[int(code)], float(one)] for code, one in given.items()]
+            self.result["class_weights"] = weights
+        if rows.weights is not None:
+            raise ScriptFault("sample_weight of images has no place in their folders")
+        if getattr(self.recording.fit.get("x"), "image_data_generator", None) is not None:
+            self.notes.append(
+                "what its ImageDataGenerator changes at random is not taken over: put layers such"
+                " as RandomFlip into the model"
+            )
+        self.result |= {"size": shape[:2], "channels": shape[2]}
+        values = images.values[:NUM_CHECKED].astype(np.float32).reshape(-1, *shape)
+        scale, offset = _scale(images.values)
+        lines = []
+        if scale != 1:
+            moved = f", offset={offset:g}" if offset else ""
+            lines.append(f"x = keras.layers.Rescaling(1 / {1 / scale:g}{moved})(inputs)")
+            self.notes.append(
+                f"pixels from {offset:g} to 1 are made in the model, of those from 0 to 255"
+            )
+        if shape != images.values.shape[1:]:
+            target = tuple(images.values.shape[1:])
+            before = "x" if lines else "inputs"
+            lines.append(f"x = keras.layers.Reshape({target})({before})")
+        return Parts(
+            lines=lines,
+            expressions=["x" if lines else "inputs"],
+            inputs=keras.Input(shape, name="image"),
+            batch=keras.ops.convert_to_tensor((values - offset) / scale),
+            known=slice(0, NUM_CHECKED),
+        )
+
+    def _label(self, rows: RecordedRows) -> None:
+        num_outputs, num_classes = self.num_outputs(rows), len(self._classes)
+        codes = rows.class_numbers
+        if codes.dtype.kind in "OUS" or (codes != np.round(codes)).any() or codes.min() < 0:
+            raise ScriptFault("the label of images must be the number of their class, or one-hot")
+        is_binary = num_outputs == 1
+        if num_classes != (2 if is_binary else num_outputs) or codes.max() >= num_classes:
+            raise ScriptFault(
+                f"the model has {num_outputs} outputs, and there are {num_classes} folders of"
+                " classes: give its last layer as many units, or other folders"
+            )
+        self.result["label"] = {
+            "kind": "binary" if is_binary else "classes",
+            "values": list(self._classes),
+        }
+
+
+def _shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Return height, width and channels of images, which may be flat or have no channels."""
+    match shape:
+        case (height, width, channels) if channels in CHANNELS:
+            return (height, width, channels)
+        case (height, width):
+            return (height, width, 1)
+        case (size,):
+            for channels in CHANNELS:
+                side = math.isqrt(size // channels)
+                if side * side * channels == size:
+                    return (side, side, channels)
+    raise ScriptFault(f"fit gets {shape} for each example, which is no image")
+
+
+def _scale(values: Array) -> tuple[float, float]:
+    """Return what pixels from 0 to 255 were multiplied with, and what was added."""
+    low, high = float(values.min()), float(values.max())
+    if high > LIGHT and low >= 0:
+        return 1.0, 0.0
+    if low >= 0:
+        return 1 / WHITE, 0.0
+    if low >= -1 and high <= 1:
+        return 2 / WHITE, -1.0
+    raise ScriptFault(
+        f"pixels from {low:.3g} to {high:.3g} are scaled outside the model: fit those from 0 to 255"
+        " or 0 to 1, and scale them in the model by keras.layers.Normalization"
+    )

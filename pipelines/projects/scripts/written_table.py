@@ -1,0 +1,179 @@
+"""What a table takes over from a script: its columns, its label and its weights."""
+
+import json
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+
+from pipelines.projects.scripts.compare_rows import (
+    Array,
+    FileColumn,
+    Origin,
+    find_rows,
+    label_origin,
+    label_table,
+)
+from pipelines.projects.scripts.faults import ScriptFault
+from pipelines.projects.scripts.front import Front, layers_before
+from pipelines.projects.scripts.recorder import Recording
+from pipelines.projects.scripts.rows import RecordedRows
+from pipelines.projects.scripts.script_text import ScriptText
+from pipelines.projects.scripts.structure import inputs_of
+from pipelines.projects.scripts.written import Parts, Written
+from trainer import Json
+
+NUM_CHECKED = 64
+
+
+class WrittenTable(Written):
+    """A script that trains on the columns of a table."""
+
+    def __init__(
+        self,
+        script: ScriptText,
+        recording: Recording,
+        columns: Sequence[FileColumn],
+        target: FileColumn,
+    ):
+        super().__init__(script, recording)
+        self._columns, self._target = columns, target
+
+    def parts(self, rows: RecordedRows) -> Parts:
+        """Return the layers before the model, and write down columns, label and weights.
+
+        Raises:
+            ScriptFault: the rows are not those of the file, or what was made of them is unknown.
+        """
+        inputs = inputs_of(self.model, rows)
+        layers = {
+            one.name: found
+            for one, _ in inputs
+            if one.num_columns > 1 and one.values.dtype.kind in "iu"
+            if (found := layers_before(one, self._columns, self.recording.variables))
+        }
+        if layers:
+            places: Array | None = next(iter(layers.values()))[2]
+        else:
+            plain = [one.column(at) for one, _ in inputs for at in range(one.num_columns)]
+            numbers = [rows.index, *self.recording.splits]
+            places = find_rows(plain, rows.label, self._columns, self._target, numbers=numbers)
+        if places is None:
+            raise ScriptFault(
+                "the rows that reached fit are not rows of the file with its label"
+                f" {self._target.name!r}: give the file that the script reads, and the column that"
+                " it predicts, as it is"
+            )
+        scale = self._label(rows, places)
+        front = Front(self._columns, places, self.source)
+        expressions = []
+        for at, (one, wanted) in enumerate(inputs):
+            if one.name in layers:
+                layer, column, _ = layers[one.name]
+                front.used[column.name] = column
+                self.notes.append(f"{column.name}: vectorized outside the model; now within it")
+                vectorized = f"{self.source.of(layer)}(inputs[{json.dumps(column.name)}])"
+                front.lines.append(f"x_{at} = {vectorized}")
+                expressions.append(f"x_{at}")
+                continue
+            variable = "x" if len(inputs) == 1 else f"input_{at + 1}"
+            expressions.append(front.tensor(one, wanted, variable=variable))
+        self.notes += [*dict.fromkeys(front.notes)]
+        self._weights(rows, places)
+        self.result["columns"] = [_described(one, front) for one in front.used.values()]
+        known = np.flatnonzero(places >= 0)[:NUM_CHECKED]
+        return Parts(
+            lines=front.lines,
+            expressions=expressions,
+            inputs={
+                name: keras.Input([1], name=name, dtype="string" if one.is_text else "float32")
+                for name, one in front.used.items()
+            },
+            batch={
+                name: keras.ops.convert_to_tensor(_values(one, places[known]))
+                for name, one in front.used.items()
+            },
+            known=known,
+            scale=scale,
+        )
+
+    def _label(self, rows: RecordedRows, places: Array) -> Origin | None:
+        """Write down which label the script trains on; return the scale of one of numbers."""
+        target, num_outputs = self._target, self.num_outputs(rows)
+        table = label_table(rows.label, target, places)
+        origin = label_origin(rows.label, target, places)
+        is_number = rows.label.dtype.kind == "f" and not self._has_crossentropy()
+        if num_outputs == 1 and origin is not None and (is_number or table is None):
+            self.result["label"] = {"kind": "regression"}
+            return origin if origin.is_scaled or origin.log_shift is not None else None
+        if table is None:
+            raise ScriptFault(f"the label of fit does not follow from the column {target.name!r}")
+        codes = {int(code): value for value, code in table.items()}
+        if len(codes) < len(table):
+            raise ScriptFault(
+                f"several values of {target.name} are one class in fit: write the class into the"
+                " file as a column"
+            )
+        kind = "binary" if num_outputs == 1 else "classes"
+        self.result["label"] = {"kind": kind, "values": [codes[code] for code in sorted(codes)]}
+        if kind == "classes" and num_outputs != len(codes):
+            raise ScriptFault(
+                f"the model has {num_outputs} outputs, and {target.name} {len(codes)} classes: give"
+                f" its last layer {len(codes)} units"
+            )
+        return None
+
+    def _has_crossentropy(self) -> bool:
+        loss = self.recording.compiled[0].get("loss")
+        name = (
+            loss if isinstance(loss, str) else getattr(loss, "name", getattr(loss, "__name__", ""))
+        )
+        return "crossentropy" in str(name)
+
+    def _weights(self, rows: RecordedRows, places: Array) -> None:
+        """Write down the weights of classes and rows."""
+        values = self.result["label"].get("values", [])
+        if given := self.recording.fit.get("class_weight"):
+            self.result["class_weights"] = [
+                [values[int(code)], float(weight)] for code, weight in given.items()
+            ]
+        if rows.weights is None:
+            return
+        known = places >= 0
+        for column in self._columns:
+            own = column.values[places[known]]
+            if not column.is_text and np.allclose(own, rows.weights[known]):
+                self.result["weight"] = column.name
+                return
+        codes = rows.class_numbers
+        of_class = {at: np.unique(rows.weights[codes == at]) for at in range(len(values))}
+        if not values or any(len(weights) != 1 for weights in of_class.values()):
+            raise ScriptFault(
+                "sample_weight is neither a column of the file nor a number for each class: write"
+                " it into the file as a column"
+            )
+        self.result["class_weights"] = [
+            [values[at], float(weights[0])] for at, weights in of_class.items()
+        ]
+
+
+def _described(column: FileColumn, front: Front) -> Json:
+    """Return what the declaration of a column needs to know."""
+    missing = np.isnan(column.values) if not column.is_text else np.array([False])
+    is_filled = front.filled.get(column.name, True) or _has_missing(front, column)
+    return {
+        "name": column.name,
+        "is_text": column.is_text,
+        "num_dropped": 0 if is_filled else int(missing.sum()),
+    }
+
+
+def _has_missing(front: Front, column: FileColumn) -> bool:
+    """Return whether a row without a value of the column reached fit."""
+    known = front.rows[front.rows >= 0]
+    return not column.is_text and bool(np.isnan(column.values[known]).any())
+
+
+def _values(column: FileColumn, rows: Array) -> Array:
+    values = column.values[rows][:, np.newaxis]
+    return values.astype(str) if column.is_text else values.astype(np.float32)
