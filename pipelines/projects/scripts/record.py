@@ -55,13 +55,19 @@ class RecordedScript:
     path: Path
     result: Json
     weights: bytes = b""
-    takes_inputs: bool = field(default=True, init=False)
+    combines: bool = field(default=False, init=False)
 
     @property
     def dropped(self) -> dict[str, int]:
         """The columns without which the script drops a row, with the number of such rows."""
         columns = self.result.get("columns", ())
         return {one["name"]: one["num_dropped"] for one in columns if one["num_dropped"]}
+
+    @property
+    def train(self) -> Mapping[str, int]:
+        """The settings of the training."""
+        settings: dict[str, int] = self.result["train"]
+        return settings
 
     @property
     def notes(self) -> list[str]:

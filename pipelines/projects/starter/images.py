@@ -78,11 +78,11 @@ def start_images(folder: str, *, script: Script | RunScript | None = None) -> St
         thresholds="{accuracy: 0.8}",
         remark=f"always the most frequent class: accuracy {share:.3f}",
         notes=(
-            *(recorded.notes if recorded else ()),
+            *(code.notes if code else ()),
             *(f"the class {name} has only {number} images" for name, number in rare),
         ),
         code=code.files if code else {},
-        train=recorded.result["train"] if recorded else {},
+        train=code.train if code else {},
     )
 
 

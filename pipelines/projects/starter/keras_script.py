@@ -1,17 +1,22 @@
 """The function of a user's script that builds a Keras model; the script is read, never imported."""
 
 import ast
+import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.errors import DataError
 from components.text.user_file import read_text_file
+from pipelines.projects.scripts.wrap import wrapped
+from pipelines.projects.starter.script_fit import ReadFit, read_fit
 
 MODELS = ("Sequential", "Model")
 INPUTS = ("inputs", "input", "x")
+WIDTH = 96  # of a line of the workload's arguments
+DEFAULT_BATCH = 32  # of fit
 # Arguments without a default that are known from the data.
 KNOWN = {
     **dict.fromkeys(("num_classes", "n_classes", "classes", "num_labels"), "len(labels)"),
@@ -36,6 +41,25 @@ def model(inputs, *, labels{settings}):
 '''
 
 
+RAW_ADAPTER = '''
+
+def model(inputs{settings}):
+    """Return the model of {file} for the file's own values, compiled as it is."""
+    own = {module}.{name}({arguments})
+    given = {{}}
+    for one in own.inputs:
+        values = inputs[one.name]
+        values = values if one.dtype == "string" else keras.ops.cast(values, one.dtype)
+        given[one.name] = keras.ops.reshape(values, (-1, *one.shape[1:]))
+    found = keras.Model(inputs, own(given))
+    if own.compiled:
+        metrics = keras.saving.deserialize_keras_object(own.get_compile_config()["metrics"])
+        found.compile(own.optimizer, loss=own.loss, metrics=metrics)
+    return found
+
+'''
+
+
 @dataclass(frozen=True)
 class RunScript:
     """A script that trains while it is executed: it is run up to its first `fit`."""
@@ -51,6 +75,9 @@ class Script:
     function: ast.FunctionDef
     shape: tuple[int, int, int] | None = None
     """Height, width and channels of the images that it takes, if it says so."""
+    fit: ReadFit = field(default_factory=ReadFit)
+    is_raw: bool = False
+    """The model gets the file's own values, in inputs that have the names of columns."""
 
     @property
     def module(self) -> str:
@@ -66,6 +93,11 @@ class Script:
     def takes_inputs(self) -> bool:
         """True if the function takes Keras inputs, as a workload's model does."""
         return bool(self._positional) and self._positional[0].arg in INPUTS
+
+    @property
+    def combines(self) -> bool:
+        """True if the adapter calls `combine`."""
+        return not (self.takes_inputs or self.is_raw)
 
     @property
     def imports(self) -> list[str]:
@@ -88,7 +120,8 @@ class Script:
             return DIRECT.format(module=self.module, name=self.function.name)
         arguments = [f"{name}={KNOWN[name]}" for name in self._required]
         settings = [f"{one}={ast.unparse(value)}" for one, value in self._optional]
-        return ADAPTER.format(
+        template = RAW_ADAPTER if self.is_raw else ADAPTER
+        return template.format(
             settings="".join(f", {setting}" for setting in settings),
             file=self.path.name,
             combined=combined,
@@ -100,7 +133,33 @@ class Script:
     @property
     def arguments(self) -> list[str]:
         """The further arguments of the workload."""
-        return []
+        callbacks = wrapped(f"callbacks={self.fit.callbacks},  # fit, line {self.fit.line}", WIDTH)
+        return [
+            *(["    raw_inputs=True,"] if self.is_raw else []),
+            *([textwrap.indent(callbacks, "    ")] if self.fit.callbacks else []),
+        ]
+
+    @property
+    def train(self) -> Mapping[str, int]:
+        """The settings of the training, if the script has them."""
+        given = self.fit.train
+        return {"batch_size": DEFAULT_BATCH, **given} if "epochs" in given else {}
+
+    @property
+    def notes(self) -> list[str]:
+        """What is not taken over, a line each."""
+        return [f"{self.path.name}: {note}" for note in self.fit.notes]
+
+    @cached_property
+    def named_inputs(self) -> Mapping[str, bool]:
+        """The names of the model's inputs, each with whether it takes texts; {} if one has none."""
+        named = {}
+        for call in ast.walk(self.function):
+            if not isinstance(call, ast.Call) or _called(call) != "Input":
+                continue
+            literals = {one.arg: getattr(one.value, "value", None) for one in call.keywords}
+            named[literals.get("name")] = literals.get("dtype") == "string"
+        return {} if None in named else {str(name): is_text for name, is_text in named.items()}
 
     @property
     def remarks(self) -> list[str]:
@@ -159,7 +218,7 @@ def read_script(path: Path) -> Script | RunScript:
     if not functions:
         raise DataError(_describe_missing(path, tree))
     named = [one for one in functions if "model" in one.name.lower()]
-    return Script(path, (named or functions)[0], _shape(tree))
+    return Script(path, (named or functions)[0], _shape(tree), read_fit(tree, path.stem))
 
 
 def _executed(body: list[ast.stmt]) -> Iterator[Any]:

@@ -1,11 +1,12 @@
 """The features and the label of a table as a script that was run uses them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from pipelines.projects.scripts.record import RecordedScript, record_table
 from pipelines.projects.starter.columns import Contents
-from pipelines.projects.starter.keras_script import RunScript
+from pipelines.projects.starter.keras_script import RunScript, Script
 from pipelines.projects.starter.labels import (
     BINARY,
     CLASSES,
@@ -24,16 +25,29 @@ def record(script: RunScript, contents: Contents, label: Texts) -> RecordedScrip
     return record_table(script.path, columns, originals, label=label.declared)
 
 
-def as_recorded(one: Guess, recorded: RecordedScript) -> Guess:
-    """Return the guess of a column as the script's model gets it: as it is, or not at all."""
-    used = {column["name"]: column for column in recorded.result["columns"]}
+def with_raw_inputs(script: Script, guesses: Sequence[Guess]) -> Script:
+    """Return a script that gets the file's own values if its inputs are called like columns."""
+    names = {one.name for one in guesses}
+    return replace(script, is_raw=bool(script.named_inputs) and names >= {*script.named_inputs})
+
+
+def as_used(one: Guess, script: Script | RecordedScript | None) -> Guess:
+    """Return the guess of a column as a model of raw values gets it: as it is, or not at all."""
+    if isinstance(script, RecordedScript):
+        used = {column["name"]: column["is_text"] for column in script.result["columns"]}
+    elif script is not None and script.is_raw:
+        used = dict(script.named_inputs)
+    else:
+        is_whole = one.kind == "Number" and not one.column.values.null_count
+        given = ", ".join(filter(None, [one.arguments, "is_required=True"]))
+        return replace(one, arguments=given) if script and is_whole else one
     if one.name in used:
-        column = used[one.name]
-        kind = "Number" if not column["is_text"] else "Text" if one.kind == "Text" else "Category"
-        dropped = "is_required=True" if column["num_dropped"] else ""
+        kind = "Number" if not used[one.name] else "Text" if one.kind == "Text" else "Category"
+        is_dropped = isinstance(script, RecordedScript) and one.name in script.dropped
+        dropped = "is_required=True" if is_dropped else ""
         return replace(one, role=FEATURE, kind=kind, arguments=dropped, is_said=False)
     is_left_out = one.role == FEATURE
-    seen = f"{recorded.path.name} does not use it; {one.seen}" if is_left_out else one.seen
+    seen = f"{script.path.name} does not use it; {one.seen}" if is_left_out else one.seen
     return replace(one, role=IGNORED if is_left_out else one.role, seen=seen)
 
 

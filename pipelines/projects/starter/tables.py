@@ -17,7 +17,7 @@ from pipelines.projects.starter.labels import LabelGuess, guess_label
 from pipelines.projects.starter.leaks import leaks_of
 from pipelines.projects.starter.notes import notes_of
 from pipelines.projects.starter.pictures import find_picture_column
-from pipelines.projects.starter.recorded_table import as_recorded, label_of, record
+from pipelines.projects.starter.recorded_table import as_used, label_of, record, with_raw_inputs
 from pipelines.projects.starter.texts import (
     FEATURE,
     GROUP,
@@ -82,8 +82,8 @@ def start_table(
     others = [one for one in contents.columns if one.name not in (label, named)]
     guesses = [guess(one, contents.num_rows) for one in others]
     guesses = _with_one_split([*(picture.guesses if picture else ()), *guesses])
-    if recorded is not None:
-        guesses = [as_recorded(one, recorded) for one in guesses]
+    code = recorded or (with_raw_inputs(own, guesses) if own else None)
+    guesses = [as_used(one, code) for one in guesses]
     if not any(one.role == FEATURE for one in guesses):
         seen = "; ".join(f"{one.column.name}: {one.seen}" for one in guesses)
         raise DataError(
@@ -91,7 +91,7 @@ def start_table(
         )
     beside = [one for one in guesses if one.column.name != named]
     leaks = leaks_of(beside, target)
-    workload = _source(contents, guesses, target, leaks, script=own or recorded, header=header)
+    workload = _source(contents, guesses, target, leaks, script=code, header=header)
     return Start(
         workload=workload,
         data=(*patterns, *filter(None, [images])),
@@ -106,11 +106,11 @@ def start_table(
                 else ((row, {}) for row in range(NUM_INSTANCES))
             )
         ],
-        code=code.files if (code := own or recorded) else {},
-        train=recorded.result["train"] if recorded else {},
+        code=code.files if code else {},
+        train=code.train if code else {},
         num_dropped=sum(recorded.dropped.values()) if recorded else 0,
         notes=(
-            *(recorded.notes if recorded else ()),
+            *(code.notes if code else ()),
             *(f"{one.column.name}: {leaks[one.name]}" for one in guesses if one.name in leaks),
             *(picture.notes() if picture else ()),
             *notes_of(contents, beside, target),
@@ -138,7 +138,7 @@ def _source(
 ) -> str:
     features = [one for one in guesses if one.role == FEATURE]
     kinds = {one.kind for one in features} | {"Table", label.declaration.partition("(")[0]}
-    kinds |= {"combine"} if script and not script.takes_inputs else set()
+    kinds |= {"combine"} if script and script.combines else set()
     rows = "all" if contents.is_whole else "the first"
     lines = [
         f'"""{label.column.name} from {len(features)} feature{"s" * (len(features) > 1)}.',

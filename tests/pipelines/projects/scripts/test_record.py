@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -217,3 +218,35 @@ def test_a_script_that_trains_on_images_becomes_a_workload(tmp_path):
     layers = [type(layer).__name__ for layer in workload.build_model().layers]
     assert layers == ["InputLayer", "Rescaling", "RandomFlip", "Flatten", "Dense"]
     assert "  epochs: 3\n  batch_size: 4\n" in (tmp_path / "own/run.yaml").read_text()
+
+
+FUNCTION = """\
+import keras
+
+def build():
+    size = keras.Input((1,), name="a")
+    color = keras.Input((), name="kind", dtype="string")
+    words = keras.layers.StringLookup(vocabulary=["x", "y"], output_mode="one_hot")
+    x = keras.layers.Concatenate()([size, words(color)])
+    model = keras.Model([size, color], keras.layers.Dense(1)(x))
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    return model
+
+if __name__ == "__main__":
+    build().fit(x, y, epochs=6, batch_size=64, class_weight={}, callbacks=[
+        keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 * 0.5**epoch)])
+"""
+
+
+def test_a_function_with_inputs_called_like_columns_gets_their_own_values(folder):
+    begun = start(folder, FUNCTION, label="b")
+    write_folder(folder / "own", begun)
+    workload = load_workload(str(folder / "own"))
+    assert [feature.name for feature in workload.features] == ["a", "kind"]
+    assert workload.raw_inputs
+    [scheduler] = workload.callbacks
+    assert scheduler.schedule(3) == 0.1 / 8
+    assert begun.train == {"epochs": 6, "batch_size": 64}
+    assert any("class_weight of fit in line 13: not taken over" in note for note in begun.notes)
+    inputs = {"a": np.ones((2, 1), np.float32), "kind": np.array([["x"], ["z"]])}
+    assert workload.build_model()(inputs).shape == (2, 1)
