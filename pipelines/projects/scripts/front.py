@@ -3,14 +3,22 @@
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import keras
 import numpy as np
 
-from pipelines.projects.scripts.compare_rows import Array, FileColumn, Origin, explain
+from pipelines.projects.scripts.compare_rows import (
+    ENOUGH,
+    FEWEST,
+    Array,
+    FileColumn,
+    Origin,
+    explain,
+)
 from pipelines.projects.scripts.faults import ScriptFault
 from pipelines.projects.scripts.keras_source import Source, number, text
 from pipelines.projects.scripts.rows import RecordedInput
@@ -221,24 +229,64 @@ def _are_codes(values: Sequence[float]) -> bool:
     return all(value == int(value) for value in values) and len(set(values)) > 2  # noqa: PLR2004
 
 
+@dataclass(frozen=True)
+class Before:
+    """A layer or graph of a script that made an input of the model before `fit`.
+
+    Attributes:
+        graph: a layer of texts, or a model of the columns.
+        columns: that it gets, in the order of its inputs.
+        rows: the row of the file for each recorded row.
+    """
+
+    graph: Any
+    columns: tuple[FileColumn, ...]
+    rows: Array
+
+
 def layers_before(
     recorded: RecordedInput, columns: Sequence[FileColumn], variables: dict[str, Any]
-) -> tuple[Any, FileColumn, Array] | None:
-    """Return the layer of a script that made an input of texts outside the model.
-
-    Also the column of texts, and the row of the file for each recorded row.
-    """
-    texts = [one for one in columns if one.is_text]
-    layers = [
-        one
-        for one in variables.values()
-        if isinstance(one, keras.layers.TextVectorization | keras.layers.StringLookup)
-    ]
-    own = [row.tobytes() for row in recorded.values.astype(np.float64)]
-    for layer, column in itertools.product(layers, texts):
-        made = np.asarray(layer(keras.ops.convert_to_tensor(column.values.astype(str)[:, None])))
-        place = {row.astype(np.float64).tobytes(): at for at, row in enumerate(made)}
-        rows = np.array([place.get(one, -1) for one in own])
-        if (rows >= 0).mean() > 0.98:  # noqa: PLR2004
-            return layer, column, rows
+) -> Before | None:
+    """Return what a script applied to columns of the file outside the model, None if nothing."""
+    own = _keys(recorded.values)
+    for graph, needed in _graphs(columns, variables):
+        inputs = getattr(graph, "inputs", None) or [keras.KerasTensor((None, 1), "string")]
+        given = [
+            keras.ops.convert_to_tensor(_as_type(column, wanted.dtype))
+            for column, wanted in zip(needed, inputs, strict=True)
+        ]
+        made = np.asarray(graph(given if len(given) > 1 else given[0]))
+        if made.shape[1:] != recorded.values.shape[1:]:
+            continue
+        keys = _keys(made)
+        places, counts = {key: at for at, key in enumerate(keys)}, Counter(keys)
+        rows = np.array([places[key] if counts[key] == 1 else -1 for key in own])
+        if np.mean([counts[key] > 0 for key in own]) >= ENOUGH and (rows >= 0).mean() >= FEWEST:
+            return Before(graph, needed, rows)
     return None
+
+
+def _graphs(
+    columns: Sequence[FileColumn], variables: dict[str, Any]
+) -> Iterator[tuple[Any, tuple[FileColumn, ...]]]:
+    """Yield the layers of texts and the feature spaces of a script, with columns for them."""
+    by_name = {name: one for one in columns for name in (one.original, one.name)}
+    texts = [one for one in columns if one.is_text]
+    for thing in variables.values():
+        if isinstance(thing, keras.utils.FeatureSpace) and thing.built:
+            graph = keras.Model(thing.get_inputs(), thing.get_encoded_features())
+            names = [one.name for one in graph.inputs]
+            if all(name in by_name for name in names):
+                yield graph, tuple(by_name[name] for name in names)
+        elif isinstance(thing, keras.layers.TextVectorization | keras.layers.StringLookup):
+            yield from ((thing, (column,)) for column in texts)
+
+
+def _as_type(column: FileColumn, dtype: str) -> Array:
+    values = column.values[:, np.newaxis]
+    return values.astype(str) if dtype == "string" else values.astype(dtype)
+
+
+def _keys(values: Array) -> list[bytes]:
+    """Return each row as bytes; equal numbers but for rounding have equal ones."""
+    return [row.tobytes() for row in np.round(values.astype(np.float64), 4) + 0.0]

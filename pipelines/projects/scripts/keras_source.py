@@ -13,6 +13,8 @@ import numpy as np
 from pipelines.projects.scripts.faults import ScriptFault
 from pipelines.projects.scripts.script_text import ScriptText
 
+# Layers of FeatureSpace, by the public layers that do the same.
+PRIVATE = {"TFDConcat": "keras.layers.Concatenate", "TFDIdentity": "keras.layers.Identity"}
 _MOST_INLINE = 40  # items of a vocabulary in the source; longer ones are in a file
 _STATIC = ("name", "trainable", "dtype", "batch_input_shape", "build_config")
 
@@ -77,7 +79,7 @@ class Source:
         cls = type(thing)
         if cls is keras.layers.Lambda:
             return f"keras.layers.Lambda({self._of_function(thing.function)})"
-        if path := public_path(cls):
+        if path := PRIVATE.get(cls.__name__) or public_path(cls):
             return f"{path}({', '.join(self._arguments(thing, cls))})"
         name = self._own_name(cls.__name__)
         try:
@@ -248,7 +250,8 @@ def _default_config(cls: Any, required: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return config_of(cls(**required))
     except Exception:  # whatever a class of the user's own raises
-        return {one.name: one.default for one in inspect.signature(cls).parameters.values()}
+        defaults = {one.name: one.default for one in inspect.signature(cls).parameters.values()}
+        return {**keras.layers.Layer().get_config(), **defaults}
 
 
 def _is_same(one: Any, other: Any) -> bool:

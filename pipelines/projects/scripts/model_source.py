@@ -103,6 +103,8 @@ class ModelSource:
             if one is not None and (key, one) != ("training", False)
         }
         named = [f"{key}={self._structure(one, names)}" for key, one in given.items()]
+        if type(operation).__name__ == "TFDCast":
+            return f"keras.ops.cast({arguments[0]}, {text(operation.compute_dtype)})"
         if isinstance(operation, keras.layers.Layer):
             layer = made.get(id(operation)) or self.layer(operation)
             return f"{layer}({', '.join([*arguments, *named])})"

@@ -15,7 +15,7 @@ from pipelines.projects.scripts.compare_rows import (
     label_table,
 )
 from pipelines.projects.scripts.faults import ScriptFault
-from pipelines.projects.scripts.front import Front, layers_before
+from pipelines.projects.scripts.front import Before, Front, layers_before
 from pipelines.projects.scripts.recorder import Recording
 from pipelines.projects.scripts.rows import RecordedRows
 from pipelines.projects.scripts.script_text import ScriptText
@@ -49,11 +49,11 @@ class WrittenTable(Written):
         layers = {
             one.name: found
             for one, _ in inputs
-            if one.num_columns > 1 and one.values.dtype.kind in "iu"
+            if one.num_columns > 1
             if (found := layers_before(one, self._columns, self.recording.variables))
         }
         if layers:
-            places: Array | None = next(iter(layers.values()))[2]
+            places: Array | None = next(iter(layers.values())).rows
         else:
             plain = [one.column(at) for one, _ in inputs for at in range(one.num_columns)]
             numbers = [rows.index, *self.recording.splits]
@@ -69,12 +69,7 @@ class WrittenTable(Written):
         expressions = []
         for at, (one, wanted) in enumerate(inputs):
             if one.name in layers:
-                layer, column, _ = layers[one.name]
-                front.used[column.name] = column
-                self.notes.append(f"{column.name}: vectorized outside the model; now within it")
-                vectorized = f"{self.source.of(layer)}(inputs[{json.dumps(column.name)}])"
-                front.lines.append(f"x_{at} = {vectorized}")
-                expressions.append(f"x_{at}")
+                expressions.append(self._before(layers[one.name], front, f"encoded_{at + 1}"))
                 continue
             variable = "x" if len(inputs) == 1 else f"input_{at + 1}"
             expressions.append(front.tensor(one, wanted, variable=variable))
@@ -96,6 +91,25 @@ class WrittenTable(Written):
             known=known,
             scale=scale,
         )
+
+    def _before(self, before: Before, front: Front, variable: str) -> str:
+        """Add the lines of a graph that the script applies before `fit`; return its variable."""
+        front.used |= {column.name: column for column in before.columns}
+        names = [f"inputs[{json.dumps(column.name)}]" for column in before.columns]
+        shown = ", ".join(column.name for column in before.columns)
+        is_layer = not hasattr(before.graph, "_nodes_by_depth")
+        what = type(before.graph).__name__ if is_layer else "FeatureSpace"
+        self.notes.append(f"{shown}: encoded by {what} before fit, now within the model")
+        if is_layer:
+            front.lines.append(f"{variable} = {self.source.of(before.graph)}({names[0]})")
+            return variable
+        given = [
+            name if wanted.dtype == "string" else f'keras.ops.cast({name}, "{wanted.dtype}")'
+            for name, wanted in zip(names, before.graph.inputs, strict=True)
+        ]
+        lines, output = self.models.lines(before.graph, given)
+        front.lines += [*lines, f"{variable} = {output}"]
+        return variable
 
     def _label(self, rows: RecordedRows, places: Array) -> Origin | None:
         """Write down which label the script trains on; return the scale of one of numbers."""

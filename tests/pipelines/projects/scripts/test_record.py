@@ -250,3 +250,37 @@ def test_a_function_with_inputs_called_like_columns_gets_their_own_values(folder
     assert any("class_weight of fit in line 13: not taken over" in note for note in begun.notes)
     inputs = {"a": np.ones((2, 1), np.float32), "kind": np.array([["x"], ["z"]])}
     assert workload.build_model()(inputs).shape == (2, 1)
+
+
+BEFORE = """\
+import csv
+import keras
+import numpy as np
+import tensorflow as tf
+
+rows = list(csv.DictReader(open("iris.csv")))
+columns = {"a": np.array([float(row["a"]) for row in rows]),
+           "kind": np.array([row["kind"] for row in rows])}
+y = np.array([float(row["b"]) for row in rows]) / 10
+space = keras.utils.FeatureSpace(
+    {"a": "float_normalized", "kind": "string_categorical"}, output_mode="concat"
+)
+data = tf.data.Dataset.from_tensor_slices((columns, y)).shuffle(240).batch(16)
+space.adapt(data.map(lambda x, y: x))
+encoded = space.get_encoded_features()
+model = keras.Model(encoded, keras.layers.Dense(1)(encoded))
+model.compile("adam", keras.losses.Huber())
+model.fit(data.map(lambda x, y: (space(x), y)), epochs=2)
+"""
+
+
+def test_what_a_script_does_before_fit_is_done_in_the_model(folder):
+    begun = start(folder, BEFORE, label="b")
+    write_folder(folder / "own", begun)
+    source = (folder / "own/workload.py").read_text()
+    workload = load_workload(str(folder / "own"))
+    assert [feature.name for feature in workload.features] == ["a", "kind"]
+    assert begun.train == {"epochs": 2, "batch_size": 16}
+    assert "keras.losses.Huber().call(labels / 10.0, outputs / 10.0)" in source
+    inputs = {"a": np.array([[2.0]], np.float32), "kind": np.array([["x"]])}
+    assert workload.build_model()(inputs).shape == (1, 1)
