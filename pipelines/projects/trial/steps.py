@@ -1,5 +1,6 @@
 """The steps of a check that run the user's code, in a process of their own."""
 
+import contextlib
 import dataclasses
 import json
 import threading
@@ -70,6 +71,7 @@ class Trial:
         self._data_dir, self._thresholds = data_dir, thresholds or {}
         self._gate = gate or GateOptions()
         self._reference, self._train, self._options = reference, train, options
+        self._folder = folder
         self._examples, self._output = folder / "examples", folder / "out"
         self._examples.mkdir()
         self.places = Places(None)
@@ -282,7 +284,8 @@ class Trial:
             raise _NotPossibleError("needs data")
         from trainer import loop
 
-        loop.train_synchronously(self._job, self._devices)
+        with contextlib.chdir(self._folder):  # for files that callbacks write
+            loop.train_synchronously(self._job, self._devices)
         return f"{NUM_STEPS} steps on {self._job.config.batch_size} examples each, exported"
 
     def _predict(self) -> str:

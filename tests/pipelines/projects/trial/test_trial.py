@@ -84,6 +84,13 @@ def table(**changes: str) -> str:
     return text
 
 
+def test_callbacks_write_no_files_where_the_check_was_started(attempt, rows):
+    logger = "keras.callbacks.CSVLogger('epochs-of-check.csv')"
+    text = table().replace("    model=model,", f"    model=model,\n    callbacks=[{logger}],")
+    assert attempt("import keras\n" + text, rows)["training"].state == "ok"
+    assert not Path("epochs-of-check.csv").exists()
+
+
 def test_a_right_workload_is_tried_from_its_data_to_its_predictions(attempt, rows):
     loss = f"{RIGHT['LOSS']}, metrics=[keras.metrics.Recall(name='recall')]"
     thresholds = {"recall": {"at_least": 0.5}, "precision": {"at_least": 0.5}}
