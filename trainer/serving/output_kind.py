@@ -178,9 +178,11 @@ def zero_inputs(workload: Workload) -> Any:
 
 
 def zero_features(workload: Workload) -> Any:
-    """Return the encoded features of examples of zeros."""
+    """Return the encoded features of examples of zeros, and their weights if they have weights."""
+    weight = getattr(workload, "weight", "")
+    weights = {weight: tf.ones([NUM_SAMPLED])} if weight else {}
     zeros = {
         name: tf.zeros([NUM_SAMPLED, *(size or 1 for size in spec.shape[1:])], spec.dtype)
         for name, spec in workload.input_specs().items()
     }
-    return workload.encode(zeros)
+    return workload.encode({**weights, **zeros})

@@ -255,6 +255,13 @@ class Workload(abc.ABC):
         """
         del features, labels
 
+    def evaluation_weights(self, features: Features, labels: Any) -> Any:
+        """Return the weights in evaluations; those of classes are only for training, as in Keras.
+
+        The arguments are those of `example_weights`.
+        """
+        return self.example_weights(features, labels)
+
     def augment(self, features: Features, noise: Any) -> Features:
         """Return the encoded features of a training batch, randomly augmented.
 

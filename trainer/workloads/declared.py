@@ -176,6 +176,11 @@ class DeclaredWorkload(Workload):
         of_classes = tf.gather(values, tf.maximum(labels, 0))
         return of_classes if weights is None else weights * of_classes
 
+    def evaluation_weights(self, features: Features, labels: Any) -> Any:
+        """Return the weight of each example, without that of its class; None if there is none."""
+        del labels
+        return features.get(WEIGHTS)
+
     def _weights_of_classes(self) -> list[float]:
         if not isinstance(self.class_weights, str):
             return given_weights(self.class_weights, self.label, self.class_values())

@@ -32,20 +32,21 @@ class Case:
     """A model and settings, and what is to be said of them in docs/training.md.
 
     Attributes:
-        argument: of `compile` or `fit`, as a row of the table.
-        value: of the argument, as a row of the table.
+        says: the values of each argument of `compile` and `fit` that the case shows.
         build: from Keras inputs to a compiled model; for `fit` and for ours.
         targets: the labels as `fit` needs them, from those of our examples.
         callbacks: new callbacks, for each of the two.
         refusal: pattern of the error, if it is refused; "" if the weights are the same.
-        note: what differs from Keras, for the table.
+        parts_refusal: pattern of the error where a batch has parts.
+        has_parts: False if the weights differ where a batch has parts.
+        compares_calls: False if the logs of callbacks differ.
+        writes_files: True if its callbacks write files, in this process only.
+        is_other: True if what it shows differs, with the same weights.
         class_weights: for each class.
         weighted: True if the examples have weights.
-        settings: of the training, besides the epochs.
     """
 
-    argument: str
-    value: str
+    says: Mapping[str, Sequence[str]]
     build: Callable[[Any], Any]
     label: Label = THREE
     targets: Callable[[np.ndarray], Any] = lambda labels: labels
@@ -54,8 +55,16 @@ class Case:
     class_weights: Mapping[int, float] = field(default_factory=dict)
     weighted: bool = False
     refusal: str = ""
-    note: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    parts_refusal: str = ""
+    has_parts: bool = True
+    compares_calls: bool = True
+    is_other: bool = False
+    writes_files: bool = False
+
+    @property
+    def name(self) -> str:
+        """The first of what it shows."""
+        return next((f"{argument}: {values[0]}" for argument, values in self.says.items()), "")
 
     def workload(self, callbacks: Sequence[Any] = ()) -> Records:
         """Return the workload of the case."""
@@ -210,7 +219,7 @@ def train(
         examples_dir=str(examples_dir),
         epochs=case.epochs,
         batch_size=BATCH_SIZE,
-        **{**case.settings, **settings},
+        **settings,
     )
     vars(config)["_workload"] = case.workload([*case.callbacks(), calls])
     folders = resolve_folders(str(folder), {})

@@ -30,7 +30,7 @@ class CompiledMetrics(tf.Module):
     def _add(self, features: Any, labels: tf.Tensor, states: Sequence[tf.Tensor]) -> Any:
         workload, model = self._workload, self._model
         encoded = workload.encode(features)
-        weights = workload.example_weights(encoded, labels)
+        weights = workload.evaluation_weights(encoded, labels)
         inputs = workload.preprocess(encoded)
         call = model(model.read_weights(), model.read_state(), inputs)
         return self._objective.evaluate(states, call, labels, weights)

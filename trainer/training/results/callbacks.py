@@ -19,6 +19,10 @@ from trainer.workloads.base import Workload
 logger = logging.getLogger(__name__)
 
 _RATE_CALLBACKS = (keras.callbacks.ReduceLROnPlateau, keras.callbacks.LearningRateScheduler)
+_UNSUPPORTED = {
+    "BackupAndRestore": "the checkpoints of a job do what it does; a job that is killed resumes",
+    "SwapEMAWeights": "evaluations and the exported model have the averages of use_ema",
+}
 _BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 
 
@@ -100,6 +104,8 @@ def _check(callback: Any, *, has_number: bool) -> None:
     name = type(callback).__name__
     if not isinstance(callback, keras.callbacks.Callback):
         raise ConfigError(f"callbacks: {name} is not a keras.callbacks.Callback")
+    if name in _UNSUPPORTED and type(callback).__module__.startswith("keras."):
+        raise ConfigError(f"callbacks: remove {name}: {_UNSUPPORTED[name]}")
     if isinstance(callback, _RATE_CALLBACKS) and not has_number:
         raise ConfigError(
             f"callbacks: {name} changes the learning rate, so the model must be compiled with an"

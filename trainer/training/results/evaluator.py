@@ -97,7 +97,7 @@ class EvalStep:
             start = number * CHUNK_SIZE
             rows = tf.range(start, tf.minimum(start + CHUNK_SIZE, num_examples))
             features, labels = gather_rows(table, rows)
-            example_weights = self._workload.example_weights(features, labels)
+            example_weights = self._workload.evaluation_weights(features, labels)
             call = self._model(weights, state, self._workload.preprocess(features))
             chunks = chunks.write(number, self._predictions(call.outputs))
             after = self._objective.evaluate(states, call, labels, example_weights)
