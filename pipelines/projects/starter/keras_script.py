@@ -34,8 +34,9 @@ def model(inputs, *, labels{settings}):
     own = {module}.{name}({arguments})
     found = keras.Model(inputs, own(combined))
     if own.compiled:
-        metrics = keras.saving.deserialize_keras_object(own.get_compile_config()["metrics"])
-        found.compile(own.optimizer, loss=own.loss, metrics=metrics)
+        compiled = {{**own.get_compile_config(), "optimizer": None, "loss": None}}
+        compiled = keras.saving.deserialize_keras_object(compiled)
+        found.compile(**{{**compiled, "optimizer": own.optimizer, "loss": own.loss}})
     return found
 
 '''

@@ -30,7 +30,7 @@ def mean_error(y_true, y_pred):
 
 def build_model(units=8, *, rate: float = 0.1):
     model = keras.Sequential([keras.layers.Dense(units), keras.layers.Dense(1)])
-    model.compile("adam", loss=mean_error, metrics=["mae"])
+    model.compile("adam", loss=mean_error, metrics=["mae"], weighted_metrics=["mape"])
     return model
 
 
@@ -93,7 +93,10 @@ def test_the_function_of_a_script_becomes_the_model(tmp_path, script):
         "units": 8,
         "rate": 0.1,
     }
-    found = try_folder(tmp_path / "own", tmp_path / "a.csv", **{"model.units": 4})
+    # Known only if all of compile was taken over.
+    limits = {"mape": {"at_most": 1e9}}
+    given = {"thresholds": limits, "model.units": 4}
+    found = try_folder(tmp_path / "own", tmp_path / "a.csv", **given)
     assert not [problem for one in found.values() for problem in one.problems]
     assert {one.state for one in found.values()} == {"ok"}
 
