@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
@@ -47,7 +48,7 @@ def start_images(folder: str, *, script: Script | RunScript | None = None) -> St
     counts = Counter(file.label for file in files)
     shape = guess_shape([found.root / file.path for file in files])
     size, channels = shape.size, shape.channels
-    own = script if isinstance(script, Script) else None
+    own = replace(script, is_raw=script.scales_pixels) if isinstance(script, Script) else None
     recorded = record_images(script.path, found.classes) if isinstance(script, RunScript) else None
     if own and own.shape:
         size, channels = own.shape[:2], own.shape[2]
@@ -96,5 +97,4 @@ def _more(
     if script:
         yield "    model=model,"
         yield from script.arguments
-    if isinstance(script, RecordedScript):
         yield "    augment_with=None,  # the default shifts images a little"

@@ -30,9 +30,8 @@ ADAPTER = '''
 
 def model(inputs, *, labels{settings}):
     """Return the model of {file} for these inputs, compiled as it is."""
-    combined = {combined}
-    own = {module}.{name}({arguments})
-    found = keras.Model(inputs, own(combined))
+{before}    own = {module}.{name}({arguments})
+{after}    found = keras.Model(inputs, own({given}))
     if own.compiled:
         compiled = {{**own.get_compile_config(), "optimizer": None, "loss": None}}
         compiled = keras.saving.deserialize_keras_object(compiled)
@@ -40,25 +39,13 @@ def model(inputs, *, labels{settings}):
     return found
 
 '''
-
-
-RAW_ADAPTER = '''
-
-def model(inputs{settings}):
-    """Return the model of {file} for the file's own values, compiled as it is."""
-    own = {module}.{name}({arguments})
-    given = {{}}
+BY_NAME = """\
+    given = {}
     for one in own.inputs:
         values = inputs[one.name]
         values = values if one.dtype == "string" else keras.ops.cast(values, one.dtype)
         given[one.name] = keras.ops.reshape(values, (-1, *one.shape[1:]))
-    found = keras.Model(inputs, own(given))
-    if own.compiled:
-        metrics = keras.saving.deserialize_keras_object(own.get_compile_config()["metrics"])
-        found.compile(own.optimizer, loss=own.loss, metrics=metrics)
-    return found
-
-'''
+"""
 
 
 @dataclass(frozen=True)
@@ -78,7 +65,9 @@ class Script:
     """Height, width and channels of the images that it takes, if it says so."""
     fit: ReadFit = field(default_factory=ReadFit)
     is_raw: bool = False
-    """The model gets the file's own values, in inputs that have the names of columns."""
+    """The model gets the file's own values, or pixels from 0 to 255."""
+    is_by_name: bool = False
+    """The model has an input for each column, of its name."""
 
     @property
     def module(self) -> str:
@@ -98,7 +87,7 @@ class Script:
     @property
     def combines(self) -> bool:
         """True if the adapter calls `combine`."""
-        return not (self.takes_inputs or self.is_raw)
+        return not (self.takes_inputs or self.is_by_name)
 
     @property
     def imports(self) -> list[str]:
@@ -121,11 +110,12 @@ class Script:
             return DIRECT.format(module=self.module, name=self.function.name)
         arguments = [f"{name}={KNOWN[name]}" for name in self._required]
         settings = [f"{one}={ast.unparse(value)}" for one, value in self._optional]
-        template = RAW_ADAPTER if self.is_raw else ADAPTER
-        return template.format(
+        return ADAPTER.format(
+            before="" if self.is_by_name else f"    combined = {combined}\n",
+            after=BY_NAME if self.is_by_name else "",
+            given="given" if self.is_by_name else "combined",
             settings="".join(f", {setting}" for setting in settings),
             file=self.path.name,
-            combined=combined,
             module=self.module,
             name=self.function.name,
             arguments=", ".join([*arguments, *(f"{one}={one}" for one, _ in self._optional)]),
@@ -150,6 +140,12 @@ class Script:
     def notes(self) -> list[str]:
         """What is not taken over, a line each."""
         return [f"{self.path.name}: {note}" for note in self.fit.notes]
+
+    @property
+    def scales_pixels(self) -> bool:
+        """True if the script has a layer or function that takes pixels from 0 to 255."""
+        text = self.files[self.path.name]
+        return any(f"{name}(" in text for name in ("Rescaling", "preprocess_input"))
 
     @cached_property
     def named_inputs(self) -> Mapping[str, bool]:

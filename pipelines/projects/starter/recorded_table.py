@@ -28,14 +28,15 @@ def record(script: RunScript, contents: Contents, label: Texts) -> RecordedScrip
 def with_raw_inputs(script: Script, guesses: Sequence[Guess]) -> Script:
     """Return a script that gets the file's own values if its inputs are called like columns."""
     names = {one.name for one in guesses}
-    return replace(script, is_raw=bool(script.named_inputs) and names >= {*script.named_inputs})
+    is_by_name = bool(script.named_inputs) and names >= {*script.named_inputs}
+    return replace(script, is_raw=is_by_name, is_by_name=is_by_name)
 
 
 def as_used(one: Guess, script: Script | RecordedScript | None) -> Guess:
     """Return the guess of a column as a model of raw values gets it: as it is, or not at all."""
     if isinstance(script, RecordedScript):
         used = {column["name"]: column["is_text"] for column in script.result["columns"]}
-    elif script is not None and script.is_raw:
+    elif script is not None and script.is_by_name:
         used = dict(script.named_inputs)
     else:
         is_whole = one.kind == "Number" and not one.column.values.null_count

@@ -73,6 +73,16 @@ def test_size_and_channels_of_images_are_those_of_the_files(tmp_path, sizes, mod
     assert {name: getattr(workload, name) for name in expected} == expected
 
 
+@pytest.mark.parametrize(("layer", "is_raw"), [("Rescaling(1 / 255)", True), ("ReLU()", False)])
+def test_pixels_are_those_that_the_layers_of_a_script_take(tmp_path, script, layer, is_raw):
+    save_images(tmp_path / "photos", [(12, 12)] * 3)
+    script.write_text(SCRIPT.replace("keras.layers.Dense(1)", f"keras.layers.{layer}"))
+    start = start_images(str(tmp_path / "photos"), script=read_script(script))
+    write_folder(tmp_path / "own", start)
+    workload = load_workload(str(tmp_path / "own"))
+    assert (workload.raw_inputs, workload.augment_with) == (is_raw, None)
+
+
 def test_an_empty_or_single_class_folder_is_named(tmp_path):
     save_images(tmp_path / "photos", [(8, 8)])
     (tmp_path / "photos/birds").mkdir()
