@@ -33,14 +33,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pipelines.projects.scripts")
     parser.add_argument("script", type=Path)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--current", type=Path, required=True, help="folder to run it in")
     data = parser.add_mutually_exclusive_group(required=True)
     data.add_argument("--label", help="the column to predict")
     data.add_argument("--classes", nargs="+", help="of images")
     arguments = parser.parse_args(argv)
     faulthandler.register(signal.SIGUSR1)  # to find the line of a script that does not end
     path = arguments.script
-    os.chdir(path.parent)
+    os.chdir(arguments.current)
     sys.path.insert(0, str(path.parent))
+    sys.path.append(str(arguments.current))
     result = _record(path, arguments.folder, arguments.label, arguments.classes)
     (arguments.folder / RESULT).write_text(json.dumps(result))
     return 0

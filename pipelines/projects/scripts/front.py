@@ -91,11 +91,23 @@ class Front:
                 origins.append(origin)
         if unknown:
             shown = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")  # noqa: PLR2004
+            self._refuse_texts(unknown)
             raise ScriptFault(
                 f"no column of the file has the values of what the model gets as {shown}: compute"
                 " them in the model (a Keras layer), or write them into the file"
             )
         return origins
+
+    def _refuse_texts(self, names: Sequence[str]) -> None:
+        """Raise ScriptFault for dummies of a column of numbers, which pandas read as texts."""
+        for column in self.columns:
+            num = sum(name.startswith(f"{column.original}_") for name in names)
+            if num > 1 and not column.is_text:
+                raise ScriptFault(
+                    f"the model gets {num:,} columns for the values of {column.original}, which are"
+                    " numbers, but one is a blank or a word, so the script reads them as texts:"
+                    f' use pd.to_numeric(…["{column.original}"], errors="coerce") before'
+                )
 
     def _column(self, origin: Origin) -> FileColumn:
         return next(one for one in self.columns if one.name == origin.column)
@@ -151,7 +163,11 @@ class Front:
         make = keras.layers.StringLookup if is_text else keras.layers.IntegerLookup
         hot = [_hot(one) for one in origins]
         if all(value is not None for value in hot):
-            self.notes.append(f"{column.name} is one-hot ({len(hot)} columns)")
+            self.notes.append(
+                f"{column.name} is one-hot: {len(hot)} columns, all 0 for an unknown value"
+                if len(hot) > 1
+                else f"{column.name} is 1 for {hot[0]}, else 0"
+            )
             words = [value if is_text else int(value) for value in hot]
             layer = make(vocabulary=words, output_mode="one_hot")
             variable = self._line(column, f"{self.source.of(layer)}({plain})")
@@ -172,7 +188,10 @@ class Front:
             *([one, *table] for one, table in zip(unknown, tables, strict=True)), strict=True
         )
         shown = ", ".join(map(_numbers, rows))
-        self.notes.append(f"{column.name} is {len(keys)} numbers, one for each value")
+        self.notes.append(
+            f"{column.name}: a number for each of its {len(keys)} values,"
+            f" {', '.join(f'{one:.4g}' for one in unknown)} for an unknown value"
+        )
         variable = self._line(column, f"{self.source.of(make(vocabulary=keys))}({plain})")
         taken = f"keras.ops.take(keras.ops.array([{shown}]), {variable}, axis=0)"
         return f"keras.ops.reshape({taken}, (-1, {len(origins)}))"

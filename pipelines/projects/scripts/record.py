@@ -175,9 +175,12 @@ def _record(path: Path, arguments: Sequence[str], table: pa.Table | None = None)
         folder = Path(name)
         if table is not None:
             pq.write_table(table, folder / COLUMNS)
-        command = [*COMMAND, str(path.resolve()), str(folder), *arguments]
-        _run(command, path, TIMEOUT_SECONDS, folder)
-        result: Json = json.loads((folder / RESULT).read_text())
+        command = [*COMMAND, str(path.resolve()), str(folder), *arguments, "--current"]
+        result = _run([*command, str(path.resolve().parent)], path, TIMEOUT_SECONDS, folder)
+        if "notes" not in result and Path.cwd() != path.resolve().parent:
+            logger.info("it fails there; running it in the current folder …")
+            current = _run([*command, str(Path.cwd())], path, TIMEOUT_SECONDS, folder)
+            result = current if "notes" in current else result
         weights = folder / WEIGHTS
         if result["faults"]:
             raise DataError("\n".join(_describe(path, fault) for fault in result["faults"]))
@@ -192,8 +195,8 @@ def _describe(path: Path, fault: Json) -> str:
     )
 
 
-def _run(command: Sequence[str], path: Path, timeout_seconds: float, folder: Path) -> None:
-    """Run the process of a script; its output is kept for errors.
+def _run(command: Sequence[str], path: Path, timeout_seconds: float, folder: Path) -> Json:
+    """Run the process of a script and return its result; its output is kept for errors.
 
     Raises:
         DataError: it does not end in time, or ends without a result.
@@ -230,6 +233,9 @@ def _run(command: Sequence[str], path: Path, timeout_seconds: float, folder: Pat
         raise DataError(
             f"{path}: its process ended with code {process.returncode}: {' '.join(last)}"
         )
+    result: Json = json.loads((folder / RESULT).read_text())
+    (folder / RESULT).unlink()
+    return result
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:

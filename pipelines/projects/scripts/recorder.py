@@ -71,7 +71,12 @@ def run_script(path: Path) -> Recording:
         if not recording.line:
             line = _own_line(error, str(path))
             message = next(filter(None, map(str.strip, str(error).splitlines())), "")
-            raise ScriptFault(f"{type(error).__name__}: {message}", line=line) from error
+            where = (
+                "; paths are from the script's folder, or from the current one"
+                if isinstance(error, FileNotFoundError)
+                else ""
+            )
+            raise ScriptFault(f"{type(error).__name__}: {message}{where}", line=line) from error
     if not recording.line:
         raise ScriptFault("it ended without a call of fit; a model is trained by `model.fit(…)`")
     return recording

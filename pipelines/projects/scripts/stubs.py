@@ -5,6 +5,7 @@ import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -27,12 +28,20 @@ def add_stubs(script: ScriptText) -> list[ScriptFault]:
         sys.meta_path.append(_Finder(stubs))
     return [
         ScriptFault(
-            f"there is no module {name!r}: python -m pip install {PACKAGES.get(name, name)}",
+            f"there is no module {name!r}: {_remedy(name, script.path)}",
             line=line,
         )
         for name, line in reversed(absent.items())
         if name not in stubs
     ]
+
+
+def _remedy(name: str, script: Path) -> str:
+    """Return how to get a module: a part of the script's project is no package to install."""
+    for folder in script.parents:
+        if (folder / name).is_dir() or (folder / f"{name}.py").exists():
+            return f"it is in {folder}; start trainyard new in that folder"
+    return f"python -m pip install {PACKAGES.get(name, name)}"
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -130,7 +130,7 @@ class Written(abc.ABC):
         validation = [name for name in given if name in ("validation_data", "validation_split")]
         if validation:
             self.notes.append(
-                f"{' and '.join(validation)}: the eval split takes its place, a tenth of the data"
+                f"{' and '.join(validation)}: the eval split takes its place"
                 " (prepare.ratios in run.yaml)"
             )
         if given.get("shuffle", True) is False:
@@ -153,6 +153,11 @@ class Written(abc.ABC):
                 f"{key}={self.source.of(one)}" for key, one in made[1].items() if key != "verbose"
             ]
             self.result["callbacks"].append(f"keras.callbacks.{name}({', '.join(arguments)})")
+            if file := made[1].get("filename"):
+                self.notes.append(
+                    f"{name} writes {file} in the folder of the training's job,"
+                    " .trainyard/vertex/jobs/…, unless it is a whole path"
+                )
             return
         self.source.own[name] = None
         own = self.script.arguments_of(name, self.source.variables)

@@ -62,7 +62,8 @@ print(model.evaluate(x, y))
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     dice = random.Random(3)
     rows = [
         [*(f"{dice.gauss(2 + at % 3, 0.4):.2f}" for _ in "abcd"), "xyz"[at % 3]]
@@ -72,9 +73,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-def start(folder, text, label="kind"):
-    (folder / "train.py").write_text(text)
-    script = read_script(folder / "train.py")
+def start(folder, text, label="kind", *, name="train.py"):
+    (folder / name).write_text(text)
+    script = read_script(folder / name)
     return start_table([str(folder / "iris.csv")], label, script=script)
 
 
@@ -131,6 +132,16 @@ def test_the_faults_of_a_script_are_named_with_their_lines(folder, old, new, mes
         start(folder, text)
     for message in messages:
         assert message in str(caught.value)
+
+
+def test_a_script_of_a_project_runs_in_the_current_folder(folder, monkeypatch):
+    (folder / "src").mkdir()
+    (folder / "common.py").write_text("WEIGHT = 1.5\n")
+    text = SCRIPT.replace("1: 1.5", "1: common.WEIGHT").replace("import csv", "import common, csv")
+    assert start(folder, text, name="src/train.py").train == {"epochs": 20, "batch_size": 24}
+    monkeypatch.chdir(folder / "src")
+    with pytest.raises(DataError, match=f"'common': it is in {folder}; start trainyard new in"):
+        start(folder, text, name="src/train.py")
 
 
 SPLIT = """\
