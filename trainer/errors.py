@@ -9,6 +9,7 @@ from collections.abc import Iterable
 # SIGTERM, which Kubernetes' training operators treat as a reason to restart, too.
 EXIT_RESTART = 128 + signal.SIGTERM
 
+_KERAS_NOISE = re.compile(r"Exception encountered when calling .*|\x1b\[\d*m")
 _GRAPH_NOISE = re.compile(r"\{\{[^}]*\}\} ?| ?\[Op:\w+\].*")
 
 
@@ -59,9 +60,15 @@ class Preempted(TrainerError):  # noqa: N818 - not a failure: the job was asked 
 
 
 def first_line(error: Exception) -> str:
-    """Return an error of TensorFlow as one line, without names of graph nodes."""
-    lines = str(error).splitlines() or [type(error).__name__]
-    return _GRAPH_NOISE.sub("", lines[0]).strip()
+    """Return an error of TensorFlow or Keras as one line, without names of graph nodes."""
+    return telling_lines(error)[0]
+
+
+def telling_lines(error: Exception) -> list[str]:
+    """Return the lines of an error that say something; the name of its class if none does."""
+    text = _KERAS_NOISE.sub("", str(error).partition("Arguments received by ")[0])
+    lines = [_GRAPH_NOISE.sub("", line).strip() for line in text.splitlines()]
+    return list(filter(None, lines)) or [type(error).__name__]
 
 
 def did_you_mean(given: object, allowed: Iterable[str]) -> str:

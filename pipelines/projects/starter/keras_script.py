@@ -2,7 +2,7 @@
 
 import ast
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -68,6 +68,8 @@ class Script:
     """The model gets the file's own values, or pixels from 0 to 255."""
     is_by_name: bool = False
     """The model has an input for each column, of its name."""
+    others: tuple[str, ...] = ()
+    """Further functions that build models."""
 
     @property
     def module(self) -> str:
@@ -139,7 +141,13 @@ class Script:
     @property
     def notes(self) -> list[str]:
         """What is not taken over, a line each."""
-        return [f"{self.path.name}: {note}" for note in self.fit.notes]
+        notes = [f"{self.path.name}: {note}" for note in self.fit.notes]
+        if self.others:
+            notes.append(
+                f"{self.path.name} has several functions that build a model: {self.function.name}"
+                f" is taken, not {', '.join(self.others)}; to change it, change workload.py"
+            )
+        return notes
 
     @property
     def scales_pixels(self) -> bool:
@@ -206,16 +214,31 @@ def read_script(path: Path) -> Script | RunScript:
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", 1)
         raise DataError(f"{path}:{line}: it is not Python: {error}") from error
-    functions = [one for one in tree.body if isinstance(one, ast.FunctionDef) and _builds(one)]
+    models = _model_names(tree)
+    functions = [
+        one for one in tree.body if isinstance(one, ast.FunctionDef) and _builds(one, models)
+    ]
     trains = any(_called(node) == "fit" for node in _executed(tree.body))
     if trains or (not functions and any(_called(node) == "fit" for node in ast.walk(tree))):
         return RunScript(path)
     if not path.stem.isidentifier() or path.stem == "workload":
         raise DataError(f"{path}: it is imported as a module: give it another name, as my_model.py")
     if not functions:
-        raise DataError(_describe_missing(path, tree))
+        raise DataError(_describe_missing(path, tree, models))
     named = [one for one in functions if "model" in one.name.lower()]
-    return Script(path, (named or functions)[0], _shape(tree), read_fit(tree, path.stem))
+    chosen = (named or functions)[0]
+    others = tuple(one.name for one in functions if one is not chosen)
+    return Script(path, chosen, _shape(tree), read_fit(tree, path.stem), others=others)
+
+
+def _model_names(tree: ast.Module) -> set[str]:
+    """Return the names of Keras' models, and of the file's own subclasses of them."""
+    names = set(MODELS)
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            bases = {getattr(one, "attr", getattr(one, "id", "")) for one in node.bases}
+            names |= {node.name} if bases & names else set()
+    return names
 
 
 def _executed(body: list[ast.stmt]) -> Iterator[Any]:
@@ -234,24 +257,34 @@ def _called(node: Any) -> str:
     return getattr(function, "attr", getattr(function, "id", ""))
 
 
-def _builds(function: ast.FunctionDef) -> bool:
+def _builds(function: ast.FunctionDef, models: Container[str]) -> bool:
     nodes = list(ast.walk(function))
     returns = any(isinstance(one, ast.Return) and one.value is not None for one in nodes)
-    return returns and any(_called(node) in MODELS for node in nodes)
+    return returns and any(_called(node) in models for node in nodes)
 
 
-def _describe_missing(path: Path, tree: ast.Module) -> str:
+def _describe_missing(path: Path, tree: ast.Module, models: Container[str]) -> str:
     for node in _executed(tree.body):
-        if _called(node) in MODELS:
+        if _called(node) in models:
             return (
                 f"{path}:{node.lineno}: the model is built while the file is imported; build it in"
                 " a function that returns it, such as `def build_model(): …`"
             )
-    return f"{path}: no function returns a keras.Sequential or keras.Model; write one"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and _builds(node, models):
+            return (
+                f"{path}:{node.lineno}: {node.name} is inside another function or a class, where"
+                " workload.py cannot call it; move it to the top level of the file"
+            )
+    return (
+        f"{path}: no function returns a keras.Sequential, a keras.Model or a subclass of it; write"
+        " one"
+    )
 
 
 def _shape(tree: ast.Module) -> tuple[int, int, int] | None:
-    """Return the first literal shape of an image in a call, such as `keras.Input((28, 28, 1))`."""
+    """Return the first shape of an image in a call, such as `keras.Input((SIZE, SIZE, 1))`."""
+    values = _constants(tree)
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
@@ -260,10 +293,37 @@ def _shape(tree: ast.Module) -> tuple[int, int, int] | None:
             *((one.arg, one.value) for one in node.keywords),
         ]
         for name, value in given:
-            sizes = [getattr(one, "value", None) for one in getattr(value, "elts", ())]
             if "Input" not in _called(node) and name != "input_shape":
                 continue
-            match sizes:
+            match _sizes(value, values):
                 case [int(height), int(width), 1 | 3 | 4 as channels]:
                     return (height, width, channels)
     return None
+
+
+def _constants(tree: ast.Module) -> dict[str, ast.expr]:
+    """Return what variables of the file are set to, by name: of several values the first."""
+    values: dict[str, ast.expr] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            pairs = [(node.targets[0], node.value)]
+            if isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = [*zip(node.targets[0].elts, node.value.elts, strict=False)]
+            for target, value in pairs:
+                if isinstance(target, ast.Name):
+                    values.setdefault(target.id, value)
+    return values
+
+
+def _sizes(value: ast.expr, values: Mapping[str, ast.expr]) -> list[Any]:
+    """Return the numbers of a tuple or of a sum of tuples, as `IMAGE_SIZE + (3,)`."""
+    if isinstance(value, ast.Name) and value.id in values:
+        own = {name: one for name, one in values.items() if name != value.id}
+        return _sizes(values[value.id], own)
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+        return [*_sizes(value.left, values), *_sizes(value.right, values)]
+    if isinstance(value, ast.Tuple | ast.List):
+        return [size for one in value.elts for size in _sizes(one, values)]
+    if isinstance(value, ast.Starred):
+        return _sizes(value.value, values)
+    return [getattr(value, "value", None)]

@@ -95,6 +95,7 @@ def start_records(
         remark=f"the most frequent label has {values.most_common(1)[0][1] / num_records:.1%}",
         code=script.files if script else {},
         notes=(
+            *(script.notes if script else ()),
             *notes,
             *(f"{name}: {TELLS.format(label)}" for name in telling),
             *(

@@ -1,7 +1,7 @@
 """workload.py for a table: guesses of its features and label."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,11 +111,23 @@ def start_table(
         num_dropped=sum(recorded.dropped.values()) if recorded else 0,
         notes=(
             *(code.notes if code else ()),
+            *(_on_required(guesses) if own and not own.is_raw else ()),
             *(f"{one.column.name}: {leaks[one.name]}" for one in guesses if one.name in leaks),
             *(picture.notes() if picture else ()),
             *notes_of(contents, beside, target),
         ),
     )
+
+
+def _on_required(guesses: Sequence[Guess]) -> Iterator[str]:
+    """Yield that numbers that are never missing get no second input, which would say so."""
+    names = [one.column.name for one in guesses if "is_required" in one.arguments]
+    if names:
+        yield (
+            f"never missing: {', '.join(names)}; so is_required=True: one input each, not a further"
+            " one for missing values; later rows without one are quarantined, and counted. Remove"
+            " it if values may be missing"
+        )
 
 
 def _with_one_split(guesses: list[Guess]) -> list[Guess]:

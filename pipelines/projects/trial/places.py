@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from trainer.errors import ConfigError, first_line
+from trainer.errors import ConfigError, telling_lines
 from trainer.workloads import Workload
 
 _LINE = re.compile(r"(?P<path>[^\s:,]+\.(?:py|ya?ml|txt)), line (?P<line>\d+)")
@@ -74,12 +74,10 @@ def explain(error: BaseException, place: str) -> str:
 
 def first_line_of(error: BaseException) -> str:
     """Return the first line of an error that says something."""
-    if isinstance(error, Exception):
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        if lines and lines[0].endswith("."):
-            return lines[0]
-        return " ".join(lines[:2]) or first_line(error)
-    return str(error)
+    if not isinstance(error, Exception):
+        return str(error)
+    lines = telling_lines(error)
+    return lines[0] if lines[0].endswith(".") else " ".join(lines[:2])
 
 
 def with_colons(text: str) -> str:
