@@ -103,7 +103,8 @@ CASES = {
         + "METRICS = [keras.metrics.SparseCategoricalAccuracy(name='accuracy')]\n"
         + "model = keras.Sequential([keras.Input((4,)), norm, layers.Dense(16, 'relu'),\n"
         + "    layers.Dense(3, activation='softmax')])\n"
-        + "model.compile(keras.optimizers.Adam(0.01), 'sparse_categorical_crossentropy',\n    metrics=METRICS)\n"
+        + "model.compile(keras.optimizers.Adam(0.01), 'sparse_categorical_crossentropy',\n"
+        + "    metrics=METRICS)\n"
         + "model.fit(x, y, epochs=20, batch_size=24, class_weight={0: 1.0, 1: 1.5, 2: 1.0},\n"
         + "    validation_split=0.2, callbacks=[keras.callbacks.EarlyStopping(patience=4)])\n",
         says=("up to its first fit", "validation_split: the eval split takes its place"),
