@@ -276,10 +276,12 @@ class Results:
 
     def _after_evaluation(self, moment: _Moment, metrics: Mapping[str, float]) -> None:
         """Record the metrics; call the callbacks, save a checkpoint and end training if due."""
-        self._recorder.add_evaluation(metrics, step=moment.step)
+        # Of the evaluated weights: workers have added to them steps of calls that are not finished.
+        step = int(moment.state["global_step"])
+        self._recorder.add_evaluation(metrics, step=step)
         if self._job.config.histograms:
             weights = self._flat_model.weights_by_name(moment.state["weights"])
-            self._recorder.add_histograms(weights, step=moment.step)
+            self._recorder.add_histograms(weights, step=step)
         value = self._criterion.cost(metrics)
         self._num_worse = 0 if value < self._best else self._num_worse + 1
         is_last = self._num_worse == self._job.config.patience

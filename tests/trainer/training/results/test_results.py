@@ -58,8 +58,8 @@ class Chief:
         self.results.restore()
         self.results.open(0, lambda _: {"unfinished": [[self._parameters.num_steps(), -1]]}, None)
 
-    def do_steps(self, count):
-        for _ in range(count):
+    def do_steps(self, count, *, unfinished=0):
+        for _ in range(count + unfinished):
             self._parameters.count_step()
         totals = Totals(steps=count, examples=32 * count, sums=np.zeros(self._num_sums))
         self.results.after_call(totals)
@@ -91,6 +91,16 @@ def test_steps_go_on_during_an_evaluation(examples_dir, tmp_path, slow):
     saved = {one.step: one.extra for one in list_checkpoints(f"{tmp_path}/checkpoints")}
     # Of the best evaluation, with the steps that were unfinished then; and the last one.
     assert saved == {step: {"unfinished": [[step, -1]]} for step in (16, 32)}
+
+
+def test_an_evaluation_has_the_step_of_its_weights(examples_dir, tmp_path, slow):
+    slow.may_end.set()
+    chief = Chief(examples_dir, tmp_path, 1000)
+    chief.do_steps(STEPS_PER_EPOCH, unfinished=5)  # of a call that another worker executes
+    chief.results.save()
+    assert chief.lines("eval") == [STEPS_PER_EPOCH + 5]
+    assert chief.results.last_good_step() == STEPS_PER_EPOCH + 5
+    chief.results.close()
 
 
 def test_a_stopped_job_records_the_evaluation_that_runs(examples_dir, tmp_path, slow):
