@@ -35,6 +35,10 @@ class ScriptText:
                 case ast.ImportFrom(module=str(module), level=0):
                     yield module.split(".")[0], node.lineno
 
+    def line_of(self, name: str) -> int:
+        """Return the line at the top that binds a name; 0 if there is none."""
+        return getattr(self._top.get(name), "lineno", 0)
+
     def line_of_variable(self, call_line: int) -> int:
         """Return the line that makes the object whose method is called in a line."""
         name = ""

@@ -59,6 +59,7 @@ class WrittenTable(Written):
             numbers = [rows.index, *self.recording.splits]
             places = find_rows(plain, rows.label, self._columns, self._target, numbers=numbers)
         if places is None:
+            self._refuse_encoders()
             raise ScriptFault(
                 "the rows that reached fit are not rows of the file with its label"
                 f" {self._target.name!r}: give the file that the script reads, and the column that"
@@ -91,6 +92,18 @@ class WrittenTable(Written):
             known=known,
             scale=scale,
         )
+
+    def _refuse_encoders(self) -> None:
+        """Raise ScriptFault for an object that turns texts into numbers and is no layer."""
+        for name, value in self.recording.variables.items():
+            kind = type(value).__name__
+            if kind == "Tokenizer" or (hasattr(value, "vocabulary_") and kind != "module"):
+                raise ScriptFault(
+                    f"{name}, a {kind}, turns texts into numbers, and is no layer: adapt a"
+                    " keras.layers.TextVectorization to these texts instead, and give fit what it"
+                    " returns",
+                    line=self.script.line_of(name),
+                )
 
     def _before(self, before: Before, front: Front, variable: str) -> str:
         """Add the lines of a graph that the script applies before `fit`; return its variable."""

@@ -178,6 +178,31 @@ def test_rows_alike_are_told_apart_by_the_split_of_scikit_learn(folder):
     assert 'Category("size")' in begun.workload
 
 
+TOKENS = """\
+import csv
+import keras
+import numpy as np
+import tensorflow as tf
+
+rows = list(csv.DictReader(open("iris.csv")))
+words = tf.keras.preprocessing.text.Tokenizer()
+words.fit_on_texts([row["text"] for row in rows])
+x = tf.keras.utils.pad_sequences(words.texts_to_sequences([row["text"] for row in rows][::2]))
+model = keras.Sequential([keras.layers.Embedding(9, 4), keras.layers.Flatten()])
+model.add(keras.layers.Dense(1, activation="sigmoid"))
+model.compile(loss="binary_crossentropy")
+model.fit(x, np.array([row["kind"] == "b" for row in rows], "float32")[::2])
+"""
+
+
+def test_an_encoder_of_texts_that_is_no_layer_is_named_with_its_line(folder):
+    dice = random.Random(5)
+    rows = [f"{' '.join(dice.choices(['one', 'two'], k=4))},{dice.choice('ab')}" for _ in "x" * 99]
+    (folder / "iris.csv").write_text("text,kind\n" + "\n".join(rows) + "\n")
+    with pytest.raises(DataError, match=r"train.py:7: words, a Tokenizer, .*TextVectorization"):
+        start(folder, TOKENS)
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
