@@ -19,7 +19,7 @@ BY_LABEL = "is_compiled_by_label"
 # Names for which Keras chooses the loss by the labels' shape.
 _CHOSEN = ("crossentropy", "ce")
 _PROBABILITIES = ("softmax", "sigmoid", "hard_sigmoid")
-_LINEAR = ("Dense", "EinsumDense", "Conv1D", "Conv2D", "Add")
+_LINEAR = ("Dense", "EinsumDense", "Conv1D", "Conv2D")
 # Operations that change neither the range of their input nor its sum.
 _NEUTRAL = ("Reshape", "Flatten", "Dropout", "Identity", "Cast", "Squeeze")
 _NUM_TRIALS = 3
@@ -54,15 +54,21 @@ def output_kind(model: Any, workload: Workload) -> OutputKind:
     """
     if (known := getattr(model, _KNOWN, None)) is None:
         with tf.init_scope():  # while a graph is traced, too
-            known = _find_kind(model, workload)
+            known = _agreed_kind(workload) or _find_kind(model, workload)
         setattr(model, _KNOWN, known)
     kind: OutputKind = known
     return kind
 
 
-def _find_kind(model: Any, workload: Workload) -> OutputKind:
+def _agreed_kind(workload: Workload) -> OutputKind | None:
+    """Return the kind if it follows from the workload alone."""
     if isinstance(workload.label, Regression):
         return OutputKind("values", "the label is a number")
+    has_default_model = getattr(workload, "model", workload) is None
+    return OutputKind(LOGITS, "the default model") if has_default_model else None
+
+
+def _find_kind(model: Any, workload: Workload) -> OutputKind:
     loss = _loss_of(model, workload)
     last, told = _last_operation(model, workload), _from_logits(loss)
     if last in _PROBABILITIES:

@@ -41,6 +41,15 @@ def mean_of_two(inputs):
     return layers.Average()([layers.Dense(3, "softmax")(inputs) for _ in range(2)])
 
 
+def mixture(inputs):
+    first, second = (layers.Dense(1, "sigmoid")(inputs) for _ in range(2))
+    return 0.3 * first + 0.7 * second
+
+
+def sum_of_two(inputs):
+    return layers.Dense(1)(inputs) + layers.Dense(1)(inputs)
+
+
 def own_loss(truth, predicted):
     return keras.ops.mean(keras.ops.abs(truth - predicted), axis=-1)
 
@@ -66,6 +75,8 @@ LOGITS = losses.SparseCategoricalCrossentropy(from_logits=True)
         (THREE, Own("softmax"), None, *"FT"),
         (THREE, Own(None), None, *"TF"),
         (TWO, dense(1, "sigmoid"), None, *"FT"),
+        (TWO, mixture, None, *"FT"),
+        (TWO, sum_of_two, None, *"TF"),
         (FLAGS, dense(3, "sigmoid"), None, *"FT"),
         (TWO, dense(1), "mse", *"FF"),
         (THREE, dense(3, "softmax"), "sparse_categorical_crossentropy", *"FF"),
