@@ -13,6 +13,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from pipelines.projects.scripts.faults import ScriptFault
 from pipelines.projects.scripts.rows import Array, row_numbers
@@ -55,6 +56,7 @@ def run_script(path: Path) -> Recording:
     """
     recording = Recording()
     _patch(recording, str(path))
+    _stay_alone()
     if "sklearn" in path.read_text(encoding="utf-8"):
         _record_splits(recording)
     sys.argv = [str(path)]
@@ -115,6 +117,14 @@ def _patch(recording: Recording, path: str) -> None:
     for callback in vars(keras.callbacks).values():
         if inspect.isclass(callback) and issubclass(callback, keras.callbacks.Callback):
             _record_arguments(callback, recording)
+
+
+def _stay_alone() -> None:
+    """Have strategies of TensorFlow do nothing: some wait for other workers."""
+    for name in [
+        one for one in dir(tf.distribute) if one.endswith("Strategy") and one != "Strategy"
+    ]:
+        setattr(tf.distribute, name, lambda *_, **__: tf.distribute.get_strategy())
 
 
 def _record_splits(recording: Recording) -> None:

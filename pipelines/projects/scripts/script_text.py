@@ -17,7 +17,7 @@ class ScriptText:
     """A script as text."""
 
     def __init__(self, path: Path, text: str):
-        self.path, self._text = path, text
+        self.path, self.text = path, text
         self.tree = ast.parse(text)
         self._top = {name: node for node in self.tree.body for name in _bound(node)}
         self._defined = {
@@ -90,7 +90,7 @@ class ScriptText:
             for node in ast.walk(self.tree)
             if isinstance(node, ast.Lambda) and node.lineno == line
         ]
-        source = ast.get_source_segment(self._text, nodes[0]) if len(nodes) == 1 else None
+        source = ast.get_source_segment(self.text, nodes[0]) if len(nodes) == 1 else None
         if source is None:
             raise ScriptFault("write this lambda as a function with a name", line=line)
         return " ".join(source.split())
@@ -163,7 +163,7 @@ class ScriptText:
                     if used not in parameters and self._is_known(used, values):
                         self._define(used, values, found)
         first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-        lines = self._text.splitlines()[first - 1 : node.end_lineno]
+        lines = self.text.splitlines()[first - 1 : node.end_lineno]
         del found[name]  # after what it uses
         found[name] = f"# Line {first} of {self.path.name}.\n" + textwrap.dedent("\n".join(lines))
 

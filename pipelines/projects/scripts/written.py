@@ -133,6 +133,8 @@ class Written(abc.ABC):
                 f"{' and '.join(validation)}: the eval split takes its place"
                 " (prepare.ratios in run.yaml)"
             )
+        if "Strategy" in self.script.text:
+            self.notes.append("its strategy is not taken over: the cluster of run.yaml says where")
         if given.get("shuffle", True) is False:
             self.notes.append("shuffle=False is not taken over: rows are shuffled in each epoch")
         unknown = [name for name in given if name not in (*TAKEN, *validation)]

@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from components.prepare_examples.errors import DataError
+from pipelines.projects.scripts import record
 from pipelines.projects.scripts.wrap import wrapped
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.images import start_images
@@ -222,13 +223,19 @@ def test_long_lines_are_broken_at_commas(line, expected):
 
 
 IMAGE_SCRIPT = """\
+import json, os
 import keras
+import tensorflow as tf
 
+workers = {"cluster": {"worker": ["localhost:12345", "localhost:23456"]}}
+os.environ["TF_CONFIG"] = json.dumps({**workers, "task": {"type": "worker", "index": 0}})
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
 data = keras.utils.image_dataset_from_directory(
     "photos", image_size=(24, 20), batch_size=4, label_mode="binary"
 )
 data = data.map(lambda images, labels: (images / 255.0, labels))
-model = keras.Sequential()
+with strategy.scope():
+    model = keras.Sequential()
 model.add(keras.layers.RandomFlip())
 model.add(keras.layers.Flatten())
 model.add(keras.layers.Dense(1, activation="sigmoid"))
@@ -320,3 +327,9 @@ def test_what_a_script_does_before_fit_is_done_in_the_model(folder):
     assert "keras.losses.Huber().call(labels / 10.0, outputs / 10.0)" in source
     inputs = {"a": np.array([[2.0]], np.float32), "kind": np.array([["x"]])}
     assert workload.build_model()(inputs).shape == (1, 1)
+
+
+def test_a_script_that_does_not_reach_its_fit_is_ended(folder, monkeypatch):
+    monkeypatch.setattr(record, "TIMEOUT_SECONDS", 1)
+    with pytest.raises(DataError, match=r"train.py.*: still running after 1 s, before its first"):
+        start(folder, SCRIPT.replace("import csv", "import csv, time; time.sleep(300)"))
