@@ -105,7 +105,8 @@ def _label_line(label: Array, target: FileColumn, rows: Array) -> Origin | None:
     if target.is_text or label.dtype.kind in "OUS" or (label.ndim > 1 and label.shape[1] > 1):
         return None
     known = rows >= 0
-    return _line(label.reshape(-1)[known].astype(float), target, rows[known])
+    values = label.reshape(-1)[known].astype(float)
+    return _line(values, target, rows[known]) or _logarithm(values, target, rows[known])
 
 
 def label_origin(label: Array, target: FileColumn, rows: Array) -> Origin | None:

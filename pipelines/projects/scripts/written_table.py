@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -17,7 +18,7 @@ from pipelines.projects.scripts.compare_rows import (
 from pipelines.projects.scripts.faults import ScriptFault
 from pipelines.projects.scripts.front import Before, Front, layers_before
 from pipelines.projects.scripts.recorder import Recording
-from pipelines.projects.scripts.rows import RecordedRows
+from pipelines.projects.scripts.rows import RecordedInput, RecordedRows
 from pipelines.projects.scripts.script_text import ScriptText
 from pipelines.projects.scripts.structure import inputs_of
 from pipelines.projects.scripts.written import Parts, Written
@@ -45,7 +46,7 @@ class WrittenTable(Written):
         Raises:
             ScriptFault: the rows are not those of the file, or what was made of them is unknown.
         """
-        inputs = inputs_of(self.model, rows)
+        inputs = [(self._with_names(one), wanted) for one, wanted in inputs_of(self.model, rows)]
         layers = {
             one.name: found
             for one, _ in inputs
@@ -104,6 +105,17 @@ class WrittenTable(Written):
                     " returns",
                     line=self.script.line_of(name),
                 )
+
+    def _with_names(self, recorded: RecordedInput) -> RecordedInput:
+        """Return an input with the names of its columns, as a frame of the script has them."""
+        frames = [
+            one
+            for one in self.recording.variables.values()
+            if type(one).__name__ == "DataFrame" and len(one.columns) == recorded.num_columns
+        ]
+        if recorded.columns or recorded.num_columns == 1 or not frames:
+            return recorded
+        return replace(recorded, columns=tuple(map(str, frames[-1].columns)))
 
     def _before(self, before: Before, front: Front, variable: str) -> str:
         """Add the lines of a graph that the script applies before `fit`; return its variable."""
