@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from types import ModuleType
 
 import keras
 import numpy as np
@@ -97,8 +98,10 @@ class WrittenTable(Written):
     def _refuse_encoders(self) -> None:
         """Raise ScriptFault for an object that turns texts into numbers and is no layer."""
         for name, value in self.recording.variables.items():
+            if isinstance(value, ModuleType):
+                continue
             kind = type(value).__name__
-            if kind == "Tokenizer" or (hasattr(value, "vocabulary_") and kind != "module"):
+            if kind == "Tokenizer" or hasattr(value, "vocabulary_"):
                 raise ScriptFault(
                     f"{name}, a {kind}, turns texts into numbers, and is no layer: adapt a"
                     " keras.layers.TextVectorization to these texts instead, and give fit what it"
