@@ -107,7 +107,13 @@ class ModelSource:
             return f"keras.ops.cast({arguments[0]}, {text(operation.compute_dtype)})"
         if isinstance(operation, keras.layers.Layer):
             layer = made.get(id(operation)) or self.layer(operation)
-            return f"{layer}({', '.join([*arguments, *named])})"
+            plain = layer.replace("num_oov_indices=0", "num_oov_indices=1")
+            call = f"{plain}({', '.join([*arguments, *named])})"
+            # Without a number for unknown values a lookup fails on a request that has one.
+            if plain == layer:
+                return call
+            is_number = operation.output_mode == "int"
+            return f"keras.ops.maximum({call} - 1, 0)" if is_number else f"{call}[:, 1:]"
         kind = type(operation).__name__
         if kind == "GetItem":
             return f"{arguments[0]}[{_index(node.arguments.args[1])}]"

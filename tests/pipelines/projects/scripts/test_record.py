@@ -306,7 +306,9 @@ columns = {"a": np.array([float(row["a"]) for row in rows]),
            "kind": np.array([row["kind"] for row in rows])}
 y = np.array([float(row["b"]) for row in rows]) / 10
 space = keras.utils.FeatureSpace(
-    {"a": "float_normalized", "kind": "string_categorical"}, output_mode="concat"
+    {"a": "float_normalized",
+     "kind": keras.utils.FeatureSpace.string_categorical(num_oov_indices=0)},
+    output_mode="concat",
 )
 data = tf.data.Dataset.from_tensor_slices((columns, y)).shuffle(240).batch(16)
 space.adapt(data.map(lambda x, y: x))
@@ -325,8 +327,8 @@ def test_what_a_script_does_before_fit_is_done_in_the_model(folder):
     assert [feature.name for feature in workload.features] == ["a", "kind"]
     assert begun.train == {"epochs": 2, "batch_size": 16}
     assert "keras.losses.Huber().call(labels / 10.0, outputs / 10.0)" in source
-    inputs = {"a": np.array([[2.0]], np.float32), "kind": np.array([["x"]])}
-    assert workload.build_model()(inputs).shape == (1, 1)
+    inputs = {"a": np.array([[2.0]] * 2, np.float32), "kind": np.array([["x"], ["unknown"]])}
+    assert workload.build_model()(inputs).shape == (2, 1)
 
 
 def test_a_script_that_does_not_reach_its_fit_is_ended(folder, monkeypatch):
