@@ -3,8 +3,7 @@
 `wrk` (a Debian package) sends requests of one instance on one core. The service and the prediction
 server share another core, so that the ratio has the whole cost of the service. The rates through
 the endpoint and of the server alone are measured in turns. The server is
-`support/instant_server.py`, which takes 16 pipelined requests as the project's own does (other
-servers take one: `--pipelined 1`), or with `--workload mnist` that of a model.
+`support/instant_server.py`, or with `--workload mnist` that of a model.
 """
 
 import argparse
@@ -44,7 +43,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--turns", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--work-microseconds", type=int, default=100, help="of instant_server")
-    parser.add_argument("--pipelined", type=int, default=16, help="of instant_server")
     parser.add_argument("--logging", type=float, default=0.0, help="share of logged requests")
     parser.add_argument("--workload", help="serve the model of mnist or taxi")
     arguments = parser.parse_args()
@@ -58,7 +56,7 @@ def main() -> None:
         predict = _deploy(url, folder, arguments, model)
         requests.post(predict, data=body, timeout=TIMEOUT_SECONDS).raise_for_status()
         direct, server_pids = _direct(folder)
-        server = arguments.workload or f"an instant server, {arguments.pipelined} pipelined"
+        server = arguments.workload or "an instant server"
         for clients in arguments.clients:
             command = ["wrk", "-t1", f"-c{clients}", f"-d{arguments.seconds}s", "--latency"]
             command += ["-s", str(_script(folder, body))]
@@ -80,7 +78,7 @@ def _deploy(url: str, folder: Path, arguments: argparse.Namespace, model_dir: Pa
     artifact = model_dir or folder / "model"
     artifact.mkdir(exist_ok=True)
     command = ["python", *(["-m", "trainer.serve"] if model_dir else [INSTANT_SERVER])]
-    env = {"WORK_MICROSECONDS": arguments.work_microseconds, "NUM_PIPELINED": arguments.pipelined}
+    env = {"WORK_MICROSECONDS": arguments.work_microseconds}
     variables = [{"name": name, "value": str(value)} for name, value in env.items()]
     container = {"imageUri": "none", "command": list(map(str, command)), "env": variables}
     if model_dir:

@@ -35,10 +35,10 @@ from benchmarks.support.clusters import (
     Shape,
     examples,
     free_ports,
-    report,
     scratch,
     train_in,
 )
+from benchmarks.support.report import report
 
 BENTOML = "BentoML"
 RIVALS = Path(__file__).parent / "rivals"

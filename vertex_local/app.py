@@ -18,7 +18,6 @@ from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
 from vertex_local.api.unimplemented import Unimplemented
 from vertex_local.errors import ApiError, aborted, invalid_argument, of_exception
-from vertex_local.http import strict_json
 from vertex_local.http.plain_requests import LOCAL_HOST
 
 logger = logging.getLogger(__name__)
@@ -124,7 +123,8 @@ class Application:
         if isinstance(route, RawRoute):
             call = Call(args=dict(args), query=query, message=_message(request, route))
             return _raw_response(route.handler(self._service, call))
-        return _json_response(self._handle(request, route, Call(dict(args), query, _body(request))))
+        body = Message(request.get_data(cache=False)).json()
+        return _json_response(self._handle(request, route, Call(dict(args), query, body)))
 
     def _handle(self, request: Request, route: Route, call: Call) -> Json:
         key = request.headers.get(HEADER)
@@ -166,19 +166,6 @@ def _check_id(name: str, value: str) -> None:
         raise invalid_argument(
             f'{name} "{value}" in the path is not valid; it must match {allowed.pattern}.'
         )
-
-
-def _body(request: Request) -> Json:
-    data = request.get_data(cache=False)
-    if not data:
-        return {}
-    try:
-        body = strict_json.parse(data)
-    except ValueError as error:
-        raise invalid_argument(f"The body is not valid JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise invalid_argument(f"The body must be a JSON object, not {type(body).__name__}.")
-    return body
 
 
 def _message(request: Request, route: RawRoute) -> Message:

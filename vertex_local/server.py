@@ -17,13 +17,11 @@ from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.database.store import Store
 from vertex_local.api.service import Service
 from vertex_local.app import Application
+from vertex_local.endpoints import forwarding
 from vertex_local.endpoints import resource as endpoints
-from vertex_local.endpoints.forwarding import Forwarder
 from vertex_local.http import peers
 from vertex_local.http import server as http_server
-from vertex_local.http.event_loop import EventLoop
-from vertex_local.http.faults import Faults, FaultyApplication
-from vertex_local.http.lane import Lane
+from vertex_local.http.faults import Faults, FaultyApplication, Wsgi
 from vertex_local.jobs import resource as jobs
 from vertex_local.machine import docker as containers
 from vertex_local.machine import lost_and_found, root_lock, users
@@ -205,14 +203,15 @@ def _stop_on_signals() -> threading.Event:
 
 def _start_http(service: Service, listener: socket.socket, faults: Faults | None) -> None:
     routes = [route for module in MODULES for route in module.ROUTES]
-    application = Application(service, routes)
+    application: Wsgi = Application(service, routes)
     if faults:  # every request passes through the application that makes some of them fail
-        faulty = FaultyApplication(application, faults, service.closing)
-        http_server.start(faulty, listener)
-        return
-    loop = EventLoop("predictions")
-    lane = Lane(Forwarder(service, loop).forward, loop)
-    http_server.start(application, listener, lane)  # to the end of this process
+        application = FaultyApplication(application, faults, service.closing)
+
+    def make_forward(server: http_server.HttpServer) -> http_server.Forward | None:
+        forwarder = service.running[forwarding.KEY] = forwarding.Forwarder(service, server)
+        return None if faults else forwarder.forward
+
+    http_server.start(application, listener, make_forward)  # to the end of this process
 
 
 def _shut_down(service: Service) -> None:

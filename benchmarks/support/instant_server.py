@@ -1,7 +1,6 @@
 """Prediction server that responds at once, to measure what is in front of it.
 
-It computes for `WORK_MICROSECONDS` per request, and parses nothing but lengths. With
-`NUM_PIPELINED` above 1 it says that it handles so many requests at once on a connection.
+It computes for `WORK_MICROSECONDS` per request, and parses nothing but lengths.
 """
 
 import contextlib
@@ -11,12 +10,7 @@ import socket
 import time
 
 BODY = b'{"predictions": [{"class": 7, "probabilities": [0.1, 0.9]}]}'
-NUM_PIPELINED = int(os.environ.get("NUM_PIPELINED", "1"))
-RESPONSE = b"HTTP/1.1 200 OK\r\nX-Pipelined-Requests: %d\r\nContent-Length: %d\r\n\r\n%b" % (
-    NUM_PIPELINED,
-    len(BODY),
-    BODY,
-)
+RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
 
 
 def main() -> None:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from vertex_local import Json
 from vertex_local.api.service import Service
+from vertex_local.errors import invalid_argument
+from vertex_local.http import strict_json
 
 
 @dataclass(frozen=True)
@@ -14,6 +16,20 @@ class Message:
     data: bytes = b""
     fields: dict[str, str] = field(default_factory=dict)
     status: int = 200
+
+    def json(self) -> Json:
+        """Return the body, a JSON object; an empty body is {}.
+
+        Raises:
+            ApiError: INVALID_ARGUMENT.
+        """
+        try:
+            body = strict_json.parse(self.data) if self.data else {}
+        except ValueError as error:
+            raise invalid_argument(f"The body is not valid JSON: {error}") from None
+        if not isinstance(body, dict):
+            raise invalid_argument(f"The body must be a JSON object, not {type(body).__name__}.")
+        return body
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements
 """
 
-import http.client
 import logging
 import threading
 import time
@@ -13,8 +12,6 @@ from enum import StrEnum
 from pathlib import Path
 
 from vertex_local import Json
-from vertex_local.api.routes import Message
-from vertex_local.endpoints import server_requests
 from vertex_local.endpoints.server_process import (
     PREVIOUS_END_TIMEOUT_SECONDS,
     Interruption,
@@ -24,7 +21,6 @@ from vertex_local.endpoints.server_requests import NotAnsweredError
 from vertex_local.endpoints.serving_contract import ServingSpec
 from vertex_local.errors import (
     ApiError,
-    deadline_exceeded,
     of_exception,
     resource_exhausted,
     unavailable,
@@ -129,38 +125,37 @@ class ServingProcess:
                 found["restartTime"] = timestamp(self._restart_at, timespec="milliseconds")
         return found
 
-    def send(self, request: Message, *, deadline: float) -> Message:
-        """Send a request to the predict route once the process is healthy; return the response.
+    @contextmanager
+    def running(self, deadline: float) -> Iterator[ServerProcess]:
+        """Count a request in flight for the block; yield the process once it is healthy.
 
         Args:
-            request: Body of the request.
             deadline: Time limit, by time.monotonic.
 
         Raises:
-            NotAnsweredError: The process ended before it responded, or is being stopped.
+            NotAnsweredError: The process is being stopped.
             ApiError: RESOURCE_EXHAUSTED at once if too many requests are in flight, UNAVAILABLE in
-                a crash loop, DEADLINE_EXCEEDED.
+                a crash loop or at the deadline.
         """
-        with self._in_flight_request():
-            server = self._await_running(deadline)
-            seconds = max(0.1, deadline - time.monotonic())
-            try:
-                return server_requests.exchange(
-                    server.port, "POST", server.predict_route, request, timeout_seconds=seconds
+        with self._changed:
+            if self._in_flight >= MAX_IN_FLIGHT:
+                raise resource_exhausted(
+                    f"{self.title} has {MAX_IN_FLIGHT} requests in flight, the maximum; try again "
+                    "later."
                 )
-            except TimeoutError:
-                message = f"{self.title} did not respond within {seconds:.0f} s."
-                raise deadline_exceeded(message) from None
-            except (OSError, http.client.HTTPException) as error:
-                was_sent = not isinstance(error, ConnectionRefusedError)
-                message = f"{self.title} has ended or does not accept connections: {error}."
-                raise NotAnsweredError(message + server.last_words(), was_sent=was_sent) from None
+            self._in_flight += 1
+        try:
+            yield self._await_running(deadline)
+        finally:
+            self.end()
 
     def begin(self) -> ServerProcess | None:
         """Count a request in flight, to be ended by `end`; return the running process.
 
         Returns None, and counts nothing, if the process does not run or has too many requests.
         """
+        if self._state is not State.RUNNING:  # without the lock, which a start holds for long
+            return None
         with self._lock:
             if self._state is not State.RUNNING or self._in_flight >= MAX_IN_FLIGHT:
                 return None
@@ -173,21 +168,6 @@ class ServingProcess:
             self._in_flight -= 1
             if self._state is State.STOPPING:
                 self._changed.notify_all()
-
-    @contextmanager
-    def _in_flight_request(self) -> Iterator[None]:
-        """Count a request in flight; raise RESOURCE_EXHAUSTED at the limit."""
-        with self._changed:
-            if self._in_flight >= MAX_IN_FLIGHT:
-                raise resource_exhausted(
-                    f"{self.title} has {MAX_IN_FLIGHT} requests in flight, the maximum; try again "
-                    "later."
-                )
-            self._in_flight += 1
-        try:
-            yield
-        finally:
-            self.end()
 
     def _await_running(self, deadline: float) -> ServerProcess:
         """Wait until the process is healthy; return it."""

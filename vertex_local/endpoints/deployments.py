@@ -48,8 +48,7 @@ def process_of(service: Service, name: str, deployed: Json) -> ServingProcess:
     return ServingProcess(
         lambda: spec_of(service, name, deployed),
         folder=service.root / "endpoints" / ResourceName.from_name(name).id / deployed["id"],
-        title=f"Deployed model {deployed['id']} "
-        f"({deployed['displayName']}@{deployed['modelVersionId']})",
+        title=title_of(deployed),
         launch=service.launch,
     )
 
@@ -175,3 +174,10 @@ def _interruption(service: Service, stop: threading.Event) -> ApiError | None:
 def key_of(name: str, deployed_id: str) -> str:
     """Return the key of a deployed model's process in `Service.running`."""
     return f"{name}/deployedModels/{deployed_id}"
+
+
+def title_of(deployed: Json) -> str:
+    """Return the name of a deployed model in messages."""
+    return (
+        f"Deployed model {deployed['id']} ({deployed['displayName']}@{deployed['modelVersionId']})"
+    )

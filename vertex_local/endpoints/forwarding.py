@@ -1,139 +1,203 @@
-"""Forwarding of plain prediction requests, in the thread of the lane's event loop.
+"""Forwarding of prediction requests to the servers of endpoints.
 
-The JSON of requests and responses is not parsed. Whatever is not the usual case, such as a server
-that is being restarted or a request without a response, is left to `predictions.py`.
+The HTTP server's loop sends them. A plain request needs no thread. Any other request, and one that
+has to wait for a server or to be sent again, has a thread, which waits in `exchange`.
 """
 
 import json
+import logging
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from http import HTTPStatus
 
+from vertex_local.api.routes import Message
 from vertex_local.api.service import Service
-from vertex_local.endpoints import predictions, request_log, server_requests
+from vertex_local.endpoints import deployments, request_log, server_requests
 from vertex_local.endpoints.deployed_model import ServingProcess
 from vertex_local.endpoints.routing import Routes, Target
-from vertex_local.endpoints.server_connections import ServerConnections
+from vertex_local.endpoints.server_connections import LostError, ServerConnections
 from vertex_local.endpoints.server_process import ServerProcess
-from vertex_local.errors import ApiError, deadline_exceeded, of_exception
-from vertex_local.http.event_loop import EventLoop
-from vertex_local.http.lane import Client
+from vertex_local.endpoints.server_requests import NotAnsweredError
+from vertex_local.errors import (
+    ApiError,
+    deadline_exceeded,
+    failed_precondition,
+    of_exception,
+    resource_exhausted,
+    unavailable,
+)
+from vertex_local.http.channel import Channel
+from vertex_local.http.server import MAX_PREDICTIONS, HttpServer
 
+logger = logging.getLogger(__name__)
+
+KEY = "forwarder"  # in Service.running
+TIMEOUT_SECONDS = 60.0
+LOOP_TIMEOUT_SECONDS = 10.0  # for the loop to notice a deadline
+# Limited, because the request itself may make the servers end.
+MAX_SENDS = 3
+FIRST_PAUSE_SECONDS = 0.05
+MAX_PAUSE_SECONDS = 1.0
+JSON_FIELDS = {"Content-Type": "application/json"}
 REQUEST_START = b'{"instances"'
 RESPONSE_START = b'{"predictions"'
 RESPONSE_END = b"]}"
-OK = 200
 
 
 class Forwarder:
-    """Forwards requests to the prediction servers of endpoints."""
+    """Sends requests to prediction servers; `in_flight` counts the free places for them."""
 
-    def __init__(self, service: Service, loop: EventLoop) -> None:
-        self._running = service.running
-        self._closing = service.closing
-        self._loop = loop
-        self._routes = Routes(service.store)
+    def __init__(self, service: Service, server: HttpServer) -> None:
+        self._service = service
+        self._server = server
         self._log = request_log.log_of(service)
+        self._routes = Routes(service.store)
+        self.in_flight = threading.BoundedSemaphore(MAX_PREDICTIONS)
 
-    def forward(self, path: str, body: bytes, client: Client) -> bool:
-        """Forward a request; return False if it is not the usual case."""
-        route = self._routes.find(path)
-        if route is None or not body.startswith(REQUEST_START) or self._closing.is_set():
+    def forward(self, path: str, body: bytes, channel: Channel) -> bool:
+        """Forward a plain request of a channel; return False if it needs a thread."""
+        target = self._routes.choose(path) if body.startswith(REQUEST_START) else None
+        process = self._service.running.get(target.key) if target else None
+        if not (target and process) or self._service.closing.is_set():
             return False
-        target = route.choose()
-        process = self._running.get(target.key) if target else None
-        if not (target and process) or not predictions.in_flight.begin():
+        if not self.in_flight.acquire(blocking=False):
             return False
         server = process.begin()
         if server is None:
-            predictions.in_flight.end()
+            self.in_flight.release()
             return False
-        log = self._log if request_log.is_sampled(route.sampling_rate) else None
-        self._connections(server).send(Forwarding(body, client, target, process, log=log))
+
+        def finish(outcome: Message | ApiError) -> None:
+            process.end()
+            self.in_flight.release()
+            _respond(channel, outcome, target=target)
+
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        self._send(Message(body, JSON_FIELDS), target, server, deadline=deadline, done=finish)
         return True
 
-    def _connections(self, server: ServerProcess) -> ServerConnections:
-        if server.connections is None:
-            server.connections = ServerConnections(self._loop, server.port, server.predict_route)
-        return server.connections
+    def exchange(self, name: str, request: Message) -> tuple[Target, Message]:
+        """Send a request to a model of the endpoint, chosen by its traffic split; wait.
 
+        A request without a response, because its server ended or is being stopped, is retried with
+        the traffic split at that time. Predictions change nothing, so a retry is safe.
 
-class Forwarding:
-    """Request that is being forwarded."""
-
-    __slots__ = ("_arrived", "_client", "_log", "_process", "_target", "body", "deadline")
-
-    def __init__(
-        self,
-        body: bytes,
-        client: Client,
-        target: Target,
-        process: ServingProcess,
-        *,
-        log: request_log.RequestLog | None,
-    ) -> None:
-        self.body = body
-        self.deadline = client.loop.now + predictions.TIMEOUT_SECONDS
-        self._client = client
-        self._target = target
-        self._process = process
-        self._log = log
-        self._arrived = time.time() if log else 0.0
-
-    def answered(self, status: int, data: bytes) -> None:
-        """Respond with the predictions, or with the server's error."""
-        self._end()
-        if self._log:
-            self._record(self._log, status, data)
-        try:
-            if status != OK:
-                raise server_requests.error_of(status, data)
-            self._client.respond(splice(data, self._target.source) or self._compose(data))
-        except server_requests.NotAnsweredError:
-            self._client.decline()
-        except Exception as error:
-            self._fail(of_exception(error))
-
-    def unanswered(self) -> None:
-        """Let the request be sent again."""
-        self._end()
-        self._client.decline()
-
-    def timed_out(self) -> None:
-        """Respond with an error."""
-        self._end()
-        seconds = predictions.TIMEOUT_SECONDS
-        self._fail(
-            deadline_exceeded(f"{self._process.title} did not respond within {seconds:.0f} s.")
-        )
-
-    def _end(self) -> None:
-        self._process.end()
-        predictions.in_flight.end()
-
-    def _compose(self, data: bytes) -> bytes:
-        """Return the body of a response after strict parsing of the server's."""
-        found = server_requests.parse_predictions(data, title=self._process.title)
-        text = json.dumps(found["predictions"], ensure_ascii=False)
-        return b'{"predictions": ' + text.encode() + self._target.source
-
-    def _fail(self, error: ApiError) -> None:
-        body = json.dumps(error.to_body(), ensure_ascii=False).encode() + b"\n"
-        reason = HTTPStatus(error.code).phrase.upper()
-        self._client.respond(body, f"{error.code} {reason}".encode())
-
-    def _record(self, log: request_log.RequestLog, status: int, data: bytes) -> None:
-        log.put(
-            request_log.LoggedRequest(
-                endpoint=self._target.endpoint,
-                deployed_model_id=self._target.id,
-                model_version_id=self._target.version_id,
-                arrived=self._arrived,
-                milliseconds=1000 * (time.time() - self._arrived),
-                status=status,
-                request=self.body,
-                response=data,
+        Raises:
+            ApiError: FAILED_PRECONDITION if no model gets traffic, RESOURCE_EXHAUSTED at once if
+                too many requests are in flight, UNAVAILABLE or DEADLINE_EXCEEDED.
+        """
+        if not self.in_flight.acquire(blocking=False):
+            raise resource_exhausted(
+                f"{MAX_PREDICTIONS} predictions are in flight, the maximum of this service; try "
+                "again later."
             )
-        )
+        try:
+            return self._exchange(name, request)
+        finally:
+            self.in_flight.release()
+
+    def _exchange(self, name: str, request: Message) -> tuple[Target, Message]:
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        pause_seconds, num_sends = FIRST_PAUSE_SECONDS, 0
+        while True:
+            target = self._choose(name)
+            try:
+                process = deployments.find(self._service, name, target.id)
+                return target, self._ask(request, target, process, deadline=deadline)
+            except NotAnsweredError as error:
+                num_sends += error.was_sent
+                if num_sends == MAX_SENDS or time.monotonic() + pause_seconds > deadline:
+                    raise
+                logger.info("Retrying a prediction of %s: %s", name, error.message)
+            if self._service.closing.wait(pause_seconds):
+                raise unavailable("The service is shutting down.")
+            pause_seconds = min(2 * pause_seconds, MAX_PAUSE_SECONDS)
+
+    def _choose(self, name: str) -> Target:
+        target = self._routes.choose(f"/v1/{name}:predict")
+        if target is None:
+            self._service.store.get(name)  # raises NOT_FOUND
+            raise failed_precondition(
+                f"{name} has no deployed model that gets traffic; deploy one first."
+            )
+        return target
+
+    def _ask(
+        self, request: Message, target: Target, process: ServingProcess, *, deadline: float
+    ) -> Message:
+        """Send a request once, when its server runs; wait for the response."""
+        outcome: Future[Message | ApiError] = Future()
+        done = outcome.set_result
+        with process.running(deadline) as server:
+            self._server.call(
+                lambda: self._send(request, target, server, deadline=deadline, done=done)
+            )
+            # The loop ends the request at the deadline.
+            response = outcome.result(deadline - time.monotonic() + LOOP_TIMEOUT_SECONDS)
+        if isinstance(response, ApiError):
+            raise response
+        return response
+
+    def _send(
+        self,
+        request: Message,
+        target: Target,
+        server: ServerProcess,
+        *,
+        deadline: float,
+        done: Callable[[Message | ApiError], None],
+    ) -> None:
+        """Send a request once, in the loop; log it and its response if it is in the sample."""
+        arrived, began = time.time(), time.monotonic()
+
+        def finish(outcome: Message | Exception) -> None:
+            if isinstance(outcome, Message) and request_log.is_sampled(target.sampling_rate):
+                logged = request_log.LoggedRequest(
+                    endpoint=target.endpoint,
+                    deployed_model_id=target.id,
+                    model_version_id=target.version_id,
+                    arrived=arrived,
+                    milliseconds=1000 * (time.monotonic() - began),
+                    status=outcome.status,
+                    request=request.data,
+                    response=outcome.data,
+                )
+                self._log.put(logged)
+            try:
+                done(_judge(outcome, server, seconds=deadline - began))
+            except Exception:  # of any kind: it must not end the loop
+                logger.exception("Unexpected error after a prediction")
+
+        if server.connections is None:
+            loop_map = self._server.loop_map
+            server.connections = ServerConnections(loop_map, server.port, server.predict_route)
+        server.connections.send(request, deadline=deadline, done=finish)
+
+
+def predict(service: Service, name: str, request: Message) -> Message:
+    """Return the predictions of a model of the endpoint (see `Forwarder.exchange`)."""
+    target, response = service.running[KEY].exchange(name, request)
+    data = predictions_of(response, target=target)
+    return Message(data, {"Content-Type": "application/json; charset=utf-8"})
+
+
+def predictions_of(response: Message, *, target: Target) -> bytes:
+    """Return the body of a response to `:predict`; its predictions are the server's own bytes.
+
+    Raises:
+        ApiError: The error of the server, or INTERNAL for a body that is not predictions.
+    """
+    if response.status != HTTPStatus.OK:
+        raise server_requests.error_of(response.status, response.data)
+    if spliced := splice(response.data, target.source):
+        return spliced
+    predictions = server_requests.parse_predictions(response.data, title=target.title)[
+        "predictions"
+    ]
+    text = json.dumps(predictions, ensure_ascii=False)
+    return b'{"predictions": ' + text.encode() + target.source
 
 
 def splice(data: bytes, source: bytes) -> bytes | None:
@@ -148,3 +212,32 @@ def splice(data: bytes, source: bytes) -> bytes | None:
     if not is_plain or b"NaN" in data or b"Infinity" in data or b"\\u" in data:
         return None
     return data[:-1] + source
+
+
+def _judge(
+    outcome: Message | Exception, server: ServerProcess, *, seconds: float
+) -> Message | ApiError:
+    """Return a response, or the error for an outcome that is none; 503 may be sent again."""
+    if isinstance(outcome, TimeoutError):
+        return deadline_exceeded(f"{server.title} did not respond within {seconds:.0f} s.")
+    if isinstance(outcome, LostError):
+        message = f"{server.title} has ended or does not accept connections: {outcome}."
+        return NotAnsweredError(message + server.last_words(), was_sent=outcome.was_sent)
+    assert isinstance(outcome, Message)
+    if outcome.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return server_requests.error_of(outcome.status, outcome.data)
+    return outcome
+
+
+def _respond(channel: Channel, outcome: Message | ApiError, *, target: Target) -> None:
+    """Respond to a plain request; give it a thread if it may be sent again."""
+    try:
+        if isinstance(outcome, ApiError):
+            raise outcome
+        channel.respond("200 OK", predictions_of(outcome, target=target))
+    except NotAnsweredError:
+        channel.decline()
+    except Exception as exception:
+        error = of_exception(exception)
+        body = json.dumps(error.to_body(), ensure_ascii=False).encode() + b"\n"
+        channel.respond(f"{error.code} {HTTPStatus(error.code).phrase.upper()}", body)

@@ -10,7 +10,7 @@ from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
 from vertex_local.api.update_mask import update_mask
-from vertex_local.endpoints import deployments, log_pages, predictions, request_log, traffic
+from vertex_local.endpoints import deployments, forwarding, log_pages, request_log, traffic
 from vertex_local.errors import (
     failed_precondition,
     invalid_argument,
@@ -170,22 +170,23 @@ def undeploy_model(service: Service, call: Call) -> Json:
     )
 
 
-def predict(service: Service, call: Call) -> Json:
+def predict(service: Service, call: Call) -> Message:
     """POST …:predict: return the predictions of a deployed model chosen by the traffic split."""
     name = _name(call)
     service.store.get(name)  # raises NOT_FOUND
-    return predictions.predict(service, name, _predict_body(call))
+    _check_instances(call.message.json())
+    return forwarding.predict(service, name, Message(call.message.data, forwarding.JSON_FIELDS))
 
 
 def raw_predict(service: Service, call: Call) -> Message:
     """POST …:rawPredict: pass a body to a deployed model's server, and its response back."""
     name = _name(call)
     service.store.get(name)  # raises NOT_FOUND
-    deployed, _, response = predictions.exchange(service, name, call.message)
+    target, response = service.running[forwarding.KEY].exchange(name, call.message)
     fields = {key: value for key, value in response.fields.items() if key.title() in RAW_FIELDS}
     source = {
         "X-Vertex-AI-Endpoint-Id": call.args["endpoint"],
-        "X-Vertex-AI-Deployed-Model-Id": deployed["id"],
+        "X-Vertex-AI-Deployed-Model-Id": target.id,
     }
     return Message(response.data, {**fields, **source}, response.status)
 
@@ -206,9 +207,9 @@ def close(service: Service) -> None:
     deployments.stop_all(service)
 
 
-def _predict_body(call: Call) -> Json:
-    """Return the validated body; not through the proto, which makes every integer a float."""
-    unknown = set(call.body) - {"instances", "parameters"}
+def _check_instances(body: Json) -> None:
+    """Check a body of `:predict`; it is passed on as it is."""
+    unknown = set(body) - {"instances", "parameters"}
     if "inputs" in unknown:
         raise invalid_argument(
             '"inputs" (the columnar format) is not supported; use {"instances": [...]} with '
@@ -218,9 +219,8 @@ def _predict_body(call: Call) -> Json:
         raise invalid_argument(
             f'Unknown name "{min(unknown)}"; allowed are "instances" and "parameters".'
         )
-    if not isinstance(call.body.get("instances"), list):
+    if not isinstance(body.get("instances"), list):
         raise invalid_argument('"instances" is required, and must be a list.')
-    return call.body
 
 
 def _name(call: Call) -> str:
@@ -236,7 +236,7 @@ ROUTES = [
     Route("DELETE", f"{COLLECTION}/<endpoint>", delete),
     Route("POST", f"{COLLECTION}/<endpoint>:deployModel", deploy_model),
     Route("POST", f"{COLLECTION}/<endpoint>:undeployModel", undeploy_model),
-    Route("POST", f"{COLLECTION}/<endpoint>:predict", predict),
+    RawRoute("POST", f"{COLLECTION}/<endpoint>:predict", predict),
     RawRoute("POST", f"{COLLECTION}/<endpoint>:rawPredict", raw_predict, RAW_FIELDS),
     Route("GET", f"{COLLECTION}/<endpoint>/deployedModels", deployments.list_deployed_models),
     Route("GET", f"{COLLECTION}/<endpoint>/loggedRequests", log_pages.list_logged_requests),

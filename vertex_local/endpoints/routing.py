@@ -2,14 +2,11 @@
 
 import json
 import random
-from bisect import bisect
 from dataclasses import dataclass
-from itertools import accumulate
 
 from vertex_local import Json
 from vertex_local.api.database.store import Store
-from vertex_local.endpoints.deployments import key_of
-from vertex_local.endpoints.predictions import source_of
+from vertex_local.endpoints.deployments import key_of, title_of
 from vertex_local.endpoints.request_log import sampling_rate
 
 
@@ -21,62 +18,68 @@ class Target:
         endpoint: Name of the endpoint.
         key: Key of its process in `Service.running`.
         id: Id of the deployed model.
+        title: Its name in messages.
         version_id: Version of its model.
         source: JSON fields about it, which follow the predictions in a response, with the brace
             that ends it.
+        sampling_rate: Share of its requests that are logged.
+        percentage: Share of the traffic of its endpoint.
     """
 
     endpoint: str
     key: str
     id: str
+    title: str
     version_id: str
     source: bytes
-
-
-class Route:
-    """Targets of an endpoint by their shares of the traffic."""
-
-    def __init__(self, endpoint: Json) -> None:
-        split = endpoint.get("trafficSplit", {})
-        deployed = [one for one in endpoint.get("deployedModels", []) if split.get(one["id"], 0)]
-        self.sampling_rate = sampling_rate(endpoint)
-        self._targets = [_target(endpoint["name"], one) for one in deployed]
-        self._shares = list(accumulate(split[one["id"]] for one in deployed))
-
-    def choose(self) -> Target | None:
-        """Return a target, drawn by the shares; None if no model gets traffic."""
-        if len(self._targets) == 1:
-            return self._targets[0]
-        if not self._targets:
-            return None
-        return self._targets[bisect(self._shares, random.random() * self._shares[-1])]
+    sampling_rate: float
+    percentage: int
 
 
 class Routes:
-    """Routes of all endpoints, by the path of their predictions."""
+    """Targets of all endpoints, by the path of their predictions."""
 
     def __init__(self, store: Store) -> None:
-        self._by_path: dict[str, Route] = {}
+        self._by_path: dict[str, list[Target]] = {}
         store.observe("endpoints", self._change)
 
-    def find(self, path: str) -> Route | None:
-        """Return the route of `/v1/projects/P/locations/L/endpoints/E:predict`."""
-        return self._by_path.get(path)
+    def choose(self, path: str) -> Target | None:
+        """Return a target for `/v1/projects/P/locations/L/endpoints/E:predict`, drawn by the split.
+
+        Returns None if there is no such endpoint, or no model gets traffic.
+        """
+        targets = self._by_path.get(path)
+        if not targets or len(targets) == 1:
+            return targets[0] if targets else None
+        return random.choices(targets, [target.percentage for target in targets])[0]
 
     def _change(self, name: str, endpoint: Json | None) -> None:
-        path = f"/v1/{name}:predict"
-        if endpoint is None:
-            self._by_path.pop(path, None)
-        else:
-            self._by_path[path] = Route(endpoint)
+        self._by_path[f"/v1/{name}:predict"] = _targets(endpoint or {})
 
 
-def _target(endpoint: str, deployed: Json) -> Target:
-    source = json.dumps(source_of(deployed), ensure_ascii=False)
+def _targets(endpoint: Json) -> list[Target]:
+    split = endpoint.get("trafficSplit", {})
+    deployed_models = endpoint.get("deployedModels", [])
+    return [
+        _target(endpoint, one, split[one["id"]]) for one in deployed_models if split.get(one["id"])
+    ]
+
+
+def _target(endpoint: Json, deployed: Json, percentage: int) -> Target:
+    fields = {
+        "deployedModelId": deployed["id"],
+        "model": deployed["model"],
+        "modelVersionId": deployed["modelVersionId"],
+        "modelDisplayName": deployed["displayName"],
+    }
+    text = json.dumps(fields, ensure_ascii=False).removeprefix("{")
     return Target(
-        endpoint=endpoint,
-        key=key_of(endpoint, deployed["id"]),
+        endpoint=endpoint["name"],
+        key=key_of(endpoint["name"], deployed["id"]),
         id=deployed["id"],
+        title=title_of(deployed),
         version_id=deployed["modelVersionId"],
-        source=b", " + source.removeprefix("{").encode() + b"\n",
+        source=b", " + text.encode() + b"\n",
+        sampling_rate=sampling_rate(endpoint),
+        percentage=percentage,
     )

@@ -1,14 +1,15 @@
-"""Connections to a prediction server that are kept for the next requests."""
+"""Connections to a prediction server, in the HTTP server's loop, kept for the next requests."""
 
-import errno
 import logging
 import socket
-from collections import deque
-from typing import Protocol
+import time
+from collections.abc import Callable
+from typing import Any
 
+import httptools
+
+from vertex_local.api.routes import Message
 from vertex_local.endpoints.server_requests import is_json
-from vertex_local.endpoints.server_responses import read_head, read_response
-from vertex_local.http.event_loop import Connection, EventLoop
 from vertex_local.machine.ports import LOOPBACK
 
 logger = logging.getLogger(__name__)
@@ -16,164 +17,173 @@ logger = logging.getLogger(__name__)
 # Servers close idle connections too, after 5 s at the earliest (uvicorn, Node). A request that is
 # sent then is lost.
 IDLE_SECONDS = 2.0
-MAX_PIPELINED_CONNECTIONS = 4
+READ_BYTES = 1024 * 1024
+FIRST_FINAL_STATUS = 200  # those before are interim responses
+
+# Gets the response; LostError, or TimeoutError at the deadline.
+Done = Callable[[Message | Exception], None]
 
 
-class Exchange(Protocol):
-    """Request to a prediction server, and the handlers of its outcome."""
+class LostError(Exception):
+    """The connection was lost before the response; perhaps the server `was_sent` the request."""
 
-    body: bytes
-    deadline: float  # by time.monotonic
-
-    def answered(self, status: int, data: bytes) -> None:
-        """Handle the response."""
-
-    def unanswered(self) -> None:
-        """Handle the loss of the connection before the response."""
-
-    def timed_out(self) -> None:
-        """Handle the end of the time limit."""
+    def __init__(self, reason: str, *, was_sent: bool) -> None:
+        super().__init__(reason)
+        self.was_sent = was_sent
 
 
 class ServerConnections:
-    """Connections to one process of a prediction server."""
+    """Connections to one process of a prediction server; `loop_map` is that of waitress's loop."""
 
-    def __init__(self, loop: EventLoop, port: int, route: str) -> None:
-        self.loop = loop
+    def __init__(self, loop_map: dict[int, Any], port: int, route: str) -> None:
+        self.loop_map = loop_map
         self.address = (LOOPBACK, port)
         self.idle: list[ServerConnection] = []
-        self.busy: set[ServerConnection] = set()
-        self.num_pipelined = 1
-        self._head = (
-            f"POST {route} HTTP/1.1\r\nHost: {LOOPBACK}:{port}\r\n"
-            "Content-Type: application/json\r\nContent-Length: "
-        ).encode()
-        self._current: ServerConnection | None = None  # of this round of events
+        self._start = f"POST {route} HTTP/1.1\r\nHost: {LOOPBACK}:{port}\r\n"
 
-    def send(self, exchange: Exchange) -> None:
-        """Send a request at the end of this round of events.
-
-        The requests of a round share a connection if the server handles several at once.
-        """
-        connection = self._current
-        if connection is None or not connection.has_room:
-            try:
-                connection = self._choose()
-            except OSError as error:  # too many open files
-                logger.warning("No connection to a prediction server: %s", error)
-                exchange.unanswered()
-                return
-            if self.num_pipelined > 1:
-                self._current = connection
-                self.loop.call_at_end_of_round(self._end_round)
-        connection.ask(
-            exchange, b"%b%d\r\n\r\n%b" % (self._head, len(exchange.body), exchange.body)
-        )
-
-    def _choose(self) -> "ServerConnection":
-        """Return an idle connection; else a new one, or the one with the fewest requests."""
-        if self.idle:
-            return self.idle.pop()
-        if len(self.busy) >= MAX_PIPELINED_CONNECTIONS and self.num_pipelined > 1:
-            fewest = min(self.busy, key=lambda one: len(one.exchanges))
-            if fewest.has_room:
-                return fewest
-        return ServerConnection(self)
-
-    def _end_round(self) -> None:
-        self._current = None
+    def send(self, request: Message, *, deadline: float, done: Done) -> None:
+        """Send a request; call `done`, at the latest at the deadline, by time.monotonic."""
+        try:
+            connection = self.idle.pop() if self.idle else ServerConnection(self)
+        except OSError as error:  # too many open files
+            done(LostError(str(error), was_sent=False))
+            return
+        fields = "".join(f"{name}: {value}\r\n" for name, value in request.fields.items())
+        head = f"{self._start}{fields}Content-Length: {len(request.data)}\r\n\r\n"
+        connection.send(head.encode("latin-1") + request.data, deadline=deadline, done=done)
 
 
-class ServerConnection(Connection):
-    """Connection to a prediction server; it has one request at a time, unless they are pipelined.
+class ServerConnection:
+    """Connection with one request at a time: an entry of the loop's map."""
 
-    https://www.rfc-editor.org/rfc/rfc9112#name-pipelining
-    """
+    accepting = False
 
     def __init__(self, pool: ServerConnections) -> None:
-        connected = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        connected.setblocking(False)
-        self._error = connected.connect_ex(pool.address)
-        super().__init__(pool.loop, connected)
         self._pool = pool
-        self.exchanges: deque[Exchange] = deque()  # sent, in the order of their responses
-        self._unwritten: list[bytes] = []
-        self._data = bytearray()
-        self._active_at = pool.loop.now
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.connect_ex(pool.address)  # the loop reports an error
+        self._number = self._socket.fileno()
+        self.send(b"", deadline=time.monotonic() + IDLE_SECONDS, done=None)
+        pool.loop_map[self._number] = self
 
-    @property
-    def has_room(self) -> bool:
-        """True if another request may be sent before the next response."""
-        return self.is_open and len(self.exchanges) < self._pool.num_pipelined
+    def send(self, data: bytes, *, deadline: float, done: Done | None) -> None:
+        """Send a request, later if the socket is not connected or its buffer is full."""
+        self._unsent, self._was_sent = data, False
+        self._deadline, self._done = deadline, done
+        self._parser = httptools.HttpResponseParser(self)
+        self._fields: dict[str, str] = {}
+        self._body: list[bytes] = []
+        self._response: Message | None = None
+        self._is_kept = False
+        if data:
+            self.handle_write_event()
 
-    def ask(self, exchange: Exchange, request: bytes) -> None:
-        """Send a request at the end of this round of events."""
-        if not self.exchanges:
-            self._pool.busy.add(self)
-        self.exchanges.append(exchange)
-        if not self._unwritten:
-            self.loop.call_at_end_of_round(self._write)
-        self._unwritten.append(request)
+    # Called by the loop.
 
-    def received(self, data: bytes) -> None:
-        """Handle responses, of which the last may be incomplete."""
-        if self._data:
-            self._data += data
-        whole = self._data or data
-        end, is_last = 0, not self.exchanges  # without a request: an error about a timeout
+    def readable(self) -> bool:
+        """Return True, to be read; end a request that is too late, or an idle connection."""
+        if self._number >= 0 and time.monotonic() > self._deadline:
+            self._end(TimeoutError())
+        return self._number >= 0
+
+    def writable(self) -> bool:
+        """Return whether data waits to be sent."""
+        return self._number >= 0 and bool(self._unsent)
+
+    def handle_write_event(self) -> None:
+        """Send more of a request."""
         try:
-            while self.exchanges and not is_last and (found := read_response(whole, end)):
-                head, body, end = found
-                is_last = head.is_last
-                self._pool.num_pipelined = head.num_pipelined
-                self.exchanges.popleft().answered(head.status, body)
-        except ValueError as error:
-            logger.warning("%s", error)
-            is_last = True
-        if is_last or (end < len(whole) and not self.exchanges):
-            self._data.clear()
-            self.fail()
-        elif self._data:
-            del self._data[:end]
-        else:
-            self._data += data[end:]
-        if self.is_open and not self.exchanges:
-            self._active_at = self.loop.now
-            self._pool.busy.discard(self)
-            self._pool.idle.append(self)
-
-    def lost(self) -> None:
-        """Tell the requests without a response; one without a length may be complete."""
-        self._forget()
-        exchanges, self.exchanges = self.exchanges, deque()
-        if not exchanges:
+            count = self._socket.send(self._unsent)
+        except OSError:  # not yet connected, full or broken: the loop waits, or reports an error
             return
-        head, start = read_head(self._data)
-        body = bytes(self._data[start:])
-        if head and head.num_bytes is None and not head.is_chunked and is_json(body):
-            exchanges.popleft().answered(head.status, body)
-        for exchange in exchanges:
-            exchange.unanswered()
+        self._was_sent = True
+        self._unsent = self._unsent[count:]
 
-    def check_time(self) -> None:
-        """End requests that are too late; close the connection if it is idle."""
-        if not self.exchanges:
-            if self.loop.now - self._active_at > IDLE_SECONDS:
-                self.fail()
-        elif self.loop.now > self.exchanges[0].deadline:
-            exchange = self.exchanges.popleft()
-            self._data.clear()
-            self.fail()
-            exchange.timed_out()
+    def handle_read_event(self) -> None:
+        """Parse a part of a response."""
+        self._read()
 
-    def _write(self) -> None:
-        requests, self._unwritten = self._unwritten, []
-        if self._error not in (0, errno.EINPROGRESS):
-            self.fail()
-        elif self.is_open:
-            self.send(requests[0] if len(requests) == 1 else b"".join(requests))
+    def handle_close(self) -> None:
+        """Read what the other end sent before it closed the connection, or its error."""
+        while self._read():
+            pass
+        self._lose("it closed the connection")
 
-    def _forget(self) -> None:
-        self._pool.busy.discard(self)
-        if self in self._pool.idle:
-            self._pool.idle.remove(self)
+    def handle_error(self) -> None:
+        """Log the current exception, and close the connection in whose handler it was raised."""
+        logger.exception("Unexpected error on the connection to a prediction server")
+        self._lose("internal error")
+
+    handle_expt_event = handle_read_event
+
+    # Callbacks of the parser.
+
+    def on_message_begin(self) -> None:
+        """Do not keep a connection with data after the response."""
+        self._is_kept = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a field."""
+        self._fields[name.decode("latin-1")] = value.decode("latin-1")
+
+    def on_body(self, part: bytes) -> None:
+        """Keep a part of the body."""
+        self._body.append(part)
+
+    def on_message_complete(self) -> None:
+        """Keep the response, unless it is an interim one."""
+        status = self._parser.get_status_code()
+        if status >= FIRST_FINAL_STATUS and self._response is None:
+            self._response = Message(b"".join(self._body), self._fields, status)
+            self._is_kept = self._parser.should_keep_alive()
+        self._fields, self._body = {}, []
+
+    def _read(self) -> bool:
+        """Read and parse; return whether there may be more."""
+        if self._number < 0:
+            return False
+        try:
+            data = self._socket.recv(READ_BYTES)
+            if data:
+                self._parser.feed_data(data)
+        except BlockingIOError:
+            return False
+        except (OSError, httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._lose(repr(error))
+            return False
+        if not data:
+            self._complete_without_length()
+        if self._done is None:
+            self._lose("data without a request")
+        elif self._response:
+            self._end(self._response, is_kept=self._is_kept)
+        elif not data:
+            self._lose("it closed the connection")
+        return True
+
+    def _complete_without_length(self) -> None:
+        """Keep the response if the end of the data is its end."""
+        names = {name.lower() for name in self._fields}
+        body = b"".join(self._body)
+        if names.isdisjoint({"content-length", "transfer-encoding"}) and is_json(body):
+            self._response = Message(body, self._fields, self._parser.get_status_code())
+
+    def _lose(self, reason: str) -> None:
+        self._end(LostError(reason, was_sent=self._was_sent))
+
+    def _end(self, outcome: Message | Exception, *, is_kept: bool = False) -> None:
+        """End a request, and the connection unless it is kept for the next one."""
+        done = self._done
+        if is_kept:
+            self._deadline, self._done = time.monotonic() + IDLE_SECONDS, None
+            self._pool.idle.append(self)
+        elif self._number >= 0:
+            del self._pool.loop_map[self._number]
+            self._number, self._done = -1, None
+            self._socket.close()
+            if self in self._pool.idle:
+                self._pool.idle.remove(self)
+        if done is not None:
+            done(outcome)

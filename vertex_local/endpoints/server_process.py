@@ -28,11 +28,11 @@ class ServerProcess:
         # A new port for each start: another program may have taken the old one meanwhile.
         (self.port,) = POOL.take(1)
         self._spec = spec
-        self._title = title
+        self.title = title
         # ROOT/endpoints/E/D.log
         self._log_path = folder.with_name(f"{folder.name}.log")
         self._has_port = threading.Lock()
-        self.connections: ServerConnections | None = None  # of the lane, see `forwarding.py`
+        self.connections: ServerConnections | None = None  # see `forwarding.py`
         process = spec.process_spec(port=self.port, log_path=self._log_path)
         try:
             self._group = processes.start(folder, [process], timeout_seconds=None, launch=launch)
@@ -60,11 +60,11 @@ class ServerProcess:
                 raise error
             if has_ended:
                 raise failed_precondition(
-                    f"{self._title} ended before it was healthy.{self.last_words()}"
+                    f"{self.title} ended before it was healthy.{self.last_words()}"
                 )
             if time.monotonic() > deadline:
                 raise deadline_exceeded(
-                    f"{self._title} was not healthy on {self._spec.health_route} within "
+                    f"{self.title} was not healthy on {self._spec.health_route} within "
                     f"{self._spec.timeout_seconds:.0f} s.{self.last_words()}"
                 )
             time.sleep(delay_seconds)
@@ -92,12 +92,12 @@ class ServerProcess:
 
     def _is_healthy(self) -> bool:
         try:
-            response = server_requests.exchange(
-                self.port, "GET", self._spec.health_route, timeout_seconds=HEALTH_TIMEOUT_SECONDS
+            status = server_requests.get_status(
+                self.port, self._spec.health_route, timeout_seconds=HEALTH_TIMEOUT_SECONDS
             )
         except (OSError, http.client.HTTPException):
             return False
-        return response.status == http.HTTPStatus.OK and not self._has_ended()
+        return status == http.HTTPStatus.OK and not self._has_ended()
 
     def _has_ended(self) -> bool:
         return bool(self._group.state()["state"] != "running")

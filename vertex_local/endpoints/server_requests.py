@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 from vertex_local import Json
-from vertex_local.api.routes import Message
 from vertex_local.errors import ApiError, internal, invalid_argument
 from vertex_local.http import strict_json
 from vertex_local.machine.ports import LOOPBACK
@@ -26,10 +25,8 @@ class NotAnsweredError(ApiError):
         self.was_sent = was_sent
 
 
-def exchange(
-    port: int, method: str, route: str, sent: Message | None = None, *, timeout_seconds: float
-) -> Message:
-    """Send a request, with a body or without; return the response.
+def get_status(port: int, route: str, *, timeout_seconds: float) -> int:
+    """Send a GET request; return the status of the response.
 
     Raises:
         OSError, http.client.HTTPException: There was no response; TimeoutError if not in time.
@@ -38,15 +35,10 @@ def exchange(
     connection.sock = _TimedSocket(timeout_seconds)
     try:
         connection.sock.connect((LOOPBACK, port))
-        sent_body, fields = (sent.data, sent.fields) if sent else (None, {})
-        connection.request(method, route, sent_body, fields)
+        connection.request("GET", route)
         response = connection.getresponse()
-        has_length = response.length is not None or response.chunked
-        content = response.read()
-        is_prediction = sent is not None and response.status == http.HTTPStatus.OK
-        if is_prediction and not has_length and not is_json(content):
-            raise http.client.IncompleteRead(content)  # the process ended meanwhile
-        return Message(content, dict(response.headers), response.status)
+        response.read()
+        return response.status
     finally:
         connection.close()
 

@@ -1,7 +1,5 @@
 """Traffic splits of an endpoint: percentages by id of the deployed model. Pure functions."""
 
-import random
-
 from vertex_local import Json
 from vertex_local.errors import failed_precondition, invalid_argument
 
@@ -63,11 +61,3 @@ def after_undeploy(endpoint: Json, *, deployed_id: str, requested: Split) -> Spl
             f"trafficSplit over the others ({', '.join(others)}), or move its traffic first."
         )
     return {key: value for key, value in current.items() if key != deployed_id}
-
-
-def choose(split: Split) -> str | None:
-    """Return the id of a deployed model, drawn by its percentage; None if none has traffic."""
-    weights = {key: value for key, value in split.items() if value > 0}
-    if not weights:
-        return None
-    return random.choices(list(weights), list(weights.values()))[0]

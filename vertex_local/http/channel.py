@@ -1,4 +1,7 @@
-"""Connections of the service, with error responses to requests that cannot be parsed.
+"""Connections of the service.
+
+A plain prediction request is forwarded without a thread. A request that cannot be parsed gets an
+error response.
 
 If the server closes a connection on which the client still sends, the kernel resets it, and the
 client may not receive the response. So further data is read and dropped for a few seconds.
@@ -14,6 +17,7 @@ from waitress.parser import HTTPRequestParser
 from waitress.task import ErrorTask
 
 from vertex_local.errors import ApiError
+from vertex_local.http.plain_requests import is_plain
 
 LINGER_SECONDS = 5.0
 TOO_LARGE = 413
@@ -58,14 +62,36 @@ class Channel(HTTPChannel):  # type: ignore[misc]
     error_task_class = _Refusal
     is_refused = False
     lingers_until = 0.0
-    is_from_lane = False  # its next request is one that the lane did not forward
 
-    def received(self, data: bytes) -> Any:
-        """Handle data; hand a connection that begins a prediction request over to the lane."""
-        if self._enters_lane(data):
-            return True
-        self.is_from_lane = False
-        return super().received(data)
+    def forward(self) -> bool:
+        """Forward the next request, if it is plain; return False if it needs a thread."""
+        request, forward = self.requests[0], self.server.forward
+        if forward is None or not is_plain(request):
+            return False
+        body = request.get_body_stream()
+        data = body.read()
+        body.seek(0)
+        return bool(forward(request.request_uri, data, self))
+
+    def respond(self, status: str, body: bytes) -> None:
+        """Send the response to a request that was forwarded."""
+        head = (
+            b"HTTP/1.1 %b\r\nContent-Length: %d\r\n"
+            b"Content-Type: application/json; charset=utf-8\r\nDate: %b\r\n"
+            b"Server: vertex-local\r\nX-Content-Type-Options: nosniff\r\n\r\n"
+        )
+        self._send_soon(head % (status.encode(), len(body), self.server.date()) + body)
+        with self.requests_lock:
+            if self.requests:  # unless it was closed
+                self.requests.pop(0).close()
+            if self.requests:
+                self.server.add_task(self)
+        self.last_activity = time.time()
+
+    def decline(self) -> None:
+        """Give a request that was forwarded a thread."""
+        if self.connected:
+            self.server.task_dispatcher.add_task(self)
 
     def handle_write(self) -> None:
         """Send buffered data; after a refusal close the sending side and continue reading."""
@@ -85,19 +111,18 @@ class Channel(HTTPChannel):  # type: ignore[misc]
         elif not self._has_more_data() or time.time() > self.lingers_until:
             self.handle_close()
 
-    def _enters_lane(self, data: bytes) -> bool:
-        lane = self.server.lane
-        if lane is None or self.is_from_lane or self.request is not None:
-            return False
-        with self.requests_lock:
-            is_busy = self.requests or self.will_close or self.close_when_flushed
-        if is_busy or self.total_outbufs_len or not lane.wants(data):
-            return False
-        self.del_channel()
-        # This object may handle another event of the socket, which must not close it.
-        connected = socket.socket(fileno=self.socket.detach())
-        lane.take(connected, self.addr, data, self.server.take_back)
-        return True
+    def _send_soon(self, data: bytes) -> None:
+        if not self.connected:
+            return
+        num_sent = 0
+        if not self.total_outbufs_len:
+            try:
+                num_sent = self.send(data)
+            except OSError:
+                self.handle_close()
+                return
+        if self.connected and num_sent < len(data):
+            self.write_soon(data[num_sent:])
 
     def _linger(self) -> None:
         self.close_when_flushed = False

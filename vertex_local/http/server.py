@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from email.utils import formatdate
 from typing import Any
 
 from waitress.adjustments import Adjustments
@@ -14,7 +15,6 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
 from vertex_local.http.channel import Channel
-from vertex_local.http.lane import Lane
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +29,7 @@ WAIT_THREADS = 64
 PREDICTION_METHODS = (":predict", ":rawPredict")
 WAIT_METHODS = (":wait",)
 
+READ_BYTES = 64 * 1024
 MAX_CONNECTIONS = 2000
 RESERVED_FILES = 1000  # for connections to prediction servers, logs, pipes and the database
 MIN_CONNECTIONS = 200
@@ -36,6 +37,10 @@ ACCEPTS_AT_ONCE = 50
 IDLE_TIMEOUT_SECONDS = 300
 HALF_OPEN_TIMEOUT_SECONDS = 20
 CLEANUP_INTERVAL_SECONDS = 5
+
+
+# Forwards the body of a request to a path; returns False if the request needs a thread.
+Forward = Callable[[str, bytes, Channel], bool]
 
 
 class Pool(ThreadedTaskDispatcher):  # type: ignore[misc]  # waitress has no types
@@ -78,17 +83,33 @@ class HttpServer(TcpWSGIServer):  # type: ignore[misc]
     """Server that closes idle connections, and at its limit the least recently used ones."""
 
     channel_class = Channel
-    lane: Lane | None = None
+    forward: Forward | None = None
+    thread: threading.Thread
 
-    def take_back(self, connected: socket.socket, address: Any, data: bytes) -> None:
-        """Take a connection back from the lane, with data that was read from it."""
-        self.trigger.pull_trigger(lambda: self._continue(connected, address, data))
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        self._date = (0.0, b"")
+        super().__init__(*arguments, **named)
 
-    def _continue(self, connected: socket.socket, address: Any, data: bytes) -> None:
-        channel = self.channel_class(self, connected, address, self.adj, map=self._map)
-        channel.is_from_lane = bool(data)
-        channel.last_activity = time.time()  # not its creation: it has had requests
-        channel.received(data)
+    @property
+    def loop_map(self) -> dict[int, Any]:
+        """The connections of the loop, by the numbers of their files."""
+        return self._map  # type: ignore[no-any-return]
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Call a function in the loop's thread; may be called in any thread."""
+        self.trigger.pull_trigger(function)
+
+    def add_task(self, channel: Channel) -> None:
+        """Forward the channel's next request, or queue it for a thread."""
+        if threading.current_thread() is not self.thread or not channel.forward():
+            self.task_dispatcher.add_task(channel)
+
+    def date(self) -> bytes:
+        """Return the time for the head of a response."""
+        now = time.monotonic()
+        if now - self._date[0] >= 1:
+            self._date = (now, formatdate(usegmt=True).encode())
+        return self._date[1]
 
     def maintenance(self, now: float) -> None:
         """Close connections that have been idle or half open for too long."""
@@ -111,7 +132,7 @@ class HttpServer(TcpWSGIServer):  # type: ignore[misc]
             if len(channels) == before:
                 break
         # Leave room for the next ones: at its limit waitress stops accepting.
-        excess = len(channels) - int(self.adj.connection_limit) + 2 * ACCEPTS_AT_ONCE
+        excess = len(self._map) - int(self.adj.connection_limit) + 2 * ACCEPTS_AT_ONCE
         if excess > 0:
             idle = [one for one in channels.values() if not one.requests]
             for channel in heapq.nsmallest(excess, idle, key=lambda one: one.last_activity):
@@ -119,9 +140,14 @@ class HttpServer(TcpWSGIServer):  # type: ignore[misc]
 
 
 def start(
-    application: Callable[..., Any], listener: socket.socket, lane: Lane | None = None
+    application: Callable[..., Any],
+    listener: socket.socket,
+    make_forward: Callable[["HttpServer"], Forward | None] = lambda server: None,
 ) -> HttpServer:
-    """Serve a WSGI application on a listening socket, in a new thread."""
+    """Serve a WSGI application on a listening socket, in a new thread.
+
+    `make_forward` returns the function for plain prediction requests.
+    """
     # Its warnings do not take into account that more threads are started when needed.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     address = listener.getsockname()
@@ -135,6 +161,7 @@ def start(
             max_request_body_size=MAX_BODY_BYTES,  # a larger body gets 413
             connection_limit=_connection_limit(),
             channel_timeout=IDLE_TIMEOUT_SECONDS,
+            recv_bytes=READ_BYTES,
             cleanup_interval=CLEANUP_INTERVAL_SECONDS,
             asyncore_use_poll=True,  # select cannot watch files above 1023
             ident="vertex-local",
@@ -142,8 +169,9 @@ def start(
         sockinfo=(listener.family, listener.type, listener.proto, address),
         bind_socket=False,
     )
-    server.lane = lane
-    threading.Thread(target=server.run, name="http", daemon=True).start()
+    server.forward = make_forward(server)
+    server.thread = threading.Thread(target=server.run, name="http", daemon=True)
+    server.thread.start()
     return server
 
 

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from vertex_local.api.routes import Message
-from vertex_local.endpoints import predictions, server_requests
+from vertex_local.endpoints import server_requests
 from vertex_local.endpoints.deployed_model import ServingProcess
 from vertex_local.endpoints.server_requests import NotAnsweredError
 from vertex_local.errors import ApiError
@@ -24,6 +23,12 @@ def serving(tmp_path):
     return ServingProcess(make_spec, folder=tmp_path / "7", title="Model 7", launch=Launch())
 
 
+def enter(serving, *, seconds):
+    """Wait, as a request does, until the server runs."""
+    with serving.running(time.monotonic() + seconds):
+        raise AssertionError("nothing is started here")
+
+
 @pytest.fixture
 def request_in_flight(serving):
     """Return a function that waits for the error of a request to a starting server."""
@@ -31,7 +36,7 @@ def request_in_flight(serving):
 
     def predict():
         try:
-            serving.send(Message(b"{}"), deadline=time.monotonic() + 20)
+            enter(serving, seconds=20)
         except ApiError as error:
             errors.append(error)
 
@@ -55,27 +60,40 @@ def test_requests_that_wait_for_a_stopped_server_can_be_retried(serving, request
     assert not error.was_sent
     assert serving.status() == {"state": "STOPPING", "requestsInFlight": 0, "restarts": 0}
     with pytest.raises(NotAnsweredError):
-        serving.send(Message(b"{}"), deadline=time.monotonic() + 20)
+        enter(serving, seconds=20)
 
 
-def test_the_wait_for_requests_in_flight_is_limited_and_logged(serving, caplog):
-    with serving._in_flight_request():
+def test_the_wait_for_requests_in_flight_is_limited_and_logged(serving, caplog, monkeypatch):
+    monkeypatch.setattr(serving, "_await_running", lambda deadline: None)
+    with serving.running(0.0):
         serving.stop(drain_seconds=0.05)
     assert re.search(r"Model 7: 1 requests? in flight .*0\.05 s", caplog.text)
 
 
 def test_a_request_fails_at_its_deadline_while_the_server_starts(serving):
     with pytest.raises(ApiError, match="Model 7") as caught:
-        serving.send(Message(b"{}"), deadline=time.monotonic() + 0.05)
+        enter(serving, seconds=0.05)
     assert caught.value.status == "UNAVAILABLE"
 
 
-def test_predictions_of_all_models_share_a_limit(monkeypatch):
-    monkeypatch.setattr(predictions, "in_flight", predictions.Limit(1))
-    assert predictions.in_flight.begin()
-    with pytest.raises(ApiError) as caught:
-        predictions.predict(None, "endpoints/1", {})
-    assert caught.value.status == "RESOURCE_EXHAUSTED"
+def test_a_request_without_a_thread_does_not_wait_for_a_server_that_is_being_started(serving):
+    is_held, has_begun = threading.Event(), threading.Event()
+
+    def start():
+        with serving._lock:
+            is_held.set()
+            has_begun.wait(20)
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    is_held.wait(20)
+    outcomes = []
+    request = threading.Thread(target=lambda: outcomes.append(serving.begin()))
+    request.start()
+    request.join(5)
+    has_begun.set()
+    thread.join()
+    assert outcomes == [None]
 
 
 @pytest.mark.parametrize(

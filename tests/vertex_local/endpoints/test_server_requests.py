@@ -1,4 +1,4 @@
-"""Requests to a prediction server from the service's threads."""
+"""Health checks of a prediction server."""
 
 import socket
 import threading
@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from vertex_local.endpoints.server_requests import exchange
+from vertex_local.endpoints.server_requests import get_status
 
 pytestmark = pytest.mark.fast
 
@@ -33,5 +33,5 @@ def test_the_time_limit_is_that_of_the_whole_response(data):
     server = threading.Thread(target=trickle, args=(listener, data))
     server.start()
     with pytest.raises(TimeoutError):
-        exchange(port, "GET", "/health", timeout_seconds=0.2)
+        get_status(port, "/health", timeout_seconds=0.2)
     server.join()

@@ -254,14 +254,7 @@ class Connection(asyncio.Protocol):
             closes = exchange.closes or (self._server.is_draining and not self.is_handling)
             has_body = not exchange.request or exchange.request.method != "HEAD"
             self._num_bytes -= exchange.num_bytes
-            parts.append(
-                response.encode(
-                    date=self._server.date,
-                    num_pipelined=self._limits.pipelined_requests,
-                    closes=closes,
-                    has_body=has_body,
-                )
-            )
+            parts.append(response.encode(date=self._server.date, closes=closes, has_body=has_body))
         self._wait()
         self.transport.write(b"".join(parts))
         if closes:

@@ -18,7 +18,7 @@ class Limits:
         idle_seconds: without a request; then the connection is closed.
         write_seconds: in which a client must read a response.
         linger_seconds: after a connection's last response, for the client to close it.
-        pipelined_requests: of one connection that are handled at once; responses tell it.
+        pipelined_requests: of one connection that are handled at once.
         connections: at once; a further one replaces the one that has been idle for longest.
         queued_requests: that wait for the model; a further one gets 503.
         queued_bytes: of memory, estimated, of the requests that wait.

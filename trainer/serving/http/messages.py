@@ -8,8 +8,6 @@ from typing import Any
 import orjson
 
 JSON = "application/json"
-# The number of requests of one connection that are handled at once, for a proxy that pipelines.
-PIPELINED = "X-Pipelined-Requests"
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -56,13 +54,11 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict)
     num_instances: int = 0
 
-    def encode(
-        self, *, date: bytes, num_pipelined: int, closes: bool, has_body: bool = True
-    ) -> bytes:
+    def encode(self, *, date: bytes, closes: bool, has_body: bool = True) -> bytes:
         """Return the response as sent; `has_body` is False for the request method HEAD."""
         start = (
             f"HTTP/1.1 {self.status} {_REASONS[self.status]}\r\nContent-Type: {self.content_type}"
-            f"\r\nContent-Length: {len(self.body)}\r\n{PIPELINED}: {num_pipelined}\r\n"
+            f"\r\nContent-Length: {len(self.body)}\r\n"
         )
         others = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
         close = "Connection: close\r\n" if closes else ""

@@ -1,7 +1,6 @@
 """Several requests of one connection at once: in order, in shared batches, limited in number."""
 
 import json
-import queue
 import re
 import socket
 import struct
@@ -12,14 +11,11 @@ import pytest
 
 from tests.trainer.serving.http.serving import TIMEOUT_SECONDS, Echo, post, read_all, running
 from trainer.serving.http.limits import Limits
-from vertex_local.endpoints.server_connections import ServerConnections
-from vertex_local.http.event_loop import EventLoop
 
 pytestmark = pytest.mark.fast
 LIVE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 RESPONSE = re.compile(rb"HTTP/1\.1 (\d+) (.*?)\r\n\r\n(\{.*?\})(?=HTTP/1|$)", re.DOTALL)
 RESET = struct.pack("ii", 1, 0)  # when the socket is closed
-SUPPORTED = b"X-Pipelined-Requests: 16\r\n"
 
 
 class Recorded(Echo):
@@ -67,12 +63,6 @@ def test_requests_are_answered_in_order_and_share_a_batch():
         received = server.send(predict(1) + predict(2) + LIVE + predict(3, 4) + LIVE)
     assert responses(received) == [(200, 1), (200, 2), (200, "alive"), (200, 3), (200, "alive")]
     assert model.calls == [[1, 2, 3, 4]]
-
-
-def test_responses_say_how_many_requests_are_handled_at_once():
-    with running(Limits()) as server:
-        received = server.send(LIVE + predict(1) + predict("x") + b"nonsense")
-    assert received.count(SUPPORTED) == 4
 
 
 def test_bad_requests_in_the_middle_fail_in_their_places():
@@ -224,35 +214,3 @@ def test_a_server_that_stops_completes_all_requests_of_a_connection():
         received = read_all(connection)
     assert responses(received) == [(200, number) for number in range(1, 6)]
     assert closing(received) == [False] * 4 + [True]
-
-
-class Exchange:
-    """A request of the local service's proxy; `outcomes` gets its status and body."""
-
-    deadline = float("inf")
-
-    def __init__(self, number, outcomes):
-        self.number, self.body = number, b'{"instances": [%d]}' % number
-        self._outcomes = outcomes
-
-    def answered(self, status, data):
-        self._outcomes.put((self.number, status, json.loads(data)["predictions"]))
-
-    def unanswered(self):
-        self._outcomes.put((self.number, "unanswered", []))
-
-
-def test_the_local_service_sends_many_requests_on_few_connections():
-    outcomes = queue.Queue()
-    with running(Limits()) as server:
-        pool = ServerConnections(EventLoop("test"), server.port, "/predict")
-
-        def ask(numbers):
-            pool.loop.call(lambda: [pool.send(Exchange(number, outcomes)) for number in numbers])
-            return sorted(outcomes.get(timeout=TIMEOUT_SECONDS) for _ in numbers)
-
-        assert ask([0]) == [(0, 200, [0])]
-        assert pool.num_pipelined == Limits().pipelined_requests
-        numbers = range(4 * pool.num_pipelined)
-        assert ask(numbers) == [(number, 200, [number]) for number in numbers]
-        assert len(server.server.connections) == 4

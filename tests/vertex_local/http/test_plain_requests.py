@@ -1,4 +1,4 @@
-"""The fast lane: plain prediction requests are forwarded, the server handles all others."""
+"""Plain prediction requests are forwarded without a thread; all others are the application's."""
 
 import contextlib
 import json
@@ -9,10 +9,7 @@ import time
 import pytest
 
 from tests.support.processes.waiting import wait_until
-from vertex_local.http import lane as lanes
 from vertex_local.http import server as http_server
-from vertex_local.http.event_loop import EventLoop
-from vertex_local.http.lane import Lane
 from vertex_local.http.plain_requests import MAX_BODY_BYTES
 
 pytestmark = pytest.mark.fast
@@ -22,38 +19,40 @@ PATH = "/v1/projects/p/locations/l/endpoints/5:predict"
 
 
 class Site:
-    """A server with a lane; the lane forwards to `forward`, other requests to an application.
+    """A server whose plain requests go to `forward`, other requests to an application.
 
     Both respond with the body of the request, and with their own name.
     """
 
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.lane = Lane(self._forward, EventLoop("test"))
-        self.declines = 0
-        self.server = http_server.start(self._application, self.listener, self.lane)
+        self.server = http_server.start(
+            self._application, self.listener, lambda server: self._forward
+        )
         self.forward = self.respond
         self.opened = []
 
-    def _forward(self, path, body, client):
-        return self.forward(path, body, client)
-
-    def respond(self, path, body, client):
+    def _forward(self, path, body, channel):
         assert path == PATH
-        client.respond(b'{"lane": %b}' % body)
+        return self.forward(body, channel)
+
+    def respond(self, body, channel, *, seconds=0.0):
+        def respond():
+            channel.respond("200 OK", b'{"forward": %b}' % body)
+
+        self.later(respond, seconds)
         return True
 
-    def respond_later(self, path, body, client):
-        later = threading.Timer(
-            0.05, lambda: self.lane.loop.call(lambda: client.respond(b'{"lane": %b}' % body))
-        )
-        later.start()
+    def respond_later(self, body, channel):
+        return self.respond(body, channel, seconds=0.05)
+
+    def decline_later(self, body, channel):
+        self.later(channel.decline)
         return True
 
-    def decline_later(self, path, body, client):
-        self.declines += 1
-        self.lane.loop.call(client.decline)
-        return True
+    def later(self, function, seconds=0.0):
+        """Call a function in the loop, as a connection to a prediction server does."""
+        threading.Timer(seconds, lambda: self.server.call(function)).start()
 
     def _application(self, environ, start_response):
         body = b'{"application": %b}' % (environ["wsgi.input"].read() or b"null")
@@ -75,7 +74,6 @@ def site(monkeypatch):
     yield made
     for one in made.opened:
         one.close()
-    wait_until(lambda: not made.lane.num_clients, "the end of the lane's connections")
     wait_until(lambda: not made.server.active_channels, "the end of the server's connections")
 
 
@@ -107,7 +105,7 @@ def test_requests_of_a_connection_are_forwarded(site):
     connection = site.connect()
     for number in (b"1", b"2"):
         connection.sendall(request(number))
-        assert read(connection) == (200, {"lane": int(number)})
+        assert read(connection) == (200, {"forward": int(number)})
 
 
 def test_a_request_may_arrive_in_parts(site):
@@ -116,19 +114,19 @@ def test_a_request_may_arrive_in_parts(site):
     for start in range(0, len(data), 7):
         connection.sendall(data[start : start + 7])
         time.sleep(0.001)
-    assert read(connection)[1] in ({"lane": [1, 2, 3]}, {"application": [1, 2, 3]})
+    assert read(connection) == (200, {"forward": [1, 2, 3]})
     connection.sendall(request(b"4"))
-    assert read(connection) == (200, {"lane": 4})
+    assert read(connection) == (200, {"forward": 4})
     for part in (request(b"[5, 6]")[:-3], b" 6]"):
         connection.sendall(part)
         time.sleep(0.02)
-    assert read(connection) == (200, {"lane": [5, 6]})
+    assert read(connection) == (200, {"forward": [5, 6]})
 
 
 def test_responses_have_the_order_of_the_requests(site):
     site.forward = site.respond_later
     connection = site.connect(b"".join(request(b"%d" % number) for number in range(5)))
-    assert [read(connection)[1]["lane"] for _ in range(5)] == list(range(5))
+    assert [read(connection)[1]["forward"] for _ in range(5)] == list(range(5))
 
 
 @pytest.mark.parametrize(
@@ -150,16 +148,16 @@ def test_responses_have_the_order_of_the_requests(site):
 )
 def test_other_requests_are_the_applications(site, data):
     connection = site.connect(request(b"0"))
-    assert read(connection) == (200, {"lane": 0})
+    assert read(connection) == (200, {"forward": 0})
     connection.sendall(data)
     assert read(connection) == (200, {"application": 1})
 
 
-def test_a_connection_returns_to_the_lane_after_another_request(site):
+def test_plain_requests_and_others_share_a_connection(site):
     connection = site.connect()
     for _ in range(3):
         connection.sendall(request(b"1"))
-        assert read(connection) == (200, {"lane": 1})
+        assert read(connection) == (200, {"forward": 1})
         connection.sendall(request(b"2", path="/other"))
         assert read(connection) == (200, {"application": 2})
 
@@ -171,7 +169,7 @@ def test_a_declined_request_is_the_applications(site, when):
     assert [read(connection)[1] for _ in range(2)] == [{"application": 1}, {"application": 2}]
     site.forward = site.respond
     connection.sendall(request(b"3"))
-    assert read(connection) == (200, {"lane": 3})
+    assert read(connection) == (200, {"forward": 3})
 
 
 def test_large_bodies_pass_also_to_a_client_that_reads_slowly(site):
@@ -180,29 +178,14 @@ def test_large_bodies_pass_also_to_a_client_that_reads_slowly(site):
     connection.sendall(request(body))
     connection.sendall(request(b"2"))  # while the response to the first is being sent
     time.sleep(0.1)
-    assert read(connection) == (200, {"lane": json.loads(body)})
-    assert read(connection) == (200, {"lane": 2})
-
-
-def test_the_rest_of_a_body_at_the_limit_is_read_after_the_response_before(site):
-    clients = []
-    site.forward = lambda path, body, client: clients.append(client) or True
-    connection = site.connect(request(b"1"))
-    wait_until(lambda: clients, "the first request")
-    body = b'"%b"' % (b"x" * (MAX_BODY_BYTES - 2))
-    data, rest = request(body)[:-50], request(body)[-50:]
-    connection.sendall(data)
-    wait_until(lambda: len(clients[0]._data) == len(data), "most of the second request")
-    site.forward = site.respond
-    site.lane.loop.call(lambda: clients[0].respond(b"1"))
-    connection.sendall(rest)
-    assert [read(connection) for _ in range(2)] == [(200, 1), (200, {"lane": json.loads(body)})]
+    assert read(connection) == (200, {"forward": json.loads(body)})
+    assert read(connection) == (200, {"forward": 2})
 
 
 def test_a_body_above_the_limit_is_the_applications(site):
-    body = b'"%b"' % (b"x" * 1_500_000)
+    body = b'"%b"' % (b"x" * MAX_BODY_BYTES)
     connection = site.connect(request(b"1"))
-    assert read(connection) == (200, {"lane": 1})
+    assert read(connection) == (200, {"forward": 1})
     connection.sendall(request(body))
     assert "application" in read(connection)[1]
 
@@ -211,9 +194,7 @@ def test_a_client_that_leaves_does_not_disturb_the_others(site):
     site.forward = site.respond_later
     for _ in range(5):
         site.connect(request(b"1")).close()
-    staying = site.connect(request(b"2"))
-    assert read(staying) == (200, {"lane": 2})
-    wait_until(lambda: site.lane.num_clients <= 1, "the end of the other connections")
+    assert read(site.connect(request(b"2"))) == (200, {"forward": 2})
 
 
 @pytest.mark.parametrize("forward", ["respond", "respond_later", "decline_later"])
@@ -234,67 +215,28 @@ def test_a_large_response_reaches_a_client_that_has_closed_its_sending_side(site
     connection = site.connect(request(body))
     connection.shutdown(socket.SHUT_WR)
     time.sleep(0.05)
-    assert read(connection) == (200, {"lane": json.loads(body)})
+    assert read(connection) == (200, {"forward": json.loads(body)})
     assert connection.recv(1) == b""
 
 
-def test_a_half_open_connection_is_closed(site, monkeypatch):
-    monkeypatch.setattr(lanes, "HALF_OPEN_TIMEOUT_SECONDS", 0.1)
-    connection = site.connect(request(b"12")[:-1])
-    wait_until(lambda: site.lane.num_clients, "the connection in the lane")
-    with contextlib.suppress(ConnectionResetError):
-        assert connection.recv(1) == b""
-
-
-@pytest.fixture
-def unread(site):
-    """Return a connection to which a response is being sent, and the calls of `forward`."""
+def test_no_request_is_forwarded_before_the_response_to_the_last_is_sent(site):
     calls = []
 
-    def respond(path, body, client):
-        calls.append(client)
-        client.respond(b" " * 50_000_000)
+    def respond(body, channel):
+        calls.append(channel)
+        site.later(lambda: channel.respond("200 OK", b" " * 50_000_000))
         return True
 
     site.forward = respond
     connection = site.connect(request(b"1"))
-    wait_until(lambda: calls and calls[0].is_sending, "a full socket")
-    return connection, calls
-
-
-def test_a_connection_whose_client_does_not_read_is_closed(site, unread, monkeypatch):
-    monkeypatch.setattr(lanes, "HALF_OPEN_TIMEOUT_SECONDS", 0.1)
-    wait_until(lambda: not site.lane.num_clients, "the end of the connection")
-
-
-def test_no_request_is_forwarded_before_the_response_to_the_last_is_sent(unread):
-    connection, calls = unread
+    wait_until(lambda: calls and calls[0].total_outbufs_len, "a full socket")
     connection.sendall(request(b"2"))
-    wait_until(lambda: calls[0]._data or len(calls) > 1, "the second request")
+    for _ in range(2):
+        read(site.connect(request(b"1", path="/other")))
     assert len(calls) == 1
 
 
-def test_an_idle_connection_returns_to_the_server_and_stays_open(site, monkeypatch):
-    monkeypatch.setattr(lanes, "IDLE_SECONDS", 0.1)
-    monkeypatch.setattr(http_server, "HALF_OPEN_TIMEOUT_SECONDS", 0.1)
-    connection = site.connect(request(b"1"))
-    assert read(connection) == (200, {"lane": 1})
-    wait_until(lambda: not site.lane.num_clients, "an empty lane")
-    wait_until(lambda: site.server.active_channels, "a connection of the server")
-    time.sleep(0.2)
-    for _ in range(2):  # the server checks its connections when something happens
-        assert read(site.connect(request(b"1", path="/other"))) == (200, {"application": 1})
-    connection.sendall(request(b"2"))
-    assert read(connection) == (200, {"lane": 2})
-
-
-def test_the_lane_takes_a_limited_number_of_connections(site, monkeypatch):
-    monkeypatch.setattr(lanes, "MAX_CLIENTS", 2)
-    found = [read(site.connect(request(b"1")))[1] for _ in range(3)]
-    assert found == [{"lane": 1}, {"lane": 1}, {"application": 1}]
-
-
-def test_an_unexpected_error_closes_the_connection_and_is_logged(site, caplog):
+def test_an_unexpected_error_closes_the_connection(site):
     def crash(*_):
         raise RuntimeError("surprise")
 
@@ -302,6 +244,5 @@ def test_an_unexpected_error_closes_the_connection_and_is_logged(site, caplog):
     broken = site.connect(request(b"1"))
     with contextlib.suppress(ConnectionResetError):
         assert broken.recv(1) == b""
-    assert "surprise" in caplog.text
     site.forward = site.respond
-    assert read(site.connect(request(b"1"))) == (200, {"lane": 1})
+    assert read(site.connect(request(b"1"))) == (200, {"forward": 1})
