@@ -189,19 +189,21 @@ class _Untracked:
 
 
 def _captured(function: Any, made: Iterable[Any]) -> list[Any]:
-    """Return the variables and lookup tables that a concrete function captures.
+    """Return the variables and lookup tables that a concrete function captures, in its order.
 
+    The graph's own list of variables has another order in each process, and so would the files.
     Of a table a function has the handle only. Its object may be anywhere: in a layer, in a variable
     of the user's file, in a closure; or `made` while the function was traced.
     """
     gc.unfreeze()  # objects of the user's file may be as old as TensorFlow's
     every = [*made, *(one for one in gc.get_objects() if issubclass(type(one), _Resource))]
-    owners = {id(getattr(one, "_resource_handle", None)): one for one in every}
-    tables = [owners[id(one)] for one in function.captured_inputs if id(one) in owners]
-    for number, table in enumerate(tables):
+    tables = {id(getattr(one, "_resource_handle", None)): one for one in every}
+    owners = tables | {id(one.handle): one for one in function.graph.variables}
+    inputs = list(map(id, function.captured_inputs))
+    for number, handle in enumerate(handle for handle in inputs if handle in tables):
         # Else a random number, or the path of the vocabulary's file.
-        table._shared_name = f"table_{number}"
-    return [*function.graph.variables, *tables]
+        tables[handle]._shared_name = f"table_{number}"
+    return [owners[handle] for handle in inputs if handle in owners]
 
 
 @contextlib.contextmanager
