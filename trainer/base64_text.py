@@ -28,3 +28,18 @@ def decode_base64(text: Any) -> bytes:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
         raise ValueError(f"its 'b64' is not base64: {error}") from error
+
+
+def texts_as_bytes(value: Any) -> Any:
+    """Return texts and {"b64": …} as bytes, in lists of the same structure.
+
+    Raises:
+        ValueError: there is another value.
+    """
+    if isinstance(value, list):
+        return [texts_as_bytes(item) for item in value]
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, dict) and set(value) == {"b64"}:
+        return decode_base64(value["b64"])
+    raise ValueError(f'{value!r:.60} is not a text; it must hold texts, or {{"b64": …}}')

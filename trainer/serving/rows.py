@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer.base64_text import decode_base64
+from trainer.base64_text import texts_as_bytes
 from trainer.errors import InstanceError
 from trainer.serving.tensors import call_with_tensors, check_finite
 
@@ -85,7 +85,7 @@ def _array(name: str, value: Any, spec: tf.TensorSpec) -> np.ndarray:
 
 def _as_array(value: Any, dtype: tf.DType) -> np.ndarray:
     if dtype == tf.string:
-        array = np.asarray(_as_bytes(value), object)
+        array = np.asarray(texts_as_bytes(value), object)
         if not all(isinstance(one, bytes) for one in array.flat):
             raise ValueError("its lists have different lengths")
         return array
@@ -99,17 +99,6 @@ def _as_array(value: Any, dtype: tf.DType) -> np.ndarray:
     if dtype.is_integer and array.size and not dtype.min <= array.min() <= array.max() <= dtype.max:
         raise ValueError(f"it must hold values of type {dtype.name}: {dtype.min} to {dtype.max}")
     return array.astype(dtype.as_numpy_dtype)
-
-
-def _as_bytes(value: Any) -> Any:
-    """Return texts and {"b64": …} as bytes, in lists of the same structure."""
-    if isinstance(value, list):
-        return [_as_bytes(one) for one in value]
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, dict) and set(value) == {"b64"}:
-        return decode_base64(value["b64"])
-    raise ValueError('it must hold texts, or {"b64": …}')
 
 
 def _as_json(name: str, array: np.ndarray) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from trainer import Json
-from trainer.base64_text import decode_base64
+from trainer.base64_text import texts_as_bytes
 from trainer.workloads.base import Features, Recipe, as_object, check_fields, is_example
 from trainer.workloads.declarations.labels import Classes, Multilabel
 from trainer.workloads.declarations.sources import Source
@@ -260,7 +260,9 @@ def _parse(name: str, values: Values, sent: Any) -> np.ndarray:
         return np.vectorize(_as_bytes, otypes=[object])(found) if kind is object else found
     shape = tuple(values.shape)
     try:
-        found = np.asarray(_texts(sent), object) if values.dtype == "string" else _numbers(sent)
+        found = (
+            np.asarray(texts_as_bytes(sent), object) if values.dtype == "string" else _numbers(sent)
+        )
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
     if found.shape != shape:
@@ -290,17 +292,6 @@ def _numbers(sent: Any) -> np.ndarray:
 
 def _as_bytes(value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
-
-
-def _texts(sent: Any) -> Any:
-    """Return texts and {"b64": …} as bytes, in lists of the same structure."""
-    if isinstance(sent, list):
-        return [_texts(one) for one in sent]
-    if isinstance(sent, str):
-        return sent.encode()
-    if isinstance(sent, dict) and set(sent) == {"b64"}:
-        return decode_base64(sent["b64"])
-    raise ValueError(f'{sent!r:.60} is not a text, or {{"b64": …}}')
 
 
 def _as_json(value: Any) -> Any:

@@ -18,7 +18,7 @@ NUM_SHOWN = 3
 
 @dataclass(frozen=True)
 class PictureRows:
-    """What a whole table says about its pictures.
+    """Facts about the pictures of a whole table.
 
     Attributes:
         num_rows: of the table.

@@ -71,7 +71,7 @@ class RecordedScript:
 
     @property
     def notes(self) -> list[str]:
-        """What was made of the script, and what is not taken over, a line each."""
+        """Notes on the changes to the script and on its parts that are left out, a line each."""
         after = ", ".join(self.result["after"])
         skipped = [f"{after}: not taken over, as all that follows the first fit"] if after else []
         dropped = [
@@ -117,7 +117,7 @@ class RecordedScript:
 
     @property
     def remarks(self) -> list[str]:
-        """What the head of workload.py says of the script, in lines."""
+        """Lines about the script for the head of workload.py."""
         name, line = self.path.name, self.result["fit_line"]
         return [
             f"Model and settings are those of {name} at its fit in line {line}; it is not used."

@@ -25,7 +25,7 @@ class _FitReached(BaseException):
 
 @dataclass
 class Recording:
-    """What a script said up to its first `fit`.
+    """Record of a script up to its first `fit`.
 
     Attributes:
         model: that is trained.

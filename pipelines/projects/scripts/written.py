@@ -54,7 +54,7 @@ class Parts:
 
 
 class Written(abc.ABC):
-    """What a workload takes over from a script, and what not.
+    """Parts of a script that a workload takes over, and those it leaves out.
 
     Attributes:
         faults: what stops it, with lines.

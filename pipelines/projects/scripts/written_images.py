@@ -1,4 +1,4 @@
-"""What class folders of images take over from a script: size, pixels, label and weights."""
+"""Size, pixels, label and weights that class folders of images take over from a script."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a table takes over from a script: its columns, its label and its weights."""
+"""Columns, label and weights that a table takes over from a script."""
 
 import json
 from collections.abc import Sequence

@@ -140,7 +140,7 @@ class Script:
 
     @property
     def notes(self) -> list[str]:
-        """What is not taken over, a line each."""
+        """Notes on the parts of the script that are left out, a line each."""
         notes = [f"{self.path.name}: {note}" for note in self.fit.notes]
         if self.others:
             notes.append(
@@ -168,7 +168,7 @@ class Script:
 
     @property
     def remarks(self) -> list[str]:
-        """What the head of workload.py says of the script."""
+        """Lines about the script for the head of workload.py."""
         return []
 
     @cached_property

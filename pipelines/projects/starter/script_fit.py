@@ -1,4 +1,4 @@
-"""What a call of `fit` in a script says that is read, but not run."""
+"""Arguments of a call of `fit` in a script that is read, but not run."""
 
 import ast
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ class ReadFit:
 
     @property
     def notes(self) -> list[str]:
-        """What is not taken over, in words."""
+        """Notes on the arguments that are left out."""
         shown = ", ".join(self.others)
         said = f"{shown} of fit in line {self.line}: not taken over; put it into workload.py"
         return [said] if shown else []

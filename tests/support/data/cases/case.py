@@ -11,7 +11,7 @@ from trainer.workloads import Workload
 
 @dataclass(frozen=True)
 class Result:
-    """What the commands made of a case.
+    """Result of the commands for a case.
 
     Attributes:
         workload: as `new` wrote it.
