@@ -265,7 +265,7 @@ def test_a_table_of_encode_with_is_served_from_another_folder(tmp_path):
         for count in range(120):
             values = {
                 "word": [("red", "green", "blue")[count % 3].encode()],
-                "number": [float(count % 9)],
+                "number": [count % 9 + count / 1000],
                 "kind": [b"xyz"[count % 3 : count % 3 + 1]],
             }
             writer.write(example(values))
