@@ -21,7 +21,7 @@ from benchmarks.support.report import report
 from components.model_version.registry import set_default
 from components.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from components.vertex.resource_name import ResourceName
-from pipelines.target.places import DEFAULT_LOCATION, LOCAL_PROJECT
+from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 
 SERVER = Path(__file__).parents[1] / "tests" / "support" / "servers" / "tiny_server.py"
 TRAINYARD = [sys.executable, "-m", "pipelines.cli"]

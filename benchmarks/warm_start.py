@@ -21,7 +21,7 @@ import requests
 
 from benchmarks.support.clusters import examples, read_metrics, scratch
 from benchmarks.support.report import report
-from pipelines.target.local_service import PRELOAD, PRELOAD_VARIABLE, preload_flags
+from pipelines.places.local_service import PRELOAD, PRELOAD_VARIABLE, preload_flags
 
 TIMEOUT_SECONDS = 280
 PARENT = "projects/local/locations/us-central1"

@@ -10,6 +10,7 @@ from pipelines.package.compile import write_other, write_package
 from pipelines.package.image import IMAGE_REPOSITORY, default_image, source_tag
 from pipelines.package.project_image import build, image_of, project_image
 from pipelines.package.spec import check_images
+from pipelines.places.target import default_state_dir, local_target
 from pipelines.projects.runs import FORMS, find_run
 from pipelines.runs.submit import (
     check_source,
@@ -18,7 +19,6 @@ from pipelines.runs.submit import (
     read_package_of,
 )
 from pipelines.runs.workload_code import snapshot_of, with_code
-from pipelines.target.places import default_state_dir, local_target
 from trainer.errors import ConfigError
 
 IMAGE = """\

@@ -7,10 +7,10 @@ import sys
 from pipelines.command.actions import describe
 from pipelines.command.parser import seconds
 from pipelines.exit_codes import OK, USAGE, exit_codes_text
+from pipelines.places.target import default_state_dir, local_target
 from pipelines.projects.starter.arguments import add_arguments
 from pipelines.projects.trial.check import TIMEOUT_SECONDS, check
 from pipelines.projects.trial.findings import NOT_TRIED, WRONG, Finding
-from pipelines.target.places import default_state_dir, local_target
 from trainer.runtime.processes import ends_with_parent
 
 # It imports pyarrow or TensorFlow, and -P: a json.py in this folder must not hide Python's own.

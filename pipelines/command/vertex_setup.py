@@ -6,7 +6,7 @@ import sys
 
 from pipelines.command.actions import describe
 from pipelines.exit_codes import FAILED
-from pipelines.target.vertex_setup import Setup, SetupError, environment_of, run_steps, steps_of
+from pipelines.places.vertex_setup import Setup, SetupError, environment_of, run_steps, steps_of
 
 DESCRIPTION = """\
 Prints the gcloud commands that prepare a project for its first run: APIs, a bucket, two

@@ -14,7 +14,7 @@ from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.output.publish import MANIFEST
 from components.prepare_examples.raw_data.sources import source_of
 from pipelines.config.run_config import RunConfig
-from pipelines.target.places import Target
+from pipelines.places.target import Target
 from trainer import paths
 from trainer.config.settings import flag_name
 from trainer.errors import ConfigError

@@ -22,11 +22,11 @@ from components.vertex.errors import VertexError
 from components.vertex.job_warnings import replicas_of_jobs
 from components.vertex.labels import RUN_LABEL
 from components.vertex.task_details import leaf_tasks
+from pipelines.places.target import Target, make_state_dir
 from pipelines.resources.kinds import RUN
 from pipelines.runs.output.display import display_for
 from pipelines.runs.submit import Submission
 from pipelines.runs.view import RunView, TrainingLog, follow, view_of
-from pipelines.target.places import Target, make_state_dir
 from trainer import Json
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from components.run_summary.settings import READABLE_ADDRESS, WEBHOOK, without_path
 from components.run_summary.summary import SUMMARY_FILE, Summary
-from pipelines.target.places import Target
+from pipelines.places.target import Target
 from trainer import Json
 from trainer.errors import ConfigError
 

@@ -10,10 +10,10 @@ from components.run_summary.summary import summarize
 from components.vertex.api import VertexApi
 from components.vertex.job_warnings import replicas_of_jobs
 from components.vertex.labels import RUN_LABEL
+from pipelines.places.target import Target
 from pipelines.resources.kinds import RUN
 from pipelines.runs.differences import compare
 from pipelines.runs.facts import newest_runs
-from pipelines.target.places import Target
 from trainer.errors import ConfigError
 
 

@@ -23,9 +23,9 @@ from pipelines.package.spec import (
     read_package_file,
     with_image,
 )
+from pipelines.places.target import Target
 from pipelines.projects.runs import find_run, is_reference, unknown_workload
 from pipelines.runs.request import RUN_NAME, run_request
-from pipelines.target.places import Target
 from trainer import Json, paths
 from trainer.errors import ConfigError
 from trainer.references import SNAPSHOT, workload_name

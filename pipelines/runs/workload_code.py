@@ -11,12 +11,12 @@ from components.prepare_examples.dates.patterns import has_dates, without_dates
 from pipelines.config.built_in import columns_of, metrics_of
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import MODEL_GROUP
+from pipelines.places.target import Target, make_state_dir
 from pipelines.projects.description import describe
 from pipelines.projects.project import RUN_FILE, Project, Snapshot, take_snapshot
 from pipelines.projects.requirements import check_requirements
 from pipelines.projects.run_file import place_of
 from pipelines.projects.runs import find_run
-from pipelines.target.places import Target, make_state_dir
 from trainer import Json, paths
 from trainer.errors import ConfigError
 from trainer.references import CODE_DIR, SNAPSHOT

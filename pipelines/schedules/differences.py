@@ -19,6 +19,7 @@ from components.vertex.labels import RUN_LABEL, SCHEDULE_LABEL
 from pipelines.config.run_config import RunConfig
 from pipelines.errors import RegistryError, ResourceError
 from pipelines.package.spec import check_images
+from pipelines.places.target import Target
 from pipelines.projects.runs import find_run
 from pipelines.runs.submit import (
     OWN_PARAMETERS,
@@ -30,7 +31,6 @@ from pipelines.runs.submit import (
 )
 from pipelines.runs.workload_code import with_code
 from pipelines.schedules.file import ScheduleFile
-from pipelines.target.places import Target
 from trainer import Json, paths
 from trainer.errors import ConfigError, did_you_mean
 

@@ -51,8 +51,8 @@ SLOW_TO_START = {
 @pytest.mark.parametrize(
     ("line", "without"),
     [
-        ("--help", {"requests", "pipelines.command.serving.models", "pipelines.target"}),
-        ("modles list", {"requests", "pipelines.command.serving.models", "pipelines.target"}),
+        ("--help", {"requests", "pipelines.command.serving.models", "pipelines.places"}),
+        ("modles list", {"requests", "pipelines.command.serving.models", "pipelines.places"}),
         ("models list", {"pipelines.command.running.runs", "pipelines.serving.upload"}),
         ("models rollback m", {"pipelines.command.running.runs", "pipelines.serving.upload"}),
         ("runs list", {"pipelines.command.serving.models", "pipelines.command.running.submit"}),

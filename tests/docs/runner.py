@@ -19,7 +19,7 @@ import requests
 
 from pipelines.cli import main
 from pipelines.cli import parse as parse_trainyard
-from pipelines.target.places import LOCAL_PROJECT
+from pipelines.places.target import LOCAL_PROJECT
 from tests.docs.pages import ROOT
 from tests.support.processes.forks import EVERYTHING, Fork, forks_with
 from trainer.config.train_config import parse_flags

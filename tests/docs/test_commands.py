@@ -16,7 +16,7 @@ from kfp import compiler, dsl
 
 from components.vertex.api import EMULATOR_VARIABLE
 from pipelines.cli import main
-from pipelines.target.places import LOCAL_PROJECT
+from pipelines.places.target import LOCAL_PROJECT
 from tests.docs.pages import (
     OLD_COMMANDS,
     PAGES,

@@ -7,7 +7,7 @@ import pytest
 
 from components.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from pipelines.cli import main
-from pipelines.target.places import DEFAULT_LOCATION, LOCAL_PROJECT
+from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from tests.support.servers.service import RunningService
 
 

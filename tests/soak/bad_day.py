@@ -164,7 +164,7 @@ def main() -> int:
 
 
 def _environment(url: str) -> contextlib.AbstractContextManager:
-    from pipelines.target import local_service
+    from pipelines.places import local_service
 
     return local_service._environment("VERTEX_EMULATOR_HOST", url.removeprefix("http://"))
 

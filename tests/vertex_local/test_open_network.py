@@ -10,8 +10,8 @@ import pytest
 from components.vertex.api import EMULATOR_VARIABLE, connect
 from components.vertex.labels import RUN_LABEL
 from pipelines.cli import main
+from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from pipelines.runs.view import TrainingLog
-from pipelines.target.places import DEFAULT_LOCATION, LOCAL_PROJECT
 
 pytestmark = pytest.mark.timeout(120)
 WAIT_SECONDS = 60

@@ -10,6 +10,8 @@ from components.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
 from components.vertex.api import connect
 from pipelines.command.output import keep_running_without_output
 from pipelines.exit_codes import GATED, INTERRUPTED, OK
+from pipelines.places.local_service import LocalService
+from pipelines.places.target import Target
 from pipelines.runs.execute import RunResult, show_to_end, torn_down, write_result
 from pipelines.runs.facts import exit_code_of
 from pipelines.runs.on_failure import check_command, run_command
@@ -17,8 +19,6 @@ from pipelines.runs.output.ending import NUM_DRIFT_SHOWN, print_result
 from pipelines.runs.output.hints import after_failure, command, log_command, stop_command
 from pipelines.runs.request import console_url, create_run
 from pipelines.runs.submit import Submission
-from pipelines.target.local_service import LocalService
-from pipelines.target.places import Target
 
 
 def start_run(

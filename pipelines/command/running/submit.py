@@ -27,6 +27,7 @@ from pipelines.exit_codes import FAILED, GATED, INTERRUPTED, OK, USAGE, exit_cod
 from pipelines.jobs.cluster_warnings import warn_of_local_limits, warn_of_restarts
 from pipelines.package.project_image import check_holds, image_of
 from pipelines.package.spec import Package, own_image
+from pipelines.places.target import Target
 from pipelines.projects.runs import FORMS, find_run
 from pipelines.runs.execute import new_run_name
 from pipelines.runs.on_failure import add_on_failure, check_command, warn_of_readable_address
@@ -44,7 +45,6 @@ from pipelines.runs.submit import (
     run_prefix,
 )
 from pipelines.runs.workload_code import with_code
-from pipelines.target.places import Target
 
 EXIT_CODES = exit_codes_text(OK, FAILED, USAGE, GATED, INTERRUPTED)
 RUN_HELP = f"""\

@@ -11,10 +11,10 @@ from rich.text import Text
 from components.run_report.page import REPORT_FILE
 from components.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
 from pipelines.config.run_config import RunConfig
+from pipelines.places.target import Target
 from pipelines.runs.execute import RunResult
 from pipelines.runs.output.hints import after_failure, command, stop_command
 from pipelines.runs.output.tables import limits_of, metric_text
-from pipelines.target.places import Target
 
 NUM_DRIFT_SHOWN = 3
 COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "CANCELLED": "yellow"}

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from components.run_summary.summary import Summary
-from pipelines.target.places import LOCAL_PROJECT, Target, default_state_dir
+from pipelines.places.target import LOCAL_PROJECT, Target, default_state_dir
 
 
 def command(text: str, target: Target) -> str:

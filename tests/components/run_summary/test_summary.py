@@ -10,11 +10,11 @@ from rich.console import Console
 from components.run_summary.settings import settings_of
 from components.run_summary.summary import as_ended, summarize
 from pipelines.command.running.execution import print_outcome
+from pipelines.places.target import Target
 from pipelines.projects.runs import find_run
 from pipelines.runs.execute import RunResult
 from pipelines.runs.output.ending import print_result
 from pipelines.runs.view import view_of
-from pipelines.target.places import Target
 from tests.support.data.run_records import FAILED, PASSED, STEPS, VERSION, job, pipeline, task
 
 pytestmark = pytest.mark.fast

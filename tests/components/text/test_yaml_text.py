@@ -8,9 +8,9 @@ from pipelines.config.built_in import mnist
 from pipelines.config.cluster_files import read_cluster
 from pipelines.config.settings import with_settings
 from pipelines.package.spec import read_package_file
+from pipelines.places.target import local_target
 from pipelines.runs.submit import plan_run
 from pipelines.schedules.file import read_schedule
-from pipelines.target.places import local_target
 from tests.support.data.packages import package
 from trainer.errors import ClusterError, ConfigError
 

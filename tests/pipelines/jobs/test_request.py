@@ -13,8 +13,8 @@ from pipelines.config.cluster_files import read_cluster
 from pipelines.jobs.cluster_warnings import warn_of_local_limits
 from pipelines.jobs.examples import examples_of
 from pipelines.jobs.request import job_request, with_flags
+from pipelines.places.target import local_target, vertex_target
 from pipelines.projects.runs import find_run
-from pipelines.target.places import local_target, vertex_target
 from trainer.errors import ConfigError
 from trainer.workloads.data_sets import TAXI
 from vertex_local.api.protos import parse

@@ -10,8 +10,8 @@ from components.vertex.task_details import leaf_tasks
 from pipelines.cli import main
 from pipelines.other_pipelines import PIPELINES
 from pipelines.package.spec import read_package_file
+from pipelines.places.target import local_target
 from pipelines.runs.submit import config_of, plan_run
-from pipelines.target.places import local_target
 from trainer.errors import ConfigError
 
 TASKS = {

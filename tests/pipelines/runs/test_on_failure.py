@@ -10,8 +10,8 @@ import pytest
 from components.run_summary.summary import summarize
 from pipelines.config.built_in import mnist
 from pipelines.config.settings import with_settings
+from pipelines.places.target import local_target
 from pipelines.runs import on_failure
-from pipelines.target.places import local_target
 from tests.support.data.run_records import FAILED, job, promoted
 from trainer.errors import ConfigError
 

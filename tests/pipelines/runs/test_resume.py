@@ -12,8 +12,8 @@ from kfp import compiler, dsl
 from components.vertex.api import EMULATOR_VARIABLE, connect
 from components.vertex.labels import RUN_LABEL
 from pipelines.package.image import default_image
+from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from pipelines.runs.resume import await_end
-from pipelines.target.places import DEFAULT_LOCATION, LOCAL_PROJECT
 from tests.support.servers.service import PARENT, PRELOAD_KFP, running_service
 
 pytestmark = pytest.mark.timeout(120)

@@ -18,6 +18,7 @@ from pipelines.package.spec import (
     read_package_file,
     with_image,
 )
+from pipelines.places.target import local_target, vertex_target
 from pipelines.runs.request import run_request
 from pipelines.runs.submit import (
     check_source,
@@ -28,7 +29,6 @@ from pipelines.runs.submit import (
     read_package_of,
     run_prefix,
 )
-from pipelines.target.places import local_target, vertex_target
 from tests.support.data.packages import package
 from trainer.errors import ConfigError
 

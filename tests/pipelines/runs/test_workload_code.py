@@ -279,9 +279,9 @@ def test_a_compiled_folder_runs_from_its_snapshot(churn, capsys):
 
 @pytest.mark.parametrize("base", ["/", "{}", "{}/schedules"])
 def test_a_schedule_names_a_folder_relative_to_its_file(churn, monkeypatch, base):
+    from pipelines.places.target import local_target
     from pipelines.schedules.differences import REQUEST, plan_schedule
     from pipelines.schedules.file import read_schedules
-    from pipelines.target.places import local_target
 
     folder = churn / "schedules"
     folder.mkdir()
@@ -442,9 +442,9 @@ def test_a_workload_without_data_is_named(churn, capsys):
 
 def test_a_job_prepares_the_data_of_a_folder_once_for_each_state(churn, capsys):
     from pipelines.jobs.examples import examples_of
+    from pipelines.places.target import local_target
     from pipelines.projects.runs import find_run
     from pipelines.runs.workload_code import with_code
-    from pipelines.target.places import local_target
 
     (churn / "run.yaml").write_text(
         "prepare:\n  files: [data/*.csv]\n  ratios: {train: 0.5, eval: 0.25, test: 0.25}\n"

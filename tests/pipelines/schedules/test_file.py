@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from pipelines.cli import main
+from pipelines.places.target import local_target
 from pipelines.schedules.differences import (
     REQUEST,
     SCHEDULE_LABEL,
@@ -19,7 +20,6 @@ from pipelines.schedules.differences import (
     schedule_request,
 )
 from pipelines.schedules.file import read_schedule, read_schedules
-from pipelines.target.places import local_target
 from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast

@@ -16,9 +16,9 @@ from components.vertex.api import EMULATOR_VARIABLE, connect
 from components.vertex.labels import MODEL_LABEL, STATE_LABEL
 from pipelines.errors import ResourceError
 from pipelines.package.image import default_image
+from pipelines.places.target import LOCAL_PROJECT
 from pipelines.serving import upload as upload_module
 from pipelines.serving.upload import upload
-from pipelines.target.places import LOCAL_PROJECT
 from tests.support.servers.models import aliases, versions
 from tests.support.servers.service import running_service
 

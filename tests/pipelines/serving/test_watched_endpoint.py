@@ -8,7 +8,7 @@ import pytest
 from components.endpoint.watch.step import VERDICT_LABEL
 from components.vertex.api import EMULATOR_VARIABLE, connect
 from pipelines.cli import main
-from pipelines.target.places import DEFAULT_LOCATION, LOCAL_PROJECT
+from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from tests.components.endpoint.watch.test_watch import WORKLOAD, rows, statistics_of
 from tests.support.servers.http_server import Handler, serving
 from tests.support.servers.service import PRELOAD_KFP, container_spec, running_service

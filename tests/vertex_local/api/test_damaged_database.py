@@ -8,7 +8,7 @@ import time
 import pytest
 
 from pipelines.errors import ServiceError
-from pipelines.target.local_service import START_TIMEOUT_SECONDS, LocalService
+from pipelines.places.local_service import START_TIMEOUT_SECONDS, LocalService
 from tests.support.processes.forks import forks_with
 from tests.support.servers.service import IMPORTED, running_service
 from vertex_local.api.database.store import Store

@@ -28,8 +28,8 @@ from components.vertex import retries
 from components.vertex.api import connect
 from components.vertex.creations import deploy_model
 from pipelines.jobs.request import create_job
+from pipelines.places import local_service
 from pipelines.resources.kinds import JOB
-from pipelines.target import local_service
 from tests.support.servers.service import container_spec, running_service
 from tests.vertex_local.pipelines.gcpc.test_operator import (
     WHERE,

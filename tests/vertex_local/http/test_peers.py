@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from components.vertex.api import EMULATOR_VARIABLE
-from pipelines.target.local_service import LocalService
-from pipelines.target.places import make_state_dir
+from pipelines.places.local_service import LocalService
+from pipelines.places.target import make_state_dir
 from tests.support.processes.waiting import wait_until
 from tests.support.servers.service import PARENT, running_service
 from trainer.errors import ConfigError

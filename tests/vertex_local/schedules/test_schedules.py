@@ -20,11 +20,11 @@ from components.teardown.run_resources import UPLOAD
 from components.teardown.teardown import teardown
 from components.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from components.vertex.labels import CANDIDATE, STATE_LABEL
+from pipelines.places.lease import Lease, keep_service
+from pipelines.places.target import Target
 from pipelines.schedules import differences as schedules
 from pipelines.schedules.differences import plan_schedule
 from pipelines.schedules.file import ScheduleFile
-from pipelines.target.lease import Lease, keep_service
-from pipelines.target.places import Target
 from tests.support.processes.waiting import wait_until
 from tests.support.servers.http_server import Handler, running
 

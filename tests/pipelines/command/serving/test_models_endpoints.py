@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.errors import ResourceError
 from pipelines.jobs.log import worker_pool_task
-from pipelines.target.places import LOCAL_PROJECT
+from pipelines.places.target import LOCAL_PROJECT
 
 JOBS = f"/v1/projects/{LOCAL_PROJECT}/locations/us-central1/customJobs"
 TALK = "import os, time; print('I am', os.environ['TF_CONFIG'], flush=True); time.sleep(60)"

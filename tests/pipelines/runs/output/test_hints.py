@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from components.run_summary.summary import summarize
+from pipelines.places.target import local_target, vertex_target
 from pipelines.runs.output import hints
-from pipelines.target.places import local_target, vertex_target
 from tests.support.data.run_records import job, task
 
 pytestmark = pytest.mark.fast

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from pipelines.cli import main
-from pipelines.target.vertex_setup import Setup, steps_of
+from pipelines.places.vertex_setup import Setup, steps_of
 from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast

@@ -13,10 +13,10 @@ from kfp import compiler, dsl
 
 from components.vertex.api import EMULATOR_VARIABLE, connect
 from pipelines.errors import ServiceError
-from pipelines.target import lease
-from pipelines.target.lease import Lease, LeaseError, service_pid, stop_service
-from pipelines.target.local_service import PRELOAD, PRELOAD_VARIABLE, LocalService, local_service
-from pipelines.target.places import DEFAULT_LOCATION, LOCAL_PROJECT, STATE_DIR_VARIABLE
+from pipelines.places import lease
+from pipelines.places.lease import Lease, LeaseError, service_pid, stop_service
+from pipelines.places.local_service import PRELOAD, PRELOAD_VARIABLE, LocalService, local_service
+from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT, STATE_DIR_VARIABLE
 from tests.support.processes.forks import EVERYTHING, Fork, forks_with
 from tests.support.processes.waiting import wait_until
 from tests.support.servers.service import PRELOAD_KFP
@@ -218,8 +218,8 @@ def test_nested_user_is_not_the_last_user(commands, monkeypatch):
 
 
 def test_unresponsive_service_is_reported(commands, service, monkeypatch):
-    monkeypatch.setattr("pipelines.target.local_service.START_TIMEOUT_SECONDS", 1)
-    monkeypatch.setattr("pipelines.target.local_service.RESPONSE_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr("pipelines.places.local_service.START_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr("pipelines.places.local_service.RESPONSE_TIMEOUT_SECONDS", 0.5)
     user = LocalService(service.root)
     os.kill(service.process.pid, signal.SIGSTOP)
     try:

@@ -15,7 +15,7 @@ from components.vertex.api import EMULATOR_VARIABLE, VertexApi
 from components.vertex.errors import VertexError
 from components.vertex.retries import MAX_ATTEMPTS
 from pipelines.errors import ServiceError
-from pipelines.target.lease import Lease, LeaseError, keep_service, service_pid, starting
+from pipelines.places.lease import Lease, LeaseError, keep_service, service_pid, starting
 from trainer import Json
 from trainer.references import STATE_DIR_VARIABLE
 

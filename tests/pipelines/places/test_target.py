@@ -5,7 +5,7 @@ import os
 import pytest
 
 from pipelines import cli
-from pipelines.target.places import make_state_dir
+from pipelines.places.target import make_state_dir
 from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast

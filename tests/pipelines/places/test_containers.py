@@ -9,8 +9,8 @@ import pytest
 from pipelines.cli import main
 from pipelines.command.target_options import mounts_of
 from pipelines.package.image import default_image
-from pipelines.target.local_service import LocalService
-from pipelines.target.places import local_target
+from pipelines.places.local_service import LocalService
+from pipelines.places.target import local_target
 from tests.support.servers.service import running_service
 
 pytestmark = pytest.mark.timeout(120)

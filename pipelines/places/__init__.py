@@ -1,0 +1,1 @@
+"""Where runs execute: on Vertex AI, or in the service on this machine."""

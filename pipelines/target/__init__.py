@@ -1,1 +1,0 @@
-"""Targets of runs: Vertex AI, or the service on this machine."""
