@@ -19,8 +19,8 @@ from benchmarks.support.clusters import scratch
 from benchmarks.support.local_service import TIMEOUT_SECONDS, running_service
 from benchmarks.support.report import report
 from components.model_version.registry import set_default
-from components.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
+from components.shared.vertex.resource_name import ResourceName
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 
 SERVER = Path(__file__).parents[1] / "tests" / "support" / "servers" / "tiny_server.py"

@@ -8,8 +8,8 @@ from http import HTTPStatus
 from itertools import pairwise
 from pathlib import Path
 
+from components.shared.vertex.errors import VertexError
 from components.time_limit import TimeLimit
-from components.vertex.errors import VertexError
 from trainer.errors import ClusterError, TrainerError
 
 FINAL_ERROR = "final-error.txt"

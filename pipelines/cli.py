@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from components.errors import StepError
-from components.vertex.errors import VertexError
+from components.shared.vertex.errors import VertexError
 from pipelines.command.output import open_output
 from pipelines.command.parser import Parser, ShowVersion
 from pipelines.errors import RegistryError, ResourceError, ServiceError

@@ -47,8 +47,8 @@ from components.plan_training.component import plan_training
 from components.prepare_examples.component import prepare_examples
 from components.release.check_model.component import check_model
 from components.release.component import release_model, serve_known
+from components.shared.vertex.labels import CANDIDATE, CHALLENGER, MODEL_LABEL, STATE_LABEL
 from components.teardown.component import teardown
-from components.vertex.labels import CANDIDATE, CHALLENGER, MODEL_LABEL, STATE_LABEL
 
 LOCATION = {"project": PROJECT_ID_PLACEHOLDER, "location": LOCATION_PLACEHOLDER}
 RUN = dsl.PIPELINE_JOB_NAME_PLACEHOLDER  # not a parameter: all runs of a schedule share those

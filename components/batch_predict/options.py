@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from components.text.json_object import parse_object
+from components.shared.text.json_object import parse_object
 from trainer.config.settings import check_settings, make_settings, setting
 
 FORMATS = ("jsonl", "parquet")

@@ -21,9 +21,9 @@ def ensure_endpoint(
     from components.endpoint.deployments import is_serving
     from components.endpoint.ensure import ensure_endpoint
     from components.errors import errors_in_one_line
-    from components.vertex.api import connect
-    from components.vertex.creations import endpoint_id_of
-    from components.vertex.task_details import SERVED_BEFORE
+    from components.shared.vertex.api import connect
+    from components.shared.vertex.creations import endpoint_id_of
+    from components.shared.vertex.task_details import SERVED_BEFORE
 
     with errors_in_one_line():
         found = ensure_endpoint(

@@ -12,10 +12,10 @@ from components.model_version.registry import (
     list_versions,
     version_name,
 )
-from components.vertex.api import VertexApi
-from components.vertex.creations import deploy_model
-from components.vertex.errors import VertexError
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.creations import deploy_model
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
 
 logger = logging.getLogger(__name__)

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from components.vertex.api import VertexApi, list_named
-from components.vertex.creations import create_endpoint
-from components.vertex.labels import RUN_LABEL
+from components.shared.vertex.api import VertexApi, list_named
+from components.shared.vertex.creations import create_endpoint
+from components.shared.vertex.labels import RUN_LABEL
 from trainer import Json
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from components.vertex.api import VertexApi
-from components.vertex.errors import VertexError
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.errors import VertexError
 from trainer import Json
 
 logger = logging.getLogger(__name__)

@@ -2,8 +2,8 @@
 
 from http import HTTPStatus
 
-from components.vertex.api import VertexApi
-from components.vertex.errors import VertexError
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.errors import VertexError
 from trainer import Json
 
 

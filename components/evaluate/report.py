@@ -1,9 +1,9 @@
 """HTML report of an evaluation, written before the run ends."""
 
 from components.evaluate.thresholds import Judgement, format_metric
-from components.pages.evaluation.sections import checks, evaluation_sections
-from components.pages.html import tiles, verdict
-from components.pages.page import fill
+from components.shared.pages.evaluation.sections import checks, evaluation_sections
+from components.shared.pages.html import tiles, verdict
+from components.shared.pages.page import fill
 from trainer import Json
 
 PERCENT_METRICS = frozenset({"accuracy"})

@@ -32,7 +32,7 @@ from components.evaluate.thresholds import (
 )
 from components.model_version.golden import write_golden
 from components.new_data.companions import write_data_facts
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
 from trainer.config.trust import OWN
 from trainer.errors import ConfigError

@@ -10,7 +10,7 @@ from components.model_version.registry import (
     was_promoted,
     with_alias,
 )
-from components.vertex.api import VertexApi
+from components.shared.vertex.api import VertexApi
 from trainer import Json
 
 

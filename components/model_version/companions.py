@@ -2,7 +2,7 @@
 
 from pathlib import Path, PurePosixPath
 
-from components.text.json_object import TRAIN_AGAIN, object_in
+from components.shared.text.json_object import TRAIN_AGAIN, object_in
 from trainer import Json, paths
 
 GOLDEN_FILE = "golden.json"

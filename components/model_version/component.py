@@ -25,7 +25,7 @@ def find_champion(
     """
     from components.errors import errors_in_one_line
     from components.model_version.champion import find_champion
-    from components.vertex.api import connect
+    from components.shared.vertex.api import connect
 
     with errors_in_one_line():
         champion = find_champion(connect(project, location), display_name)
@@ -60,7 +60,7 @@ def find_version(
     from components.model_version.champion import find_champion, find_compared
     from components.model_version.registry import find_model
     from components.model_version.same_model import find_promoted, model_digest
-    from components.vertex.api import connect
+    from components.shared.vertex.api import connect
 
     api = connect(project, location)
     with errors_in_one_line():
@@ -96,9 +96,9 @@ def record_evaluation(
     from components.model_version.one_model import in_oldest_model
     from components.model_version.registry import describe_version
     from components.model_version.vertex_evaluation import model_evaluation
-    from components.text.json_object import read_object
-    from components.vertex.api import connect
-    from components.vertex.resource_name import ResourceName
+    from components.shared.text.json_object import read_object
+    from components.shared.vertex.api import connect
+    from components.shared.vertex.resource_name import ResourceName
 
     api = connect(project, location)
     uploaded = ResourceName.from_version_name(model.metadata["resourceName"])

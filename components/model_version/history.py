@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from components.vertex.labels import PROMOTED, RUN_LABEL, STATE_LABEL
+from components.shared.vertex.labels import PROMOTED, RUN_LABEL, STATE_LABEL
 from trainer import Json
 
 PREFIX = "trainyard_default_"

@@ -3,9 +3,9 @@
 import logging
 
 from components.model_version.registry import DEFAULT, LRO_TIMEOUT_SECONDS, find_model
-from components.vertex.api import VertexApi
-from components.vertex.creations import upload_model
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.creations import upload_model
+from components.shared.vertex.resource_name import ResourceName
 
 logger = logging.getLogger(__name__)
 

@@ -3,9 +3,9 @@
 import logging
 
 from components.model_version.history import BY_HAND, with_event
-from components.vertex.api import VertexApi, list_named
-from components.vertex.labels import CANDIDATE, CHALLENGER, PROMOTED, STATE_LABEL
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import VertexApi, list_named
+from components.shared.vertex.labels import CANDIDATE, CHALLENGER, PROMOTED, STATE_LABEL
+from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
 from trainer.config.trust import Trust
 

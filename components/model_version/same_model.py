@@ -11,8 +11,8 @@ from components.model_version.registry import (
     was_promoted,
     with_alias,
 )
-from components.vertex.api import VertexApi
-from components.vertex.labels import MODEL_LABEL
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.labels import MODEL_LABEL
 
 DIGEST_DIGITS = 32
 FINGERPRINT = "fingerprint.pb"

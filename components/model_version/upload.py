@@ -10,9 +10,9 @@ from components.model_version.registry import (
     set_default,
 )
 from components.plan_training.plan import serving_container
-from components.vertex.api import VertexApi
-from components.vertex.creations import upload_model
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.creations import upload_model
+from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
 from trainer.config.trust import STRANGER, Trust
 

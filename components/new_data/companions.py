@@ -7,7 +7,7 @@ from components.model_version.companions import INPUT_FILE, STATISTICS_FILE, wri
 from components.new_data.drift_since import train_statistics
 from components.prepare_examples.output.manifest import split_of
 from components.prepare_examples.output.publish import MANIFEST
-from components.text.json_object import read_object
+from components.shared.text.json_object import read_object
 
 
 def write_data_facts(model_dir: str, examples_dir: str) -> None:

@@ -17,7 +17,7 @@ from components.prepare_examples.statistics.drift import (
     measure_drift,
     read_baseline,
 )
-from components.text.json_object import read_object
+from components.shared.text.json_object import read_object
 from trainer import Json
 from trainer.errors import InputError
 

@@ -3,10 +3,10 @@
 import datetime
 from dataclasses import dataclass
 
-from components.vertex.api import VertexApi
-from components.vertex.labels import SCHEDULE_LABEL
-from components.vertex.resource_name import ResourceName
-from components.vertex.task_details import leaf_tasks, outputs_by_task, task_views
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.labels import SCHEDULE_LABEL
+from components.shared.vertex.resource_name import ResourceName
+from components.shared.vertex.task_details import leaf_tasks, outputs_by_task, task_views
 from trainer import Json
 
 TRAINING_TASK, INPUT_TASK = "train", "fingerprint-input"

@@ -10,7 +10,7 @@ from components.prepare_examples.dates.patterns import duration
 from components.prepare_examples.dates.resolve import resolved_text, run_moment
 from components.prepare_examples.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.raw_data.fingerprint import read_input
-from components.vertex.api import connect
+from components.shared.vertex.api import connect
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from components.text.json_object import parse_object
+from components.shared.text.json_object import parse_object
 from trainer.config.settings import check_settings, make_settings, setting
 
 # Verdicts on the data of a run: train, compare the new examples first, or end the run.

@@ -9,7 +9,7 @@ from components.plan_training.checks import check_shape
 from components.plan_training.findings import Findings
 from components.plan_training.shape import Shape
 from components.plan_training.spellings import short
-from components.text.json_object import parse_object
+from components.shared.text.json_object import parse_object
 from trainer import Json
 
 

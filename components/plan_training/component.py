@@ -33,7 +33,7 @@ def plan_training(
     from components.errors import errors_in_one_line
     from components.plan_training.cluster_spec import ClusterSpec
     from components.plan_training.plan import plan_training, serving_container
-    from components.text.json_object import parse_object
+    from components.shared.text.json_object import parse_object
 
     with errors_in_one_line():
         plan = plan_training(

@@ -17,7 +17,7 @@ from components.prepare_examples.tfrecords.shards import (
     check_ratios,
     plan_num_shards,
 )
-from components.text.json_object import parse_object
+from components.shared.text.json_object import parse_object
 from components.time_limit import A_DAY_SECONDS
 from trainer import paths
 from trainer.cluster.roles import MAX_REPLICAS

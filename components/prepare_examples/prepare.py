@@ -31,7 +31,7 @@ from components.prepare_examples.output.publish import (
 from components.prepare_examples.raw_data.folders import data_folder
 from components.prepare_examples.statistics.report import FILE as REPORT
 from components.prepare_examples.tables import step as table_step
-from components.text.json_object import read_object
+from components.shared.text.json_object import read_object
 from trainer import Json
 
 STEPS: dict[str, Any] = {

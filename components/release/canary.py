@@ -14,9 +14,9 @@ from components.endpoint.server_states import server_states
 from components.errors import StepError
 from components.release.evidence import is_above
 from components.release.options import ReleaseOptions
-from components.vertex.api import VertexApi
-from components.vertex.errors import VertexError
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
 
 logger = logging.getLogger(__name__)

@@ -59,8 +59,8 @@ def release_model(
     from components.release.options import ReleaseOptions
     from components.release.overlap import Contest
     from components.release.release import release_version
-    from components.vertex.api import connect
-    from components.vertex.resource_name import ResourceName
+    from components.shared.vertex.api import connect
+    from components.shared.vertex.resource_name import ResourceName
 
     api = connect(project, location)
     name = ResourceName.from_version_name(version.metadata["resourceName"])
@@ -114,9 +114,9 @@ def serve_known(
     from components.model_version.golden import FIELDS
     from components.release.options import ReleaseOptions
     from components.release.release import serve_promoted
-    from components.text.json_object import read_object
-    from components.vertex.api import connect
-    from components.vertex.resource_name import ResourceName
+    from components.shared.text.json_object import read_object
+    from components.shared.vertex.api import connect
+    from components.shared.vertex.resource_name import ResourceName
 
     with errors_in_one_line() as limit:
         options = ReleaseOptions.from_json(release)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from components.text.json_object import parse_object
+from components.shared.text.json_object import parse_object
 from components.time_limit import A_DAY_SECONDS, LONG_SECONDS
 from trainer.config.settings import MOST_SECONDS, check_settings, make_settings, setting
 

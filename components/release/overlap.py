@@ -6,8 +6,8 @@ from collections.abc import Callable
 from components.errors import StepError
 from components.evaluate.thresholds import Judgement
 from components.model_version.champion import Champion, default_champion
-from components.vertex.api import VertexApi
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.resource_name import ResourceName
 
 logger = logging.getLogger(__name__)
 

@@ -28,9 +28,9 @@ from components.release.canary import watch
 from components.release.options import ReleaseOptions
 from components.release.overlap import Contest
 from components.release.replay import replay_logged
-from components.text.json_object import read_object
-from components.vertex.api import VertexApi
-from components.vertex.resource_name import ResourceName
+from components.shared.text.json_object import read_object
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from components.model_version.registry import trust_of
 from components.release.check_model.server import serving
 from components.release.evidence import is_above
 from components.release.options import ReleaseOptions
-from components.text.value_text import count_not_finite
-from components.vertex.api import VertexApi
-from components.vertex.resource_name import ResourceName
+from components.shared.text.value_text import count_not_finite
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
 
 logger = logging.getLogger(__name__)

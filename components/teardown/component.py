@@ -27,9 +27,9 @@ def teardown(
         on_failure_url: Receives the summary unless the run succeeded and passed the gate.
     """
     from components.errors import errors_in_one_line
+    from components.shared.vertex.api import connect
     from components.teardown.ending import end_run
     from components.time_limit import LONG_SECONDS
-    from components.vertex.api import connect
 
     summary.uri = summary.uri.rpartition(f"/{run}/")[0] + f"/{run}/summary.json"
     with errors_in_one_line() as limit:

@@ -7,15 +7,15 @@ from pathlib import Path
 from components.errors import StepError
 from components.model_version.registry import version_name, was_promoted
 from components.prepare_examples.output.publish import remove_leftovers
-from components.run_report.page import write_report
-from components.run_summary.summary import Summary, as_ended, summarize
-from components.run_summary.webhook import post_summary
+from components.shared.run_report.page import write_report
+from components.shared.run_summary.summary import Summary, as_ended, summarize
+from components.shared.run_summary.webhook import post_summary
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.job_warnings import replicas_of_jobs
 from components.teardown.lost import tear_down_earlier
 from components.teardown.run_resources import RunResources
 from components.teardown.teardown import tear_down
-from components.vertex.api import VertexApi
-from components.vertex.errors import VertexError
-from components.vertex.job_warnings import replicas_of_jobs
 from trainer import Json
 
 logger = logging.getLogger(__name__)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from components.endpoint.deployments import find_deployed, version_of
 from components.errors import StepError
 from components.model_version.registry import is_candidate, version_name
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.labels import RUN_LABEL, SCHEDULE_LABEL
+from components.shared.vertex.resource_name import ResourceName
 from components.teardown.run_resources import RunResources
 from components.teardown.teardown import FINAL_JOB_STATES, tear_down
-from components.vertex.api import VertexApi
-from components.vertex.labels import RUN_LABEL, SCHEDULE_LABEL
-from components.vertex.resource_name import ResourceName
 from trainer import Json
 
 logger = logging.getLogger(__name__)

@@ -7,11 +7,11 @@ from functools import cached_property
 from components.endpoint.ensure import find_endpoint
 from components.model_version.registry import list_versions
 from components.release.options import ReleaseOptions
-from components.vertex.api import VertexApi, list_named
-from components.vertex.creations import endpoint_id_of
-from components.vertex.labels import BILLING_LABEL, RUN_LABEL
-from components.vertex.resource_name import ResourceName
-from components.vertex.task_details import (
+from components.shared.vertex.api import VertexApi, list_named
+from components.shared.vertex.creations import endpoint_id_of
+from components.shared.vertex.labels import BILLING_LABEL, RUN_LABEL
+from components.shared.vertex.resource_name import ResourceName
+from components.shared.vertex.task_details import (
     SERVED_BEFORE,
     details_by_name,
     leaf_tasks,

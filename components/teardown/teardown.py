@@ -19,12 +19,12 @@ from components.model_version.registry import (
     was_promoted,
     with_alias,
 )
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.creations import await_operations
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.labels import RUN_LABEL
+from components.shared.vertex.resource_name import ResourceName
 from components.teardown.run_resources import RunResources
-from components.vertex.api import VertexApi
-from components.vertex.creations import await_operations
-from components.vertex.errors import VertexError
-from components.vertex.labels import RUN_LABEL
-from components.vertex.resource_name import ResourceName
 from trainer import Json
 
 logger = logging.getLogger(__name__)

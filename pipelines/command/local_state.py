@@ -4,7 +4,7 @@ import argparse
 import subprocess
 import sys
 
-from components.vertex.api import connect
+from components.shared.vertex.api import connect
 from pipelines.command.actions import describe, print_table
 from pipelines.command.parser import count, seconds
 from pipelines.command.target_options import add_target, service_of, target_of

@@ -4,7 +4,7 @@ import argparse
 import datetime
 from pathlib import Path
 
-from components.vertex.api import connect
+from components.shared.vertex.api import connect
 from pipelines.command.actions import actions_of, add_action, describe, print_json
 from pipelines.command.running.execution import start_run
 from pipelines.command.target_options import api_of, service_of, target_of

@@ -12,8 +12,8 @@ from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import machine_error
 from components.prepare_examples.options import PrepareOptions
 from components.release.options import ReleaseOptions
-from components.run_summary.settings import READABLE_ADDRESS, SECRET, VARIABLE
-from components.text.json_object import parse_object
+from components.shared.run_summary.settings import READABLE_ADDRESS, SECRET, VARIABLE
+from components.shared.text.json_object import parse_object
 from pipelines.config.vertex_checks import check_labels
 from trainer import Json
 from trainer.config.settings import check_settings, same_setting, setting

@@ -5,7 +5,7 @@ import types
 import typing
 from typing import Any
 
-from components.text.yaml_text import NUMBER, load_yaml
+from components.shared.text.yaml_text import NUMBER, load_yaml
 
 
 def read_value(text: str, kind: Any = None) -> Any:

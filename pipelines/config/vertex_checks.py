@@ -2,7 +2,7 @@
 
 import re
 
-from components.vertex.labels import RUN_LABEL
+from components.shared.vertex.labels import RUN_LABEL
 from trainer.errors import ConfigError
 
 # https://cloud.google.com/vertex-ai/docs/general/resource-labels-and-tags

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from components.vertex.api import VertexApi
+from components.shared.vertex.api import VertexApi
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import JOB, POLL_SECONDS, Kind
 from trainer import Json

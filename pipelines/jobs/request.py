@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 from components.plan_training.plan import plan_training
 from components.plan_training.spellings.vertex import camel_case
-from components.vertex.api import VertexApi
-from components.vertex.labels import SUBMISSION_LABEL
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.labels import SUBMISSION_LABEL
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import MODEL_GROUP, trainer_flags
 from trainer import Json

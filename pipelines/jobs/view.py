@@ -3,9 +3,9 @@
 import datetime
 from typing import Any
 
-from components.run_summary.usage import MEBIBYTE, maximum, mean, sparkline, usages_of
-from components.vertex.api import VertexApi
-from components.vertex.job_warnings import job_warnings, replicas_of
+from components.shared.run_summary.usage import MEBIBYTE, maximum, mean, sparkline, usages_of
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.job_warnings import job_warnings, replicas_of
 from pipelines.jobs.log import last_line
 from pipelines.resources.kinds import JOB
 from pipelines.resources.names import short_name, when

@@ -12,8 +12,8 @@ from typing import Any
 
 import requests
 
-from components.vertex.errors import VertexError
-from components.vertex.retries import (
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.retries import (
     error_of_exception,
     error_of_response,
     retry,

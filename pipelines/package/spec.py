@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.text.user_file import FileError, read_text_file
-from components.text.yaml_text import YamlError, load_documents
+from components.shared.text.user_file import FileError, read_text_file
+from components.shared.text.yaml_text import YamlError, load_documents
 from pipelines.package.image import IMAGE_REPOSITORY
 from trainer import Json
 from trainer.errors import ConfigError, did_you_mean

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import requests
 
-from components.vertex.api import EMULATOR_VARIABLE, VertexApi
-from components.vertex.errors import VertexError
-from components.vertex.retries import MAX_ATTEMPTS
+from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.retries import MAX_ATTEMPTS
 from pipelines.errors import ServiceError
 from pipelines.places.lease import Lease, LeaseError, keep_service, service_pid, starting
 from trainer import Json

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from components.text.user_file import FileError, read_text_file
+from components.shared.text.user_file import FileError, read_text_file
 from trainer.errors import ConfigError
 
 # An editable package, a path, an address or a file.

@@ -4,9 +4,9 @@ from components.endpoint.deployments import undeploy_version, version_of
 from components.endpoint.request_log import set_request_log
 from components.endpoint.server_states import server_states
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
-from components.vertex.api import VertexApi
-from components.vertex.errors import VertexError
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.resource_name import ResourceName
 from pipelines.resources.names import endpoint_of, short_name
 from pipelines.resources.table import Table
 from trainer import Json

@@ -5,8 +5,8 @@ import time
 from dataclasses import dataclass
 
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
-from components.vertex.api import VertexApi
-from components.vertex.errors import VertexError
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.errors import VertexError
 from pipelines.errors import ResourceError
 from trainer import Json
 

@@ -11,8 +11,8 @@ from components.model_version.registry import (
     version_name,
     with_alias,
 )
-from components.vertex.api import VertexApi
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
 from pipelines.resources.names import model_name, second, short_name, version_called, when
 from pipelines.resources.table import Table

@@ -1,9 +1,9 @@
 """Names and times of resources, and the resources that users' names stand for."""
 
 from components.model_version.registry import find_model, version_name
-from components.vertex.api import VertexApi
-from components.vertex.errors import VertexError
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
 from trainer import Json
 from trainer.errors import did_you_mean

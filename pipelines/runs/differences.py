@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from components.run_summary.summary import Summary
+from components.shared.run_summary.summary import Summary
 from pipelines.resources.table import Table
 from pipelines.runs.output.tables import shown
 from trainer import Json

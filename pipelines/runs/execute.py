@@ -14,14 +14,14 @@ from types import FrameType
 from rich.console import Console
 
 from components.errors import StepError
-from components.run_report.page import write_report
-from components.run_summary.summary import Summary, summarize
+from components.shared.run_report.page import write_report
+from components.shared.run_summary.summary import Summary, summarize
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.job_warnings import replicas_of_jobs
+from components.shared.vertex.labels import RUN_LABEL
+from components.shared.vertex.task_details import leaf_tasks
 from components.teardown.teardown import teardown
-from components.vertex.api import VertexApi
-from components.vertex.errors import VertexError
-from components.vertex.job_warnings import replicas_of_jobs
-from components.vertex.labels import RUN_LABEL
-from components.vertex.task_details import leaf_tasks
 from pipelines.places.target import Target, make_state_dir
 from pipelines.resources.kinds import RUN
 from pipelines.runs.output.display import display_for

@@ -3,10 +3,10 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from components.run_summary.settings import settings_of
-from components.run_summary.summary import GATE_FAILED, Summary, summarize
-from components.vertex.api import VertexApi
-from components.vertex.labels import SCHEDULE_LABEL
+from components.shared.run_summary.settings import settings_of
+from components.shared.run_summary.summary import GATE_FAILED, Summary, summarize
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.labels import SCHEDULE_LABEL
 from pipelines.exit_codes import FAILED, GATED, OK
 
 NUM_THREADS = 8

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from components.vertex.api import VertexApi
-from components.vertex.task_details import leaf_tasks
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.task_details import leaf_tasks
 from pipelines.errors import ResourceError
 from pipelines.jobs.log import LogReader, follow_logs, message_of
 from pipelines.resources.kinds import RUN

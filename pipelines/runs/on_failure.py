@@ -10,8 +10,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-from components.run_summary.settings import READABLE_ADDRESS, WEBHOOK, without_path
-from components.run_summary.summary import SUMMARY_FILE, Summary
+from components.shared.run_summary.settings import READABLE_ADDRESS, WEBHOOK, without_path
+from components.shared.run_summary.summary import SUMMARY_FILE, Summary
 from pipelines.places.target import Target
 from trainer import Json
 from trainer.errors import ConfigError

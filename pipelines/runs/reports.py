@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from components.pages.page import write_page
-from components.run_report.comparison import render_comparison
-from components.run_report.content import Content, read_content
-from components.run_report.page import REPORT_FILE, render
-from components.run_summary.summary import summarize
-from components.vertex.api import VertexApi
-from components.vertex.job_warnings import replicas_of_jobs
-from components.vertex.labels import RUN_LABEL
+from components.shared.pages.page import write_page
+from components.shared.run_report.comparison import render_comparison
+from components.shared.run_report.content import Content, read_content
+from components.shared.run_report.page import REPORT_FILE, render
+from components.shared.run_summary.summary import summarize
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.job_warnings import replicas_of_jobs
+from components.shared.vertex.labels import RUN_LABEL
 from pipelines.places.target import Target
 from pipelines.resources.kinds import RUN
 from pipelines.runs.differences import compare

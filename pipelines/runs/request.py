@@ -9,8 +9,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from components.vertex.api import EMULATOR_VARIABLE, VertexApi
-from components.vertex.labels import RUN_LABEL
+from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi
+from components.shared.vertex.labels import RUN_LABEL
 from trainer import Json
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from components.run_summary.summary import INTERRUPTED_PREFIX
-from components.vertex.api import VertexApi
-from components.vertex.errors import VertexError
-from components.vertex.labels import BILLING_LABEL, RUN_LABEL
-from components.vertex.task_details import leaf_tasks
+from components.shared.run_summary.summary import INTERRUPTED_PREFIX
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.labels import BILLING_LABEL, RUN_LABEL
+from components.shared.vertex.task_details import leaf_tasks
 from pipelines.errors import ResourceError
 from pipelines.package.image import default_image
 from pipelines.package.project_image import is_of_this_source

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.text.yaml_text import YamlError
+from components.shared.text.yaml_text import YamlError
 from pipelines.config.cluster_files import read_cluster
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import with_settings

@@ -13,9 +13,9 @@ from typing import Any
 
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
 from components.prepare_examples.dates.patterns import has_dates
-from components.run_summary.settings import WEBHOOK, without_path
-from components.vertex.api import VertexApi
-from components.vertex.labels import RUN_LABEL, SCHEDULE_LABEL
+from components.shared.run_summary.settings import WEBHOOK, without_path
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.labels import RUN_LABEL, SCHEDULE_LABEL
 from pipelines.config.run_config import RunConfig
 from pipelines.errors import RegistryError, ResourceError
 from pipelines.package.spec import check_images

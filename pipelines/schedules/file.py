@@ -10,7 +10,7 @@ from typing import Any
 from cronsim import CronSim, CronSimError
 
 from components.new_data.trigger import Trigger
-from components.text.yaml_text import Sources, YamlError, read_yaml_file, value_text
+from components.shared.text.yaml_text import Sources, YamlError, read_yaml_file, value_text
 from pipelines.package.registry import is_address
 from pipelines.projects.runs import FORMS, is_reference, unknown_workload
 from trainer import Json

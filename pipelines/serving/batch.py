@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from components.model_version.registry import trust_of, version_name
-from components.vertex.api import VertexApi
-from components.vertex.labels import SUBMISSION_LABEL
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.labels import SUBMISSION_LABEL
+from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
 from pipelines.resources.names import model_name
 from trainer import Json, paths

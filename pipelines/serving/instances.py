@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from components.endpoint.predict.online_prediction import MAX_REQUEST_BYTES, request_predictions
-from components.text.user_file import FileError, read_file
-from components.vertex.api import VertexApi
-from components.vertex.errors import VertexError
+from components.shared.text.user_file import FileError, read_file
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.errors import VertexError
 from pipelines.errors import ResourceError
 from pipelines.resources.names import endpoint_of
 from pipelines.resources.table import Table

@@ -22,8 +22,8 @@ from components.model_version.registry import (
     with_alias,
 )
 from components.release.release import released
-from components.vertex.api import VertexApi
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
 from pipelines.resources.names import endpoint_of, model_name, short_name, version_called
 from trainer import Json

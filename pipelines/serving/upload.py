@@ -12,9 +12,9 @@ from components.model_version.registry import find_model, list_versions, with_al
 from components.model_version.same_model import model_digest
 from components.model_version.saved_model import DESCRIPTION, check_saved_model
 from components.model_version.upload import upload_version
-from components.vertex.api import VertexApi, list_named
-from components.vertex.labels import MODEL_LABEL
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import VertexApi, list_named
+from components.shared.vertex.labels import MODEL_LABEL
+from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
 from pipelines.package.image import default_image
 from pipelines.package.project_image import image_of

@@ -1,7 +1,7 @@
 import pytest
 
 from components.errors import StepError, errors_in_one_line
-from components.vertex.errors import VertexError
+from components.shared.vertex.errors import VertexError
 from trainer.errors import ClusterError, ConfigError, InputError
 
 pytestmark = pytest.mark.fast

@@ -26,13 +26,10 @@ from components.model_version.registry import (
     list_versions,
     set_default,
 )
-from components.teardown.ending import end_run
-from components.teardown.run_resources import DEPLOY, ENDPOINT, EXIT, RECORD, TRAIN, UPLOAD
-from components.teardown.teardown import teardown
-from components.vertex.api import EMULATOR_VARIABLE, connect
-from components.vertex.errors import VertexError
-from components.vertex.job_warnings import replicas_of
-from components.vertex.labels import (
+from components.shared.vertex.api import EMULATOR_VARIABLE, connect
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.job_warnings import replicas_of
+from components.shared.vertex.labels import (
     BILLING_LABEL,
     CANDIDATE,
     CHALLENGER,
@@ -40,7 +37,10 @@ from components.vertex.labels import (
     SCHEDULE_LABEL,
     STATE_LABEL,
 )
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.resource_name import ResourceName
+from components.teardown.ending import end_run
+from components.teardown.run_resources import DEPLOY, ENDPOINT, EXIT, RECORD, TRAIN, UPLOAD
+from components.teardown.teardown import teardown
 from pipelines.cli import main
 from pipelines.command.running import teardown as command
 from vertex_local.api.database.store import Store

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from kfp import compiler, dsl
 
-from components.vertex.api import EMULATOR_VARIABLE
+from components.shared.vertex.api import EMULATOR_VARIABLE
 from pipelines.cli import main
 from pipelines.places.target import LOCAL_PROJECT
 from tests.docs.pages import (

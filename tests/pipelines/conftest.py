@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from components.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
+from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from pipelines.cli import main
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from tests.support.servers.service import RunningService

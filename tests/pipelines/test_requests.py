@@ -15,9 +15,9 @@ from components.endpoint import deployments  # noqa: E402
 from components.endpoint.ensure import ensure_endpoint  # noqa: E402
 from components.model_version import registry  # noqa: E402
 from components.plan_training.cluster_spec import ClusterSpec  # noqa: E402
-from components.vertex.api import EMULATOR_VARIABLE, connect  # noqa: E402
-from components.vertex.labels import SUBMISSION_LABEL  # noqa: E402
-from components.vertex.resource_name import ResourceName  # noqa: E402
+from components.shared.vertex.api import EMULATOR_VARIABLE, connect  # noqa: E402
+from components.shared.vertex.labels import SUBMISSION_LABEL  # noqa: E402
+from components.shared.vertex.resource_name import ResourceName  # noqa: E402
 from pipelines.config.built_in import mnist  # noqa: E402
 from pipelines.jobs.log import job_log_lines, last_line  # noqa: E402
 from pipelines.jobs.request import create_job, job_request  # noqa: E402

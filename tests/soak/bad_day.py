@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from components.vertex.api import VertexApi, connect
+from components.shared.vertex.api import VertexApi, connect
 from pipelines.resources.kinds import JOB
 from tests.conftest import write_mnist
 from tests.support.processes.forks import EVERYTHING, Fork, forks_with

@@ -27,8 +27,8 @@ from components.endpoint.ensure import ensure_endpoint
 from components.model_version.golden import write_golden
 from components.model_version.history import promoted_by
 from components.model_version.registry import set_default
-from components.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
+from components.shared.vertex.resource_name import ResourceName
 from pipelines.serving.releases import roll_back
 from tests.support.servers.service import container_spec, running_service
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import psutil
 
 from components.model_version.registry import DEFAULT, is_candidate, list_versions
-from components.vertex.api import VertexApi, connect
+from components.shared.vertex.api import VertexApi, connect
 from pipelines.resources.kinds import JOB, RUN
 from tests.conftest import write_mnist
 from tests.soak.bad_day import _environment

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import yaml
 
-from components.run_summary.summary import Summary
-from components.vertex.api import VertexApi, connect
+from components.shared.run_summary.summary import Summary
+from components.shared.vertex.api import VertexApi, connect
 from pipelines.runs.facts import newest_runs
 from tests.soak.bad_day import START_TIMEOUT_SECONDS, _await_url, _environment, _print
 from tests.support.data.taxi_days import write_taxi_days

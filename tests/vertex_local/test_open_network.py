@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from components.vertex.api import EMULATOR_VARIABLE, connect
-from components.vertex.labels import RUN_LABEL
+from components.shared.vertex.api import EMULATOR_VARIABLE, connect
+from components.shared.vertex.labels import RUN_LABEL
 from pipelines.cli import main
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from pipelines.runs.view import TrainingLog

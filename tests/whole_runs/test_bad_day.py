@@ -1,6 +1,6 @@
 """A whole run on a service of which a tenth of all calls fails."""
 
-from components.vertex.api import connect
+from components.shared.vertex.api import connect
 from tests.conftest import write_mnist
 from tests.soak.bad_day import FAULTS, faulty_service, num_faults, run_once
 from tests.whole_runs.test_whole_run import Home

@@ -14,8 +14,8 @@ from kfp import dsl
 from components.endpoint.component import ensure_endpoint
 from components.model_version.component import find_version
 from components.release.component import release_model
+from components.shared.vertex.labels import CANDIDATE, STATE_LABEL
 from components.teardown.component import teardown
-from components.vertex.labels import CANDIDATE, STATE_LABEL
 from tests.support.servers.service import RunningService, running_service
 from tests.vertex_local.pipelines.test_interrupted import ended, kill_everything, kill_runner
 from tests.vertex_local.pipelines.test_pipelines import SERVER_SCRIPT, STEP, WHERE, Runs

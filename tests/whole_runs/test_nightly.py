@@ -16,8 +16,8 @@ import pytest
 import requests
 import yaml
 
-from components.run_summary.summary import summarize
-from components.vertex.labels import SCHEDULE_LABEL
+from components.shared.run_summary.summary import summarize
+from components.shared.vertex.labels import SCHEDULE_LABEL
 from tests.support.processes.forks import EVERYTHING, forks_with
 from tests.support.processes.waiting import wait_until
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from components.vertex.api import PREDICT_TIMEOUT_SECONDS, VertexApi
+from components.shared.vertex.api import PREDICT_TIMEOUT_SECONDS, VertexApi
 from trainer import Json
 
 # Vertex AI's limit is 1,500,000 bytes; the difference is for the JSON around the instances.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from components.errors import StepError
-from components.text.value_text import shown_value
+from components.shared.text.value_text import shown_value
 
 TOLERANCE = 1e-5
 

@@ -14,8 +14,8 @@ from components.endpoint.predict.parity import check_parity
 from components.endpoint.predict.table import format_table
 from components.endpoint.traffic import WHOLE
 from components.errors import StepError
-from components.vertex.api import VertexApi
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from components.text.value_text import MAX_TEXT, cut, shown_value
+from components.shared.text.value_text import MAX_TEXT, cut, shown_value
 
 
 def format_table(predictions: Sequence[Any], labels: Sequence[Any]) -> str:

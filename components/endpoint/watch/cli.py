@@ -11,8 +11,8 @@ from rich.text import Text
 from components.endpoint.watch.options import WatchOptions
 from components.endpoint.watch.step import ALERT, Watch, watch
 from components.errors import StepError
-from components.vertex.api import connect
-from components.vertex.errors import VertexError
+from components.shared.vertex.api import connect
+from components.shared.vertex.errors import VertexError
 from trainer.errors import ConfigError
 
 FAILED, USAGE, CHANGED = 1, 2, 3

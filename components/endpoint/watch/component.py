@@ -33,7 +33,7 @@ def watch_endpoint(
     from components.endpoint.watch.options import WatchOptions
     from components.endpoint.watch.step import ALERT, record, watch
     from components.errors import StepError, errors_in_one_line
-    from components.vertex.api import connect
+    from components.shared.vertex.api import connect
 
     api = connect(project, location)
     with errors_in_one_line():

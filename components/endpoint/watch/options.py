@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from components.prepare_examples.statistics.drift import THRESHOLDS
-from components.text.json_object import parse_object
+from components.shared.text.json_object import parse_object
 from trainer.config.settings import check_settings, make_settings, setting
 
 PIXELS = "pixels"

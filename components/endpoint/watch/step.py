@@ -15,8 +15,8 @@ from components.errors import StepError
 from components.model_version.companions import STATISTICS_FILE, read_companion_object
 from components.model_version.registry import trust_of
 from components.model_version.saved_model import DESCRIPTION
-from components.text.value_text import count_not_finite
-from components.vertex.api import VertexApi
+from components.shared.text.value_text import count_not_finite
+from components.shared.vertex.api import VertexApi
 from trainer import Json
 from trainer.workloads import Workload
 from trainer.workloads.description import UntrustedCodeError, read_description

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from components.model_version.companions import INPUT_FILE, read_companion_object
 from components.prepare_examples.output.manifest import split_of
 from components.prepare_examples.output.publish import MANIFEST
-from components.text.json_object import read_object
+from components.shared.text.json_object import read_object
 from trainer import Json, paths
 from trainer.config.trust import Trust
 from trainer.errors import InputError, TrainerError, first_line

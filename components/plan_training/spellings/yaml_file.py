@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from components.text.yaml_text import YamlError, read_yaml_file
+from components.shared.text.yaml_text import YamlError, read_yaml_file
 from trainer.errors import ClusterError
 
 

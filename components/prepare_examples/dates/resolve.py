@@ -14,7 +14,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.buckets import find_objects
-from components.text.json_object import parse_object
+from components.shared.text.json_object import parse_object
 from trainer import paths
 
 UTC = datetime.UTC

@@ -33,7 +33,7 @@ def check_model(
     """
     from components.errors import errors_in_one_line
     from components.release.check_model.step import check_served_model
-    from components.text.json_object import parse_object
+    from components.shared.text.json_object import parse_object
     from components.time_limit import LONG_SECONDS
 
     with errors_in_one_line() as limit:

@@ -17,7 +17,7 @@ from components.model_version.saved_model import DESCRIPTION
 from components.release.check_model.example import as_example
 from components.release.check_model.load import NUM_CLIENTS, check_latency
 from components.release.check_model.server import local_session, serving
-from components.text.json_object import parse_object, read_object
+from components.shared.text.json_object import parse_object, read_object
 from trainer import Json
 from trainer.config.trust import OWN
 from trainer.workloads.base import Workload

@@ -6,8 +6,8 @@ import sys
 
 from rich.console import Console
 
-from components.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
-from components.vertex.api import connect
+from components.shared.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
+from components.shared.vertex.api import connect
 from pipelines.command.output import keep_running_without_output
 from pipelines.exit_codes import GATED, INTERRUPTED, OK
 from pipelines.places.local_service import LocalService

@@ -3,7 +3,7 @@
 import argparse
 from functools import partial
 
-from components.vertex.api import connect
+from components.shared.vertex.api import connect
 from pipelines.command.actions import describe
 from pipelines.command.running.execution import start_run
 from pipelines.command.running.submit import EXIT_CODES

@@ -4,8 +4,8 @@ import argparse
 import json
 import sys
 
-from components.run_summary.summary import summarize
-from components.vertex.api import connect
+from components.shared.run_summary.summary import summarize
+from components.shared.vertex.api import connect
 from pipelines.command.actions import (
     actions_of,
     add_action,

@@ -2,10 +2,10 @@
 
 import argparse
 
+from components.shared.vertex.api import VertexApi
 from components.teardown.lost import left_by, lost_runs
 from components.teardown.run_resources import RunResources
 from components.teardown.teardown import tear_down
-from components.vertex.api import VertexApi
 from pipelines.command.actions import describe, print_table
 from pipelines.command.target_options import add_target, api_of
 from pipelines.errors import ResourceError

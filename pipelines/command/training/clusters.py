@@ -15,7 +15,7 @@ from components.plan_training.prices import PRICES, read_prices
 from components.plan_training.speed import Network
 from components.plan_training.spellings.tf_config import commands, placeholder_hosts, tf_configs
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
-from components.text.user_file import read_text_file
+from components.shared.text.user_file import read_text_file
 from pipelines.command.actions import actions_of
 from pipelines.config.cluster_files import read_cluster_file
 from pipelines.config.run_config import RunConfig

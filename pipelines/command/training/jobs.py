@@ -4,8 +4,8 @@ import argparse
 import math
 import sys
 
-from components.vertex.api import VertexApi
-from components.vertex.job_warnings import job_warnings
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.job_warnings import job_warnings
 from pipelines.command.actions import (
     actions_of,
     add_action,

@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from components.vertex.api import VertexApi, connect
+from components.shared.vertex.api import VertexApi, connect
 from pipelines.command.actions import describe, print_json
 from pipelines.command.target_options import add_containers, add_target, service_of, target_of
 from pipelines.command.training.jobs import EXIT_CODES, add_timeout, print_job_outcome

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.errors import DataError
-from components.text.user_file import read_text_file
+from components.shared.text.user_file import read_text_file
 from pipelines.projects.scripts.wrap import wrapped
 from pipelines.projects.starter.script_fit import ReadFit, read_fit
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from components.vertex.task_details import TaskView
+from components.shared.vertex.task_details import TaskView
 from pipelines.runs.view import TRAINING_TASK, RunView
 from trainer.runtime.progress import format_progress
 

@@ -8,8 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from components.run_report.page import REPORT_FILE
-from components.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
+from components.shared.run_report.page import REPORT_FILE
+from components.shared.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
 from pipelines.config.run_config import RunConfig
 from pipelines.places.target import Target
 from pipelines.runs.execute import RunResult

@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from components.run_summary.summary import Summary
+from components.shared.run_summary.summary import Summary
 from pipelines.places.target import LOCAL_PROJECT, Target, default_state_dir
 
 

@@ -5,10 +5,10 @@ import textwrap
 from typing import Any
 
 from components.evaluate.thresholds import Limit, format_metric, read_limits, with_threshold
-from components.run_summary.settings import THRESHOLDS
-from components.run_summary.summary import NO_NEWS, USER_ERROR_PREFIX, Summary
-from components.vertex.resource_name import ResourceName
-from components.vertex.task_details import leaf_tasks
+from components.shared.run_summary.settings import THRESHOLDS
+from components.shared.run_summary.summary import NO_NEWS, USER_ERROR_PREFIX, Summary
+from components.shared.vertex.resource_name import ResourceName
+from components.shared.vertex.task_details import leaf_tasks
 from pipelines.resources.table import Table
 from pipelines.runs.facts import changed_settings
 from pipelines.runs.view import view_of

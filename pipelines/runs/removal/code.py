@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from components.vertex.api import VertexApi
+from components.shared.vertex.api import VertexApi
 from pipelines.projects.project import NEW_PREFIX
 from pipelines.resources.kinds import JOB, RUN
 from pipelines.resources.names import short_name

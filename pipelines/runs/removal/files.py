@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.vertex.api import VertexApi
-from components.vertex.errors import VertexError
-from components.vertex.labels import RUN_LABEL
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.labels import RUN_LABEL
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import JOB, RUN
 from pipelines.resources.names import short_name

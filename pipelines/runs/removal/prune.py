@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from components.vertex.errors import VertexError
+from components.shared.vertex.errors import VertexError
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import JOB, RUN
 from pipelines.resources.names import short_name

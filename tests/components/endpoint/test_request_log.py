@@ -14,8 +14,8 @@ from components.endpoint.request_log import (
     set_request_log,
     table_of,
 )
-from components.vertex.api import EMULATOR_VARIABLE, connect
-from components.vertex.errors import VertexError
+from components.shared.vertex.api import EMULATOR_VARIABLE, connect
+from components.shared.vertex.errors import VertexError
 
 NAME = "projects/demo/locations/us-central1/endpoints/77"
 

@@ -16,9 +16,9 @@ from components.errors import StepError
 from components.evaluate.held_out import error_sizes, golden_groups, read_held_out
 from components.evaluate.step import evaluate_model
 from components.release.check_model.step import wire_requests
-from components.run_report.content import Content
-from components.run_report.page import render
-from components.run_summary.summary import summarize
+from components.shared.run_report.content import Content
+from components.shared.run_report.page import render
+from components.shared.run_summary.summary import summarize
 from tests.support.data.run_records import job
 from tests.trainer.workloads.test_table import adapted, make_example
 from trainer.errors import ConfigError, InputError

@@ -10,7 +10,7 @@ from components.model_version.history import (
     rolled_back,
     with_event,
 )
-from components.vertex.labels import CANDIDATE, PROMOTED, RUN_LABEL, STATE_LABEL
+from components.shared.vertex.labels import CANDIDATE, PROMOTED, RUN_LABEL, STATE_LABEL
 
 pytestmark = pytest.mark.fast
 

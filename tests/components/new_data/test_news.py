@@ -10,7 +10,7 @@ from components.new_data.news import look_for_news
 from components.new_data.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.raw_data.fingerprint import InputData
-from components.vertex.labels import SCHEDULE_LABEL
+from components.shared.vertex.labels import SCHEDULE_LABEL
 from tests.support.data.run_records import pipeline, task
 from trainer.errors import ConfigError
 

@@ -8,9 +8,9 @@ import requests
 from components.errors import StepError
 from components.release import canary
 from components.release.options import ReleaseOptions
-from components.vertex.api import VertexApi
-from components.vertex.errors import VertexError
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.resource_name import ResourceName
 
 pytestmark = pytest.mark.fast
 

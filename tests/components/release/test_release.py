@@ -24,9 +24,9 @@ from components.release import canary, release, replay
 from components.release.options import ReleaseOptions
 from components.release.overlap import Contest
 from components.release.release import release_version
-from components.vertex.api import EMULATOR_VARIABLE, connect
-from components.vertex.labels import CANDIDATE, STATE_LABEL
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import EMULATOR_VARIABLE, connect
+from components.shared.vertex.labels import CANDIDATE, STATE_LABEL
+from components.shared.vertex.resource_name import ResourceName
 from tests.support.servers.http_server import Handler, serving
 from tests.support.servers.service import container_spec, running_service
 

@@ -5,10 +5,10 @@ import pytest
 from components.endpoint.ensure import ensure_endpoint
 from components.errors import StepError
 from components.model_version.registry import list_versions
+from components.shared.vertex import creations
+from components.shared.vertex.api import EMULATOR_VARIABLE, connect
+from components.shared.vertex.labels import CANDIDATE, RUN_LABEL, STATE_LABEL
 from components.teardown.teardown import teardown
-from components.vertex import creations
-from components.vertex.api import EMULATOR_VARIABLE, connect
-from components.vertex.labels import CANDIDATE, RUN_LABEL, STATE_LABEL
 from tests.support.servers.service import running_service
 
 

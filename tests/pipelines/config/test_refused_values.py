@@ -13,7 +13,7 @@ from components.batch_predict.options import PredictOptions
 from components.endpoint.watch.options import WatchOptions
 from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.errors import DataError
-from components.text.yaml_text import YamlError, read_yaml_file
+from components.shared.text.yaml_text import YamlError, read_yaml_file
 from pipelines.cli import main
 from pipelines.config.built_in import mnist
 from pipelines.config.cluster_files import read_cluster

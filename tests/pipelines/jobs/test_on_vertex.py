@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import pytest
 import requests
 
-from components.vertex.api import VertexApi
-from components.vertex.labels import SUBMISSION_LABEL
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.labels import SUBMISSION_LABEL
 from pipelines import cli
 from pipelines.command import target_options
 from pipelines.command.training import jobs_submit

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.teardown.teardown import cancel_jobs
-from components.vertex.api import EMULATOR_VARIABLE, connect
 from pipelines.jobs.log import follow_logs
 from pipelines.resources.kinds import JOB
 from pipelines.runs.view import follow

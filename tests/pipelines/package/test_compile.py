@@ -11,8 +11,8 @@ from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 from components import IMAGE
+from components.shared.vertex.task_details import leaf_tasks
 from components.teardown import run_resources
-from components.vertex.task_details import leaf_tasks
 from pipelines.cli import main
 from pipelines.config.built_in import RUNS, mnist
 from pipelines.config.run_config import RunConfig

@@ -6,7 +6,7 @@ from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 from components import IMAGE
-from components.vertex.task_details import leaf_tasks
+from components.shared.vertex.task_details import leaf_tasks
 from pipelines.cli import main
 from pipelines.other_pipelines import PIPELINES
 from pipelines.package.spec import read_package_file

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from components.vertex import retries
+from components.shared.vertex import retries
 from pipelines.cli import main
 from pipelines.package import registry
 from pipelines.places.target import local_target

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from kfp import compiler, dsl
 
-from components.vertex.api import EMULATOR_VARIABLE, connect
+from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from pipelines.errors import ServiceError
 from pipelines.places import lease
 from pipelines.places.lease import Lease, LeaseError, service_pid, stop_service

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from components.run_summary.summary import summarize
+from components.shared.run_summary.summary import summarize
 from pipelines.runs.differences import compare, differences_json, differences_table
 from pipelines.runs.output.tables import aligned
 from tests.support.data.run_records import LONG_NAME, promoted

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from components.vertex.errors import VertexError
+from components.shared.vertex.errors import VertexError
 from pipelines.runs import execute
 from pipelines.runs.execute import _interrupted_once
 

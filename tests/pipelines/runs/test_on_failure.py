@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from components.run_summary.summary import summarize
+from components.shared.run_summary.summary import summarize
 from pipelines.config.built_in import mnist
 from pipelines.config.settings import with_settings
 from pipelines.places.target import local_target

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 from kfp import compiler, dsl
 
-from components.vertex.api import EMULATOR_VARIABLE, connect
-from components.vertex.labels import RUN_LABEL
+from components.shared.vertex.api import EMULATOR_VARIABLE, connect
+from components.shared.vertex.labels import RUN_LABEL
 from pipelines.package.image import default_image
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from pipelines.runs.resume import await_end

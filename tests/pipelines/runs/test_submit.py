@@ -5,7 +5,7 @@ import pytest
 from google.auth.exceptions import DefaultCredentialsError
 from kfp import compiler, dsl
 
-from components.vertex.api import EMULATOR_VARIABLE
+from components.shared.vertex.api import EMULATOR_VARIABLE
 from pipelines.cli import main
 from pipelines.command.running import execution
 from pipelines.config.built_in import mnist

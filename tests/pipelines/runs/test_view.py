@@ -1,8 +1,8 @@
 import pytest
 import yaml
 
-from components.vertex.errors import VertexError
-from components.vertex.task_details import NOT_RUN, leaf_tasks
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.task_details import NOT_RUN, leaf_tasks
 from pipelines.runs import view as run_view
 from pipelines.runs.execute import summary_of
 from pipelines.runs.view import follow, view_of

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from components.run_summary.settings import project_digest, settings_of
-from components.run_summary.summary import summarize
+from components.shared.run_summary.settings import project_digest, settings_of
+from components.shared.run_summary.summary import summarize
 from pipelines.cli import main
 from pipelines.package.image import default_image
 from pipelines.projects import description

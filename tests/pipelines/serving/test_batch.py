@@ -7,8 +7,8 @@ import pytest
 from google.cloud.aiplatform_v1.types import BatchPredictionJob
 from google.protobuf import json_format
 
-from components.vertex.errors import VertexError
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.resource_name import ResourceName
 from pipelines.cli import main
 from pipelines.command.serving import predict
 from pipelines.errors import ResourceError

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from components.vertex.errors import VertexError
+from components.shared.vertex.errors import VertexError
 from pipelines.errors import ResourceError
 from pipelines.serving import instances
 from pipelines.serving.instances import (

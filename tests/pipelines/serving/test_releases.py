@@ -12,10 +12,10 @@ from components.model_version.golden import write_golden
 from components.model_version.history import promoted_by
 from components.model_version.registry import set_default
 from components.model_version.same_model import find_promoted, model_digest
-from components.vertex.api import VertexApi
-from components.vertex.errors import VertexError
-from components.vertex.labels import CANDIDATE, MODEL_LABEL, RUN_LABEL, STATE_LABEL
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.labels import CANDIDATE, MODEL_LABEL, RUN_LABEL, STATE_LABEL
+from components.shared.vertex.resource_name import ResourceName
 from pipelines.serving.releases import deploy_version
 from tests.support.servers.models import aliases
 from tests.support.servers.service import container_spec

@@ -12,8 +12,8 @@ from components.model_version.saved_model import check_saved_model
 from components.model_version.upload import upload_version
 from components.plan_training.plan import serving_container
 from components.prepare_examples.raw_data.buckets import Object
-from components.vertex.api import EMULATOR_VARIABLE, connect
-from components.vertex.labels import MODEL_LABEL, STATE_LABEL
+from components.shared.vertex.api import EMULATOR_VARIABLE, connect
+from components.shared.vertex.labels import MODEL_LABEL, STATE_LABEL
 from pipelines.errors import ResourceError
 from pipelines.package.image import default_image
 from pipelines.places.target import LOCAL_PROJECT

@@ -6,7 +6,7 @@ import queue
 import pytest
 
 from components.endpoint.watch.step import VERDICT_LABEL
-from components.vertex.api import EMULATOR_VARIABLE, connect
+from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from pipelines.cli import main
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from tests.components.endpoint.watch.test_watch import WORKLOAD, rows, statistics_of

@@ -1,6 +1,6 @@
 """Pipeline runs as Vertex AI returns them, for tests without a service."""
 
-from components.vertex.labels import SCHEDULE_LABEL
+from components.shared.vertex.labels import SCHEDULE_LABEL
 
 NAME = "projects/p/locations/l/pipelineJobs/m-1"
 VERSION = "projects/p/locations/l/models/5@3"

@@ -1,6 +1,6 @@
 """Versions of the only model of a service."""
 
-from components.vertex.api import VertexApi
+from components.shared.vertex.api import VertexApi
 from trainer import Json
 
 

@@ -24,9 +24,9 @@ from google_cloud_pipeline_components.v1.endpoint import (
 from google_cloud_pipeline_components.v1.model import ModelDeleteOp, ModelUploadOp
 
 from components.endpoint.ensure import ensure_endpoint
-from components.vertex import retries
-from components.vertex.api import connect
-from components.vertex.creations import deploy_model
+from components.shared.vertex import retries
+from components.shared.vertex.api import connect
+from components.shared.vertex.creations import deploy_model
 from pipelines.jobs.request import create_job
 from pipelines.places import local_service
 from pipelines.resources.kinds import JOB

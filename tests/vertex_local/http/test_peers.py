@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from components.vertex.api import EMULATOR_VARIABLE
+from components.shared.vertex.api import EMULATOR_VARIABLE
 from pipelines.places.local_service import LocalService
 from pipelines.places.target import make_state_dir
 from tests.support.processes.waiting import wait_until

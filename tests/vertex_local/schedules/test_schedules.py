@@ -16,10 +16,10 @@ from google.protobuf import json_format
 from kfp import compiler, dsl
 
 from components.model_version.registry import list_versions
+from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
+from components.shared.vertex.labels import CANDIDATE, STATE_LABEL
 from components.teardown.run_resources import UPLOAD
 from components.teardown.teardown import teardown
-from components.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
-from components.vertex.labels import CANDIDATE, STATE_LABEL
 from pipelines.places.lease import Lease, keep_service
 from pipelines.places.target import Target
 from pipelines.schedules import differences as schedules

@@ -13,10 +13,10 @@ from components.endpoint.predict.parity import check_parity
 from components.endpoint.predict.step import predict_golden
 from components.endpoint.predict.table import format_table
 from components.errors import StepError
-from components.vertex import retries
-from components.vertex.api import connect
-from components.vertex.errors import VertexError
-from components.vertex.resource_name import ResourceName
+from components.shared.vertex import retries
+from components.shared.vertex.api import connect
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.resource_name import ResourceName
 from tests.support.servers.http_server import Handler, serving
 
 pytestmark = pytest.mark.fast

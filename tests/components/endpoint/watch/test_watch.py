@@ -308,7 +308,7 @@ def test_the_step_fails_with_words(model_dir, tmp_path, monkeypatch):
     from components.endpoint.watch.component import watch_endpoint
 
     api = FakeApi(model_dir, rows(200, seed=11, gold=0.9))
-    monkeypatch.setattr("components.vertex.api.connect", lambda *_: api)
+    monkeypatch.setattr("components.shared.vertex.api.connect", lambda *_: api)
     result = SimpleNamespace(path=str(tmp_path / "result"), metadata={})
     place = {"project": "p", "location": "l", "endpoint_name": "churn", "result": result}
 

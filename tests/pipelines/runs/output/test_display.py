@@ -4,7 +4,7 @@ import io
 import pytest
 from rich.console import Console
 
-from components.vertex.task_details import TaskView
+from components.shared.vertex.task_details import TaskView
 from pipelines.runs.output import display
 from pipelines.runs.output.display import PlainDisplay
 from pipelines.runs.view import RunView

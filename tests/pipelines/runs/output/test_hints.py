@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from components.run_summary.summary import summarize
+from components.shared.run_summary.summary import summarize
 from pipelines.places.target import local_target, vertex_target
 from pipelines.runs.output import hints
 from tests.support.data.run_records import job, task

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.run_summary.summary import summarize
+from components.shared.run_summary.summary import summarize
 from pipelines.runs.output.tables import (
     metric_of,
     metric_text,

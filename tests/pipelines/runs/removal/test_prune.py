@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from kfp import compiler, dsl
 
-from components.vertex.api import EMULATOR_VARIABLE, connect
-from components.vertex.errors import VertexError
+from components.shared.vertex.api import EMULATOR_VARIABLE, connect
+from components.shared.vertex.errors import VertexError
 from pipelines.cli import main
 from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import Decision, OldRun, decide, prune

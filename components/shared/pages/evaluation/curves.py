@@ -1,0 +1,79 @@
+"""Section on two classes: ROC, precision and recall, and calibration."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from components.shared.pages.charts.axis import Axis
+from components.shared.pages.charts.plot import Point, Series, line_chart, thinned
+from components.shared.pages.html import section
+from trainer import Json
+
+TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def curves_section(evaluation: Json) -> str:
+    """Return the section, "" for other kinds of labels."""
+    charts = curve_charts({"": evaluation})
+    body = f'<div class="charts">{charts}</div>' if charts else ""
+    labels = [str(label) for label in evaluation.get("labels", [])]
+    about = f"Of the class {labels[-1]}." if labels else ""
+    return section("Curves", body, note=about)
+
+
+def curve_charts(evaluations: dict[str, Json]) -> str:
+    """Return the charts of one or more evaluations, by the name of their run."""
+    curves = {run: found.get("curves") or {} for run, found in evaluations.items()}
+    roc = {
+        run: _paired(one.get("roc"), "false_positive", "true_positive")
+        for run, one in curves.items()
+    }
+    pr = {run: _paired(one.get("pr"), "recall", "precision") for run, one in curves.items()}
+    bins = {
+        run: [(row["predicted"], row["actual"]) for row in one.get("calibration") or []]
+        for run, one in curves.items()
+    }
+    return (
+        _chart(roc, "ROC curve", "false positive rate", "true positive rate", has_diagonal=True)
+        + _chart(pr, "Precision and recall", "recall", "precision")
+        + _chart(
+            bins,
+            "Calibration: share of the class by predicted probability",
+            "mean predicted probability",
+            "share of the class",
+            has_diagonal=True,
+            has_dots=True,
+        )
+    )
+
+
+def _chart(
+    lines: dict[str, list[Point]],
+    text: str,
+    x_title: str,
+    y_title: str,
+    *,
+    has_diagonal: bool = False,
+    has_dots: bool = False,
+) -> str:
+    series = [
+        Series(name=run, points=thinned(points), style=style, has_dots=has_dots)
+        for style, (run, points) in enumerate(lines.items())
+        if points
+    ]
+    if not series:
+        return ""
+    return line_chart(
+        series,
+        x=Axis(title=x_title, low=0.0, high=1.0, ticks=TICKS),
+        y=Axis(title=y_title, low=0.0, high=1.0, ticks=TICKS),
+        text=text,
+        has_diagonal=has_diagonal,
+    )
+
+
+def _paired(curve: Any, across: str, up: str) -> list[Point]:
+    if not isinstance(curve, dict):
+        return []
+    xs: Sequence[Any] = curve.get(across) or []
+    ys: Iterable[Any] = curve.get(up) or []
+    return [(float(x), y) for x, y in zip(xs, ys, strict=False) if x is not None]

@@ -1,0 +1,244 @@
+"""Sections on errors: confusion of classes, residuals of a number, rows by label, mistakes."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from components.shared.pages.charts.axis import round_axis
+from components.shared.pages.charts.plot import box_chart, point_chart
+from components.shared.pages.html import details, number, percent, section, table
+from components.shared.text.value_text import shown_value
+from trainer import Json
+
+MAX_MATRIX = 15
+MAX_PAIRS = 15
+MAX_WHOLE_MATRIX = 100  # 10,000 cells, half a megabyte
+LABEL_COLUMNS = {
+    "label": "label",
+    "share": "share of the examples",
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "F1",
+    "auc": "AUC",
+}
+SHARES = ("share", "precision", "recall")
+DECILE_COLUMNS = {
+    "low": "least prediction",
+    "high": "largest prediction",
+    "predicted": "mean prediction",
+    "actual": "mean actual",
+    "residual": "mean residual",
+    "mae": "MAE",
+}
+IMAGE_PREFIX = "data:image/png;base64,"
+PNG_IN_BASE64 = "iVBORw0KGgo"  # its signature
+
+
+def confusion_section(evaluation: Json) -> str:
+    """Return the matrix and the scores by class; of many classes, the pairs most often confused."""
+    labels = [str(label) for label in evaluation.get("labels", [])]
+    confusion = evaluation.get("confusion") or []
+    if not confusion:
+        return ""
+    if len(labels) > MAX_MATRIX:
+        more = [details("Recall and precision by class", _classes(labels, confusion))]
+        if len(labels) <= MAX_WHOLE_MATRIX:
+            more.append(details("Confusion matrix", _matrix(labels, confusion)))
+        return section("Classes most often confused", _pairs(labels, confusion), *more)
+    return section(
+        "Confusion matrix",
+        _matrix(labels, confusion),
+        _classes(labels, confusion),
+        note="Rows: true class. Columns: predicted class. Colour: share of the row.",
+    )
+
+
+def residual_section(evaluation: Json) -> str:
+    """Return predicted against actual values, and residuals by decile."""
+    curves = evaluation.get("curves", {})
+    points, deciles = curves.get("points", {}), curves.get("residuals") or []
+    charts = [_against(points), _residuals(deciles)]
+    body = f'<div class="charts">{"".join(charts)}</div>' if any(charts) else ""
+    unit = evaluation.get("unit")
+    return section(
+        "Predictions and residuals",
+        body,
+        _decile_table(deciles) if body else "",
+        note=f"A residual is the actual value minus the predicted one{f', in {unit}' * bool(unit)}."
+        " Of each tenth of the"
+        " examples, by predicted value: the line holds 80 % of the residuals, the box 50 %, the"
+        " dash is the median.",
+    )
+
+
+def label_section(evaluation: Json) -> str:
+    """Return a row for each label of an example that has several."""
+    rows = evaluation.get("by_label") or []
+    if not rows:
+        return ""
+    names = [name for name in LABEL_COLUMNS if name in rows[0]]
+    cells = [
+        [(percent if name in SHARES else number)(row.get(name)) for name in names] for row in rows
+    ]
+    return section(
+        "By label",
+        table([LABEL_COLUMNS[name] for name in names], cells, css="numbers"),
+        note="A label is predicted from probability 0.5 on.",
+    )
+
+
+def mistakes_section(evaluation: Json) -> str:
+    """Return the surest mistakes, or the largest errors, as pictures or as fields."""
+    mistakes = evaluation.get("mistakes") or []
+    title = "Largest errors" if _is_number(evaluation) else "Surest mistakes"
+    if evaluation.get("num_mistakes") == 0:
+        return section(title, "<p>No mistakes.</p>")
+    return section(title, gallery(mistakes), note=_count(evaluation, len(mistakes)))
+
+
+def _count(evaluation: Json, num_shown: int) -> str:
+    if _is_number(evaluation):
+        return f"The {num_shown} predictions farthest from the actual value."
+    num_wrong = evaluation.get("num_mistakes")
+    if num_wrong is None:
+        return ""
+    shown = f"the {num_shown} most confident are" if num_shown < num_wrong else "all are"
+    return f"{num_wrong:,} in total; {shown} shown, in order of confidence."
+
+
+def gallery(mistakes: Sequence[Json]) -> str:
+    """Return examples with their labels and predictions; "" without any."""
+    found = "".join(_figure(mistake) for mistake in mistakes)
+    return f'<div class="gallery">{found}</div>' if found else ""
+
+
+def _figure(mistake: Json) -> str:
+    truth, predicted = (shown_value(mistake.get(key)) for key in ("label", "predicted"))
+    about = escape(f"test example {mistake.get('index')}, label {truth}")
+    source = str(mistake.get("image", ""))
+    is_image = source.startswith(IMAGE_PREFIX)
+    picture = (
+        f'<img src="{escape(source)}" alt="{about}" title="{about}">'
+        if is_image
+        else _fields(mistake.get("instance"))
+    )
+    confidence = mistake.get("confidence")
+    sure = f" ({confidence:.1%})" if isinstance(confidence, float) else ""
+    css = "picture" if is_image else "fields"
+    return (
+        f'<figure class="{css}">{picture}<div class="caption"><b>{escape(truth)}</b> predicted as'
+        f" <b>{escape(predicted)}</b>{sure}</div></figure>"
+    )
+
+
+def _fields(instance: Any) -> str:
+    fields = instance.items() if isinstance(instance, dict) else [("", instance)]
+    rows = "".join(
+        f'<tr><th scope="row">{escape(str(name))}</th><td>{_shown(value)}</td></tr>'
+        for name, value in fields
+    )
+    return f"<table>{rows}</table>"
+
+
+def _shown(value: Any) -> str:
+    """Return a field's value, of a picture itself."""
+    data = value.get("b64") if isinstance(value, dict) else None
+    if not isinstance(data, str) or not data.startswith(PNG_IN_BASE64):
+        return escape(shown_value(value))
+    return f'<img src="{IMAGE_PREFIX}{escape(data)}" alt="picture">'
+
+
+def _matrix(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> str:
+    head = "".join(f'<th scope="col">{escape(label)}</th>' for label in labels)
+    rows = "".join(
+        f'<tr><th scope="row">{escape(label)}</th>'
+        + "".join(_cell(count, sum(row), is_hit=at == column) for column, count in enumerate(row))
+        + "</tr>"
+        for at, (label, row) in enumerate(zip(labels, confusion, strict=True))
+    )
+    return f'<div class="wide"><table class="matrix"><tr><td></td>{head}</tr>{rows}</table></div>'
+
+
+def _cell(count: int, total: int, *, is_hit: bool) -> str:
+    if count == 0:
+        return '<td class="empty">0</td>'
+    # The square root keeps one mistake in a hundred visible beside the hits.
+    share = min(math.sqrt(count / total) * (0.6 if is_hit else 3), 0.9)
+    return f'<td class="{"hit" if is_hit else "miss"}" style="--share:{share:.2f}">{count:,}</td>'
+
+
+def _classes(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> str:
+    columns = [sum(column) for column in zip(*confusion, strict=True)]
+    rows = [
+        (
+            escape(label),
+            f"{sum(row):,}",
+            _percent(row[at], sum(row)),
+            _percent(row[at], columns[at]),
+        )
+        for at, (label, row) in enumerate(zip(labels, confusion, strict=True))
+    ]
+    return table(("class", "examples", "recall", "precision"), rows, css="numbers")
+
+
+def _pairs(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> str:
+    pairs = [
+        (row[b], labels[a], labels[b], sum(row))
+        for (a, row), b in itertools.product(enumerate(confusion), range(len(labels)))
+        if a != b and row[b]
+    ]
+    worst = sorted(pairs, key=lambda pair: -pair[0])[:MAX_PAIRS]
+    return table(
+        ("true class", "predicted as", "examples", "of the class"),
+        [(escape(a), escape(b), f"{count:,}", _percent(count, n)) for count, a, b, n in worst],
+        css="numbers",
+    )
+
+
+def _against(points: Json) -> str:
+    actual, predicted = points.get("actual") or [], points.get("predicted") or []
+    known = [
+        (a, b) for a, b in zip(actual, predicted, strict=False) if a is not None and b is not None
+    ]
+    if not known:
+        return ""
+    values = [value for pair in known for value in pair]
+    return point_chart(
+        known,
+        x=round_axis(values, title="actual value"),
+        y=round_axis(values, title="predicted value"),
+        text="Predicted against actual values",
+    )
+
+
+def _residuals(deciles: Sequence[Json]) -> str:
+    boxes = [row["residual_shares"] for row in deciles if None not in row["residual_shares"]]
+    if not boxes:
+        return ""
+    return box_chart(
+        boxes,
+        x_title="tenth of the examples, by predicted value",
+        y=round_axis([v for box in boxes for v in box], title="residual", has_zero=True),
+        text="Residuals",
+    )
+
+
+def _decile_table(deciles: Sequence[Json]) -> str:
+    if not deciles:
+        return ""
+    rows = [
+        (str(at), number(row["num_examples"]), *(number(row.get(name)) for name in DECILE_COLUMNS))
+        for at, row in enumerate(deciles, start=1)
+    ]
+    head = ("tenth", "examples", *DECILE_COLUMNS.values())
+    return details("Residuals by tenth", table(head, rows, css="numbers"))
+
+
+def _is_number(evaluation: Json) -> bool:
+    return bool(evaluation.get("curves", {}).get("residuals"))
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "n/a"

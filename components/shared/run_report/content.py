@@ -1,0 +1,165 @@
+"""Content of a report: the run's facts, and the files of its steps that exist."""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from components.errors import StepError
+from components.model_version.companions import STATISTICS_FILE, read_companion
+from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.prices import PRICES, Cost, cluster_cost, read_prices
+from components.shared.run_report.graph import Node, nodes_of
+from components.shared.run_summary.settings import parameters_of
+from components.shared.run_summary.summary import Summary
+from components.shared.run_summary.usage import Usage, usages_of
+from components.shared.vertex.task_details import leaf_tasks, outputs_by_task
+from trainer import Json
+from trainer.errors import TrainerError
+
+logger = logging.getLogger(__name__)
+
+METRICS_FILE = "metrics.jsonl"
+TRAINING_TASK = "train"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingCost:
+    """Cost of a training on Vertex AI, in US dollars, by the price table of a date."""
+
+    cost: Cost
+    hours: float
+    is_spot: bool
+    region: str
+    date: str
+
+    @property
+    def dollars(self) -> float:
+        """The cost of the training's time."""
+        return self.hours * (self.cost.spot if self.is_spot else self.cost.on_demand)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """Everything that a report draws; of a run that ended early, some of it is empty.
+
+    Attributes:
+        summary: The facts of the run.
+        nodes: The tasks with their dependencies.
+        evaluation: The content of evaluation.json.
+        statistics: Of the examples, by split.
+        champion_statistics: Of the examples that the champion has learnt from.
+        progress: The lines of metrics.jsonl.
+        usages: CPU and memory of each replica.
+        cost: Of the training on Vertex AI; None if a price is unknown.
+    """
+
+    summary: Summary
+    nodes: Sequence[Node] = ()
+    evaluation: Json = field(default_factory=dict)
+    statistics: Json = field(default_factory=dict)
+    champion_statistics: Json = field(default_factory=dict)
+    progress: Sequence[Json] = ()
+    usages: Sequence[Usage] = ()
+    cost: TrainingCost | None = None
+
+
+def read_content(job: Json, summary: Summary, *, replicas: Sequence[Json]) -> Content:
+    """Return the content for a PipelineJob; a file that cannot be read is left out.
+
+    `replicas` has the response of `…/customJobs/ID/replicas` for each training job; it is empty on
+    Vertex AI.
+    """
+    names = leaf_tasks(job["pipelineSpec"]) if "pipelineSpec" in job else {}
+    outputs = outputs_by_task(job, names)
+    logs = outputs.get("plan-training", {}).get("base_output_directory", "")
+    champion = str(outputs.get("find-champion", {}).get("model_uri", ""))
+    return Content(
+        summary=summary,
+        nodes=nodes_of(job),
+        evaluation=_read_json(*_split(_uri(outputs, "evaluate", "evaluation"))),
+        statistics=_read_json(_uri(outputs, "prepare-examples", "examples"), STATISTICS_FILE),
+        champion_statistics=_read_json(champion, STATISTICS_FILE),
+        progress=_read_lines(f"{logs}/logs" if logs else "", METRICS_FILE),
+        usages=[usage for of_job in replicas for usage in usages_of(of_job)],
+        cost=training_cost(str(parameters_of(job).get("cluster", "")), summary),
+    )
+
+
+def training_cost(cluster: str, summary: Summary, *, prices: Path = PRICES) -> TrainingCost | None:
+    """Return the cost of a run's training; None if it did not train, or a price is unknown."""
+    done = [t for t in summary.tasks if t["name"] == TRAINING_TASK and not t["cached"]]
+    seconds = sum(task["seconds"] for task in done)
+    if not (cluster and seconds and prices.is_file()):
+        return None
+    try:
+        shape, table = ClusterSpec.from_json(cluster), read_prices(prices)
+    except (TrainerError, StepError, OSError) as error:
+        logger.warning("the cost of the training is unknown: %s", error)
+        return None
+    cost = cluster_cost(shape, table)
+    if cost.unknown:
+        return None
+    return TrainingCost(
+        cost=cost,
+        hours=seconds / 3600,
+        is_spot=shape.spot,
+        region=table.region,
+        date=table.date,
+    )
+
+
+def numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of a JSON object."""
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def _uri(outputs: Mapping[str, Json], task: str, name: str) -> str:
+    found = outputs.get(task, {}).get(name, {})
+    return str(found.get("uri", "")) if isinstance(found, dict) else ""
+
+
+def _split(uri: str) -> tuple[str, str]:
+    folder, _, name = uri.rpartition("/")
+    return folder, name
+
+
+def _read(folder: str, name: str) -> str:
+    """Return a file's text, "" without the file; an error is logged.
+
+    Google's client raises many kinds of errors, and none of them may fail a run that has ended.
+    """
+    if not (folder and name):
+        return ""
+    try:
+        return (read_companion(folder, name) or b"").decode("utf-8")
+    except Exception as error:
+        logger.warning("%s/%s is left out of the report: %s", folder, name, error)
+        return ""
+
+
+def _read_json(folder: str, name: str) -> Json:
+    text = _read(folder, name)
+    try:
+        content = json.loads(text) if text else {}
+    except ValueError as error:
+        logger.warning("%s/%s is left out of the report: %s", folder, name, error)
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _read_lines(folder: str, name: str) -> list[Json]:
+    """Return the lines of a file; a line that a killed training has cut is left out."""
+    found = []
+    for line in _read(folder, name).splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return [line for line in found if isinstance(line, dict)]

@@ -1,0 +1,89 @@
+"""Last sections: what to do next, and the settings."""
+
+from html import escape
+
+from components.shared.pages.html import details, number, section, table
+from components.shared.run_report.content import Content
+from components.shared.run_summary.summary import GATE_FAILED, Summary
+
+DIGEST_DIGITS = 16
+
+
+def settings_section(content: Content) -> str:
+    """Return the settings and digests."""
+    summary = content.summary
+    facts = {
+        "schedule": summary.schedule,
+        "created": summary.created,
+        "ended": summary.ended,
+        "data": summary.data_digest.removeprefix("sha256:")[:DIGEST_DIGITS],
+        "code": summary.code_digest,
+        "project": summary.project_digest,
+    }
+    rows = [(escape(name), escape(str(fact))) for name, fact in facts.items() if fact]
+    settings = [
+        (escape(name), number(value)) for name, value in summary.settings.items() if value != ""
+    ]
+    body = table(("fact", "value"), rows)
+    return section(
+        "Settings",
+        body,
+        details(f"{len(settings)} settings", table(("setting", "value"), settings)),
+    )
+
+
+def next_section(content: Content) -> str:
+    """Return advice, each with a command."""
+    items = "".join(
+        f"<li>{escape(text)}<pre><code>{escape(command)}</code></pre></li>"
+        for text, command in _advice(content)
+    )
+    return section("What to do next", f"<ul class='next'>{items}</ul>")
+
+
+def _advice(content: Content) -> list[tuple[str, str]]:
+    summary = content.summary
+    run, model = summary.run, summary.settings.get("model_name", summary.workload)
+    compare = ("Compare it with another run:", f"trainyard report OTHER_RUN {run}")
+    if summary.outcome == GATE_FAILED:
+        return [*_gate_advice(content), compare]
+    if not summary.is_good:
+        return _failure_advice(summary)
+    if not summary.model_version:
+        return [("See the facts of the run:", f"trainyard runs show {run}")]
+    return [
+        (
+            "See the version, with its labels and the reasons:",
+            f"trainyard models show {summary.model_version}",
+        ),
+        (
+            "Serve the model on this machine, and request predictions:",
+            f"trainyard run {summary.workload} --keep-endpoint",
+        ),
+        ("Return to the previous version:", f"trainyard models rollback {model}"),
+        compare,
+    ]
+
+
+def _gate_advice(content: Content) -> list[tuple[str, str]]:
+    run = content.summary.run
+    failed = [c["name"] for c in content.evaluation.get("checks", []) if not c["ok"]]
+    slices = [name for name in failed if name.startswith("slice ")]
+    advice = [("See the facts of the run:", f"trainyard runs show {run}")]
+    if slices:
+        text = f"Look at the examples of {', '.join(slices)}: more of them, or a feature, may help."
+        advice.append((text, f"trainyard runs logs {run} --task evaluate"))
+    workload = content.summary.workload
+    advice.append(("Train longer:", f"trainyard run {workload} --set train.epochs=N"))
+    return advice
+
+
+def _failure_advice(summary: Summary) -> list[tuple[str, str]]:
+    task = f" --task {summary.failed_task}" if summary.failed_task else ""
+    return [
+        ("Read the log:", f"trainyard runs logs {summary.run}{task}"),
+        (
+            "Continue the run, with the finished steps from the cache:",
+            f"trainyard runs resume {summary.run} --wait",
+        ),
+    ]

@@ -1,0 +1,91 @@
+"""Section on the examples: rows by split, remarks, and what changed since the champion's."""
+
+from html import escape
+
+from components.prepare_examples.statistics.drift import THRESHOLDS, Drift, measure_drift
+from components.shared.pages.charts.axis import Axis, round_axis
+from components.shared.pages.charts.bars import bar
+from components.shared.pages.html import details, listed, number, section, table
+from components.shared.run_report.content import Content
+from trainer import Json
+
+MAX_FEATURES = 12
+
+
+def data_section(content: Content) -> str:
+    """Return the section."""
+    notes = list(dict.fromkeys([*content.summary.data_notes, *content.summary.drift]))
+    return section(
+        "Data",
+        _splits(content),
+        changes_of_data(content.statistics, content.champion_statistics),
+        listed(notes),
+    )
+
+
+def _splits(content: Content) -> str:
+    splits = _counts(content.statistics)
+    before = _counts(content.champion_statistics)
+    if not splits:
+        return ""
+    axis = round_axis([*splits.values(), *before.values()], title="examples", has_zero=True)
+    rows = [
+        (
+            escape(name),
+            f"{count:,}",
+            bar(count, axis=axis, text=f"{count} examples"),
+            *([f"{before[name]:,}" if name in before else "n/a"] if before else []),
+        )
+        for name, count in splits.items()
+    ]
+    return table(("split", "examples", "", *["champion's"] * bool(before)), rows, css="numbers")
+
+
+def changes_of_data(statistics: Json, before: Json, *, of: str = "the champion's") -> str:
+    """Return the drift of each feature from earlier statistics, the largest first."""
+    if not (_has_features(statistics) and _has_features(before)):
+        return ""
+    found = measure_drift(statistics, before)
+    if not any(one.l_infinity or one.psi for one in found):
+        return f"<p>No feature has changed since {escape(of)}.</p>" * bool(found)
+    axis = round_axis([one.psi for one in found], title="PSI", low=0.0)
+    shown = _drift_table(found[:MAX_FEATURES], axis)
+    rest = found[MAX_FEATURES:]
+    more = details(f"{len(rest)} more features", _drift_table(rest, axis)) if rest else ""
+    return (
+        f"<h3>Train split, compared with {escape(of)}</h3>"
+        '<p class="note">PSI is the population stability index: below 0.1 hardly any change, above'
+        f" {THRESHOLDS['psi']:g} a marked one. The last column has the value whose share changed"
+        f" most.</p>{shown}{more}"
+    )
+
+
+def _drift_table(found: list[Drift], axis: Axis) -> str:
+    return table(
+        ("feature", "PSI", "", "largest change"),
+        [
+            (
+                escape(one.feature),
+                number(one.psi),
+                bar(
+                    one.psi,
+                    axis=axis,
+                    text=f"PSI {one.psi:.3f}",
+                    css="bad" if one.psi > THRESHOLDS["psi"] else "",
+                ),
+                escape(one.words.removeprefix(f"{one.feature}: ")),
+            )
+            for one in found
+        ],
+    )
+
+
+def _counts(statistics: Json) -> dict[str, int]:
+    return {
+        name: int(split.get("num_examples", 0))
+        for name, split in statistics.get("splits", {}).items()
+    }
+
+
+def _has_features(statistics: Json) -> bool:
+    return bool(statistics.get("splits", {}).get("train", {}).get("features"))

@@ -1,0 +1,72 @@
+"""Section on the training: a chart for each metric, of the train and of the eval split."""
+
+from collections.abc import Sequence
+
+from components.shared.pages.charts.axis import round_axis
+from components.shared.pages.charts.plot import Point, Series, line_chart, thinned
+from components.shared.pages.html import section
+from components.shared.run_report.content import Content, numbers
+from trainer import Json
+
+SPLITS = ("train", "eval")
+SPEED = "examples_per_second"
+OTHERS = ("step", "time", "step_ms", SPEED)
+MAX_CHARTS = 6
+
+
+def learning_section(content: Content) -> str:
+    """Return the section; the loss comes first, the learning rate only if it changes."""
+    names = [name for name in metric_names(content.progress) if _is_shown(name, content.progress)]
+    charts = [learning_chart(name, {"": content.progress}) for name in names[:MAX_CHARTS]]
+    body = f'<div class="charts">{"".join(charts)}</div>' if charts else ""
+    return section("Learning curves", body)
+
+
+def metric_names(progress: Sequence[Json]) -> list[str]:
+    """Return the names of the logged metrics, the loss first."""
+    names = dict.fromkeys(name for line in progress for name in numbers(line))
+    return sorted((n for n in names if n not in OTHERS), key=lambda name: name != "loss")
+
+
+def learning_chart(name: str, runs: dict[str, Sequence[Json]]) -> str:
+    """Return the chart of one metric, with lines for each split of each run, by the run's name."""
+    found = {
+        f"{run} {split}".strip(): _points(progress, split, name)
+        for run, progress in runs.items()
+        for split in SPLITS
+    }
+    series = [
+        Series(name=title, points=points, style=style, has_dots=len(points) < 20)  # noqa: PLR2004
+        for style, (title, points) in enumerate(found.items())
+        if points
+    ]
+    known = [point for one in series for point in one.points]
+    return line_chart(
+        series,
+        x=round_axis([x for x, _ in known], title="step", low=0.0),
+        y=round_axis([y for _, y in known if y is not None], title=name),
+        text=name.replace("_", " "),
+    )
+
+
+def speed_chart(progress: Sequence[Json]) -> str:
+    """Return the chart of the training's speed; "" if it was not logged."""
+    points = _points(progress, "train", SPEED)
+    if not points:
+        return ""
+    return line_chart(
+        [Series(name=SPEED, points=points, has_dots=len(points) == 1)],
+        x=round_axis([x for x, _ in points], title="step", low=0.0),
+        y=round_axis([y or 0.0 for _, y in points], title="examples/s", low=0.0),
+        text="speed of the training",
+    )
+
+
+def _points(progress: Sequence[Json], split: str, name: str) -> list[Point]:
+    known = [line for line in progress if line.get("split") == split]
+    found = {float(numbers(line).get("step", 0)): numbers(line).get(name) for line in known}
+    return thinned([(step, value) for step, value in sorted(found.items()) if value is not None])
+
+
+def _is_shown(name: str, progress: Sequence[Json]) -> bool:
+    return name != "learning_rate" or len({line[name] for line in progress if name in line}) > 1

@@ -1,0 +1,78 @@
+"""First section: the result in words, its reasons, and the run in a few numbers."""
+
+from html import escape
+
+from components.shared.pages.evaluation.sections import checks
+from components.shared.pages.html import measured, signed, tiles, verdict
+from components.shared.run_report.content import Content
+from components.shared.run_summary.summary import (
+    CANCELLED,
+    FAILED,
+    GATE_FAILED,
+    INTERRUPTED,
+    PROMOTED,
+    SAME_MODEL,
+    SUCCEEDED,
+    Summary,
+)
+
+MAX_METRICS = 4
+LEAST_DOLLARS = 0.01
+WORDS = {
+    PROMOTED: "Promoted: {version} is the default version",
+    SAME_MODEL: "Same model: {version} stays the default version",
+    SUCCEEDED: "Succeeded",
+    GATE_FAILED: "Not promoted: the model did not pass",
+    FAILED: "Failed",
+    CANCELLED: "Cancelled",
+    INTERRUPTED: "Interrupted",
+}
+
+
+def verdict_section(content: Content) -> str:
+    """Return the result with a mark for each condition, errors and warnings, and tiles."""
+    summary = content.summary
+    words = WORDS.get(summary.outcome, summary.outcome).format(version=summary.model_version)
+    error = f'<pre class="error">{escape(summary.error)}</pre>' if summary.error else ""
+    warnings = "".join(f'<p class="warning">{escape(text)}</p>' for text in summary.warnings)
+    reasons = checks(
+        content.evaluation, is_passed=summary.verdict == "passed", reasons=summary.reasons
+    )
+    result = verdict(words, is_good=summary.is_good)
+    return f"{result}{reasons}{error}{warnings}{_tiles(content)}"
+
+
+def _tiles(content: Content) -> str:
+    summary = content.summary
+    metrics = content.evaluation.get("metrics") or summary.metrics
+    before = (content.evaluation.get("champion") or {}).get("metrics", {})
+    found = [
+        (measured(value), name, _change(value, before.get(name)))
+        for name, value in metrics.items()
+        if not name.startswith("num_")
+    ][:MAX_METRICS]
+    if num_examples := content.evaluation.get("num_examples") or metrics.get("num_examples"):
+        found.append((f"{int(num_examples):,}", "test examples", ""))
+    found.append((_duration(summary), "whole run", _cached(summary)))
+    if content.cost:
+        dollars = content.cost.dollars
+        text = f"${dollars:,.2f}" if dollars >= LEAST_DOLLARS else f"< ${LEAST_DOLLARS}"
+        found.append((text, "training on Vertex AI", "estimate"))
+    return tiles(found)
+
+
+def _change(value: float, before: float | None) -> str:
+    if before is None or value is None:
+        return ""
+    return f"{signed(value - before)} to champion"
+
+
+def _duration(summary: Summary) -> str:
+    minutes, seconds = divmod(round(summary.seconds), 60)
+    return f"{minutes} min {seconds} s" if minutes else f"{summary.seconds:.1f} s"
+
+
+def _cached(summary: Summary) -> str:
+    num_cached = sum(task["cached"] for task in summary.tasks)
+    tasks = "task" if num_cached == 1 else "tasks"
+    return f"{num_cached} {tasks} from the cache" if num_cached else ""

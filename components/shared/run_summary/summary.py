@@ -1,0 +1,283 @@
+"""Facts of one run, read from its PipelineJob: the same here and on Vertex AI."""
+
+import datetime
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from components.new_data.trigger import NOTHING_NEW
+from components.shared.run_summary.settings import (
+    code_digest,
+    parameters_of,
+    project_digest,
+    settings_of,
+    shown_workload,
+)
+from components.shared.vertex.labels import SCHEDULE_LABEL
+from components.shared.vertex.resource_name import ResourceName
+from components.shared.vertex.task_details import TaskView, leaf_tasks, outputs_by_task, task_views
+from trainer import Json, paths
+
+SUMMARY_FILE = "summary.json"
+STATE_PREFIX = "PIPELINE_STATE_"
+INTERRUPTED_PREFIX = "interrupted: "  # of the service's message about a killed run
+USER_ERROR_PREFIX = "error: "  # of a step's last line about an error that the user can solve
+# Outcomes; the outcome of an unfinished run is its state in lower case.
+PROMOTED, SAME_MODEL, SUCCEEDED = "promoted", "same-model", "succeeded"
+NO_NEWS = "nothing-new"  # the trigger found nothing new, so the run ended before the training
+GATE_FAILED, FAILED = "gate-failed", "failed"
+CANCELLED, INTERRUPTED = "cancelled", "interrupted"
+GOOD = (PROMOTED, SAME_MODEL, SUCCEEDED, NO_NEWS)
+BAD = (GATE_FAILED, FAILED, CANCELLED, INTERRUPTED)
+SERVING_TASKS = ("check-model", "release-model")
+EXIT_TASK, EXIT_OUTPUT = "teardown", "summary"
+DATA_TASKS = ("fingerprint-input", "compare-data")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """Result of one run; `summary.json` has these keys.
+
+    Attributes:
+        outcome: The result in one word.
+        settings: Values by name, such as `train.epochs`.
+        seconds: Wall-clock time.
+        error: Of a step with a user's error, only its line for the user.
+        project_digest: Digest of the user's code; "" for a workload of this repository.
+        serving: Measurements of the tasks `check-model` and `release-model`, by task.
+        data_report: URI of the report on the examples.
+        data_notes: Remarks on the examples.
+        drift: Drift of the examples' features, the largest first.
+        evaluation: URI of evaluation.json, everything that a report of the evaluation draws.
+        run_time: Time of the run's date: that of its schedule, or of its creation.
+        news: Reasons of the trigger's verdict: to train, or that there is nothing new.
+    """
+
+    run: str
+    state: str
+    outcome: str
+    workload: str
+    schedule: str
+    verdict: str
+    reasons: tuple[str, ...]
+    metrics: dict[str, float]
+    model_version: str
+    is_new_version: bool
+    settings: Json
+    data_digest: str
+    code_digest: str
+    created: str
+    ended: str
+    tasks: list[Json]
+    seconds: float
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+    data_report: str = ""
+    data_notes: tuple[str, ...] = ()
+    drift: tuple[str, ...] = ()
+    project_digest: str = ""
+    evaluation: str = ""
+    serving: dict[str, dict[str, float]] = field(default_factory=dict)
+    run_time: str = ""
+    news: tuple[str, ...] = ()
+
+    @property
+    def is_final(self) -> bool:
+        """True if the run has ended."""
+        return self.outcome in (*GOOD, *BAD)
+
+    @property
+    def is_good(self) -> bool:
+        """True if the run succeeded and passed the gate."""
+        return self.outcome in GOOD
+
+    @property
+    def failed_task(self) -> str:
+        """Name of the first failed task, "" without one."""
+        return next((task["name"] for task in self.tasks if task["state"] == "FAILED"), "")
+
+    @property
+    def headline(self) -> str:
+        """The result of the run in one line."""
+        of_schedule = f" of the schedule {self.schedule}" if self.schedule else ""
+        reasons = {GATE_FAILED: self.reasons, NO_NEWS: self.news}.get(self.outcome, ())
+        why = "; ".join(reasons) or self.error.partition("\n")[0]
+        return ": ".join(filter(None, [f"{self.run}{of_schedule}", self.outcome, why]))
+
+    def to_json(self) -> str:
+        """Return the content of `summary.json`."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    def to_message(self) -> str:
+        """Return the same with `text`, which chat programs show, for a webhook."""
+        return json.dumps({"text": self.headline, **asdict(self)})
+
+    def write(self, folder: Path) -> None:
+        """Write `FOLDER/summary.json`; outside buckets, link `latest` beside the folder to it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / SUMMARY_FILE
+        temporary = path.with_suffix(f".tmp-{os.getpid()}")
+        temporary.write_text(self.to_json(), encoding="utf-8")
+        temporary.replace(path)
+        if paths.is_in_bucket(folder):
+            return
+        link = folder.parent / f".latest-{os.getpid()}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder.name)
+        link.replace(folder.parent / "latest")
+
+
+def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None = None) -> Summary:
+    """Return the facts of a run.
+
+    Args:
+        job: The PipelineJob, as far as it exists.
+        run: Name of the run; default: from the name of the job.
+        exit_metadata: Output of the exit task when it summarizes its own run, whose PipelineJob
+            does not have that output yet.
+    """
+    names = leaf_tasks(job["pipelineSpec"]) if "pipelineSpec" in job else {}
+    outputs, parameters = outputs_by_task(job, names), parameters_of(job)
+    if exit_metadata is not None:
+        outputs[EXIT_TASK] = {EXIT_OUTPUT: exit_metadata}
+    evaluated = outputs.get("evaluate", {})
+    examples = outputs.get("prepare-examples", {}).get("examples", {})
+    found_input = outputs.get("fingerprint-input", {})
+    compared = outputs.get("compare-data", {})
+    drift = compared.get("drift", {}).get("drift") or examples.get("drift", "")
+    views = task_views(job, names)
+    state = str(job.get("state", f"{STATE_PREFIX}PENDING")).removeprefix(STATE_PREFIX)
+    error = str(job.get("error", {}).get("message", ""))
+    known = str(outputs.get("serve-known", {}).get("Output", ""))
+    promoted = _promoted(outputs)
+    version = (promoted or known).partition("@")[2]
+    return Summary(
+        run=run or ResourceName.from_name(job["name"]).id,
+        state=state,
+        outcome=_outcome(state, error, outputs),
+        workload=shown_workload(parameters.get("workload", "")),
+        schedule=str(job.get("labels", {}).get(SCHEDULE_LABEL, "")),
+        verdict=str(evaluated.get("verdict", "")),
+        reasons=tuple(str(evaluated.get("reasons", "")).splitlines()),
+        metrics=_numbers(evaluated.get("metrics", {})),
+        model_version=f"{parameters.get('model_name', '')}@{version}" if version else "",
+        is_new_version=bool(promoted) and not known,
+        settings=settings_of(job),
+        data_digest=str(found_input.get("fingerprint") or found_input.get("Output", "")),
+        code_digest=code_digest(job),
+        created=str(job.get("createTime", "")),
+        ended=str(job.get("endTime", "")),
+        tasks=[_task(view) for view in views],
+        seconds=_seconds(job),
+        error=_error_for_user(error, views),
+        warnings=_warnings(outputs),
+        data_report=f"{examples['uri']}/{examples['report']}" if "report" in examples else "",
+        data_notes=tuple(str(examples.get("notes", "")).splitlines()),
+        drift=tuple(str(drift).splitlines()),
+        project_digest=project_digest(job),
+        evaluation=str(evaluated.get("evaluation", {}).get("uri", "")),
+        serving=_serving(outputs),
+        run_time=str(found_input.get("run_time", "")),
+        news=tuple(str({**found_input, **compared}.get("reasons", "")).splitlines()),
+    )
+
+
+def as_ended(
+    job: Json, *, state: str, error: str, now: datetime.datetime, has_exit_failed: bool = False
+) -> Json:
+    """Return the PipelineJob as it will be once its exit task, which calls this, has ended."""
+    message = str(job.get("error", {}).get("message", ""))
+    if state == "CANCELLED" and message.startswith(INTERRUPTED_PREFIX):
+        error = message  # no user cancelled the run: the service stopped
+    stamp = now.astimezone(datetime.UTC).isoformat()
+    ended = {"state": "FAILED" if has_exit_failed else "SUCCEEDED", "endTime": stamp}
+    details = [
+        {**detail, **ended} if detail.get("state") == "RUNNING" else detail
+        for detail in job.get("jobDetail", {}).get("taskDetails", [])
+    ]
+    return {
+        **job,
+        "state": f"{STATE_PREFIX}{state}",
+        "endTime": stamp,
+        "jobDetail": {**job.get("jobDetail", {}), "taskDetails": details},
+        **({"error": {"message": error}} if error else {}),
+    }
+
+
+def _outcome(state: str, error: str, outputs: dict[str, Json]) -> str:
+    if state in ("FAILED", "CANCELLED") and error.startswith(INTERRUPTED_PREFIX):
+        return INTERRUPTED
+    if state == "FAILED":
+        return FAILED
+    return _good_outcome(outputs) if state == "SUCCEEDED" else state.lower()
+
+
+def _good_outcome(outputs: dict[str, Json]) -> str:
+    """Return the outcome of a run whose tasks have succeeded."""
+    if outputs.get("evaluate", {}).get("verdict") == "failed":
+        return GATE_FAILED
+    if NOTHING_NEW in (outputs.get(task, {}).get("verdict") for task in DATA_TASKS):
+        return NO_NEWS
+    if _promoted(outputs):
+        return PROMOTED
+    return SAME_MODEL if outputs.get("serve-known", {}).get("Output") else SUCCEEDED
+
+
+def _promoted(outputs: dict[str, Json]) -> str:
+    """Return the version that was promoted, by the task `release-model` or by the teardown.
+
+    `release-model` has no output if it was killed; the teardown completes such a promotion.
+    """
+    by_teardown = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("promoted", "")
+    return str(outputs.get("release-model", {}).get("Output", "") or by_teardown)
+
+
+def _error_for_user(error: str, views: tuple[TaskView, ...]) -> str:
+    """Return the last lines of the failed tasks if all are for the user, else the run's error."""
+    failed = [
+        (view.name, view.error.rstrip().rpartition("\n")[2])
+        for view in views
+        if view.state == "FAILED"
+    ]
+    is_for_user = failed and all(line.startswith(USER_ERROR_PREFIX) for _, line in failed)
+    if not is_for_user or error.startswith(INTERRUPTED_PREFIX):
+        return error
+    return "; ".join(f"{name}: {line.removeprefix(USER_ERROR_PREFIX)}" for name, line in failed)
+
+
+def _warnings(outputs: dict[str, Json]) -> tuple[str, ...]:
+    warnings = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("warnings", "")
+    return tuple(str(warnings).splitlines())
+
+
+def _serving(outputs: dict[str, Json]) -> dict[str, dict[str, float]]:
+    """Return the measurements of the tasks that send requests, by task."""
+    found = {task: _numbers(outputs.get(task, {}).get("metrics", {})) for task in SERVING_TASKS}
+    return {task: values for task, values in found.items() if values}
+
+
+def _task(view: TaskView) -> Json:
+    return {
+        "name": view.name,
+        "state": view.state,
+        "seconds": view.seconds,
+        "cached": view.is_cached,
+    }
+
+
+def _seconds(job: Json) -> float:
+    """Return the time from the run's creation to its end, 0 before its end."""
+    if "createTime" not in job or "endTime" not in job:
+        return 0.0
+    moments = [datetime.datetime.fromisoformat(job[key]) for key in ("createTime", "endTime")]
+    return round((moments[1] - moments[0]).total_seconds(), 2)
+
+
+def _numbers(metadata: Json) -> dict[str, float]:
+    """Return the metrics, with counts as integers; kfp.local returns them as floats."""
+    return {
+        name: int(value) if name.startswith("num_") else value
+        for name, value in metadata.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }

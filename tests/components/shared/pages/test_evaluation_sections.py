@@ -1,0 +1,97 @@
+"""The sections on an evaluation, which its own page and that of its run share."""
+
+import re
+from html import unescape
+
+import pytest
+
+from components.shared.pages.evaluation.errors import (
+    MAX_MATRIX,
+    MAX_WHOLE_MATRIX,
+    confusion_section,
+    label_section,
+    mistakes_section,
+    residual_section,
+)
+from components.shared.pages.evaluation.sections import checks
+from tests.support.data.report_files import a_number
+
+pytestmark = pytest.mark.fast
+
+
+def cells_of(page: str) -> list[list[str]]:
+    """Return the texts of the cells of each row of all tables."""
+    rows = re.findall(r"<tr>(.*?)</tr>", page)
+    return [[unescape(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t", row)] for row in rows]
+
+
+def test_a_class_has_recall_and_precision():
+    confusion = [[3, 1, 0], [0, 2, 0], [0, 0, 0]]
+    rows = cells_of(confusion_section({"labels": ["cat", "<dog>", "owl"], "confusion": confusion}))
+    assert ["cat", "4", "75.0%", "100.0%"] in rows
+    assert ["<dog>", "2", "100.0%", "66.7%"] in rows
+    assert ["owl", "0", "n/a", "n/a"] in rows
+
+
+@pytest.mark.parametrize("size", [MAX_MATRIX, MAX_MATRIX + 1, MAX_WHOLE_MATRIX + 1])
+def test_many_classes_are_all_in_closed_parts(size):
+    confusion = [
+        [int(row == column) * 4 + (column == 0) for column in range(size)] for row in range(size)
+    ]
+    page = confusion_section({"labels": list(map(str, range(size))), "confusion": confusion})
+    opened = re.sub("<details>.*?</details>", "", page)
+    assert ('class="matrix"' in opened) == (size <= MAX_MATRIX)
+    assert ('class="matrix"' in page) == (size <= MAX_WHOLE_MATRIX)
+    assert [str(size - 1), "5", "80.0%", "100.0%"] in cells_of(page)
+
+
+def test_labels_have_shares_and_scores():
+    row = {"label": "<b>", "share": 0.25, "precision": 0.5, "recall": None, "f1": 0.4, "auc": None}
+    [head, cells] = cells_of(label_section({"by_label": [row]}))
+    assert head == ["label", "share of the examples", "precision", "recall", "F1", "AUC"]
+    assert cells == ["<b>", "25.0%", "50.0%", "n/a", "0.4000", "n/a"]
+
+
+def test_residuals_have_their_unit_and_a_row_for_each_tenth():
+    content = a_number()
+    for at, row in enumerate(content["curves"]["residuals"]):
+        row |= {"low": at, "high": at + 1, "predicted": 2.5, "actual": 3.5, "residual": 1, "mae": 2}
+    page = residual_section({**content, "unit": "CHF & more"})
+    assert "CHF &amp; more" in page
+    assert ["10", "50", "9", "10", "2.5000", "3.5000", "1", "2"] in cells_of(page)
+
+
+@pytest.mark.parametrize(
+    ("num_mistakes", "text"),
+    [(1, "1 in total; all are shown"), (500, "500 in total; the 1 most confident"), (None, "")],
+)
+def test_the_mistakes_are_counted(num_mistakes, text):
+    mistake = {"index": 1, "label": "a", "predicted": "b", "confidence": 0.75, "instance": {"x": 1}}
+    page = mistakes_section({"mistakes": [mistake], "num_mistakes": num_mistakes})
+    assert text in page
+    assert ("in total" in page) == (num_mistakes is not None)
+    assert "75.0%" in page
+
+
+def test_the_picture_of_a_row_is_shown_beside_its_other_fields():
+    instance = {"photo": {"b64": "iVBORw0KGgoAAA=="}, "note": {"b64": "AAAA"}, "rooms": 3}
+    page = mistakes_section({"mistakes": [{"instance": instance}], "num_mistakes": 1})
+    assert '<td><img src="data:image/png;base64,iVBORw0KGgoAAA==" alt="picture"></td>' in page
+    assert page.count("<img") == 1
+    assert ["rooms", "3"] in cells_of(page)
+
+
+def test_without_mistakes_the_page_says_so():
+    page = mistakes_section({"mistakes": [], "num_mistakes": 0})
+    assert "No mistakes" in page
+
+
+def test_a_condition_that_chance_may_have_decided_has_no_tick():
+    met = {"ok": True, "text": "met"}
+    listed = [met, {**met, "sure": False, "text": "may be"}, {**met, "ok": False, "text": "bad"}]
+    page = checks({"checks": listed}, is_passed=True, reasons=())
+    assert re.findall(r'class="(\w+)"><b>(.)</b> <span>(.*?)</span>', page) == [
+        ("bad", "✗", "bad"),
+        ("unsure", "≈", "may be"),
+        ("good", "✓", "met"),
+    ]

@@ -1,0 +1,92 @@
+"""The pages as Chromium draws them, at the width of a desktop and of a phone."""
+
+import json
+import re
+import shutil
+import subprocess
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from components.evaluate.report import render_report
+from components.evaluate.thresholds import Judgement
+from components.shared.run_report.content import read_content
+from components.shared.run_report.page import render
+from components.shared.run_summary.summary import summarize
+from tests.support.data.report_files import a_number, replicas, run_with_files, two_classes
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+WIDTHS = (1300, 400)
+TIMEOUT_SECONDS = 90
+MIN_FONT_PIXELS = 8.5
+SECURITY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
+# Runs in the page: what is wider than it, what a drawing cuts off, and the smallest letters.
+MEASURE = """<script>
+const page = document.documentElement, wide = [], cut = [], small = [];
+for (const one of document.querySelectorAll("main *")) {
+  const box = one.getBoundingClientRect(), scrolled = one.closest(".wide, pre");
+  if (!scrolled && box.width && box.right > innerWidth + 1) wide.push(one.outerHTML.slice(0, 80));
+}
+for (const text of document.querySelectorAll("svg text")) {
+  const box = text.getBoundingClientRect(), svg = text.ownerSVGElement;
+  const frame = svg.getBoundingClientRect(), scale = frame.width / svg.viewBox.baseVal.width;
+  if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1
+      || box.bottom > frame.bottom + 1) cut.push(text.textContent);
+  small.push(parseFloat(getComputedStyle(text).fontSize) * scale);
+}
+const found = {width: innerWidth, wide, cut, least: Math.min(...small), texts: small.length,
+               scroll: page.scrollWidth};
+parent.postMessage(JSON.stringify(found), "*");
+</script>"""
+# A frame has any width; the window of Chromium has at least 500 pixels.
+FRAMES = """<body><pre id="found"></pre><script>
+const found = [];
+onmessage = (event) => { found.push(event.data);
+  document.getElementById("found").textContent = "[" + found.join(",") + "]"; };
+</script>%s</body>"""
+
+
+def measured(page: str, folder: Path) -> list[dict]:
+    """Return what Chromium measures of a page at each width."""
+    (folder / "page.html").write_text(SECURITY.sub("", page).replace("</body>", MEASURE))
+    frames = [f'<iframe src="page.html" width="{w}" height="900"></iframe>' for w in WIDTHS]
+    (folder / "frames.html").write_text(FRAMES % "".join(frames))
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"]
+    profile = f"--user-data-dir={folder / 'profile'}"
+    done = subprocess.run(
+        [str(CHROMIUM), *flags, profile, "--dump-dom", f"file://{folder / 'frames.html'}"],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=True,
+    )
+    found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert found, done.stderr[-2000:]
+    return sorted(json.loads(unescape(found[1])), key=lambda one: -one["width"])
+
+
+def page_of_run(evaluation: dict, folder: Path) -> str:
+    job = run_with_files(folder, evaluation=evaluation)
+    return render(read_content(job, summarize(job), replicas=[replicas()]))
+
+
+def page_of_evaluation(evaluation: dict, _: Path) -> str:
+    return render_report("taxi", evaluation, Judgement(is_passed=False, reasons=()))
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed")
+@pytest.mark.parametrize("draw", [page_of_run, page_of_evaluation], ids=["run", "evaluation"])
+@pytest.mark.parametrize("evaluation", [two_classes(), a_number()], ids=["classes", "number"])
+def test_everything_is_in_sight_at_both_widths(tmp_path, evaluation, draw):
+    page = draw(evaluation, tmp_path)
+
+    found = measured(page, tmp_path)
+
+    assert [one["width"] for one in found] == list(WIDTHS)
+    for one in found:
+        assert one["scroll"] <= one["width"], one["wide"]
+        assert one["wide"] == []
+        assert one["cut"] == []
+        assert one["texts"] > 30
+        assert one["least"] >= MIN_FONT_PIXELS

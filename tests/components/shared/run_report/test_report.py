@@ -1,0 +1,180 @@
+"""The report of a run: what it draws, and from which files."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from components.shared.run_report.content import read_content, training_cost
+from components.shared.run_report.page import REPORT_FILE, render, write_report
+from components.shared.run_summary.summary import summarize
+from tests.support.data.report_files import (
+    HOSTILE,
+    a_number,
+    replicas,
+    run_with_files,
+    ten_classes,
+    two_classes,
+)
+
+pytestmark = pytest.mark.fast
+MAX_BYTES = 3_000_000
+VOID = {"meta", "img", "br"}
+
+
+class Structure(HTMLParser):
+    """Checks that tags are balanced; collects names, addresses and section titles."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.addresses: list[str] = []
+        self.titles: list[str] = []
+        self.feed(page)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.addresses += [str(v) for name, v in attributes if name in ("src", "href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "h2":
+            self.titles.append(data)
+
+
+def page_of(folder: Path, evaluation: dict | None, **options) -> str:
+    job = run_with_files(folder, evaluation=evaluation, **options)
+    return render(read_content(job, summarize(job), replicas=[replicas()]))
+
+
+MISTAKES = "Surest mistakes"
+COMMON = ["Data", "Learning curves", "Tasks", "Cluster", "Settings", "What to do next"]
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "titles"),
+    [
+        pytest.param(
+            two_classes(),
+            ["Metrics of the test split", "Slices", "Curves", "Confusion matrix", MISTAKES],
+            id="two-classes",
+        ),
+        pytest.param(
+            ten_classes(),
+            ["Metrics of the test split", "Confusion matrix", MISTAKES],
+            id="images",
+        ),
+        pytest.param(
+            a_number(), ["Metrics of the test split", "Predictions and residuals"], id="number"
+        ),
+        pytest.param(None, [], id="no-evaluation"),
+    ],
+)
+def test_a_report_has_the_sections_that_the_run_has_facts_for(tmp_path, evaluation, titles):
+    page = page_of(tmp_path, evaluation)
+    found = Structure(page)
+
+    assert found.titles == [*titles, *COMMON]
+    assert len(page.encode()) < MAX_BYTES
+
+
+def test_a_page_needs_nothing_from_elsewhere_and_runs_no_foreign_input(tmp_path):
+    page = page_of(tmp_path, {**two_classes(), "mistakes": ten_classes()["mistakes"]})
+    found = Structure(page)
+
+    assert HOSTILE not in page
+    assert not found.tags & {"script", "link", "iframe", "object", "form"}
+    assert {one.partition(",")[0] for one in found.addresses} == {"data:image/png;base64"}
+    assert "url(" not in page
+    assert "default-src 'none'" in page
+
+
+def test_a_mistake_shows_a_picture_only_if_it_is_one(tmp_path):
+    mistakes = [{"index": 1, "label": "a", "predicted": "b", "image": "https://x.example/a.png"}]
+    found = Structure(page_of(tmp_path, {**ten_classes(), "mistakes": mistakes}))
+
+    assert found.addresses == []
+
+
+def test_the_metrics_are_beside_those_of_the_champion(tmp_path):
+    page = page_of(tmp_path, two_classes())
+    row = re.search(r'<th scope="row">auc</th>(.*?)</tr>', page)
+
+    assert "champion @3" in page
+    assert row
+    assert re.findall(r"[\d.]+", re.sub("<[^>]*>", " ", row[1])) == ["0.9461", "0.9449", "0.9400"]
+
+
+def test_without_a_champion_slices_show_the_metric_itself(tmp_path):
+    page = page_of(tmp_path, two_classes(has_champion=False))
+
+    assert page.count('class="bar "') == 5 + 3 + 1  # slices, splits, features; one has drifted
+    assert "worse</b>" not in page
+    assert "baseline linear" in page
+
+
+def test_an_old_run_shows_the_metrics_of_its_summary(tmp_path):
+    job = run_with_files(tmp_path, evaluation=None)
+    for task in job["jobDetail"]["taskDetails"]:
+        if task["taskName"] == "evaluate":
+            metrics = {"accuracy": 0.4321, "num_examples": 10.0}
+            task["outputs"]["metrics"] = {"artifacts": [{"uri": "/m", "metadata": metrics}]}
+            task["execution"]["metadata"]["output:reasons"] = "too <low>"
+    page = render(read_content(job, summarize(job), replicas=[]))
+
+    assert "0.4321" in page
+    assert "too &lt;low&gt;" in page
+    assert "No samples" in page
+
+
+def test_damaged_files_are_left_out(tmp_path, caplog):
+    job = run_with_files(tmp_path, evaluation=two_classes())
+    (tmp_path / "evaluation.json").write_text('{"metrics": ')
+    (tmp_path / "examples" / "statistics.json").write_text("[]")
+    content = read_content(job, summarize(job), replicas=[])
+
+    assert (content.evaluation, content.statistics) == ({}, {})
+    assert len(content.progress) == 25  # all but the line that is cut
+    assert "evaluation.json is left out of the report" in caplog.text
+    assert "Learning curves" in render(content)
+
+
+def test_a_run_that_has_not_begun_has_a_report(tmp_path):
+    job = {"name": "projects/p/locations/l/pipelineJobs/m-1", "state": "PIPELINE_STATE_FAILED"}
+    write_report(job, summarize(job), tmp_path, replicas=[])
+
+    page = (tmp_path / REPORT_FILE).read_text()
+    assert "What to do next" in Structure(page).titles
+    assert "trainyard runs resume m-1" in page
+
+
+def test_the_cost_of_a_training_is_its_time_on_the_machines(tmp_path):
+    summary = summarize(run_with_files(tmp_path, evaluation=None))
+    prices = tmp_path / "prices.yaml"
+    prices.write_text(
+        "date: 2026-01-01\nregion: r\nsource: s\nspot_share: 0.5\naccelerators: {}\n"
+        "machines: {n1-standard-4: 3.6}\n"
+    )
+    shapes = {
+        "on demand": {"strategy": "single", "machine": "n1-standard-4"},
+        "spot": {"strategy": "single", "machine": "n1-standard-4", "spot": True},
+        "no price": {"strategy": "single", "machine": "n1-standard-8"},
+    }
+    found = {
+        name: training_cost(json.dumps(shape), summary, prices=prices)
+        for name, shape in shapes.items()
+    }
+
+    assert found["on demand"].dollars == pytest.approx(59 * 3.6 / 3600)
+    assert found["spot"].dollars == pytest.approx(59 * 1.8 / 3600)
+    assert found["no price"] is None
+    assert training_cost("no JSON", summary, prices=prices) is None
+    assert training_cost("{}", summary, prices=tmp_path / "missing") is None

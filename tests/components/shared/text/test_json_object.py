@@ -1,0 +1,100 @@
+"""Damaged JSON files: an error names the file, the problem and the remedy."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from components.endpoint.watch import step as watch
+from components.errors import errors_in_one_line
+from components.model_version.golden import read_golden
+from components.new_data import news
+from components.new_data.drift_since import compare, train_statistics
+from components.new_data.trigger import TRAIN, Trigger
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.prepare import read_manifest
+from components.prepare_examples.statistics.drift import read_baseline
+from components.release.check_model.step import check_served_model
+from components.shared.text.json_object import read_object
+from trainer.errors import InputError
+
+pytestmark = pytest.mark.fast
+
+DAMAGES = {
+    "empty": b"",
+    "not-utf-8": b'{"splits": "\xff"}',
+    "utf-16": '{"splits": {}}'.encode("utf-16"),
+    "cut": b'{"splits": {',
+    "list": b"[]",
+    "null": b"null",
+    "without-fields": b"{}",
+    "other-types": b'{"splits": [], "instances": 1}',
+    "deep": b"[" * 100_000,
+}
+
+
+@pytest.fixture(params=DAMAGES.values(), ids=DAMAGES)
+def damaged(request, tmp_path):
+    """Folder whose files are all damaged in one way."""
+    for name in ("golden.json", "statistics.json", "input.json", "manifest.json", "workload.json"):
+        (tmp_path / name).write_bytes(request.param)
+    return tmp_path
+
+
+def check_model(folder):
+    golden = str(folder / "golden.json")
+    return check_served_model(str(folder), golden_path=golden, gate="", metrics=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("golden.json", lambda folder: read_golden({"artifactUri": str(folder)})),
+        ("golden.json", check_model),
+        ("statistics.json", train_statistics),
+        ("statistics.json", read_baseline),
+        ("manifest.json", read_manifest),
+        ("workload.json", lambda folder: watch.read_workload({"artifactUri": str(folder)})),
+    ],
+    ids=["golden", "check-model", "statistics", "baseline", "manifest", "description"],
+)
+def test_a_damaged_file_is_named_with_the_remedy(damaged, name, read):
+    with pytest.raises((InputError, DataError)) as raised:
+        read(damaged)
+    assert str(damaged / name) in str(raised.value)
+    assert any(word in str(raised.value) for word in ("--no-cache", "name one in"))
+
+
+def test_a_run_trains_if_the_record_of_the_served_model_is_damaged(damaged):
+    """It could never be repaired otherwise: every run would end there."""
+    has_news, reason = news._new_files(SimpleNamespace(), "version 3", str(damaged))
+    assert has_news
+    assert str(damaged / "input.json") in reason
+
+    comparison = compare(
+        "unread",
+        news=news.News(verdict=TRAIN, reasons=("new files",)),
+        trigger=Trigger(),
+        options=PrepareOptions(),
+        champion="projects/p/locations/l/models/1@3",
+        champion_uri=str(damaged),
+    )
+    assert comparison.news.verdict == TRAIN
+    assert str(damaged / "statistics.json") in comparison.news.reasons[-1]
+
+
+def test_an_intact_object_is_returned_and_null_is_a_value(tmp_path):
+    (tmp_path / "a.json").write_text('{"splits": {"train": null}, "ä": 1}', encoding="utf-8")
+    content = read_object(tmp_path / "a.json", "splits.train", "ä")
+    assert content == {"splits": {"train": None}, "ä": 1}
+
+
+def test_a_step_ends_with_one_line(tmp_path):
+    (tmp_path / "golden.json").write_bytes(b"[]")
+    with (
+        pytest.raises(
+            SystemExit, match=r"golden\.json is damaged: it is not a JSON object; repeat"
+        ),
+        errors_in_one_line(),
+    ):
+        read_object(tmp_path / "golden.json")
