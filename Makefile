@@ -119,7 +119,6 @@ clean: ## remove what was built and run; downloads and .venv stay
 	rm -rf .trainyard/runs .trainyard/vertex .trainyard/packages
 
 lock: $(READY) ## pin the newest versions that setup.py allows, with hashes
-	$(BIN)/pip install --quiet uv
 	$(LOCK) --upgrade --output-file requirements.lock
 	for extra in dev gpu bench; do $(LOCK) --extra $$extra --constraint requirements.lock --output-file requirements-$$extra.lock \
 		$$(sed -n 's/^\([a-z0-9.-]*\)==.*/--no-emit-package \1/p' requirements.lock) || exit 1; done

@@ -37,6 +37,7 @@ setup(
         "tensorflow==2.21.0",
         "tensorflow-metadata==1.21.0",
         "tzdata",
+        "uv",
         "waitress",
         "werkzeug",
     ],

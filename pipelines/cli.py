@@ -71,11 +71,6 @@ COMMANDS = (
     ("prune", "local_state:add_prune", "remove old runs of this machine"),
     ("cache", "local_state:add_cache", "remove cached outputs of steps of this machine"),
     (
-        "environments",
-        "local_state:add_environments",
-        "list or remove the Python environments of steps that require packages",
-    ),
-    (
         "vertex-setup",
         "vertex_setup:add_vertex_setup",
         "prepare a Google Cloud project: APIs, bucket, repositories, service account",
@@ -97,7 +92,6 @@ examples:
   trainyard report                             what the newest run found, in one page
   trainyard runs resume mnist-20261121-093015-4f1c --wait
   trainyard prune --keep 10 --older-than 30d --dry-run
-  trainyard environments list
   trainyard models list
   trainyard predict taxi --input 'trips/*.csv' --output predicted
   trainyard jobs logs JOB_ID --replica worker/1

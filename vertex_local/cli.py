@@ -1,4 +1,4 @@
-"""`vertex-local serve`, `vertex-local stop` and `vertex-local environments`."""
+"""`vertex-local serve` and `vertex-local stop`."""
 
 import argparse
 import importlib.util
@@ -14,7 +14,6 @@ from typing import Any
 
 from vertex_local.http.faults import VARIABLE, Faults, FaultsError
 from vertex_local.machine import root_lock
-from vertex_local.processes.environments import cli as environments
 from vertex_local.processes.environments import own
 
 EXAMPLE = """\
@@ -23,7 +22,6 @@ example:
   curl http://127.0.0.1:8085/v1/projects/demo/locations/us-central1/models
   vertex-local serve --root .trainyard/vertex --containers --mount /data
   vertex-local stop --root .trainyard/vertex
-  vertex-local environments list
 
 and with Google's own SDK:
   from google.auth.credentials import AnonymousCredentials
@@ -48,8 +46,6 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     if arguments.command == "stop":
         return _stop(arguments.root, timeout_seconds=arguments.timeout)
-    if arguments.command == "environments":
-        return environments.run(arguments)
     return _serve(arguments)
 
 
@@ -80,9 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     text = "print the versions of the service, Python, KFP and TensorFlow"
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help=text)
-    commands = parser.add_subparsers(
-        dest="command", required=True, metavar="serve | stop | environments"
-    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="serve | stop")
     text = "run the service until Ctrl-C or `vertex-local stop`"
     serve = commands.add_parser(
         "serve",
@@ -98,7 +92,6 @@ def _parser() -> argparse.ArgumentParser:
     stop.add_argument(
         "--timeout", type=float, default=30.0, metavar="SECONDS", help="default: %(default)s"
     )
-    environments.add_environments(commands)
     return parser
 
 

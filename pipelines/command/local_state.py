@@ -1,8 +1,6 @@
-"""`trainyard prune|cache|environments`: remove old runs, cached outputs and Python environments."""
+"""`trainyard prune|cache`: remove old runs and cached outputs."""
 
 import argparse
-import subprocess
-import sys
 
 from components.shared.vertex.api import connect
 from pipelines.command.actions import describe, print_table
@@ -14,8 +12,6 @@ from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import decide, prune, prune_table
 from trainer.errors import ConfigError
 
-# Only the service knows the environments' folders and which are in use.
-ENVIRONMENTS_COMMAND = [sys.executable, "-P", "-m", "vertex_local.cli", "environments"]
 PRUNE = """\
 Removes old runs of this machine: folders, records, training jobs, and the entries of the step cache
 that refer to them (a repeated run then executes these steps again). Model versions are copies and
@@ -34,15 +30,6 @@ use `trainyard run --no-cache`.
 
   trainyard cache clear                     of all steps
   trainyard cache clear prepare-examples    of one step, with its name as `runs show` prints it
-"""
-ENVIRONMENTS = """\
-On this machine a step that requires packages (packages_to_install of a component, or another kfp
-than the installed one) runs in a Python environment with exactly these packages, built once and
-shared by all steps with the same requirements. See also `vertex-local environments --help`.
-
-  trainyard environments list               size, last use and required packages
-  trainyard environments list --packages    and all installed packages
-  trainyard environments clear [KEY ...]    remove the named ones, or all that no step uses
 """
 
 
@@ -72,17 +59,6 @@ def add_cache(cache: argparse.ArgumentParser) -> None:
     clear.add_argument("step", nargs="?", default="", metavar="STEP", help="default: all steps")
     add_target(clear)
     clear.set_defaults(command=_clear_cache)
-
-
-def add_environments(environments: argparse.ArgumentParser) -> None:
-    """Add the arguments of `environments`."""
-    describe(environments, ENVIRONMENTS)
-    actions = environments.add_subparsers(dest="action", required=True, metavar="list | clear")
-    list_ = actions.add_parser("list", help="list them, last used first")
-    list_.add_argument("--packages", action="store_true", help="show all installed packages")
-    clear = actions.add_parser("clear", help="remove those that no step uses")
-    clear.add_argument("keys", nargs="*", metavar="KEY", help="as listed; default: all")
-    environments.set_defaults(command=_environments, packages=False, keys=[])
 
 
 def _clear_cache(arguments: argparse.Namespace) -> int:
@@ -127,9 +103,3 @@ def _prune(arguments: argparse.Namespace) -> int:
         copies = "1 copy" if len(snapshots) == 1 else f"{len(snapshots)} copies"
         print(f"{verb}: {copies} of workloads' code: {', '.join(one.name for one in snapshots)}")
     return 0
-
-
-def _environments(arguments: argparse.Namespace) -> int:
-    flags = ["--packages"] if arguments.packages else []
-    command = [*ENVIRONMENTS_COMMAND, arguments.action, *flags, *arguments.keys]
-    return subprocess.run(command, check=False).returncode

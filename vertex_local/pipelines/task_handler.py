@@ -92,8 +92,7 @@ class TaskHandler:
             temp_dir=self.context.temp_dir / f"{task.unique_name}-environment",
             must_stop=self.context.run.must_stop,
         )
-        with provider.environment(step) as environment:
-            self._run_step(task, list(step.command), environment=environment)
+        self._run_step(task, list(step.command), environment=provider.environment(step))
 
     def _run_step(self, task: Task, command: list[str], **arguments: Any) -> None:
         code = step_process.run(

@@ -1,24 +1,16 @@
-import fcntl
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from kfp import dsl
 
-from vertex_local.pipelines.run_state import TaskError
-from vertex_local.pipelines.step_environment import Provider
+from vertex_local.processes.environments import builder as builder_module
 from vertex_local.processes.environments import own
+from vertex_local.processes.environments.builder import Builder
 from vertex_local.processes.environments.commands import Step, own_kfp
-from vertex_local.processes.environments.store import (
-    LOCK_FILE,
-    RECORD_FILE,
-    VENV_FOLDER,
-    Store,
-    StoreError,
-    key_of,
-    write_record,
-)
+from vertex_local.processes.environments.store import building, is_complete, prefix_of
 
 pytestmark = pytest.mark.fast
 
@@ -111,121 +103,80 @@ def test_other_scripts_are_run_by_the_shell(script):
     assert not Step.of(command).needs_environment
 
 
-def test_the_key_depends_on_order_python_and_local_files(tmp_path):
+def test_the_place_depends_on_order_python_and_local_files(tmp_path):
     wheel = tmp_path / "fares.whl"
     wheel.write_text("one")
-    keys = {key_of((("a", "b"),)), key_of((("b", "a"),)), key_of((("a",), ("b",)))}
-    keys |= {key_of(((str(wheel),),)), key_of(((str(tmp_path),),))}
+    keys = {prefix_of((("a", "b"),)), prefix_of((("b", "a"),)), prefix_of((("a",), ("b",)))}
+    keys |= {prefix_of(((str(wheel),),)), prefix_of(((str(tmp_path),),))}
     wheel.write_text("two, longer")
-    keys |= {key_of(((str(wheel),),)), key_of(((str(tmp_path),),))}
+    keys |= {prefix_of(((str(wheel),),)), prefix_of(((str(tmp_path),),))}
     assert len(keys) == 7
 
 
 @pytest.fixture
-def store(tmp_path):
-    return Store(tmp_path / "environments", limit_bytes=30_000)
+def prefix(tmp_path, monkeypatch):
+    """Return the place of an environment that does not exist."""
+    monkeypatch.setenv("VERTEX_LOCAL_ENVIRONMENTS", str(tmp_path / "environments"))
+    return prefix_of((("fares==1.0",),))
 
 
-def build(folder: Path) -> None:
-    (folder / VENV_FOLDER).mkdir()
-    (folder / VENV_FOLDER / "file").write_bytes(b"x" * 8192)
-    write_record(folder, requirements=(folder.name,), packages=["fares==1.0"])
+def test_an_environment_is_in_its_place_once_it_is_complete(prefix):
+    with building(prefix) as draft:
+        (draft / "file").touch()
+        assert not is_complete(prefix)
+    assert is_complete(prefix)
+    assert [path.name for path in prefix.iterdir()] == ["file"]
+    assert prefix.parent.stat().st_mode & 0o777 == 0o700
 
 
-def never(*_: object) -> None:
-    raise AssertionError
+def test_of_two_equal_builds_the_first_stays(prefix):
+    with building(prefix) as second:
+        (second / "second").touch()
+        with building(prefix) as first:
+            (first / "first").touch()
+    assert [path.name for path in prefix.iterdir()] == ["first"]
+    assert list(prefix.parent.iterdir()) == [prefix]
 
 
-def used(store: Store, key: str, *, moment: float) -> None:
-    with store.using(key, build=build, wait=never):
+def fail(draft: Path) -> None:
+    (draft / "rest").touch()
+    raise ValueError("no such package")
+
+
+def test_a_failed_build_leaves_nothing(prefix):
+    with pytest.raises(ValueError, match="no such"), building(prefix) as draft:
+        fail(draft)
+    assert list(prefix.parent.iterdir()) == []
+
+
+def test_unused_environments_and_the_drafts_of_killed_builds_are_removed(prefix):
+    ages = {"unused": 31, "used": 29, "building-killed": 2, "building-now": 0}
+    for name, days in ages.items():
+        folder = prefix.parent / name
+        folder.mkdir(parents=True)
+        moment = time.time() - days * 24 * 3600
+        os.utime(folder, (moment, moment))
+    with building(prefix):
         pass
-    os.utime(store.folder / key / RECORD_FILE, (moment, moment))
+    assert {path.name for path in prefix.parent.iterdir()} == {"used", "building-now", prefix.name}
 
 
-def test_an_environment_is_built_once_and_its_last_use_is_recorded(store):
-    used(store, "a", moment=1)
-    with store.using("a", build=never, wait=never) as prefix:
-        assert (prefix / "file").exists()
-        [found] = store.environments()
-        assert found.is_in_use
-        assert found.last_used > 1
-        assert not store.remove("a")
-    [found] = store.environments()
-    assert not found.is_in_use
-    assert (found.requirements, found.packages) == (("a",), ("fares==1.0",))
-    assert store.folder.stat().st_mode & 0o777 == 0o700
-
-
-def test_the_least_recently_used_is_removed_unless_in_use(store):
-    for moment, key in enumerate("abcd"):
-        used(store, key, moment=moment + 1)
-    used(store, "b", moment=9)
-    with store.using("a", build=never, wait=never):
-        os.utime(store.folder / "a" / RECORD_FILE, (0, 0))
-        removed = store.prune()
-    assert [one.key for one in removed] == ["c"]
-    assert [one.key for one in store.environments()] == ["b", "d", "a"]
-
-
-def test_an_incomplete_environment_is_not_used_and_is_removed(store):
-    folder = store.folder / "half"
-    (folder / VENV_FOLDER).mkdir(parents=True)
-    (folder / VENV_FOLDER / "rest").touch()
-    (folder / LOCK_FILE).touch()
-    assert store.environments() == []
-    with store.using("half", build=build, wait=never) as prefix:
-        assert not (prefix / "rest").exists()
-    (folder / RECORD_FILE).unlink()
-    store.prune()
-    assert list(store.folder.iterdir()) == []
-
-
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"requirements": null}'])
-def test_an_environment_with_a_damaged_record_is_not_listed_and_is_removed(store, text):
-    used(store, "damaged", moment=1)
-    (store.folder / "damaged" / RECORD_FILE).write_text(text)
-    assert store.environments() == []
-    assert store.prune() == []
-    assert list(store.folder.iterdir()) == []
-
-
-def test_a_failed_build_leaves_nothing(store):
-    def fail(folder: Path) -> None:
-        (folder / VENV_FOLDER).mkdir()
-        raise TaskError("no such package")
-
-    with pytest.raises(TaskError, match="no such"), store.using("a", build=fail, wait=never):
-        pass
-    assert list(store.folder.iterdir()) == []
-
-
-def test_the_timeout_of_a_wait_for_another_build_names_the_packages(store, tmp_path, monkeypatch):
-    monkeypatch.setenv("VERTEX_LOCAL_ENVIRONMENTS", str(store.folder))
-    step = Step(tuple(STEP), (("pandas==1.5.3",),))
-    folder = store.folder / key_of(step.installs)
-    folder.mkdir(parents=True)
-    provider = Provider(
-        task="load",
-        image="python:3.11",
-        log_path=tmp_path / "log",
-        temp_dir=tmp_path / "temp",
-        must_stop=lambda: False,
-        timeout_seconds=0.2,
-    )
-    with (folder / LOCK_FILE).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(TaskError) as caught, provider.environment(step):
-            pass
-    assert "pandas==1.5.3" in str(caught.value)
-    assert "not built within" in str(caught.value)
-    assert "another step is building" in (tmp_path / "log").read_text()
-
-
-@pytest.mark.parametrize("text", ["many", "-1", "nan"])
-def test_an_invalid_limit_is_an_error(monkeypatch, text):
-    monkeypatch.setenv("VERTEX_LOCAL_ENVIRONMENTS_GB", text)
-    with pytest.raises(StoreError, match=f"VERTEX_LOCAL_ENVIRONMENTS_GB='{text}'"):
-        Store.of_user()
+def test_uv_uses_the_indexes_of_pip_unless_it_has_its_own(tmp_path, monkeypatch):
+    file = tmp_path / "pip.conf"
+    file.write_text("[global]\nindex-url = https://mirror/simple\nfind-links = /a /b\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_DEFAULT_INDEX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_FIND_LINKS", "/c /d")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    builder_module._settings.cache_clear()
+    builder = Builder(tmp_path)
+    assert builder.variables()["UV_DEFAULT_INDEX"] == "https://mirror/simple"
+    assert builder.variables()["UV_FIND_LINKS"] == "/c,/d"
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "https://own/simple")
+    assert builder.variables()["UV_DEFAULT_INDEX"] == "https://own/simple"
+    assert "--no-index" in next(builder.commands((("fares",),)))
+    builder_module._settings.cache_clear()
 
 
 @pytest.mark.parametrize(("version", "is_good"), [("2.17.0", True), ("2.14.6", False)])

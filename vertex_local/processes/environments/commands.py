@@ -31,8 +31,9 @@ KFP_LINES = {
     '. "$tmp/venv/bin/activate"',
 }
 KFP_ASSIGNMENT = "PIP_DISABLE_PIP_VERSION_CHECK=1"
-FLAGS = {"--no-deps", "--no-warn-script-location", "--upgrade", "-U", "--pre", "--no-cache-dir"}
-QUIET_FLAGS = {"--quiet", "-q", "-qq", "-qqq"}
+FLAGS = {"--no-deps", "--upgrade", "-U", "--pre", "--no-cache-dir"}
+# Without an effect on the packages; uv does not have the last one.
+QUIET_FLAGS = {"--quiet", "-q", "-qq", "-qqq", "--no-warn-script-location"}
 VALUE_FLAGS = {
     *("--index-url", "-i", "--extra-index-url", "--trusted-host", "--find-links", "-f"),
     *("--only-binary", "--no-binary", "--constraint", "-c", "--requirement", "-r"),
