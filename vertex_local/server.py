@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 
 from vertex_local import logs
-from vertex_local.api import operations, protos
+from vertex_local.api import operations
 from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.database.store import Store
 from vertex_local.api.service import Service
@@ -119,7 +119,6 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
         _call_if_defined(module, "recover", service)
     lost_and_found.forget_marks(root)
     _start_http(service, listener, options.faults)
-    protos.warm_up()
     port, mounts = listener.getsockname()[1], engine.mounts if engine else None
     notes = lost_and_found.notes(root)[num_notes:]
     root_lock.announce(root, port=port, url=service.url, mounts=mounts, notes=notes)

@@ -1,24 +1,25 @@
-"""Check of requests against Vertex AI's protos, which refuse the same fields as Vertex AI."""
+"""Check of requests against Vertex AI's protos, which refuse the same fields as Vertex AI.
 
-import importlib
-import importlib.util
-import logging
-import sys
-import threading
-from types import ModuleType
+`aiplatform_v1.pb` has the descriptors of all messages of the API, as Google's SDK has them: the SDK
+itself takes 170 MB and seconds to import. `tests/api/test_protos.py` records them.
+"""
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from vertex_local import Json
-from vertex_local.errors import ApiError, invalid_argument
+from vertex_local.errors import invalid_argument
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pool import DescriptorPool
 
-PACKAGE = "google.cloud.aiplatform_v1"
-TYPES = f"{PACKAGE}.types"
-_importing = threading.Lock()
+DESCRIPTORS = Path(__file__).with_name("aiplatform_v1.pb")
+PACKAGE = "google.cloud.aiplatform.v1"
 
 
 def parse(type_name: str, body: Json) -> Json:
-    """Check `body` against `aiplatform_v1.types.<type_name>`; return its canonical JSON.
+    """Check `body` against the message `type_name` of the API; return its canonical JSON.
 
     Canonical: camelCase names, enum values by name, int64 as strings, no default values.
 
@@ -27,48 +28,33 @@ def parse(type_name: str, body: Json) -> Json:
     """
     from google.protobuf import json_format
 
-    message = getattr(_types(), type_name).pb()()
+    message = _message_class(type_name)()
     try:
-        json_format.ParseDict(body, message)
-        canonical: Json = json_format.MessageToDict(message)
+        json_format.ParseDict(body, message, descriptor_pool=_pool())
+        canonical: Json = json_format.MessageToDict(message, descriptor_pool=_pool())
     except RecursionError:
-        raise _invalid_payload(type_name, "it is nested too deeply") from None
+        problem = "it is nested too deeply"
     except (json_format.ParseError, ValueError, TypeError, OverflowError) as error:
-        raise _invalid_payload(type_name, str(error)) from None
-    return canonical
+        problem = str(error).split("\n", maxsplit=1)[0].removeprefix("Failed to parse ")
+    else:
+        return canonical
+    raise invalid_argument(f"Invalid JSON payload for {type_name}: {problem.rstrip('.')}.")
 
 
-def _types() -> ModuleType:
-    """Import `aiplatform_v1.types` without the clients beside it, which take three times as long.
+@functools.cache
+def _message_class(type_name: str) -> Any:
+    from google.protobuf import message_factory
 
-    Whoever imports the package later has it whole, with the same types.
-    """
-    with _importing:
-        if TYPES not in sys.modules and PACKAGE not in sys.modules:
-            spec = importlib.util.find_spec(PACKAGE)
-            assert spec is not None
-            sys.modules[PACKAGE] = importlib.util.module_from_spec(spec)  # and do not execute it
-            try:
-                return importlib.import_module(TYPES)
-            finally:
-                del sys.modules[PACKAGE]
-        return importlib.import_module(TYPES)
+    descriptor = _pool().FindMessageTypeByName(f"{PACKAGE}.{type_name}")
+    return message_factory.GetMessageClass(descriptor)
 
 
-def warm_up() -> threading.Thread:
-    """Import the protos in a thread: GET requests do not need them."""
-    thread = threading.Thread(target=_import_protos, name="import-protos", daemon=True)
-    thread.start()
-    return thread
+@functools.cache
+def _pool() -> "DescriptorPool":
+    """Return the API's messages; apart from the default pool, in which the SDK has its own."""
+    from google.protobuf import descriptor_pb2, descriptor_pool
 
-
-def _import_protos() -> None:
-    try:
-        parse("Model", {})
-    except Exception:
-        logger.exception("google.cloud.aiplatform_v1 cannot be imported; writes will fail")
-
-
-def _invalid_payload(type_name: str, problem: str) -> ApiError:
-    problem = problem.split("\n", maxsplit=1)[0].removeprefix("Failed to parse ")
-    return invalid_argument(f"Invalid JSON payload for {type_name}: {problem.rstrip('.')}.")
+    pool = descriptor_pool.DescriptorPool()
+    for file in descriptor_pb2.FileDescriptorSet.FromString(DESCRIPTORS.read_bytes()).file:
+        pool.Add(file)
+    return pool

@@ -42,7 +42,6 @@ EVERYTHING = (
     "tensorboard.summary",  # TensorFlow imports it when it first writes a summary
     "kfp.local",
     "kfp.dsl.executor_main",
-    "google.cloud.aiplatform_v1.types",
     "vertex_local.server",
     "pipelines.cli",
     "pipelines.command.running.runs",

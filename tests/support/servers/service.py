@@ -25,7 +25,6 @@ IMPORTED = (
     "components.teardown.ending",
     "kfp.local",
     "kfp.dsl.executor_main",
-    "google.cloud.aiplatform_v1.types",
     "vertex_local.server",
 )
 SERVE = [sys.executable, "-m", "vertex_local.cli", "serve"]
