@@ -2,4 +2,6 @@
 
 from typing import Any
 
+__version__ = "0.1.0"
+
 Json = dict[str, Any]  # a JSON object

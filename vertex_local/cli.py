@@ -14,7 +14,6 @@ from typing import Any
 
 from vertex_local.http.faults import VARIABLE, Faults, FaultsError
 from vertex_local.machine import root_lock
-from vertex_local.processes.environments import own
 
 EXAMPLE = """\
 example:
@@ -203,8 +202,6 @@ def _serve(arguments: argparse.Namespace) -> int:
     from vertex_local.api.database.opening import StoreError
     from vertex_local.machine.docker_engine import EngineError
 
-    if problem := own.problem():
-        return _fail(problem)
     logging.basicConfig(
         level=logging.DEBUG if arguments.verbose else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
@@ -227,7 +224,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     except OSError as error:
         return _fail(f"The root folder {arguments.root} cannot be used: {error}")
     # Everything is closed. A normal exit of the interpreter may abort while a daemon thread is
-    # importing the protos ("FATAL: exception not rethrown").
+    # importing a module ("FATAL: exception not rethrown").
     logging.shutdown()
     sys.stdout.flush()
     os._exit(0)

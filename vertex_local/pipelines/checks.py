@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kfp.dsl import component_factory
-
 from vertex_local import Json
 from vertex_local.pipelines import placeholders
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
@@ -24,6 +22,8 @@ GOOGLE_IMAGE = re.compile(r'image_uri[\\"]+:')
 # The Python components of AutoML need packages that only its images have.
 AUTOML_IMAGE = re.compile(r".*/vertex-ai(-restricted)?/automl-tabular/.*")
 EXECUTOR_MODULE = re.compile(r"\bkfp\.(dsl|components)\.executor_main\b")  # the latter: kfp 2.0
+# kfp.dsl.component_factory.CONTAINERIZED_PYTHON_COMPONENT_COMMAND: its code is in the image.
+CONTAINERIZED = ["python3", "-m", "kfp.dsl.executor_main"]
 NO_ENTRY_POINT = "and this service ignores the entry point of images; give a command"
 
 
@@ -156,9 +156,8 @@ def _producers(value: Any) -> Iterator[str]:
 
 def is_python_component(command: list[str]) -> bool:
     """Return whether a command is a lightweight Python component (its code is in the command)."""
-    prefix = component_factory.CONTAINERIZED_PYTHON_COMPONENT_COMMAND
     has_executor = any(EXECUTOR_MODULE.search(part) for part in command)
-    return has_executor and command[: len(prefix)] != prefix
+    return has_executor and command[: len(CONTAINERIZED)] != CONTAINERIZED
 
 
 def _launch_problems(command: list[str], known: Json) -> Iterator[str]:

@@ -14,13 +14,15 @@ from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call
 from vertex_local.api.run_lifecycle import RunKind, Start
 from vertex_local.api.service import Service
-from vertex_local.errors import already_exists, invalid_argument, rpc_status
+from vertex_local.errors import already_exists, failed_precondition, invalid_argument, rpc_status
 from vertex_local.pipelines import interrupted, journal
 from vertex_local.pipelines import spec as pipeline_spec
+from vertex_local.pipelines.gcpc.requests import RUN_LABELS_VARIABLE
 from vertex_local.pipelines.interrupted import BILLING_LABEL
 from vertex_local.pipelines.run_state import EXIT_TASKS_SECONDS
 from vertex_local.pipelines.runner import JOB_FILE
 from vertex_local.processes import group as processes
+from vertex_local.processes.environments import own
 from vertex_local.processes.launch import Launch
 from vertex_local.processes.supervisor import INTERRUPTED
 
@@ -92,12 +94,23 @@ recover, close = KIND.recover, KIND.close
 
 def create(service: Service, call: Call) -> Json:
     """POST …/pipelineJobs?pipelineJobId=ID: start the run; return it as PENDING."""
+    require_kfp()
     body = protos.parse("PipelineJob", call.body)
     checked = plan(service, body)
     job_id = _job_id(service, call)
     record = insert(service, f"{call.parent}/{KIND.collection}/{job_id}", body)
     launch(service, {**record, **checked})
     return record
+
+
+def require_kfp() -> None:
+    """Check that this service can run pipelines; it serves everything else without kfp.
+
+    Raises:
+        ApiError: FAILED_PRECONDITION, with the command that installs kfp.
+    """
+    if problem := own.problem():
+        raise failed_precondition(problem)
 
 
 def get(service: Service, call: Call) -> Json:
@@ -206,7 +219,7 @@ def _runner(service: Service, job: Json, folder: Path) -> processes.ProcessSpec:
         command=["python", "-m", module, str(folder), "--cache-dir", str(cache_dir), *engine],
         env={
             "VERTEX_EMULATOR_HOST": service.url.removeprefix("http://"),
-            "VERTEX_AI_PIPELINES_RUN_LABELS": json.dumps(job.get("labels", {})),
+            RUN_LABELS_VARIABLE: json.dumps(job.get("labels", {})),
         },
         cwd=None,
         log_path=folder / LOG_FILE,

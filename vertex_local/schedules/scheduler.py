@@ -159,6 +159,7 @@ def _start(service: Service, record: Json) -> None:
     due = record["nextRunTime"]
     body = record["createPipelineJobRequest"].get("pipelineJob", {})
     try:
+        pipelines.require_kfp()
         service.store.reserve.require_space()
         plan = pipelines.plan(service, body)
         job = _store_run(service, record, body, run_id=run_id(record, plan["pipelineSpec"]))

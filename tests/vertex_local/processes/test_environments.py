@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from kfp import dsl
 
+from vertex_local.errors import ApiError
+from vertex_local.pipelines import resource as pipelines
 from vertex_local.processes.environments import builder as builder_module
 from vertex_local.processes.environments import own
 from vertex_local.processes.environments.builder import Builder
@@ -186,5 +188,15 @@ def test_the_error_of_a_wrong_kfp_has_the_remedy(monkeypatch, version, is_good):
     assert (problem == "") == is_good
     if not is_good:
         assert f"kfp {version} is installed" in problem
-        assert problem.endswith(f"{sys.executable} -m pip install kfp=={own.TESTED_KFP}")
+        assert problem.endswith(f"{sys.executable} -m pip install kfp=={own.TESTED_KFP} uv")
         assert "\n" not in problem
+
+
+def test_without_kfp_pipelines_are_refused_with_the_remedy(monkeypatch):
+    def no_version(name: str) -> str:
+        raise own.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(own.metadata, "version", no_version)
+    with pytest.raises(ApiError, match=r"kfp is not installed.*-m pip install kfp==") as caught:
+        pipelines.create(None, None)
+    assert caught.value.status == "FAILED_PRECONDITION"

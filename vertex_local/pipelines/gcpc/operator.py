@@ -149,22 +149,21 @@ class Operator:
 
     def _write_artifact(self, launch: Launch, response: Json) -> None:
         """Write the VertexModel or VertexEndpoint that is the output of an operation, if any."""
-        from google_cloud_pipeline_components.container.utils import artifact_utils
-        from google_cloud_pipeline_components.types.artifact_types import (
-            VertexEndpoint,
-            VertexModel,
-        )
-
         if launch.type == "UploadModel":
             version = response.get("modelVersionId")
-            name = response["model"] + (f"@{version}" if version else "")
-            artifact = VertexModel.create("model", f"{self.url}/v1/{name}", name)
+            output, name = "model", response["model"] + (f"@{version}" if version else "")
         elif launch.type == "CreateEndpoint":
-            name = response["name"]
-            artifact = VertexEndpoint.create("endpoint", f"{self.url}/v1/{name}", name)
+            output, name = "endpoint", response["name"]
         else:
             return
-        artifact_utils.update_output_artifacts(launch.executor_input, [artifact])
+        outputs = json.loads(launch.executor_input)["outputs"]
+        artifacts = {}
+        if slot := outputs.get("artifacts", {}).get(output):
+            fields = {"uri": f"{self.url}/v1/{name}", "metadata": {"resourceName": name}}
+            artifacts[output] = {"artifacts": [{**slot["artifacts"][0], **fields}]}
+        path = Path(outputs["outputFile"])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"artifacts": artifacts}))
 
 
 def _is_final_job(job: Json) -> bool:

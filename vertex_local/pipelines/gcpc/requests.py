@@ -6,19 +6,16 @@ google_cloud_pipeline_components/container/v1; tests compare the requests of bot
 
 import argparse
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from google_cloud_pipeline_components.container.v1.gcp_launcher.utils import (
-    gcp_labels_util,
-    json_util,
-)
-
 from vertex_local import Json
 from vertex_local.api.query.fields import snake_case
 
+RUN_LABELS_VARIABLE = "VERTEX_AI_PIPELINES_RUN_LABELS"
 LAUNCHER_PREFIX = "google_cloud_pipeline_components."
 MODEL_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/models/[^/]+")
 ENDPOINT_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/endpoints/[^/]+")
@@ -93,8 +90,8 @@ def parse_launch(command: list[str]) -> Launch:
 def create_custom_job(launch: Launch) -> Request:
     """Return the request of CustomTrainingJobOp."""
     spec = launch.spec()
-    spec["labels"] = gcp_labels_util.attach_system_labels(spec.get("labels", {}))
-    spec = json_util.recursive_remove_empty(spec)
+    spec["labels"] = {**_run_labels(), **spec.get("labels", {})}
+    spec = _without_empty(spec)
     _refuse_camel_case(spec)
     scheduling = spec.get("job_spec", {}).get("scheduling", {})
     # max_wait_duration is accepted with FLEX_START only.
@@ -106,10 +103,8 @@ def create_custom_job(launch: Launch) -> Request:
 def upload_model(launch: Launch) -> Request:
     """Return the request of ModelUploadOp."""
     spec = launch.spec()
-    spec["labels"] = gcp_labels_util.attach_system_labels(spec.get("labels", {}))
-    body: Json = {
-        "model": json_util.recursive_remove_empty({**spec, **_unmanaged_container_model(launch)})
-    }
+    spec["labels"] = {**_run_labels(), **spec.get("labels", {})}
+    body: Json = {"model": _without_empty({**spec, **_unmanaged_container_model(launch)})}
     if launch.parent_model_name:
         body["parent_model"] = launch.parent_model_name.rsplit("@", 1)[0]
     # Features of an explanation may be empty objects, which must not be removed.
@@ -122,14 +117,14 @@ def upload_model(launch: Launch) -> Request:
 def create_endpoint(launch: Launch) -> Request:
     """Return the request of EndpointCreateOp."""
     spec = launch.spec()
-    spec["labels"] = gcp_labels_util.attach_system_labels(spec.get("labels", {}))
-    body = json_util.recursive_remove_empty(spec)
+    spec["labels"] = {**_run_labels(), **spec.get("labels", {})}
+    body = _without_empty(spec)
     return Request("POST", f"{launch.parent}/endpoints", body)
 
 
 def deploy_model(launch: Launch) -> Request:
     """Return the request of ModelDeployOp; project and location are in the endpoint's name."""
-    body = json_util.recursive_remove_empty(launch.spec())
+    body = _without_empty(launch.spec())
     endpoint = _resource_name(body, "endpoint", ENDPOINT_NAME)
     return Request("POST", f"{endpoint}:deployModel", body)
 
@@ -141,7 +136,7 @@ def get_endpoint(launch: Launch) -> Request:
 
 def undeploy_model(launch: Launch, endpoint: Json) -> Request:
     """Return the request of ModelUndeployOp; `endpoint` is the response to `get_endpoint`."""
-    spec = json_util.recursive_remove_empty(launch.spec())
+    spec = _without_empty(launch.spec())
     full_name = _resource_name(spec, "model", MODEL_NAME)
     name, _, version = full_name.partition("@")
     for deployed in endpoint.get("deployedModels", []):
@@ -183,6 +178,28 @@ class _Parser(argparse.ArgumentParser):
         raise GcpcError(f"{self.prog}: {message}; supported operations are {', '.join(SUPPORTED)}")
 
 
+def _run_labels() -> Json:
+    labels: Json = json.loads(os.environ.get(RUN_LABELS_VARIABLE, "{}"))
+    return labels
+
+
+def _without_empty(value: Any) -> Any:
+    """Remove empty and false fields, and empty lists and objects of lists, as the launchers do."""
+    if isinstance(value, dict):
+        fields = {key: _without_empty(item) for key, item in value.items()}
+        return {key: item for key, item in fields.items() if item}
+    if isinstance(value, list):
+        items = [_without_empty(item) for item in value]
+        return [item for item in items if item or isinstance(item, int | float | str)]
+    return value
+
+
+def _snake_cased(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {snake_case(key): _snake_cased(item) for key, item in value.items()}
+    return [_snake_cased(item) for item in value] if isinstance(value, list) else value
+
+
 def _unmanaged_container_model(launch: Launch) -> Json:
     """Return the fields of a model that come from an UnmanagedContainerModel artifact."""
     inputs = json.loads(launch.executor_input).get("inputs", {}).get("artifacts", {})
@@ -190,10 +207,9 @@ def _unmanaged_container_model(launch: Launch) -> Json:
     if not artifacts:
         return {}
     metadata = artifacts[0].get("metadata", {})
-    to_snake_case = json_util.camel_case_to_snake_case_recursive
     return {
-        "predict_schemata": to_snake_case(metadata.get("predictSchemata", {})),
-        "container_spec": to_snake_case(metadata.get("containerSpec", {})),
+        "predict_schemata": _snake_cased(metadata.get("predictSchemata", {})),
+        "container_spec": _snake_cased(metadata.get("containerSpec", {})),
         "artifact_uri": artifacts[0].get("uri"),
     }
 

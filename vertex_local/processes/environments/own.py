@@ -14,10 +14,10 @@ def problem() -> str:
         version = ""
     if _series(version) == _series(TESTED_KFP):
         return ""
-    found = f"kfp {version} is installed" if version else "kfp is not installed"
+    state = f"kfp {version} is installed" if version else "kfp is not installed"
     return (
-        f"{found}, but this service needs {TESTED_KFP} to run pipelines; install it with: "
-        f"{sys.executable} -m pip install kfp=={TESTED_KFP}"
+        f"{state}, but pipelines need {TESTED_KFP}; install it, then start this service again: "
+        f"{sys.executable} -m pip install kfp=={TESTED_KFP} uv"
     )
 
 
