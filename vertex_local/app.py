@@ -13,7 +13,6 @@ from werkzeug.routing import BaseConverter, Map, MapAdapter, Rule
 from werkzeug.wrappers import Request, Response
 
 from vertex_local import Json, console
-from vertex_local.api.idempotency import HEADER, IdempotencyKeys
 from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
 from vertex_local.api.unimplemented import Unimplemented
@@ -56,7 +55,6 @@ class Application:
 
     def __init__(self, service: Service, routes: Iterable[Route]) -> None:
         self._service = service
-        self._keys = IdempotencyKeys(service.store)
         routes = list(routes)
         self._unimplemented = Unimplemented(routes)
         self._map = Map(
@@ -124,17 +122,7 @@ class Application:
             call = Call(args=dict(args), query=query, message=_message(request, route))
             return _raw_response(route.handler(self._service, call))
         body = Message(request.get_data(cache=False)).json()
-        return _json_response(self._handle(request, route, Call(dict(args), query, body)))
-
-    def _handle(self, request: Request, route: Route, call: Call) -> Json:
-        key = request.headers.get(HEADER)
-        if key is None or request.method in ("GET", "HEAD"):
-            return route.handler(self._service, call)
-        return self._keys.once(
-            key,
-            request={"method": request.method, "path": request.full_path, "body": call.body},
-            execute=lambda: route.handler(self._service, call),
-        )
+        return _json_response(route.handler(self._service, Call(dict(args), query, body)))
 
 
 def _rule(route: Route) -> MatchedRule:

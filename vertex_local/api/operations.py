@@ -68,8 +68,9 @@ def get(service: Service, call: Call) -> Json:
 
 
 def list_operations(service: Service, call: Call) -> Json:
-    """GET …/operations: list operations."""
-    return list_page(service, call, "operations", parent=_resource(call))
+    """GET …/operations: list the operations of a resource, or of all in a location."""
+    parent = _resource(call) if "resource" in call.args else f"{call.parent}/*"
+    return list_page(service, call, "operations", parent=parent)
 
 
 def wait(service: Service, call: Call) -> Json:

@@ -2,8 +2,7 @@
 
     POST /v1/projects/P/locations/L/endpoints/E:predict HTTP/1.1
 
-with a `Content-Length`, from this machine, and without a query, another origin, an idempotency key
-or anything else
+with a `Content-Length`, from this machine, and without a query, another origin or anything else
 """
 
 import re
@@ -17,7 +16,7 @@ PATH = re.compile(
 )
 LOCAL_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
 # Header fields with an effect. A WSGI application handles requests that have one.
-SPECIAL = {"CONTENT_ENCODING", "EXPECT", "IDEMPOTENCY_KEY", "ORIGIN", "UPGRADE"}
+SPECIAL = {"CONTENT_ENCODING", "EXPECT", "ORIGIN", "UPGRADE"}
 
 
 def is_plain(request: HTTPRequestParser) -> bool:

@@ -139,7 +139,6 @@ def test_responses_have_the_order_of_the_requests(site):
         request(path=PATH.replace("/5", "/%35")),
         request(Host="evil.example"),
         request(Origin="http://127.0.0.1"),
-        request(Idempotency_Key="k"),
         request(Expect="100-continue"),
         request(b"1\r\n1\r\n0\r\n\r\n", Content_Length="", Transfer_Encoding="chunked"),
         request(Connection="close"),

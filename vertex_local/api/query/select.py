@@ -92,15 +92,17 @@ def select(
 ) -> list[tuple[str | int, ...]]:
     """Return the sort key of each resource of a page: the sort columns, then its position.
 
-    `after` is the last sort key of the page before.
+    `collection` may have a `*`; `after` is the last sort key of the page before.
     """
     keys = [*((f'"{one.column}"', one.is_descending) for one in query.orders)]
     keys.append(("position", bool(keys) and keys[-1][1]))
     later, bounds = _later(keys, after) if after else ("1", [])
     order = ", ".join(f"{key} {'DESC' if is_descending else 'ASC'}" for key, is_descending in keys)
+    equals = "GLOB" if "*" in collection else "="
     rows = connection.execute(
         f"SELECT {', '.join(key for key, _ in keys)} FROM listed "
-        f"WHERE collection = ? AND ({query.condition}) AND ({later}) ORDER BY {order} LIMIT ?",
+        f"WHERE collection {equals} ? AND ({query.condition}) AND ({later}) "
+        f"ORDER BY {order} LIMIT ?",
         (collection, *query.values, *bounds, limit),
     )
     return rows.fetchall()

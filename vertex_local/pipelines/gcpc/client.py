@@ -1,15 +1,13 @@
-"""Requests with retries to this service; an `Idempotency-Key` makes a retry safe."""
+"""Requests with retries to this service."""
 
-import uuid
 from collections.abc import Callable
-from typing import Any
+from http import HTTPStatus
 
 import requests
 import tenacity
 from urllib3.exceptions import NewConnectionError
 
 from vertex_local import Json
-from vertex_local.api.idempotency import HEADER
 
 REQUEST_TIMEOUT_SECONDS = 60.0
 MAX_ATTEMPTS = 8
@@ -24,7 +22,11 @@ class RequestError(Exception):
 
 
 class TransientError(RequestError):
-    """Failure that a retry may avoid."""
+    """Failure that a retry may avoid; the request `may_be_done` nevertheless."""
+
+    def __init__(self, message: str, *, may_be_done: bool) -> None:
+        super().__init__(message)
+        self.may_be_done = may_be_done
 
 
 def call(
@@ -33,17 +35,29 @@ def call(
     url: str,
     *,
     body: Json | None = None,
+    find: Callable[[], Json | None] = lambda: None,
     write_log: Callable[[str], None],
 ) -> Json:
     """Send a request; retry transient failures up to 8 times within a minute.
 
-    `write_log` writes a line to a log.
+    `find` makes it safe to repeat a creation: it returns the response if an earlier attempt was
+    carried out. `write_log` writes a line to a log.
 
     Raises:
         RequestError: It was refused, or all attempts have failed. If the service is not running,
             there is no retry.
     """
-    headers = {} if method == "GET" else {HEADER: f'"{uuid.uuid4()}"'}
+    may_be_done = False
+
+    def attempt() -> Json:
+        nonlocal may_be_done
+        if may_be_done and (found := find()) is not None:
+            return found
+        try:
+            return _send(session, method, url, body=body)
+        except TransientError as error:
+            may_be_done = may_be_done or error.may_be_done
+            raise
 
     def log_retry(state: tenacity.RetryCallState) -> None:
         reason = state.outcome.exception() if state.outcome else ""
@@ -61,18 +75,17 @@ def call(
         before_sleep=log_retry,
         reraise=True,
     )
-    return retrying(lambda: _send(session, method, url, body=body, headers=headers))
+    return retrying(attempt)
 
 
-def _send(session: requests.Session, method: str, url: str, **arguments: Any) -> Json:
-    body = arguments.pop("body")
+def _send(session: requests.Session, method: str, url: str, *, body: Json | None) -> Json:
     try:
-        response = session.request(
-            method, url, json=body, timeout=REQUEST_TIMEOUT_SECONDS, **arguments
-        )
+        response = session.request(method, url, json=body, timeout=REQUEST_TIMEOUT_SECONDS)
     except requests.RequestException as problem:
-        kind = RequestError if _is_connection_refused(problem) else TransientError
-        raise kind(f"{method} {url}: {problem}") from None
+        message = f"{method} {url}: {problem}"
+        if _is_connection_refused(problem):
+            raise RequestError(message) from None
+        raise TransientError(message, may_be_done=True) from None
     try:
         result: Json = response.json()
     except ValueError:
@@ -80,8 +93,11 @@ def _send(session: requests.Session, method: str, url: str, **arguments: Any) ->
     if not response.ok:
         error = result.get("error", {})
         reason = f"{error.get('status', response.status_code)}: {error.get('message', '')}"
-        kind = TransientError if response.status_code in TRANSIENT_CODES else RequestError
-        raise kind(f"{method} {url.partition('/v1/')[2]} was refused: {reason}")
+        message = f"{method} {url.partition('/v1/')[2]} was refused: {reason}"
+        if response.status_code in TRANSIENT_CODES:
+            may_be_done = response.status_code != HTTPStatus.TOO_MANY_REQUESTS
+            raise TransientError(message, may_be_done=may_be_done)
+        raise RequestError(message)
     return result
 
 

@@ -7,13 +7,16 @@ On Vertex AI each is a container that runs a launcher of GCPC. Here the launcher
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlencode
 
 import requests
 
 from vertex_local import Json
+from vertex_local.machine.clock import now
 from vertex_local.pipelines.gcpc import client
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
 from vertex_local.pipelines.gcpc.requests import GcpcError, Launch, Request
@@ -66,14 +69,17 @@ class Operator:
 
     def writes_to(self, folder: Path, *, parent: str) -> bool:
         """Return whether an unfinished custom job below `parent` writes to a folder."""
-        path = f"{parent}/customJobs"
+        return any(_writes_to(job, folder) for job in self._list(parent, "customJobs"))
+
+    def _list(self, parent: str, kind: str, condition: str = "") -> Iterator[Json]:
+        """Yield the resources of a kind below `parent` for which a filter's condition is true."""
+        token = ""
         while True:
-            page = self._call(Request("GET", path))
-            if any(_writes_to(job, folder) for job in page.get("customJobs", [])):
-                return True
-            if not page.get("nextPageToken"):
-                return False
-            path = f"{parent}/customJobs?pageToken={page['nextPageToken']}"
+            query = urlencode({"filter": condition, "pageToken": token})
+            page = self._call(Request("GET", f"{parent}/{kind}?{query}"))
+            yield from page.get(kind, [])
+            if not (token := page.get("nextPageToken", "")):
+                return
 
     def _request_of(self, launch: Launch) -> Request:
         if launch.type == "UndeployModel":
@@ -87,7 +93,8 @@ class Operator:
         return gcpc_requests.BUILDERS[launch.type](launch)
 
     def _run_job(self, launch: Launch) -> None:
-        job = self._call(gcpc_requests.create_custom_job(launch))
+        request = gcpc_requests.create_custom_job(launch)
+        job = self._create(request, "customJobs", partial(_is_job_of, request))
         name = job["name"]
         self._write_resources(launch, "CustomJob", name)
         self.write_log(f"created {name}")
@@ -98,7 +105,8 @@ class Operator:
             raise GcpcError(f"custom job {name} ended as {job['state']}: {reason}")
 
     def _run_operation(self, launch: Launch, request: Request) -> Json:
-        operation = self._call(request)
+        is_ours = partial(_is_operation_of, launch, request)
+        operation = self._create(request, "operations", is_ours)
         name = operation["name"]
         self._write_resources(launch, "VertexLro", name)
         self.write_log(f"{launch.type}: {name}")
@@ -127,13 +135,24 @@ class Operator:
             resource = self._call(Request("GET", name))
         return resource
 
-    def _call(self, request: Request) -> Json:
+    def _create(self, request: Request, kind: str, is_ours: Callable[[Json], bool]) -> Json:
+        """Send a request; if its response is lost, look for the job or operation it has created."""
+        parent, began = "/".join(request.path.split("/")[:4]), now()
+
+        def find() -> Json | None:
+            made = self._list(parent, kind, f'create_time>="{began}"')
+            return next(filter(is_ours, made), None)
+
+        return self._call(request, find)
+
+    def _call(self, request: Request, find: Callable[[], Json | None] = lambda: None) -> Json:
         try:
             return client.call(
                 self.session,
                 request.method,
                 f"{self.url}/v1/{request.path}",
                 body=request.body,
+                find=find,
                 write_log=self.write_log,
             )
         except client.RequestError as error:
@@ -164,6 +183,19 @@ class Operator:
         path = Path(outputs["outputFile"])
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"artifacts": artifacts}))
+
+
+def _is_job_of(request: Request, job: Json) -> bool:
+    body = request.body or {}
+    names = [job.get("displayName"), job.get("labels", {})]
+    return names == [body.get("display_name"), body.get("labels", {})]
+
+
+def _is_operation_of(launch: Launch, request: Request, operation: Json) -> bool:
+    kind = "Delete" if launch.type.startswith("Delete") else launch.type
+    name, type_name = str(operation["name"]), str(operation["metadata"]["@type"])
+    is_kind = type_name.endswith(f".{kind}OperationMetadata")
+    return is_kind and name.startswith(f"{request.path.partition(':')[0]}/")
 
 
 def _is_final_job(job: Json) -> bool:

@@ -1,11 +1,9 @@
-"""Idempotency keys, and clients of a service with injected faults."""
+"""Clients of a service with injected faults: they create nothing twice."""
 
-import concurrent.futures
 import json
 import re
 import uuid
 from functools import partial
-from pathlib import Path
 
 import pytest
 import requests
@@ -37,8 +35,6 @@ from tests.vertex_local.pipelines.gcpc.test_operator import (
     resolved_command,
     resource,
 )
-from vertex_local.api.database.store import Store
-from vertex_local.api.idempotency import HEADER, IdempotencyKeys
 from vertex_local.pipelines.gcpc import client as client_module
 from vertex_local.pipelines.gcpc.operator import Operator
 
@@ -239,75 +235,11 @@ def test_a_service_with_faults_is_detected(bad_service, monkeypatch):
         local_service.LocalService(bad_service.root).join()
 
 
-def create(service, key: str, *, name: str = "e"):
-    return service.call("POST", "endpoints", {"displayName": name}, headers={HEADER: key})
-
-
-def test_a_request_with_a_key_is_executed_once(service):
-    first, second = create(service, "k1"), create(service, "k1")
-    assert first.ok
-    assert first.json() == second.json()
-    assert create(service, "k2").json() != first.json()
-    assert len(service.do("GET", "endpoints")["endpoints"]) == 2
-
-    refused = create(service, "k1", name="another")
-    assert refused.status_code == 422
-    assert refused.json()["error"]["status"] == "INVALID_ARGUMENT"
-
-
-def test_a_key_survives_a_restart(service):
-    first = create(service, "k1")
-    service.kill()
-    service.start()
-    assert create(service, "k1").json() == first.json()
-    assert len(service.do("GET", "endpoints")["endpoints"]) == 1
-
-
-def test_concurrent_requests_with_one_key_are_executed_once(service):
-    def send(_: int) -> dict:
-        return requests.post(
-            f"{service.url}/v1/{service.parent}/endpoints",
-            json={"displayName": "e"},
-            headers={HEADER: "k1"},
-            timeout=30,
-        ).json()
-
-    with concurrent.futures.ThreadPoolExecutor(8) as threads:
-        responses = list(threads.map(send, range(8)))
-    assert all(response == responses[0] for response in responses)
-    assert len(service.do("GET", "endpoints")["endpoints"]) == 1
-
-
-def test_a_refused_request_may_be_repeated_with_its_key(service):
-    assert create(service, "k1", name="").status_code == 400
-    assert create(service, "k1", name="e").ok
-
-
-@pytest.mark.parametrize("key", ["", "x" * 256])
-def test_keys_have_a_minimum_and_a_maximum_length(service, key):
-    assert create(service, key).status_code == 422
-
-
-def test_a_request_that_was_interrupted_by_a_kill_is_not_executed_again(store):
-    def killed() -> dict:
-        store.close()  # nothing is stored from here on, as after kill -9
-        raise KeyboardInterrupt
-
-    path = Path(store._connection.execute("PRAGMA database_list").fetchone()[2])
-    with pytest.raises(Exception, match="closed"):
-        IdempotencyKeys(store).once("k1", request={}, execute=killed)
-    again = Store(path)
-    with pytest.raises(Exception, match=r"k1.*new key"):
-        IdempotencyKeys(again).once("k1", request={}, execute=dict)
-    again.close()
-
-
-def test_the_number_of_keys_is_limited(store, monkeypatch):
-    monkeypatch.setattr("vertex_local.api.idempotency.MAX_KEYS", 3)
-    keys = IdempotencyKeys(store)
-    for number in range(10):
-        keys.once(f"k{number}", request={}, execute=dict)
-    with store.atomic() as connection:
-        rows = connection.execute("SELECT key FROM idempotency_keys ORDER BY position").fetchall()
-    assert [row[0] for row in rows][-3:] == ["k7", "k8", "k9"]
-    assert len(rows) <= 4
+def test_a_location_lists_the_operations_of_all_its_resources(service):
+    names = [service.do("POST", "endpoints", {"displayName": "e"})["name"] for _ in range(2)]
+    listed = service.do("GET", "operations")["operations"]
+    assert [one["name"].rpartition("/operations/")[0] for one in listed] == names
+    since = listed[1]["metadata"]["genericMetadata"]["createTime"]
+    found = service.do("GET", f'operations?filter=create_time>="{since}"')["operations"]
+    assert found == listed[1:]
+    assert service.do("GET", f"/v1/{names[0]}/operations")["operations"] == listed[:1]
