@@ -25,6 +25,7 @@ setup(
         "google-cloud-aiplatform>=1.165,<2",
         "google-cloud-pipeline-components==2.22.0",
         "httptools",
+        "jinja2",
         "keras==3.15.1",
         "kfp==2.17.0",
         "numpy",
