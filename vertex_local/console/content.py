@@ -9,7 +9,7 @@ from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.service import Service
 from vertex_local.console.charts import charts
 from vertex_local.console.times import seconds_between
-from vertex_local.endpoints import deployments, log_files, request_log
+from vertex_local.endpoints import deployments, request_log
 from vertex_local.jobs import resource as jobs
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.processes import group as processes
@@ -94,6 +94,6 @@ def _endpoint(service: Service, endpoint: Json) -> Json:
             for one in endpoint.get("deployedModels", [])
         },
         "logged_rate": request_log.sampling_rate(endpoint),
-        "logged_bytes": log_files.size_of(log.folder_of(endpoint["name"])),
+        "logged_bytes": log.num_bytes(endpoint["name"]),
         "num_dropped": log.num_dropped(endpoint["name"]),
     }

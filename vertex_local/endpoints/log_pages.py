@@ -17,52 +17,38 @@ A response has the logged requests of all predictions that ended before.
 """
 
 import json
-import re
 from typing import Any
 
 from vertex_local import Json
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
-from vertex_local.endpoints import log_files
-from vertex_local.endpoints.log_files import Position
 from vertex_local.endpoints.request_log import log_of
 from vertex_local.errors import invalid_argument
 
 DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE = 100, 1000
 MAX_PAGE_BYTES = 16 * 1024 * 1024
-TOKEN = re.compile(r"([0-9]{1,8})-([0-9]{1,12})")
+MAX_ID = 2**63 - 1
 
 
 def list_logged_requests(service: Service, call: Call) -> Json:
     """GET endpoints/E/loggedRequests: the logged requests, newest first (see the module)."""
     name = f"{call.parent}/endpoints/{call.args['endpoint']}"
     service.store.get(name)  # raises NOT_FOUND
-    size, before = _page_size(call), _position(call.query.get("pageToken", ""))
+    size, before = _page_size(call), _before(call.query.get("pageToken", ""))
     log = log_of(service)
     log.flush()
     shown: list[Json] = []
-    num_bytes, position, has_more = 0, before, False
-    for line_position, line in log_files.read_back(log.folder_of(name), before):
-        if len(shown) >= size or (shown and num_bytes + len(line) > MAX_PAGE_BYTES):
-            has_more = True
+    page: Json = {"loggedRequests": shown, "numDropped": log.num_dropped(name)}
+    num_bytes, last_id = 0, before
+    for one_id, entry, request, response in log.read_back(name, before):
+        num_bytes += len(request) + len(response)
+        if len(shown) >= size or (shown and num_bytes > MAX_PAGE_BYTES):
+            page["nextPageToken"] = str(last_id)
             break
-        position = line_position
-        num_bytes += len(line)
-        if (one := _parse(line)) is not None:
-            shown.append(one)
-    found: Json = {"loggedRequests": shown, "numDropped": log.num_dropped(name)}
-    if has_more and position:
-        found["nextPageToken"] = f"{position.segment}-{position.offset}"
-    return found
-
-
-def _parse(line: bytes) -> Json | None:
-    """Return the logged request of a line; None for the half line of a killed service."""
-    try:
-        one: Json = json.loads(line)
-        return {**one, "request": _value(one["request"]), "response": _value(one["response"])}
-    except (ValueError, KeyError, TypeError):
-        return None
+        bodies = {"request": _value(request), "response": _value(response)}
+        shown.append({**json.loads(entry), **bodies})
+        last_id = one_id
+    return page
 
 
 def _value(text: str) -> Any:
@@ -84,12 +70,12 @@ def _page_size(call: Call) -> int:
     return min(int(text[:9] or 0), MAX_PAGE_SIZE) or DEFAULT_PAGE_SIZE
 
 
-def _position(token: str) -> Position | None:
+def _before(token: str) -> int:
+    """Return the id before which a page begins."""
     if not token:
-        return None
-    match = TOKEN.fullmatch(token)
-    if match is None:
+        return MAX_ID
+    if not (token.isascii() and token.isdigit() and int(token[:20]) <= MAX_ID):
         raise invalid_argument(
             f'pageToken "{token[:100]}" is not a token of this list; repeat the request without it.'
         )
-    return Position(int(match[1]), int(match[2]))
+    return int(token)

@@ -1,26 +1,27 @@
 """Log of an endpoint's predictions, Vertex AI's request-response logging.
 
 An endpoint whose `predictRequestResponseLoggingConfig` is enabled logs a sample of its requests.
-Vertex AI writes them to a BigQuery table. Here they are files, which the owner of the service can
-read, at most 64 MiB and 100,000 requests per endpoint (`log_files.py`), in
-ROOT/endpoints/E/requests/. A thread writes them; if it does not keep up, requests are dropped and
-counted, and no prediction waits. `log_pages.py` reads them.
+Vertex AI writes them to a BigQuery table. Here they are in ROOT/endpoints/E/requests.db, a SQLite
+file, at most 64 MiB and 100,000 requests. A thread writes them; if it does not keep up, requests
+are dropped and counted, and no prediction waits. `log_pages.py` returns them to clients.
 """
 
 import json
 import logging
 import random
 import re
+import sqlite3
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.service import Service
-from vertex_local.endpoints.log_files import LogWriter
 from vertex_local.errors import invalid_argument
 from vertex_local.machine.clock import timestamp
 
@@ -28,9 +29,20 @@ logger = logging.getLogger(__name__)
 
 CONFIG = "predictRequestResponseLoggingConfig"
 KEY = "requestLog"  # in Service.running
-FOLDER = "requests"
+FILE_NAME = "requests.db"
 TABLE = re.compile(r"bq://[^./\s]+(\.[^./\s]+){0,2}")
 
+MAX_BYTES = 64 * 1024 * 1024
+MAX_REQUESTS = 100_000
+REMOVED_SHARE = 4  # above the limit of bytes, the oldest quarter is removed
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS requests (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    entry TEXT NOT NULL,
+    request TEXT NOT NULL,
+    response TEXT NOT NULL
+)
+"""
 MAX_QUEUED_BYTES = 32 * 1024 * 1024
 FLUSH_TIMEOUT_SECONDS = 5.0
 WARNING_INTERVAL_SECONDS = 60.0
@@ -62,8 +74,7 @@ class RequestLog:
         self._warned_at = -WARNING_INTERVAL_SECONDS
         self._thread: threading.Thread | None = None
         self._changed = threading.Condition()  # guards all of the above
-        self._writers: dict[str, LogWriter] = {}
-        self._files = threading.Lock()  # guards the writers; no prediction waits for it
+        self._files = threading.Lock()  # held while a file is written; no prediction waits for it
 
     def put(self, one: LoggedRequest) -> None:
         """Queue a request without waiting; drop it if too many bytes are queued."""
@@ -92,17 +103,25 @@ class RequestLog:
         with self._changed:
             return self._dropped[endpoint]
 
-    def folder_of(self, endpoint: str) -> Path:
-        """Return the folder of an endpoint's log."""
-        return self._root / "endpoints" / ResourceName.from_name(endpoint).id / FOLDER
+    def num_bytes(self, endpoint: str) -> int:
+        """Return the size of an endpoint's log."""
+        path = self._path(endpoint)
+        return path.stat().st_size if path.exists() else 0
+
+    def read_back(self, endpoint: str, before: int) -> Iterator[tuple[int, str, str, str]]:
+        """Yield id, entry, request and response of the requests before an id, newest first."""
+        if not self._path(endpoint).exists():
+            return
+        with closing(sqlite3.connect(self._path(endpoint))) as connection:
+            yield from connection.execute(
+                "SELECT id, entry, request, response FROM requests WHERE id < ? ORDER BY id DESC",
+                (before,),
+            )
 
     def forget(self, endpoint: str) -> None:
-        """Close the files of a deleted endpoint; its folder may then be removed."""
+        """Finish the log of a deleted endpoint; its folder may then be removed."""
         self.flush()
-        with self._files:
-            if writer := self._writers.pop(endpoint, None):
-                writer.close()
-        with self._changed:
+        with self._files, self._changed:
             self._dropped.pop(endpoint, None)
 
     def _run(self) -> None:
@@ -118,13 +137,19 @@ class RequestLog:
 
     def _write(self, endpoint: str, requests: list[LoggedRequest]) -> None:
         try:
-            with self._files:
-                writer = self._writers.pop(endpoint, None) or LogWriter(self.folder_of(endpoint))
-                writer.write([_line(one) for one in requests])
-                self._writers[endpoint] = writer  # after an error, the next one opens the file
+            with self._files, closing(sqlite3.connect(self._path(endpoint))) as connection:
+                connection.execute("PRAGMA synchronous = OFF")
+                connection.execute(SCHEMA)
+                with connection:
+                    insert = "INSERT INTO requests (entry, request, response) VALUES (?, ?, ?)"
+                    connection.executemany(insert, map(_row, requests))
+                    _remove_oldest(connection)
         except Exception as error:  # of any kind: the thread writes the logs of all endpoints
             with self._changed:
                 self._drop(endpoint, str(error), count=len(requests))
+
+    def _path(self, endpoint: str) -> Path:
+        return self._root / "endpoints" / ResourceName.from_name(endpoint).id / FILE_NAME
 
     def _drop(self, endpoint: str, reason: str, *, count: int = 1) -> None:
         self._dropped[endpoint] += count
@@ -174,15 +199,25 @@ def is_sampled(rate: float) -> bool:
     return rate > 0 and random.random() < rate
 
 
-def _line(one: LoggedRequest) -> bytes:
-    fields = {
+def _row(one: LoggedRequest) -> tuple[str, str, str]:
+    entry = {
         "time": timestamp(one.arrived, timespec="microseconds"),
         "deployedModelId": one.deployed_model_id,
         "modelVersionId": one.model_version_id,
         "status": one.status,
         "milliseconds": round(one.milliseconds, 3),
-        # As texts, which costs less than to parse them: most are never read.
-        "request": one.request.decode(errors="replace"),
-        "response": one.response.decode(errors="replace"),
     }
-    return json.dumps(fields).encode() + b"\n"
+    # The bodies are not parsed: most are never read.
+    request, response = one.request.decode(errors="replace"), one.response.decode(errors="replace")
+    return json.dumps(entry), request, response
+
+
+def _remove_oldest(connection: sqlite3.Connection) -> None:
+    last = "SELECT MAX(id) FROM requests"
+    connection.execute(f"DELETE FROM requests WHERE id <= ({last}) - ?", (MAX_REQUESTS,))
+    sizes = ("page_size", "page_count", "freelist_count")
+    size, count, free = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in sizes)
+    if size * (count - free) > MAX_BYTES:
+        part = f"(({last}) - MIN(id)) / {REMOVED_SHARE}"
+        oldest = f"SELECT MIN(id) + {part} FROM requests"
+        connection.execute(f"DELETE FROM requests WHERE id <= ({oldest})")

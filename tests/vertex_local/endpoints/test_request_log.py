@@ -10,7 +10,7 @@ from tests.support.processes.waiting import wait_until
 from vertex_local.api.database.store import Store
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
-from vertex_local.endpoints import log_files, log_pages, request_log
+from vertex_local.endpoints import log_pages, request_log
 from vertex_local.endpoints import resource as endpoints
 from vertex_local.endpoints.request_log import CONFIG, LoggedRequest
 from vertex_local.errors import ApiError
@@ -74,8 +74,7 @@ def test_logged_requests_are_read_newest_first(local):
 
 
 @fast
-def test_pages_neither_skip_nor_repeat_while_requests_are_logged(local, monkeypatch):
-    monkeypatch.setattr(log_files, "MAX_SEGMENT_LINES", 3)
+def test_pages_neither_skip_nor_repeat_while_requests_are_logged(local):
     log = request_log.log_of(local)
     for number in range(8):
         log.put(logged(number))
@@ -89,29 +88,17 @@ def test_pages_neither_skip_nor_repeat_while_requests_are_logged(local, monkeypa
 
 
 @fast
-def test_the_oldest_requests_are_removed_above_the_limits(local, monkeypatch):
-    monkeypatch.setattr(log_files, "MAX_SEGMENT_BYTES", 1000)
+@pytest.mark.parametrize(("limit", "value"), [("MAX_BYTES", 60_000), ("MAX_REQUESTS", 30)])
+def test_the_oldest_requests_are_removed_above_the_limits(local, monkeypatch, limit, value):
+    monkeypatch.setattr(request_log, limit, value)
     log = request_log.log_of(local)
     for number in range(100):
-        log.put(logged(number))
+        log.put(logged(number, request=b'{"instances": [%d], "x": "%s"}' % (number, b"x" * 1000)))
+        log.flush()
     kept = numbers(read(local))
+    assert 15 < len(kept) < 60
     assert kept == list(range(99, 99 - len(kept), -1))
-    folder = log.folder_of(ENDPOINT)
-    assert 2000 < log_files.size_of(folder) <= 1000 * log_files.MAX_SEGMENTS
-    assert len(log_files.segments(folder)) == log_files.MAX_SEGMENTS
-
-
-@fast
-def test_a_later_service_continues_after_the_half_line_of_a_killed_one(local):
-    log = request_log.log_of(local)
-    log.put(logged(1))
-    log.flush()
-    (path,) = log.folder_of(ENDPOINT).iterdir()
-    with path.open("ab") as file:
-        file.write(b'{"time": "20')
-    del local.running[request_log.KEY]
-    request_log.log_of(local).put(logged(2))
-    assert numbers(read(local)) == [2, 1]
+    assert log.num_bytes(ENDPOINT) < 90_000
 
 
 @fast
@@ -145,7 +132,7 @@ def test_what_cannot_be_written_is_dropped_and_counted(local, caplog):
 def test_an_unexpected_error_does_not_end_the_logs(local, monkeypatch, caplog):
     log = request_log.log_of(local)
     with monkeypatch.context() as patched:
-        patched.setattr(request_log, "_line", lambda one: 1 / 0)
+        patched.setattr(request_log, "_row", lambda one: 1 / 0)
         log.put(logged(1))
         log.flush()
     log.put(logged(2))
@@ -154,22 +141,22 @@ def test_an_unexpected_error_does_not_end_the_logs(local, monkeypatch, caplog):
 
 
 @fast
-def test_the_files_of_a_deleted_endpoint_are_closed_after_what_is_being_written(local, monkeypatch):
+def test_a_deletion_waits_for_what_is_being_written(local, monkeypatch):
     calls = []
 
-    def write(self, lines):
+    def row(one):
         calls.append("write")
         time.sleep(0.1)
         calls.append("written")
+        return "{}", "{}", "{}"
 
     monkeypatch.setattr(request_log, "FLUSH_TIMEOUT_SECONDS", 0)
-    monkeypatch.setattr(log_files.LogWriter, "write", write)
-    monkeypatch.setattr(log_files.LogWriter, "close", lambda self: calls.append("close"))
+    monkeypatch.setattr(request_log, "_row", row)
     log = request_log.log_of(local)
     log.put(logged(1))
     wait_until(lambda: calls, "the write")
     log.forget(ENDPOINT)
-    assert calls == ["write", "written", "close"]
+    assert calls == ["write", "written"]
 
 
 @fast
@@ -184,7 +171,7 @@ def test_the_log_of_an_endpoint_whose_deletion_was_interrupted_is_removed(local)
 
 
 @fast
-@pytest.mark.parametrize("query", [{"pageSize": "x"}, {"pageToken": "x"}, {"pageToken": "1-"}])
+@pytest.mark.parametrize("query", [{"pageSize": "x"}, {"pageToken": "x"}, {"pageToken": "9" * 19}])
 def test_invalid_pages_are_refused(local, query):
     with pytest.raises(ApiError) as caught:
         read(local, **query)
@@ -243,9 +230,8 @@ def test_an_endpoint_logs_the_predictions_of_its_servers(service, upload):
     assert (first["deployedModelId"], first["modelVersionId"]) == (deployed["id"], "1")
     assert (first["status"], second["status"]) == (200, 400)
     assert 0 < first["milliseconds"] < 60_000
-    folder = service.root / "endpoints" / endpoint.rpartition("/")[2] / "requests"
-    modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())]
-    assert modes == [0o700, 0o600]
+    path = service.root / "endpoints" / endpoint.rpartition("/")[2] / request_log.FILE_NAME
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
     off = {CONFIG: {"enabled": False}}
     assert service.do("PATCH", f"/v1/{endpoint}?updateMask={CONFIG}", off)[CONFIG] == {}
@@ -254,5 +240,5 @@ def test_an_endpoint_logs_the_predictions_of_its_servers(service, upload):
 
     service.do("POST", f"/v1/{endpoint}:undeployModel", {"deployedModelId": deployed["id"]})
     service.do("DELETE", f"/v1/{endpoint}")
-    assert not folder.exists()
+    assert not path.parent.exists()
     assert service.call("GET", log).status_code == 404
