@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import orjson
+
 from vertex_local import Json
 from vertex_local.api.service import Service
 from vertex_local.errors import invalid_argument
-from vertex_local.http import strict_json
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Message:
             ApiError: INVALID_ARGUMENT.
         """
         try:
-            body = strict_json.parse(self.data) if self.data else {}
+            body = orjson.loads(self.data) if self.data else {}
         except ValueError as error:
             raise invalid_argument(f"The body is not valid JSON: {error}") from None
         if not isinstance(body, dict):

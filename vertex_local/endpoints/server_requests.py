@@ -6,9 +6,10 @@ import socket
 import time
 from typing import Any
 
+import orjson
+
 from vertex_local import Json
 from vertex_local.errors import ApiError, internal, invalid_argument
-from vertex_local.http import strict_json
 from vertex_local.machine.ports import LOOPBACK
 
 MAX_MESSAGE_CHARACTERS = 4000
@@ -63,7 +64,7 @@ class _TimedSocket(socket.socket):
 def parse_predictions(data: bytes, *, title: str) -> Json:
     """Parse the body of a successful response, which must have `predictions`."""
     try:
-        response = strict_json.parse(data)
+        response = orjson.loads(data)
     except ValueError as error:
         raise internal(f"{title} did not return JSON: {error}") from None
     if not isinstance(response, dict) or "predictions" not in response:

@@ -1,20 +1,12 @@
-"""Strict JSON: the service and the trainer refuse texts that programs parse differently."""
-
-from pathlib import Path
+"""Strict JSON: texts that programs parse differently are refused."""
 
 import pytest
 
-from trainer.serving import strict_json as trainers
-from vertex_local.http import strict_json as services
+from trainer.serving.strict_json import parse
 
 pytestmark = pytest.mark.fast
 
-both = pytest.mark.parametrize(
-    "parse", [services.parse, trainers.parse], ids=["service", "trainer"]
-)
 
-
-@both
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -37,18 +29,11 @@ both = pytest.mark.parametrize(
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_is_refused(parse, text, message):
+def test_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
         parse(text)
 
 
-@both
-def test_other_json_is_parsed(parse):
+def test_other_json_is_parsed():
     text = b'{"a": [1, -2.5, 1e300, 1e-999, null, true, "\\ud83d\\ude00", "\xf0\x9f\x98\x80"]}'
     assert parse(text) == {"a": [1, -2.5, 1e300, 0.0, None, True, "😀", "😀"]}
-
-
-def test_the_copies_are_equal():
-    """The trainer runs without the service's package, so it has a copy."""
-    ours, other = (Path(module.__file__).read_text("utf-8") for module in (services, trainers))
-    assert ours == other
