@@ -24,9 +24,9 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.support.clusters import scratch
 from benchmarks.support.report import report
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.raw_data.fetch import fetch
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tfrecords.row_splits import hash_rows, split_numbers
 from components.prepare_examples.tfrecords.shards import DEFAULT_RATIOS, SPLITS
 from trainer.cluster.tf_config import Cluster

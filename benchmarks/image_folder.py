@@ -91,8 +91,8 @@ def measure(way: str, folder: str) -> Usage:
 
 def ours(folder: Path, output: Path) -> None:
     """Run the component as a pipeline does."""
-    from components.prepare_examples.options import PrepareOptions
     from components.prepare_examples.prepare import prepare
+    from components.prepare_examples.settings.options import PrepareOptions
 
     options = PrepareOptions(files=(str(folder / "images"),))
     prepare(str(folder / "project"), output_dir=output, options=options)

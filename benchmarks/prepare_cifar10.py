@@ -79,8 +79,8 @@ def measure(what: str, folder: str, compression: str) -> float:
 
 def ours(folder: Path, output: Path, compression: str) -> None:
     """Run the component on all cores."""
-    from components.prepare_examples.options import PrepareOptions
     from components.prepare_examples.prepare import prepare
+    from components.prepare_examples.settings.options import PrepareOptions
 
     options = PrepareOptions(trust_files=True, compression=compression)
     prepare("cifar10", output_dir=output, data_dir=folder, options=options)

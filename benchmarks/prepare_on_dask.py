@@ -16,8 +16,8 @@ from distributed import LocalCluster
 
 from benchmarks.prepare_taxi import write_rows
 from benchmarks.support.report import report
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from components.prepare_examples.settings.options import PrepareOptions
 
 WORKERS = (2, 1)
 START_TIMEOUT_SECONDS = 60

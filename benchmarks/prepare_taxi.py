@@ -147,8 +147,8 @@ def measure(what: str, file: str, compression: str) -> dict[str, float]:
 
 def ours(file: str, output: Path, compression: str, *, flags: Sequence[str] = ()) -> None:
     """Run the component, by default on all cores."""
-    from components.prepare_examples.options import PrepareOptions
     from components.prepare_examples.prepare import prepare
+    from components.prepare_examples.settings.options import PrepareOptions
 
     options = PrepareOptions(files=[file], compression=compression, beam_options=flags)
     prepare("taxi", output_dir=output, options=options)
@@ -159,7 +159,7 @@ def without_beam(file: str, output: Path, compression: str) -> None:
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    from components.prepare_examples.options import PrepareOptions
+    from components.prepare_examples.settings.options import PrepareOptions
     from components.prepare_examples.tables import step as table_step
     from components.prepare_examples.tables.beam_pipeline import finish
     from components.prepare_examples.tables.write import write_part

@@ -90,8 +90,8 @@ def measure(way: str, file: str, folder: str) -> float:
 
 def ours(file: str, project: Path, output: Path) -> None:
     """Run the component on all cores."""
-    from components.prepare_examples.options import PrepareOptions
     from components.prepare_examples.prepare import prepare
+    from components.prepare_examples.settings.options import PrepareOptions
 
     prepare(str(project), output_dir=output, options=PrepareOptions(files=(file,)))
 

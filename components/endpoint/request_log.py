@@ -138,7 +138,7 @@ def _read_from_bigquery(endpoint: Json, *, project: str, last: int) -> list[Logg
         return []
     from google.cloud import bigquery
 
-    from components.prepare_examples.raw_data.bigquery import connect, explaining_errors
+    from components.prepare_examples.tables.reading.bigquery import connect, explaining_errors
 
     by_endpoint = bigquery.ScalarQueryParameter("endpoint", "STRING", endpoint["name"])
     config = bigquery.QueryJobConfig(query_parameters=[by_endpoint])

@@ -62,7 +62,7 @@ def fingerprint_input(
     """
     from components.errors import errors_in_one_line
     from components.new_data.step import look_at_input
-    from components.prepare_examples.options import PrepareOptions
+    from components.prepare_examples.settings.options import PrepareOptions
 
     with errors_in_one_line() as limit:
         timeout_seconds = PrepareOptions.from_json(prepare).timeout_seconds
@@ -118,7 +118,7 @@ def compare_data(
     from components.new_data.drift_since import compare
     from components.new_data.news import News
     from components.new_data.trigger import Trigger
-    from components.prepare_examples.options import PrepareOptions
+    from components.prepare_examples.settings.options import PrepareOptions
 
     with errors_in_one_line():
         compared = compare(

@@ -7,7 +7,7 @@ from pathlib import Path
 from components.model_version.companions import STATISTICS_FILE, read_companion_object
 from components.new_data.news import News, short_name
 from components.new_data.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
-from components.prepare_examples.options import PREVIOUS, PrepareOptions
+from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.statistics import anomalies
 from components.prepare_examples.statistics.drift import (
     Drift,

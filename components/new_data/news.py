@@ -9,7 +9,7 @@ from typing import Any
 from components.model_version.companions import INPUT_FILE, read_companion_object
 from components.new_data.earlier_runs import Training
 from components.new_data.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
-from components.prepare_examples.raw_data.fingerprint import InputData
+from components.prepare_examples.fingerprint import InputData
 from components.shared.vertex.resource_name import ResourceName
 from trainer.errors import InputError
 

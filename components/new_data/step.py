@@ -6,10 +6,10 @@ from typing import NamedTuple
 from components.new_data.earlier_runs import Training, last_training
 from components.new_data.news import look_for_news
 from components.new_data.trigger import COMPARE, Trigger
-from components.prepare_examples.dates.patterns import duration
-from components.prepare_examples.dates.resolve import resolved_text, run_moment
-from components.prepare_examples.options import PREVIOUS, PrepareOptions
-from components.prepare_examples.raw_data.fingerprint import read_input
+from components.prepare_examples.fingerprint import read_input
+from components.prepare_examples.raw_data.run_files import resolved_text, run_moment
+from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
+from components.prepare_examples.settings.patterns import duration
 from components.shared.vertex.api import connect
 
 logger = logging.getLogger(__name__)

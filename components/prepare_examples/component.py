@@ -30,11 +30,11 @@ def prepare_examples(
     from pathlib import Path
 
     from components.errors import errors_in_one_line
-    from components.prepare_examples.options import PrepareOptions
+    from components.prepare_examples.fingerprint import check_unchanged
     from components.prepare_examples.output.publish import INPUT
     from components.prepare_examples.prepare import describe
     from components.prepare_examples.prepare import prepare as run
-    from components.prepare_examples.raw_data.fingerprint import check_unchanged
+    from components.prepare_examples.settings.options import PrepareOptions
 
     with errors_in_one_line() as limit:
         options = PrepareOptions.from_json(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.beam.runner_flags import checked_flags
-from components.prepare_examples.dates.resolve import resolve, run_moment
 from components.prepare_examples.declarations import (
     IMAGE_FOLDER,
     IMAGES,
@@ -20,7 +19,6 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records import step as record_step
 from components.prepare_examples.images import folder_step
 from components.prepare_examples.images import step as image_step
-from components.prepare_examples.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.publish import (
     MANIFEST,
@@ -29,6 +27,8 @@ from components.prepare_examples.output.publish import (
     published,
 )
 from components.prepare_examples.raw_data.folders import data_folder
+from components.prepare_examples.raw_data.run_files import resolve, run_moment
+from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.statistics.report import FILE as REPORT
 from components.prepare_examples.tables import step as table_step
 from components.shared.text.json_object import read_object

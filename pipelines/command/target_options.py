@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from components.prepare_examples.dates.patterns import without_dates
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.folders import check_data_dir
+from components.prepare_examples.settings.patterns import without_dates
 from components.shared.vertex.api import VertexApi, connect
 from pipelines.places.containers import check_image
 from pipelines.places.local_service import LocalService, local_service

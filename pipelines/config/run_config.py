@@ -10,7 +10,7 @@ from components.evaluate.thresholds import read_limits
 from components.new_data.trigger import Trigger
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import machine_error
-from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.settings.options import PrepareOptions
 from components.release.options import ReleaseOptions
 from components.shared.run_summary.settings import READABLE_ADDRESS, SECRET, VARIABLE
 from components.shared.text.json_object import parse_object

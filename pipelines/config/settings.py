@@ -8,7 +8,7 @@ from components.evaluate.gate.options import GateOptions
 from components.evaluate.thresholds import DIRECTIONS, with_threshold
 from components.new_data.trigger import Trigger
 from components.plan_training.cluster_spec import ClusterSpec
-from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.settings.options import PrepareOptions
 from components.release.options import ReleaseOptions
 from pipelines.config.built_in import metrics_of
 from pipelines.config.run_config import PLANNED_FLAGS, RunConfig

@@ -6,7 +6,7 @@ from typing import Any
 
 from components.plan_training.cluster_file import parse_cluster
 from components.plan_training.cluster_spec import ClusterSpec
-from components.prepare_examples.options import PREVIOUS
+from components.prepare_examples.settings.options import PREVIOUS
 from components.shared.text.yaml_text import Sources, YamlError, read_yaml_file, value_text
 from pipelines.config.cluster_files import cluster_error, read_cluster
 from pipelines.config.run_config import RunConfig

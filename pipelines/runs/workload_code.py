@@ -7,7 +7,7 @@ from pathlib import Path
 
 from components.evaluate.gate.slice_rules import with_declared_names
 from components.evaluate.thresholds import check_direction, check_metrics, read_limits
-from components.prepare_examples.dates.patterns import has_dates, without_dates
+from components.prepare_examples.settings.patterns import has_dates, without_dates
 from pipelines.config.built_in import columns_of, metrics_of
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import MODEL_GROUP

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
-from components.prepare_examples.dates.patterns import has_dates
+from components.prepare_examples.settings.patterns import has_dates
 from components.shared.run_summary.settings import WEBHOOK, without_path
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import RUN_LABEL, SCHEDULE_LABEL

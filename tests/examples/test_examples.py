@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.runs import find_run
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders

@@ -14,10 +14,10 @@ from rich.table import Table
 from components.prepare_examples.beam.runner_flags import runner_flags
 from components.prepare_examples.command_line.flags import create_parser
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.prepare import explain, prepare
 from components.prepare_examples.raw_data.folders import check_data_dir
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
 from trainer.errors import ConfigError
 

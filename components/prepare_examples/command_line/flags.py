@@ -2,8 +2,8 @@
 
 import argparse
 
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.raw_data.folders import CACHE_DIR
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
 from trainer.config.flags import add_flags
 from trainer.references import BUILT_IN

@@ -12,7 +12,6 @@ from components.prepare_examples.existing_records.record_schema import RecordSch
 from components.prepare_examples.existing_records.write import RecordOptions, write_part
 from components.prepare_examples.images.folder_step import ALLOWED
 from components.prepare_examples.images.folders import GIVEN
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import (
     finish_dataset,
@@ -22,6 +21,7 @@ from components.prepare_examples.output.manifest import (
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files, sha256_of
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.beam_pipeline import finish
 from components.prepare_examples.tables.checks import check_label
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS

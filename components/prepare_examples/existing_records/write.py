@@ -27,12 +27,12 @@ from components.prepare_examples.existing_records.record_schema import (
     RecordFeature,
     RecordSchema,
 )
+from components.prepare_examples.output.split_files import SplitFiles, open_splits
 from components.prepare_examples.raw_data.files import digests_of
 from components.prepare_examples.statistics.states import Statistic, new_statistic
 from components.prepare_examples.tables.table_schema import MAX_CLASSES
 from components.prepare_examples.tfrecords.row_splits import split_numbers
 from components.prepare_examples.tfrecords.shards import SPLITS
-from components.prepare_examples.tfrecords.split_files import SplitFiles, open_splits
 from trainer import Json
 
 HASH_BYTES = 8

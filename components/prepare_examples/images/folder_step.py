@@ -11,13 +11,13 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.file_batches import FolderOptions
 from components.prepare_examples.images.folder_pipeline import LISTING, finish, write_shard
 from components.prepare_examples.images.folders import ImageFolder, read_folder
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import LIMITED, finish_dataset
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.archives import is_archive, unpack
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files, find_folder
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.statistics.image_schema import image_facets, image_schema
 from components.prepare_examples.tfrecords.shards import (
     COMPRESSIONS,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from components.prepare_examples.images.beam_pipeline import write_examples, write_manifest
 from components.prepare_examples.images.formats import row_bytes, splits_of
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.output.manifest import LIMITED
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import in_threads, sha256_of
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tfrecords.shards import (
     COMPRESSIONS,
     Rows,

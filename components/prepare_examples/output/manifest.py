@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.output.publish import MANIFEST, local_path
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.statistics.describe import describe_examples
 from components.prepare_examples.tfrecords.shards import ENTRY_FIELDS, SPLITS
 from trainer import Json

@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import (
     finish_dataset,
@@ -15,6 +14,7 @@ from components.prepare_examples.output.manifest import (
     statistics_of,
 )
 from components.prepare_examples.output.publish import UNUSED
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.checks import (
     absent_classes,
     check_binary,

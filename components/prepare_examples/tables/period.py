@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.table_schema import TableSchema
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.output.publish import local_path
-from components.prepare_examples.raw_data.bigquery import fetch_rows, query_of
 from components.prepare_examples.raw_data.fetch import fetch
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.beam_pipeline import write_table
 from components.prepare_examples.tables.declared import schema_of
@@ -19,6 +18,7 @@ from components.prepare_examples.tables.period import Period, period_of
 from components.prepare_examples.tables.picture_rows import PictureRows, match_rows
 from components.prepare_examples.tables.pictures import Pictures, find_table_files, num_pixels
 from components.prepare_examples.tables.plan import TablePlan, plan_table
+from components.prepare_examples.tables.reading.bigquery import fetch_rows, query_of
 from components.prepare_examples.tables.reading.files import (
     CSV,
     STREAM,

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from components.prepare_examples.declarations import load_rule
+from components.prepare_examples.output.split_files import SplitFiles, open_splits, partial_path
 from components.prepare_examples.raw_data.files import digests_of
 from components.prepare_examples.statistics.duplicates import KeyCounts
 from components.prepare_examples.tables import columns
@@ -27,7 +28,6 @@ from components.prepare_examples.tables.rows import HEADER, REPEATED, Block
 from components.prepare_examples.tables.table_schema import BINARY, TableSchema
 from components.prepare_examples.tables.values.labels import binary_text
 from components.prepare_examples.tfrecords.shards import SPLITS
-from components.prepare_examples.tfrecords.split_files import SplitFiles, open_splits, partial_path
 from trainer import Json
 
 MAX_LABELS = 100

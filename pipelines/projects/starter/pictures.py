@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.picture_rows import PictureRows, unused_files
 from components.prepare_examples.tables.pictures import Pictures, find_table_files, is_picture
 from pipelines.projects.starter.columns import Contents, read_columns

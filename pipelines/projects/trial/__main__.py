@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from components.evaluate.gate.options import GateOptions
-from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.trial.steps import Trial
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from components.prepare_examples.dates.patterns import without_dates
+from components.prepare_examples.settings.patterns import without_dates
 from pipelines.config.run_config import RunConfig
 from pipelines.exit_codes import FAILED
 from pipelines.projects.project import Project, Snapshot, copy_code, project_of

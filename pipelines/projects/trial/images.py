@@ -9,7 +9,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.folder_pipeline import LISTING, finish, write_shard
 from components.prepare_examples.images.folder_step import options_of, write_listing
 from components.prepare_examples.images.folders import ImageFile, ImageFolder, read_folder
-from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tfrecords.shards import Shard, shard_file
 from pipelines.projects.trial.sample import Sample
 from trainer.workloads import Workload

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from components.prepare_examples.output.split_files import open_splits
 from components.prepare_examples.statistics.states import from_state
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.pictures import num_pixels
@@ -22,7 +23,6 @@ from components.prepare_examples.tables.table_schema import (
     LabelColumn,
     TableSchema,
 )
-from components.prepare_examples.tfrecords.split_files import open_splits
 from trainer import Json
 
 NUM_ROWS = 64

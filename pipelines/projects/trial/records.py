@@ -11,9 +11,9 @@ from components.prepare_examples.existing_records.read import sample_of
 from components.prepare_examples.existing_records.record_schema import schema_of
 from components.prepare_examples.existing_records.step import RecordJob, conclude, plan
 from components.prepare_examples.existing_records.write import RecordOptions, write_part
-from components.prepare_examples.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import splits_of_entries
+from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.tables.beam_pipeline import finish
 from components.prepare_examples.tables.checks import check_label
 from components.prepare_examples.tfrecords.shards import SPLITS

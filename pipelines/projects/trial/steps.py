@@ -13,14 +13,14 @@ from components.evaluate.gate.options import GateOptions
 from components.evaluate.gate.rivals import find_rules
 from components.evaluate.gate.undefined import NEEDED_CLASSES
 from components.evaluate.thresholds import check_metrics, read_limits
-from components.prepare_examples.dates.resolve import resolve, run_moment
 from components.prepare_examples.declarations import IMAGE_FOLDER, TABLE, kind_of
 from components.prepare_examples.images.folder_step import find_root
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.raw_data.folders import data_folder
+from components.prepare_examples.raw_data.run_files import resolve, run_moment
+from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.trial.findings import NOT_TRIED, OK, WRONG, Finding, ProblemsError
 from pipelines.projects.trial.images import sample_images
 from pipelines.projects.trial.places import Places, explain

@@ -7,8 +7,8 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.output import quarantine
+from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.beam_pipeline import finish
 from components.prepare_examples.tables.checks import absent_classes

@@ -10,7 +10,7 @@ from components.new_data.drift_since import _judged, compare
 from components.new_data.news import News
 from components.new_data.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.statistics.drift import Drift, beyond, drift_anomalies
 
 pytestmark = pytest.mark.fast

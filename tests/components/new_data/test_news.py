@@ -8,8 +8,8 @@ import pytest
 from components.new_data.earlier_runs import Training, last_training
 from components.new_data.news import look_for_news
 from components.new_data.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
-from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.raw_data.fingerprint import InputData
+from components.prepare_examples.fingerprint import InputData
+from components.prepare_examples.settings.options import PrepareOptions
 from components.shared.vertex.labels import SCHEDULE_LABEL
 from tests.support.data.run_records import pipeline, task
 from trainer.errors import ConfigError

@@ -17,9 +17,9 @@ from components.new_data.drift_since import Comparison, compare
 from components.new_data.news import News
 from components.new_data.step import RunInput
 from components.new_data.trigger import NOTHING_NEW, Trigger
-from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.fingerprint import check_unchanged
 from components.prepare_examples.prepare import prepare
-from components.prepare_examples.raw_data.fingerprint import check_unchanged
+from components.prepare_examples.settings.options import PrepareOptions
 from tests.support.data.taxi_days import look_at_days, write_taxi_days
 from tests.vertex_local.schedules.test_scheduler import World
 from vertex_local.pipelines import placeholders

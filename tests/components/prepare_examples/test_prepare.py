@@ -13,9 +13,9 @@ from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images import beam_pipeline
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.raw_data.files import digests_of, sha256_of
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.statistics.schema import read_schema
 from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
 from components.prepare_examples.tfrecords.records import RecordFile, record_file

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.trial.findings import OK, Finding
 from pipelines.projects.trial.steps import Trial
 from tests.support.processes.forks import EVERYTHING, forks_with

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from components.prepare_examples.settings.options import PrepareOptions
 
 pytestmark = pytest.mark.timeout(180)
 # Without dropout, which is another one for each replica.

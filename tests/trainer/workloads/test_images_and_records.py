@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from components.prepare_examples.settings.options import PrepareOptions
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders
 from trainer.errors import InstanceError

@@ -8,8 +8,8 @@ import threading
 import numpy as np
 import pytest
 
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from components.prepare_examples.settings.options import PrepareOptions
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, parse_flags, resolve_folders
 from trainer.errors import ConfigError, InputError

@@ -6,8 +6,8 @@ import threading
 import numpy as np
 import pytest
 
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from components.prepare_examples.settings.options import PrepareOptions
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders
 from trainer.runtime.tensorflow_logs import import_tensorflow

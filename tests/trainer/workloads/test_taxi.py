@@ -13,8 +13,8 @@ from kfp.dsl import ClassificationMetrics, Metrics
 from components.endpoint.predict.parity import check_parity
 from components.evaluate.held_out import read_held_out
 from components.evaluate.step import evaluate_model
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from components.prepare_examples.settings.options import PrepareOptions
 from tests.support.data.trips import write_trips
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders

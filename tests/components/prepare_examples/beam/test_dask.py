@@ -13,8 +13,8 @@ from distributed import LocalCluster
 
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from components.prepare_examples.settings.options import PrepareOptions
 from tests.support.processes.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(180)

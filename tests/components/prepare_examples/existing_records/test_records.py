@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from components.prepare_examples.dates.resolve import resolve, run_moment
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records import step
-from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.raw_data.run_files import resolve, run_moment
+from components.prepare_examples.settings.options import PrepareOptions
 from trainer import Json
 from trainer.workloads import Binary, Classes, Multilabel, Regression
 

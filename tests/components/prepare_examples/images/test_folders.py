@@ -16,11 +16,11 @@ import tensorflow as tf
 from PIL import Image
 
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.fingerprint import fingerprint
 from components.prepare_examples.images import file_batches, folder_pipeline
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import explain, prepare
 from components.prepare_examples.raw_data import progress
-from components.prepare_examples.raw_data.fingerprint import fingerprint
+from components.prepare_examples.settings.options import PrepareOptions
 from trainer import Json
 from trainer.errors import ConfigError
 from trainer.workloads.encoding.image_files import decode_image

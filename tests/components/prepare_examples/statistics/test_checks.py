@@ -8,8 +8,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from components.prepare_examples.command_line.cli import main
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import describe, prepare
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.statistics.anomalies import find_anomalies
 from components.prepare_examples.statistics.drift import measure_drift
 from components.prepare_examples.statistics.schema import infer_schema

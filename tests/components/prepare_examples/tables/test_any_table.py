@@ -12,8 +12,8 @@ import tensorflow as tf
 from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import notes, prepare
+from components.prepare_examples.settings.options import PrepareOptions
 from trainer import Json
 
 NUM_ROWS = 120

@@ -15,8 +15,8 @@ import pytest
 from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.table_schema import TIME as TIME_KIND
 from components.prepare_examples.tables.table_schema import Column
 from components.prepare_examples.tables.values.times import wall_times

@@ -14,8 +14,8 @@ import pytest
 from pyarrow import feather, orc, parquet
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.reading.kinds import file_kind
 from tests.support.data.prepared import quarantined
 from trainer import Json

@@ -7,8 +7,8 @@ import pytest
 
 from components.prepare_examples.declarations import declared, table_fields
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.period import Period, period_of, within
 from components.prepare_examples.tables.table_schema import TIME, Column, TableSchema

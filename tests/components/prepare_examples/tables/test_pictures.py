@@ -9,9 +9,9 @@ import tensorflow as tf
 from PIL import Image
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.fingerprint import fingerprint
 from components.prepare_examples.prepare import notes, prepare
-from components.prepare_examples.raw_data.fingerprint import fingerprint
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.pictures import Pictures
 from tests.support.data.picture_tables import SIZE, Rows, write_pictures, write_rows
 from tests.support.data.prepared import quarantined

@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 from pyarrow import parquet
 
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.columns import hashed_names
 from components.prepare_examples.tables.row_hash import hash_raw_rows
 

@@ -9,8 +9,8 @@ import tensorflow as tf
 from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from components.prepare_examples.settings.options import PrepareOptions
 
 NAMES = "from trainer.workloads import Binary, Category, Classes, Number, Regression, Table\n"
 

@@ -11,8 +11,8 @@ from components.new_data import news
 from components.new_data.drift_since import compare, train_statistics
 from components.new_data.trigger import TRAIN, Trigger
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import read_manifest
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.statistics.drift import read_baseline
 from components.release.check_model.step import check_served_model
 from components.shared.text.json_object import read_object

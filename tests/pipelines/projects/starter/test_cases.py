@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.raw_data.files import find_files
+from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.runs import find_run
 from pipelines.projects.starter.__main__ import main
 from pipelines.projects.trial.places import Places

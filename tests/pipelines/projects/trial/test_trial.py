@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.trial.findings import Finding
 from pipelines.projects.trial.images import sample_images
 from pipelines.projects.trial.places import Places

@@ -10,8 +10,8 @@ import pytest
 from components.prepare_examples.beam.runner_flags import checked_flags, runner_flags
 from components.prepare_examples.command_line.cli import main
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import explain, prepare
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tfrecords.shards import plan_num_shards
 from trainer.errors import ConfigError
 

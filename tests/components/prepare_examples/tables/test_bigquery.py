@@ -7,9 +7,9 @@ from pyarrow import parquet
 
 from components.prepare_examples.command_line.cli import main
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.raw_data import bigquery
-from components.prepare_examples.raw_data.bigquery import fetch_rows
+from components.prepare_examples.settings.options import PrepareOptions
+from components.prepare_examples.tables.reading import bigquery
+from components.prepare_examples.tables.reading.bigquery import fetch_rows
 from components.prepare_examples.tables.step import explain_query
 from trainer.errors import ConfigError
 from trainer.workloads import load_workload
@@ -97,7 +97,7 @@ def test_the_query_names_the_needed_columns_a_limit_and_the_days():
     [("2016-01-01",), ("2016-02-01", "2016-01-01"), ("a", "b"), ("2016-01-01' OR 1=1", "2017")],
 )
 def test_invalid_dates_are_refused(dates):
-    with pytest.raises(DataError, match=r"dates is .*first and last day"):
+    with pytest.raises(ConfigError, match=r"dates is .*first and last day"):
         query(limit=1, dates=dates)
 
 

@@ -10,10 +10,11 @@ import pytest
 from google.api_core.exceptions import Forbidden
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.raw_data import bigquery, buckets, digests
+from components.prepare_examples.fingerprint import check_unchanged, fingerprint
+from components.prepare_examples.raw_data import buckets, digests
 from components.prepare_examples.raw_data.digests import CACHE_FILE
-from components.prepare_examples.raw_data.fingerprint import check_unchanged, fingerprint
+from components.prepare_examples.settings.options import PrepareOptions
+from components.prepare_examples.tables.reading import bigquery
 from trainer import paths
 
 pytestmark = pytest.mark.fast
@@ -230,7 +231,7 @@ def test_input_that_changes_during_the_step_is_refused(folder):
 
 
 def test_the_step_is_light():
-    code = "import sys, components.prepare_examples.raw_data.fingerprint; print(*sys.modules)"
+    code = "import sys, components.prepare_examples.fingerprint; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from components.prepare_examples.dates.resolve import resolve, resolved_text, run_moment
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.raw_data.run_files import resolve, resolved_text, run_moment
+from components.prepare_examples.settings.options import PrepareOptions
 
 pytestmark = pytest.mark.fast
 SCHEDULED, CREATED = "2026-11-01T08:00:00Z", "2026-11-03T09:10:11.123456Z"

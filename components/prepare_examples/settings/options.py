@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from components.prepare_examples.dates.patterns import check_pattern
-from components.prepare_examples.raw_data.bigquery import check_dates, check_query
+from components.prepare_examples.settings.patterns import check_pattern
 from components.prepare_examples.statistics.drift import THRESHOLDS
 from components.prepare_examples.tfrecords.shards import (
     COMPRESSIONS,
@@ -229,7 +228,7 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
     def _check_dates(self) -> None:
         for pattern in self.files:
             check_pattern(pattern)
-        check_dates(self.dates)
+        _check_days(self.dates)
         if self.window and self.dates:
             raise ConfigError(f"window is {self.window!r}, and dates are given too; drop one")
         try:
@@ -242,7 +241,8 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
 
     def _check_source(self) -> None:
         if self.source == "bigquery":
-            check_query(limit=self.limit)
+            if self.limit < 1:
+                raise ConfigError(f"limit is {self.limit}; BigQuery needs a number of rows")
             if not self.project:
                 raise ConfigError("project is empty; name the Google Cloud project that is billed")
             if self.files:
@@ -319,6 +319,19 @@ def _check_absolute(name: str, *addresses: str) -> None:
                 f"prepare.{name} is {address!r}, a relative path, but a pipeline's step runs in"
                 " another folder; give an absolute path, or gs://"
             )
+
+
+def _check_days(dates: tuple[str, ...]) -> None:
+    """Check that dates are a first and a last day, or empty."""
+    try:
+        days = [datetime.date.fromisoformat(date) for date in dates]
+    except ValueError:
+        days = []
+    if dates and (len(days) != 2 or days[0] > days[1]):  # noqa: PLR2004
+        raise ConfigError(
+            f"dates is {','.join(dates)!r}; it must be the first and last day, such as "
+            "2016-01-01,2016-12-31"
+        )
 
 
 def _check_time_zone(name: str, value: str) -> None:

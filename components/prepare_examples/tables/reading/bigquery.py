@@ -3,8 +3,8 @@
 Not tested against the real service: the tests compare the query's text and use a fake client.
 A query is billed by the columns it reads, whatever its limit, so it selects only the needed ones.
 
-pyarrow is imported inside functions: every command of `trainyard` imports this module, and pyarrow
-would add 0.1 s to its second.
+pyarrow is imported inside functions: the light step that computes the fingerprint imports this
+module.
 """
 
 import contextlib
@@ -18,21 +18,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.settings.options import PrepareOptions
+from components.prepare_examples.tables.table_schema import TableSchema
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.sources import BigQueryTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from components.prepare_examples.options import PrepareOptions
-    from components.prepare_examples.tables.table_schema import TableSchema
-
 GROUP_ROWS = 65_536
 
 logger = logging.getLogger(__name__)
 
 
-def query_of(workload: Workload, schema: "TableSchema", options: "PrepareOptions") -> str:
+def query_of(workload: Workload, schema: TableSchema, options: PrepareOptions) -> str:
     """Return the query of a run.
 
     Raises:
@@ -60,36 +59,6 @@ def table_of(workload: Workload) -> BigQueryTable:
     return workload.source.bigquery
 
 
-def check_query(*, limit: int, dates: tuple[str, ...] = ()) -> None:
-    """Check the options of a query; see `build_query`.
-
-    Raises:
-        DataError: the limit is not positive, or the dates are not a range.
-    """
-    if type(limit) is not int or limit < 1:
-        raise DataError(f"limit is {limit!r}; BigQuery needs a number of rows, at least 1")
-    check_dates(dates)
-
-
-def check_dates(dates: tuple[str, ...]) -> None:
-    """Check that dates are a first and a last day, or empty.
-
-    Raises:
-        DataError: they are not.
-    """
-    if not dates:
-        return
-    try:
-        first, last = map(datetime.date.fromisoformat, dates)
-    except ValueError:
-        first, last = datetime.date.max, datetime.date.min
-    if first > last:
-        raise DataError(
-            f"dates is {','.join(dates)!r}; it must be the first and last day, such as "
-            "2016-01-01,2016-12-31"
-        )
-
-
 def build_query(
     table: BigQueryTable,
     *,
@@ -109,11 +78,7 @@ def build_query(
         order_by: the column of the order; a random key gives a sample.
         limit: number of rows.
         dates: first and last day, such as 2016-01-31; empty for all.
-
-    Raises:
-        DataError: the limit is not positive, or the dates are not a range.
     """
-    check_query(limit=limit, dates=dates)
     if not order_by:
         raise DataError("BigQuery needs an order of the rows; declare a key, or order_by")
     selected = ",\n  ".join(columns)

@@ -4,8 +4,8 @@ import datetime
 
 import pytest
 
-from components.prepare_examples.dates.patterns import check_pattern, expand, fill
-from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.settings.options import PrepareOptions
+from components.prepare_examples.settings.patterns import check_pattern, expand, fill
 from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from glob import glob
 from typing import Any
 
-from components.prepare_examples.dates.patterns import duration, expand, has_dates
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.buckets import find_objects
+from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
+from components.prepare_examples.settings.patterns import duration, expand, has_dates
 from components.shared.text.json_object import parse_object
 from trainer import paths
 

@@ -1,1 +1,0 @@
-"""Dates of a run: in the names of its files, and of its rows."""

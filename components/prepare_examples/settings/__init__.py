@@ -1,0 +1,1 @@
+"""Settings of prepare_examples, and the dates in the names of files."""
