@@ -44,10 +44,7 @@ setup(
     ],
     extras_require={
         "bench": ["fastapi", "flask", "matplotlib", "scikit-learn", "uvicorn[standard]"],
-        "dask": ["dask", "distributed"],
         "dev": [
-            "dask",
-            "distributed",
             "google-cloud-logging",
             "hypothesis",
             "import-linter",

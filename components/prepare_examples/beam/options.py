@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from components.prepare_examples.beam import dask, processes
+from components.prepare_examples.beam import processes
 from components.prepare_examples.errors import DataError
 from trainer import Json
 
@@ -40,8 +40,6 @@ def pipeline_options(flags: Sequence[str]) -> "PipelineOptions":
     standard = options.view_as(StandardOptions)
     if (standard.runner or "") in DIRECT_RUNNERS:
         standard.runner = IN_MEMORY_RUNNER
-    if standard.runner == dask.RUNNER:
-        dask.import_runner()
     return options
 
 
@@ -71,9 +69,6 @@ def _open_runner(options: "PipelineOptions") -> Iterator[Any]:
     if runner == IN_MEMORY_RUNNER:
         is_several = direct.direct_running_mode == "multi_processing"
         yield _runner_of_processes(direct) if is_several else None
-    elif runner == dask.RUNNER:
-        with dask.open_runner(options) as opened:
-            yield opened
     else:
         with _temp_folder():
             yield None
@@ -134,8 +129,7 @@ def run_pipeline(
     result passes through a file in `folder`.
 
     The graph is small: `Reshuffle` and `CombineGlobally` instead of grouping and mapping would make
-    it three times as large, which takes 0.3 s more to build and start. It begins with `Create`,
-    as not every runner knows `Impulse`.
+    it three times as large, which takes 0.3 s more to build and start.
     """
     key, result = str(folder), folder / ".result.partial"
     count = min(num_processes(flags), len(elements)) if in_processes else 1

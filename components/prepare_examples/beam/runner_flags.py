@@ -5,16 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from components.prepare_examples.beam import dask
-from components.prepare_examples.beam.options import pipeline_options
 from components.prepare_examples.errors import DataError
 from trainer import paths
 from trainer.errors import did_you_mean
 
-RUNNERS = (
-    *("DirectRunner", "DataflowRunner", "FlinkRunner", "SparkRunner", "PortableRunner"),
-    dask.RUNNER,
-)
+RUNNERS = ("DirectRunner", "DataflowRunner", "FlinkRunner", "SparkRunner", "PortableRunner")
 DATAFLOW = "DataflowRunner"
 
 
@@ -58,7 +53,6 @@ def _parsed(flags: Sequence[str]) -> dict[str, Any]:
     """Return the values of all of Beam's options by name."""
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    pipeline_options(flags)  # which imports the runner, if it has flags of its own
     parser = _Parser(allow_abbrev=False, conflict_handler="resolve", add_help=False)
     for group in PipelineOptions.__subclasses__():
         if "_add_argparse_args" in vars(group):

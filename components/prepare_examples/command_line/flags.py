@@ -100,11 +100,10 @@ def _add_runner_flags(parser: argparse.ArgumentParser) -> None:
         "--runner",
         default="",
         metavar="NAME",
-        help="DirectRunner (default), DataflowRunner, FlinkRunner, SparkRunner, PortableRunner or "
-        "DaskRunner, with its own flags after --; its workers must see the raw files and the "
-        "output folder under the same paths. Dataflow needs --project, --region and "
-        "--sdk_container_image, and stages in the bucket of the output; Dask needs "
-        "--dask_client_address. DirectRunner, PortableRunner and DaskRunner are tested",
+        help="DirectRunner (default), DataflowRunner, FlinkRunner, SparkRunner or PortableRunner, "
+        "with its own flags after --; its workers must see the raw files and the output folder "
+        "under the same paths. Dataflow needs --project, --region and --sdk_container_image, and "
+        "stages in the bucket of the output. DirectRunner and PortableRunner are tested",
     )
     runner.add_argument(
         "--direct-workers",
