@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = PredictOptions(
             **{name: getattr(arguments, name) for name in names},
             beam_options=(
-                *runner_flags(arguments.runner, num_workers=0, mode=""),
+                *runner_flags(arguments.runner),
                 *arguments.beam_options,
             ),
         )

@@ -4,9 +4,7 @@ import contextlib
 import json
 import logging
 import os
-import shlex
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -19,7 +17,7 @@ from trainer import Json
 
 if TYPE_CHECKING:
     import apache_beam as beam
-    from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
+    from apache_beam.options.pipeline_options import PipelineOptions
 
 # Beam's `DirectRunner` first tries to download Prism; this runner runs in this process.
 IN_MEMORY_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
@@ -58,35 +56,6 @@ def num_processes(flags: Sequence[str]) -> int:
     is_given = any(flag.startswith("--direct_num_workers") for flag in flags)
     given: int = options["direct_num_workers"] if is_given else 0
     return given or num_cores
-
-
-@contextlib.contextmanager
-def _open_runner(options: "PipelineOptions") -> Iterator[Any]:
-    """Yield the runner, or None for the one that `options` name, which Beam can find itself."""
-    from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
-
-    runner, direct = options.view_as(StandardOptions).runner, options.view_as(DirectOptions)
-    if runner == IN_MEMORY_RUNNER:
-        is_several = direct.direct_running_mode == "multi_processing"
-        yield _runner_of_processes(direct) if is_several else None
-    else:
-        with _temp_folder():
-            yield None
-
-
-def _runner_of_processes(options: "DirectOptions") -> Any:
-    """Return a runner that starts its workers as processes.
-
-    Beam's own starts them through a shell but does not quote the path of Python: with a space in
-    it, no worker starts and the pipeline waits for ever.
-    """
-    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-    from apache_beam.transforms.environments import SubprocessSDKEnvironment
-
-    options.direct_running_mode = "in_memory"  # else Beam replaces this environment by its own
-    command = f"{shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main"
-    environment = SubprocessSDKEnvironment.from_command_string(command_string=command)
-    return FnApiRunner(default_environment=environment)
 
 
 @contextlib.contextmanager
@@ -158,10 +127,7 @@ def _run(
 ) -> None:
     import apache_beam as beam
 
-    with (
-        _open_runner(options) as runner,
-        beam.Pipeline(runner=runner, options=options) as pipeline,
-    ):
+    with _temp_folder(), beam.Pipeline(options=options) as pipeline:
         # For transforms in other languages; a kill of this process would leave it.
         shutil.rmtree(pipeline.local_tempdir)
         add_steps(pipeline, elements, work, finish)

@@ -13,19 +13,18 @@ RUNNERS = ("DirectRunner", "DataflowRunner", "FlinkRunner", "SparkRunner", "Port
 DATAFLOW = "DataflowRunner"
 
 
-def runner_flags(runner: str, *, num_workers: int, mode: str) -> tuple[str, ...]:
+def runner_flags(runner: str, *, num_workers: int = 0) -> tuple[str, ...]:
     """Return Beam's flags for a runner.
 
     Args:
         runner: the name of one of Beam's runners; empty for that of other flags.
-        num_workers: of the DirectRunner, 0 for its default; a single one runs in this thread.
-        mode: `multi_threading` or `multi_processing`. Threads start at once and leave the work to
-            as many forked processes (`beam.processes`); Beam's processes import everything.
+        num_workers: threads of the DirectRunner, which leave the work to as many forked processes
+            (`beam.processes`); 0 for its default.
     """
     flags = (f"--runner={runner}",) if runner else ()
     if num_workers == 0:
         return flags
-    running = (f"--direct_running_mode={mode}",) if num_workers > 1 else ()
+    running = ("--direct_running_mode=multi_threading",) if num_workers > 1 else ()
     return (*flags, f"--direct_num_workers={num_workers}", *running)
 
 

@@ -52,7 +52,7 @@ def _options(args: argparse.Namespace) -> PrepareOptions:
     flags = vars(args)
     names = {field.name for field in dataclasses.fields(PrepareOptions)} & set(flags)
     counts = {split: flags[f"{split}_shards"] for split in DEFAULT_NUM_SHARDS}
-    beam = runner_flags(args.runner, num_workers=args.direct_workers, mode=args.direct_mode)
+    beam = runner_flags(args.runner, num_workers=args.direct_workers)
     return PrepareOptions(
         **{name: flags[name] for name in names}
         | {

@@ -112,10 +112,4 @@ def _add_runner_flags(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="processes that do the work of the DirectRunner (default: one per core)",
     )
-    runner.add_argument(
-        "--direct-mode",
-        default="multi_threading",
-        choices=("multi_threading", "multi_processing"),
-        help="kind of the DirectRunner's workers (default: %(default)s)",
-    )
     runner.add_argument("beam_options", nargs="*", help="Beam's own flags, after --")

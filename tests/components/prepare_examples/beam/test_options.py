@@ -1,7 +1,5 @@
 import logging
 import os
-import shlex
-import sys
 from collections.abc import Iterable
 
 import pytest
@@ -50,21 +48,6 @@ def test_a_step_exits_with_one_line_despite_beams_traceback(tmp_path, caplog, er
 )
 def test_processes_help_the_workers_of_this_process(flags, expected):
     assert num_processes(flags) == expected
-
-
-def test_workers_start_from_a_path_with_a_space(tmp_path, monkeypatch):
-    folder = tmp_path / "tråin yard"
-    folder.mkdir()
-    python = folder / "python"
-    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
-    python.chmod(0o700)
-    monkeypatch.setattr(sys, "executable", str(python))
-    flags = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")
-
-    found = run_pipeline([1, 2, 3], one_with_pid, pids_of, flags=flags, folder=tmp_path)
-
-    assert str(os.getpid()) not in found["pids"]
-    assert found["numbers"] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("flags", [(), ("--direct_num_workers=3",)], ids=["default", "three"])

@@ -114,12 +114,12 @@ def test_wrong_thresholds_are_named(tmp_path, text, problem):
 
 
 def test_the_runners_flags():
-    assert runner_flags("", num_workers=0, mode="multi_threading") == ()
-    assert runner_flags("", num_workers=1, mode="x") == ("--direct_num_workers=1",)
-    assert runner_flags("FlinkRunner", num_workers=0, mode="x") == ("--runner=FlinkRunner",)
-    assert runner_flags("", num_workers=2, mode="multi_processing") == (
+    assert runner_flags("") == ()
+    assert runner_flags("", num_workers=1) == ("--direct_num_workers=1",)
+    assert runner_flags("FlinkRunner") == ("--runner=FlinkRunner",)
+    assert runner_flags("", num_workers=2) == (
         "--direct_num_workers=2",
-        "--direct_running_mode=multi_processing",
+        "--direct_running_mode=multi_threading",
     )
 
 
