@@ -13,7 +13,6 @@ from components.prepare_examples.statistics.drift import (
     Drift,
     beyond,
     drift_anomalies,
-    is_beyond,
     measure_drift,
     read_baseline,
 )
@@ -29,8 +28,8 @@ class Comparison:
     Attributes:
         news: the verdict, TRAIN or NOTHING_NEW, with its reasons.
         baseline: the version that the examples are compared with, "" without one.
-        distances: of each feature.
-        words: the drift of each feature beyond a threshold, in words.
+        distances: the drift of each feature.
+        words: the drift of each feature beyond the threshold, in words.
     """
 
     news: News
@@ -59,7 +58,7 @@ def compare(
         examples_dir: the prepared dataset.
         news: the verdict of the input.
         trigger: the conditions of training.
-        options: thresholds, and the anomalies that fail the run.
+        options: the threshold, and the anomalies that fail the run.
         champion: resource name of the version to compare with, "" for no comparison.
         champion_uri: folder of its files.
 
@@ -79,13 +78,13 @@ def compare(
         return Comparison(news=News(verdict=TRAIN, reasons=reasons))
     found = measure_drift(read_baseline(examples_dir), before)
     if options.baseline == PREVIOUS:
-        problems = drift_anomalies(found, options.drift_thresholds)
+        problems = drift_anomalies(found, options.drift_threshold)
         anomalies.check(problems, block_on=options.block_on)
     return Comparison(
         news=_judged(news, found, trigger, version) if news.verdict == COMPARE else news,
         baseline=champion,
         distances=tuple(found),
-        words=tuple(one.words for one in beyond(found, options.drift_thresholds)),
+        words=tuple(one.words for one in beyond(found, options.drift_threshold)),
     )
 
 
@@ -105,7 +104,7 @@ def _judged(news: News, found: list[Drift], trigger: Trigger, version: str) -> N
     if not found:
         return News(verdict=TRAIN, reasons=(f"no feature can be compared with {version}",))
     worst = found[0]
-    if is_beyond(worst.psi, trigger.drift):
+    if beyond([worst], trigger.drift):
         reason = f"drift since {version}: PSI {worst.psi:.3f} > {trigger.drift:g} ({worst.words})"
         return News(verdict=TRAIN, reasons=(reason,))
     reason = f"largest drift since {version}: PSI {worst.psi:.3f} of {worst.feature}"

@@ -6,13 +6,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from components.endpoint.watch.instances import PREDICTION
-from components.endpoint.watch.options import PIXELS
-from components.prepare_examples.statistics.drift import (
-    Drift,
-    distances,
-    drift_of,
-    shares_of,
-)
+from components.endpoint.watch.options import PIXELS, PSI
+from components.prepare_examples.statistics.drift import drift_of, psi, shares_of
 from trainer import Json
 
 TRAINING, BEFORE = "training", "before"
@@ -28,8 +23,8 @@ class Finding:
     Attributes:
         feature: its name.
         against: TRAINING or BEFORE, the requests before these.
-        distance: name of its distance that is largest in relation to its limit.
-        value: that distance.
+        distance: name of its distance: psi, pixels or not_finite.
+        value: the distance.
         limit: the threshold, or what chance explains if that is more.
         words: the value whose share changed most.
     """
@@ -73,7 +68,7 @@ def compare(
         other = before["features"].get(name)
         is_comparable = other is not None and other["type"] == feature["type"]
         if is_comparable and not (name == PREDICTION and against == TRAINING):
-            found.append(_of_feature(name, other, feature, against, thresholds))
+            found.append(_of_feature(name, other, feature, against, thresholds[PSI]))
     if PIXELS in before and PIXELS in after:
         found += _of_pixels(before[PIXELS], after[PIXELS], against, thresholds[PIXELS])
     return sorted(found, key=lambda one: (-one.value / one.limit, one.feature))
@@ -91,29 +86,23 @@ def not_finite(num_predictions: int, num_instances: int) -> Finding:
     )
 
 
-def _of_feature(
-    name: str, before: Json, after: Json, against: str, thresholds: Mapping[str, float]
-) -> Finding:
+def _of_feature(name: str, before: Json, after: Json, against: str, threshold: float) -> Finding:
     shares = shares_of(before, after)
-    drift: Drift = drift_of(name, shares)
+    drift = drift_of(name, shares)
     p, q = (np.array([share[at] for share in shares]) for at in (1, 2))
-    chance = distances_by_chance(p, q, sizes=(_size(before), _size(after)))
-    limits = {measure: max(thresholds[measure], chance[measure]) for measure in chance}
-    worst = max(limits, key=lambda measure: getattr(drift, measure) / limits[measure])
+    chance = psi_by_chance(p, q, sizes=(_size(before), _size(after)))
     return Finding(
         feature=name,
         against=against,
-        distance=worst,
-        value=getattr(drift, worst),
-        limit=limits[worst],
+        distance=PSI,
+        value=drift.psi,
+        limit=max(threshold, chance),
         words=drift.words.removeprefix(f"{name}: "),
     )
 
 
-def distances_by_chance(
-    before: np.ndarray, after: np.ndarray, *, sizes: tuple[int, int]
-) -> dict[str, float]:
-    """Return the distances that 1 of 1,000 pairs of samples of one distribution exceeds.
+def psi_by_chance(before: np.ndarray, after: np.ndarray, *, sizes: tuple[int, int]) -> float:
+    """Return the index that 1 of 1,000 pairs of samples of one distribution exceeds.
 
     The distribution is that of both samples together; `before` and `after` are shares of values.
     """
@@ -122,7 +111,7 @@ def distances_by_chance(
     pooled /= pooled.sum()
     random = np.random.default_rng(SEED)
     draws = [random.multinomial(size, pooled, NUM_DRAWS) / size for size in sizes]
-    return {name: float(found.max()) for name, found in distances(*draws).items()}
+    return float(psi(*draws).max())
 
 
 def _size(feature: Json) -> int:

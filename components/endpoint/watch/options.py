@@ -3,12 +3,12 @@
 import dataclasses
 from collections.abc import Mapping
 
-from components.prepare_examples.statistics.drift import THRESHOLDS
+from components.prepare_examples.statistics.drift import NOTICEABLE
 from components.shared.text.json_object import parse_object
 from trainer.config.settings import check_settings, make_settings, setting
 
-PIXELS = "pixels"
-LIMITS = {**THRESHOLDS, PIXELS: 0.25}
+PSI, PIXELS = "psi", "pixels"
+LIMITS = {PSI: NOTICEABLE, PIXELS: 0.25}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

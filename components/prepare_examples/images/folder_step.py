@@ -30,7 +30,7 @@ from trainer import Json
 from trainer.workloads.base import Workload
 
 ALLOWED = (
-    *("files", "ratios", "schema", "baseline", "drift_thresholds", "block_on"),
+    *("files", "ratios", "schema", "baseline", "drift_threshold", "block_on"),
     "max_quarantine",
 )
 

@@ -74,7 +74,7 @@ def finish_dataset(
         folder,
         schema_path=local_path(settings.schema) if settings.schema else None,
         baseline_path=local_path(settings.baseline) if settings.baseline else None,
-        drift_thresholds=settings.drift_thresholds,
+        drift_threshold=settings.drift_threshold,
         block_on=settings.block_on,
         **described,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from components.prepare_examples.settings.patterns import check_pattern
-from components.prepare_examples.statistics.drift import THRESHOLDS
+from components.prepare_examples.statistics.drift import NOTICEABLE
 from components.prepare_examples.tfrecords.shards import (
     COMPRESSIONS,
     DEFAULT_NUM_SHARDS,
@@ -62,12 +62,11 @@ class CheckOptions:
         default="",
         metavar="PATH",
     )
-    drift_thresholds: Mapping[str, float] = setting(
-        "distances above which drift is an anomaly; those left out keep their defaults",
-        factory=lambda: THRESHOLDS,
-        choices=tuple(THRESHOLDS),
-        metavar="DISTANCES",
+    drift_threshold: float = setting(
+        "population stability index of a feature above which drift is an anomaly",
+        default=NOTICEABLE,
         at_least=0,
+        metavar="PSI",
     )
     block_on: str = setting(
         "the anomalies that fail the run: error, warning (both kinds) or none",
@@ -223,7 +222,6 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
             _check_time_zone(name, getattr(self, name) or "UTC")
         self._check_dates()
         object.__setattr__(self, "ratios", check_ratios(self.ratios))
-        object.__setattr__(self, "drift_thresholds", {**THRESHOLDS, **self.drift_thresholds})
 
     def _check_dates(self) -> None:
         for pattern in self.files:

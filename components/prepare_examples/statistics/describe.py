@@ -1,7 +1,7 @@
 """The files that describe a table's examples: statistics, schema, anomalies and report."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ def describe_examples(
     *,
     schema_path: Path | None = None,
     baseline_path: Path | None = None,
-    drift_thresholds: Mapping[str, float],
+    drift_threshold: float,
     block_on: str,
     duplicates: Json | None = None,
     infer: Callable[[Json], Any] = schema.infer_schema,
@@ -40,7 +40,7 @@ def describe_examples(
         folder: where to write.
         schema_path: a schema.pbtxt to check against; None infers one from the train split.
         baseline_path: statistics of an earlier run, to measure drift from.
-        drift_thresholds: the distances above which drift is a warning.
+        drift_threshold: the index above which drift is a warning.
         block_on: the least severity that blocks; see `anomalies.check`.
         duplicates: `KeyCounts.summary`, if the table has keys.
         infer: returns the schema of statistics.
@@ -55,7 +55,7 @@ def describe_examples(
     if baseline_path:
         baseline = drift.read_baseline(baseline_path)
         drifts = drift.measure_drift(statistics, baseline)
-        found += drift.drift_anomalies(drifts, drift_thresholds)
+        found += drift.drift_anomalies(drifts, drift_threshold)
         columns["train of the baseline"] = baseline["splits"]["train"]
     anomalies.check(found, block_on=block_on)
     (folder / drift.STATISTICS).write_text(json.dumps(statistics) + "\n")
@@ -67,7 +67,7 @@ def describe_examples(
     title = f"Examples of {statistics['workload']}"
     page = report.render(title, columns, anomalies=found, drifts=drifts)
     (folder / report.FILE).write_text(page, encoding="utf-8")
-    drifted = drift.beyond(drifts, drift_thresholds)
+    drifted = drift.beyond(drifts, drift_threshold)
     return {
         **({"drift": [d.words for d in drifted]} if baseline_path else {}),
         "schema_sha256": schema.digest((folder / "schema.pbtxt").read_text()),

@@ -1,14 +1,13 @@
-"""Drift of the train split from an earlier run's: L-infinity, Jensen-Shannon and PSI.
+"""Drift of the train split from an earlier run's: the population stability index, PSI.
 
-Each distance compares shares of values: of texts, or of the intervals between the earlier run's
-deciles. Missing counts as a value, so a feature that is missing more often has drifted too.
+It compares shares of values: of texts, or of the intervals between the earlier run's deciles.
+Missing counts as a value, so a feature that is missing more often has drifted too.
 """
 
 import bisect
 import itertools
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,7 @@ from components.prepare_examples.statistics.anomalies import WARNING, Anomaly
 from trainer import Json
 
 STATISTICS = "statistics.json"
-# PSI, by the convention of credit scoring: below 0.1 no shift, above 0.25 a marked one.
-THRESHOLDS = {"l_infinity": 0.1, "jensen_shannon": 0.05, "psi": 0.25}
+NOTICEABLE, MARKED = 0.1, 0.25  # shifts, by the convention of credit scoring
 MAX_LISTED = 100  # numbers with more values are compared by intervals
 LEAST_SHARE = 1e-4  # PSI is infinite for an empty interval
 
@@ -33,14 +31,12 @@ Share = tuple[str, float, float]  # a value, its share before and after
 
 @dataclass(frozen=True)
 class Drift:
-    """The distances of one feature; Jensen-Shannon in bits, 0 to 1.
+    """The drift of one feature.
 
     `words` describes the value, or interval of values, whose share changed most.
     """
 
     feature: str
-    l_infinity: float
-    jensen_shannon: float
     psi: float
     words: str
 
@@ -73,7 +69,7 @@ def read_baseline(path: str | Path) -> Json:
 
 
 def measure_drift(statistics: Json, baseline: Json) -> list[Drift]:
-    """Return the distances of each common feature, the largest first."""
+    """Return the drift of each common feature, the largest first."""
     before = baseline["splits"]["train"]["features"]
     after = statistics["splits"]["train"]["features"]
     found = [
@@ -88,33 +84,21 @@ def _rank(distance: float) -> float:
     return math.inf if math.isnan(distance) else distance
 
 
-def is_beyond(distance: float, threshold: float) -> bool:
-    """Return whether a distance is above its threshold, or is not a number."""
-    return not distance <= threshold
+def beyond(drifts: list[Drift], threshold: float) -> list[Drift]:
+    """Return the features whose drift is above a threshold, or is not a number."""
+    return [drift for drift in drifts if not drift.psi <= threshold]
 
 
-def beyond(found: list[Drift], thresholds: Mapping[str, float]) -> list[Drift]:
-    """Return the features with a distance above its threshold."""
-    return [
-        drift
-        for drift in found
-        if any(is_beyond(getattr(drift, name), threshold) for name, threshold in thresholds.items())
-    ]
-
-
-def drift_anomalies(found: list[Drift], thresholds: Mapping[str, float]) -> list[Anomaly]:
-    """Return a warning for each distance above its threshold."""
+def drift_anomalies(drifts: list[Drift], threshold: float) -> list[Anomaly]:
+    """Return a warning for each drift above a threshold."""
     return [
         Anomaly(
             WARNING,
             "train",
             drift.feature,
-            f"{name} is {value:.3f}, above {threshold} ({drift.words})",
+            f"psi is {drift.psi:.3f}, above {threshold} ({drift.words})",
         )
-        for drift in found
-        for name, threshold in thresholds.items()
-        for value in [getattr(drift, name)]
-        if is_beyond(value, threshold)
+        for drift in beyond(drifts, threshold)
     ]
 
 
@@ -174,25 +158,17 @@ def _normalized(counts: list[float]) -> list[float]:
 
 
 def drift_of(name: str, shares: list[Share]) -> Drift:
-    """Return the distances between the shares before and after."""
+    """Return the drift between the shares before and after."""
     value, before, after = max(shares, key=_change)
-    found = distances(*(np.array([share[at] for share in shares]) for at in (1, 2)))
-    return Drift(
-        feature=name,
-        **{measure: float(distance) for measure, distance in found.items()},
-        words=f"{name}: {value} {_percent(before)} → {_percent(after)} %",
-    )
+    distance = psi(*(np.array([share[at] for share in shares]) for at in (1, 2)))
+    words = f"{name}: {value} {_percent(before)} → {_percent(after)} %"
+    return Drift(feature=name, psi=float(distance), words=words)
 
 
-def distances(before: NDArray[Any], after: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return each distance by name between shares [..., values], which sum to 1."""
+def psi(before: NDArray[Any], after: NDArray[Any]) -> NDArray[Any]:
+    """Return the index between shares [..., values], which sum to 1."""
     p, q = np.maximum(before, LEAST_SHARE), np.maximum(after, LEAST_SHARE)
-    both = _divergence(before, after) + _divergence(after, before)
-    return {
-        "l_infinity": np.abs(before - after).max(axis=-1),
-        "jensen_shannon": both.sum(axis=-1) / 2,
-        "psi": ((q - p) * np.log(q / p)).sum(axis=-1),
-    }
+    return np.asarray(((q - p) * np.log(q / p)).sum(axis=-1))
 
 
 def _change(share: Share) -> tuple[float, bool]:
@@ -204,8 +180,3 @@ def _change(share: Share) -> tuple[float, bool]:
 def _percent(share: float) -> str:
     """Return 0.1384 as 13.8, and 0 and 1 without a fraction."""
     return f"{share * 100:.1f}".removesuffix(".0")
-
-
-def _divergence(p: NDArray[Any], q: NDArray[Any]) -> NDArray[Any]:
-    ratio = 2 * p / np.where(p > 0, p + q, 1)
-    return np.asarray(p * np.log2(np.where(p > 0, ratio, 1)))

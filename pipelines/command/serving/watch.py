@@ -39,7 +39,7 @@ def add_watch(actions: Any) -> None:
         default=[],
         metavar="DISTANCE=VALUE",
         dest="thresholds",
-        help="l_infinity, jensen_shannon, psi or pixels; may be repeated",
+        help="psi or pixels; may be repeated",
     )
     watch.add_argument("--json", action="store_true", help="print the result as JSON")
 

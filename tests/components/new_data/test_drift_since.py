@@ -101,7 +101,7 @@ def test_nothing_is_compared_without_a_version(folders):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_distance_that_is_not_finite_is_a_drift(value):
-    drift = Drift(feature="paid", l_infinity=0.0, jensen_shannon=0.0, psi=value, words="paid")
-    assert beyond([drift], {"psi": 0.25}) == [drift]
-    assert len(drift_anomalies([drift], {"psi": 0.25})) == 1
+    drift = Drift(feature="paid", psi=value, words="paid")
+    assert beyond([drift], 0.25) == [drift]
+    assert len(drift_anomalies([drift], 0.25)) == 1
     assert _judged(ASKED, [drift], Trigger(drift=0.1), "version 3").verdict == TRAIN

@@ -47,7 +47,7 @@ REFUSED = [
     ("gate.latency_clients", "100000", "is 100000; .*from 1 to 256"),
     ("gate.min_gain", ".nan", "is nan; it must be a number"),
     ("prepare.num_shards", "{train: 0}", "train is 0; .*from 1 to 100000"),
-    ("prepare.drift_thresholds", "{psi: -1}", "psi is -1; .*from 0"),
+    ("prepare.drift_threshold", "-1", "is -1; .*from 0"),
     ("release.max_change", ".inf", "is inf; it must be a number from 0"),
     ("cluster.timeout_seconds", "1e21", r"is 1(0{21}|e\+21); .*from 1 to 2678400"),
     ("cluster.image", "a b", "is 'a b'; it must be a container image, as europe"),

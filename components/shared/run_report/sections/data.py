@@ -2,7 +2,7 @@
 
 from html import escape
 
-from components.prepare_examples.statistics.drift import THRESHOLDS, Drift, measure_drift
+from components.prepare_examples.statistics.drift import MARKED, NOTICEABLE, Drift, measure_drift
 from components.shared.pages.charts.axis import Axis, round_axis
 from components.shared.pages.charts.bars import bar
 from components.shared.pages.html import details, listed, number, section, table
@@ -46,7 +46,7 @@ def changes_of_data(statistics: Json, before: Json, *, of: str = "the champion's
     if not (_has_features(statistics) and _has_features(before)):
         return ""
     found = measure_drift(statistics, before)
-    if not any(one.l_infinity or one.psi for one in found):
+    if not any(one.psi for one in found):
         return f"<p>No feature has changed since {escape(of)}.</p>" * bool(found)
     axis = round_axis([one.psi for one in found], title="PSI", low=0.0)
     shown = _drift_table(found[:MAX_FEATURES], axis)
@@ -54,9 +54,9 @@ def changes_of_data(statistics: Json, before: Json, *, of: str = "the champion's
     more = details(f"{len(rest)} more features", _drift_table(rest, axis)) if rest else ""
     return (
         f"<h3>Train split, compared with {escape(of)}</h3>"
-        '<p class="note">PSI is the population stability index: below 0.1 hardly any change, above'
-        f" {THRESHOLDS['psi']:g} a marked one. The last column has the value whose share changed"
-        f" most.</p>{shown}{more}"
+        '<p class="note">PSI is the population stability index: below'
+        f" {NOTICEABLE:g} hardly any change, above {MARKED:g} a marked one. The last column has the"
+        f" value whose share changed most.</p>{shown}{more}"
     )
 
 
@@ -71,7 +71,7 @@ def _drift_table(found: list[Drift], axis: Axis) -> str:
                     one.psi,
                     axis=axis,
                     text=f"PSI {one.psi:.3f}",
-                    css="bad" if one.psi > THRESHOLDS["psi"] else "",
+                    css="bad" if one.psi > MARKED else "",
                 ),
                 escape(one.words.removeprefix(f"{one.feature}: ")),
             )

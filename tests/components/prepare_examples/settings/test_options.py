@@ -42,7 +42,7 @@ def test_a_given_number_of_shards_wins():
         ('{"compresion": "none"}', "'compresion'; did you mean 'compression'. allowed are .*files"),
         ('{"ratios": {"train": 1}}', "give one for each of"),
         ('{"ratios": {"train": 1, "eval": 0, "test": 1}}', "the eval split would be empty"),
-        ('{"drift_thresholds": {"kl": 1}}', "drift_thresholds has no 'kl'; allowed are l_infinity"),
+        ('{"drift_threshold": -1}', "drift_threshold is -1; .*from 0"),
         ('{"block_on": "all"}', "block_on is 'all'; allowed are error, warning, none"),
         ('{"num_workers": 0}', "num_workers is 0; it must be a whole number from 1"),
         ('{"files": ["trips.csv"]}', "prepare.files is 'trips.csv'.*absolute path"),
@@ -67,7 +67,7 @@ def test_absolute_paths_are_accepted_from_json():
         ("schema", "s.pbtxt"),
         ("baseline", "earlier"),
         ("block_on", "warning"),
-        ("drift_thresholds", {"psi": 0.5}),
+        ("drift_threshold", 0.5),
         ("files", ["a.csv"]),
         ("ratios", {"train": 2, "eval": 1, "test": 1}),
         ("split_key", ["unique_key"]),
@@ -86,23 +86,18 @@ def test_table_settings_are_refused_for_images(tmp_path, workload, name, value):
         explain(workload, output_dir=tmp_path / "out", data_dir=tmp_path, options=options)
 
 
-def test_thresholds_left_out_keep_their_defaults():
-    found = PrepareOptions(drift_thresholds={"psi": 0.5}).drift_thresholds
-    assert found == {"l_infinity": 0.1, "jensen_shannon": 0.05, "psi": 0.5}
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("psi", "drift-thresholds: 'psi' is not allowed; write NAME=NUMBER"),
-        ("kl=1", "drift_thresholds has no 'kl'; allowed are l_infinity, jensen_shannon, psi"),
+        ("train", "ratios: 'train' is not allowed; write NAME=NUMBER"),
+        ("trian=1", "ratios are given for ['trian']; give one for each of"),
     ],
 )
-def test_wrong_thresholds_are_named(tmp_path, text, problem):
+def test_wrong_ratios_are_named(tmp_path, text, problem):
     arguments = ["--workload", "taxi", "--output-dir", str(tmp_path / "out")]
     command = [sys.executable, "-m", "components.prepare_examples", *arguments]
     ended = subprocess.run(
-        [*command, "--drift-thresholds", text],
+        [*command, "--ratios", text],
         capture_output=True,
         text=True,
         timeout=60,
