@@ -16,15 +16,16 @@ import time
 from pathlib import Path
 
 from benchmarks.support.clusters import scratch
-from benchmarks.support.local_service import TIMEOUT_SECONDS, running_service
 from benchmarks.support.report import report
 from components.model_version.registry import set_default
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
+from vertex_local import testing
 
 SERVER = Path(__file__).parents[1] / "tests" / "support" / "servers" / "tiny_server.py"
 TRAINYARD = [sys.executable, "-m", "pipelines.cli"]
+TIMEOUT_SECONDS = 120
 COMMANDS = ("--help", "models list", "runs list", "models rollback tiny")
 IMPORT_SDK = [sys.executable, "-c", "import google.cloud.aiplatform"]
 
@@ -36,8 +37,8 @@ def main() -> None:
     num_rounds = parser.parse_args().rounds
     calls = {text: [*TRAINYARD, *text.split()] for text in COMMANDS} | {"": IMPORT_SDK}
     seconds: dict[str, list[float]] = {name: [] for name in calls}
-    with scratch() as folder, running_service(folder / "vertex") as (url, _):
-        os.environ[EMULATOR_VARIABLE] = url.removeprefix("http://")  # as `trainyard` expects it
+    with scratch() as folder, testing.running(root=folder / "vertex") as service:
+        os.environ[EMULATOR_VARIABLE] = service.host  # as `trainyard` expects it
         _deploy_two_versions(connect(LOCAL_PROJECT, DEFAULT_LOCATION), folder / "model")
         for _ in range(num_rounds + 1):
             for name, call in calls.items():

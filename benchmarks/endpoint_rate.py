@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -20,15 +21,12 @@ import requests
 
 from benchmarks.serving_rate import export, instance_of
 from benchmarks.support.clusters import scratch
-from benchmarks.support.local_service import (
-    PARENT,
-    TIMEOUT_SECONDS,
-    carry_out,
-    running_service,
-)
 from benchmarks.support.report import report
+from vertex_local import testing
+from vertex_local.testing import RunningService
 
 INSTANT_SERVER = Path(__file__).with_name("support") / "instant_server.py"
+TIMEOUT_SECONDS = 120
 CLIENT_CORE, SERVER_CORE = "0", "1"
 RATE = re.compile(r"Requests/sec:\s*([0-9.]+)")
 COUNT = re.compile(r"([0-9]+) requests in")
@@ -50,10 +48,10 @@ def main() -> None:
     instance = instance_of(arguments.workload, model) if model else 1.5
     with (
         scratch() as folder,
-        running_service(folder / "vertex", core=SERVER_CORE) as (url, service_pid),
+        testing.running(root=folder / "vertex", launch=_launch_on_core) as service,
     ):
         body = json.dumps({"instances": [instance]})
-        predict = _deploy(url, folder, arguments, model)
+        predict = _deploy(service, folder, arguments, model)
         requests.post(predict, data=body, timeout=TIMEOUT_SECONDS).raise_for_status()
         direct, server_pids = _direct(folder)
         server = arguments.workload or "an instant server"
@@ -62,7 +60,7 @@ def main() -> None:
             command += ["-s", str(_script(folder, body))]
             rates = []
             for _ in range(arguments.turns):
-                through, used = _measure(command, predict, [service_pid, *server_pids])
+                through, used = _measure(command, predict, [service.process.pid, *server_pids])
                 alone, used_alone = _measure(command, direct, server_pids)
                 rates.append((through, alone, used, used_alone))
             through, alone, used, used_alone = zip(*rates, strict=True)
@@ -73,7 +71,13 @@ def main() -> None:
             report(f"CPU of a prediction {name}", **cpu)
 
 
-def _deploy(url: str, folder: Path, arguments: argparse.Namespace, model_dir: Path | None) -> str:
+def _launch_on_core(command: Sequence[str], log_path: Path) -> testing.Process:
+    return testing.launch(["taskset", "-c", SERVER_CORE, *command], log_path)
+
+
+def _deploy(
+    service: RunningService, folder: Path, arguments: argparse.Namespace, model_dir: Path | None
+) -> str:
     """Deploy the model on a new endpoint; return the address of its predictions."""
     artifact = model_dir or folder / "model"
     artifact.mkdir(exist_ok=True)
@@ -84,13 +88,13 @@ def _deploy(url: str, folder: Path, arguments: argparse.Namespace, model_dir: Pa
     if model_dir:
         container |= {"healthRoute": "/health", "predictRoute": "/predict"}
     model = {"displayName": "m", "artifactUri": str(artifact), "containerSpec": container}
-    name = carry_out(url, f"{PARENT}/models:upload", {"model": model})["model"]
+    name = service.do("POST", "models:upload", {"model": model})["model"]
     log = {"enabled": arguments.logging > 0, "samplingRate": arguments.logging}
     endpoint = {"displayName": "e", "predictRequestResponseLoggingConfig": log}
-    endpoint_name = carry_out(url, f"{PARENT}/endpoints", endpoint)["name"]
+    endpoint_name = service.do("POST", "endpoints", endpoint)["name"]
     body = {"deployedModel": {"model": name}, "trafficSplit": {"0": 100}}
-    carry_out(url, f"v1/{endpoint_name}:deployModel", body)
-    return f"{url}/v1/{endpoint_name}:predict"
+    service.do("POST", f"/v1/{endpoint_name}:deployModel", body)
+    return f"{service.url}/v1/{endpoint_name}:predict"
 
 
 def _direct(folder: Path) -> tuple[str, list[int]]:

@@ -24,17 +24,14 @@ from typing import Any
 import requests
 
 from benchmarks.support.clusters import scratch
-from benchmarks.support.local_service import (
-    PARENT,
-    TIMEOUT_SECONDS,
-    carry_out,
-    running_service,
-)
 from benchmarks.support.report import report
 from tests.support.processes.seen import host_pid
+from vertex_local import testing
+from vertex_local.testing import PARENT, RunningService
 
 SERVER = Path(__file__).parents[1] / "tests" / "support" / "servers" / "tiny_server.py"
 REQUEST: Any = {"instances": [21]}
+TIMEOUT_SECONDS = 120
 NUM_CLIENTS, NUM_TIMED, NUM_STUCK, NUM_HALF_OPEN = 4, 200, 40, 1200
 
 
@@ -45,14 +42,14 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=5, help="default: %(default)s")
     parser.add_argument("--slow", action="store_true", help="servers take 3 s to start")
     arguments = parser.parse_args()
-    with scratch() as folder, running_service(folder / "vertex") as (url, _):
-        model = _upload(url, folder, "slow" if arguments.slow else "fast")
-        endpoint = carry_out(url, f"{PARENT}/endpoints", {"displayName": "e"})["name"]
-        predict = f"{url}/v1/{endpoint}:predict"
-        deployed = _deploy(url, endpoint, model, {"0": 100})
+    with scratch() as folder, testing.running(root=folder / "vertex") as service:
+        model = _upload(service, folder, "slow" if arguments.slow else "fast")
+        endpoint = service.do("POST", "endpoints", {"displayName": "e"})["name"]
+        predict = f"{service.url}/v1/{endpoint}:predict"
+        deployed = _deploy(service, endpoint, model, {"0": 100})
         with _clients(predict, f"{arguments.exchanges} exchanges of the version"):
             for _ in range(arguments.exchanges):
-                deployed = _exchange(url, endpoint, model, deployed)
+                deployed = _exchange(service, endpoint, model, deployed)
         with _clients(predict, f"{arguments.kills} kills of the prediction server"):
             for _ in range(arguments.kills):
                 pid = _pid(predict)
@@ -60,30 +57,30 @@ def main() -> None:
                 os.kill(pid, signal.SIGKILL)
         pid = _pid(predict)
         _time_predictions(predict, pid)
-        _time_api(url, predict, pid)
+        _time_api(service.url, predict, pid)
 
 
-def _upload(url: str, folder: Path, argument: str) -> str:
+def _upload(service: RunningService, folder: Path, argument: str) -> str:
     (folder / "model").mkdir()
     container = {"imageUri": "none", "command": ["python", str(SERVER)], "args": [argument]}
     uri = str(folder / "model")
     model = {"displayName": "tiny", "containerSpec": container, "artifactUri": uri}
-    return str(carry_out(url, f"{PARENT}/models:upload", {"model": model})["model"])
+    return str(service.do("POST", "models:upload", {"model": model})["model"])
 
 
-def _deploy(url: str, endpoint: str, model: str, split: dict[str, int]) -> str:
+def _deploy(service: RunningService, endpoint: str, model: str, split: dict[str, int]) -> str:
     body = {"deployedModel": {"model": model}, "trafficSplit": split}
-    return str(carry_out(url, f"v1/{endpoint}:deployModel", body)["deployedModel"]["id"])
+    return str(service.do("POST", f"/v1/{endpoint}:deployModel", body)["deployedModel"]["id"])
 
 
-def _exchange(url: str, endpoint: str, model: str, old: str) -> str:
+def _exchange(service: RunningService, endpoint: str, model: str, old: str) -> str:
     """Deploy without traffic, move the traffic, undeploy the old model; return the new one's id."""
-    new = _deploy(url, endpoint, model, {"0": 0, old: 100})
+    new = _deploy(service, endpoint, model, {"0": 0, old: 100})
     time.sleep(0.2)
     mask, split = {"updateMask": "trafficSplit"}, {"trafficSplit": {new: 100, old: 0}}
-    address = f"{url}/v1/{endpoint}"
+    address = f"{service.url}/v1/{endpoint}"
     requests.patch(address, params=mask, json=split, timeout=TIMEOUT_SECONDS).raise_for_status()
-    carry_out(url, f"v1/{endpoint}:undeployModel", {"deployedModelId": old})
+    service.do("POST", f"/v1/{endpoint}:undeployModel", {"deployedModelId": old})
     return new
 
 
@@ -133,7 +130,7 @@ def _time_predictions(predict: str, pid: int) -> None:
 
 def _time_api(url: str, predict: str, pid: int) -> None:
     def get() -> requests.Response:
-        return requests.get(f"{url}/{PARENT}/models", timeout=TIMEOUT_SECONDS)
+        return requests.get(f"{url}/v1/{PARENT}/models", timeout=TIMEOUT_SECONDS)
 
     quiet = _median_and_worst(get)
     body = json.dumps(REQUEST).encode()

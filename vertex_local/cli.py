@@ -12,15 +12,17 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from vertex_local import __version__
+from vertex_local.client import service_pid
 from vertex_local.http.faults import VARIABLE, Faults, FaultsError
 from vertex_local.machine import root_lock
 
 EXAMPLE = """\
 example:
-  vertex-local serve --root .trainyard/vertex
+  vertex-local serve --root vertex
   curl http://127.0.0.1:8085/v1/projects/demo/locations/us-central1/models
-  vertex-local serve --root .trainyard/vertex --containers --mount /data
-  vertex-local stop --root .trainyard/vertex
+  vertex-local serve --root vertex --containers --mount /data
+  vertex-local stop --root vertex
 
 and with Google's own SDK:
   from google.auth.credentials import AnonymousCredentials
@@ -52,10 +54,9 @@ class _ShowVersion(argparse.Action):
     """Option `--version`, which reads versions from package metadata, without imports."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
-        """Print the versions of the service, Python, KFP and TensorFlow; exit."""
-        print(f"{parser.prog} {_version('trainyard')}\n  Python {platform.python_version()}")
-        for package in ("kfp", "tensorflow"):
-            print(f"  {package} {_version(package)}")
+        """Print the versions of the service, Python and KFP; exit."""
+        print(f"{parser.prog} {__version__}\n  Python {platform.python_version()}")
+        print(f"  kfp {_version('kfp')}")
         parser.exit()
 
 
@@ -73,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    text = "print the versions of the service, Python, KFP and TensorFlow"
+    text = "print the versions of the service, Python and KFP"
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help=text)
     commands = parser.add_subparsers(dest="command", required=True, metavar="serve | stop")
     text = "run the service until Ctrl-C or `vertex-local stop`"
@@ -235,13 +236,13 @@ def _print_ready(url: str) -> None:
 
 
 def _stop(root: Path, *, timeout_seconds: float) -> int:
-    pid = root_lock.holder(root)
-    if pid is None:
+    pid = service_pid(root)
+    if not pid:
         print(f"No service runs on {root}.")
         return 0
     os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + timeout_seconds
-    while root_lock.holder(root) == pid:
+    while service_pid(root) == pid:
         if time.monotonic() > deadline:
             return _fail(f"The service (pid {pid}) is still running after {timeout_seconds:.0f} s.")
         time.sleep(0.05)

@@ -6,13 +6,14 @@ import glob
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.folders import check_data_dir
 from components.prepare_examples.settings.patterns import without_dates
 from components.shared.vertex.api import VertexApi, connect
 from pipelines.places.containers import check_image
-from pipelines.places.local_service import LocalService, local_service
+from pipelines.places.local_service import local_service
 from pipelines.places.target import (
     Target,
     default_state_dir,
@@ -22,6 +23,9 @@ from pipelines.places.target import (
 )
 from trainer import paths
 from trainer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pipelines.places.local_service import LocalService
 
 MAX_NOTES = 10
 
@@ -94,7 +98,7 @@ def folders_of_files(patterns: Sequence[str]) -> list[Path]:
 @contextlib.contextmanager
 def service_of(
     arguments: argparse.Namespace, target: Target, *, image: str = "", mounts: Sequence[Path] = ()
-) -> Iterator[LocalService | None]:
+) -> "Iterator[LocalService | None]":
     """Use this machine's service during the block; None if the target is Vertex AI.
 
     With `--containers` the service runs `image`, and containers also have access to `mounts`.

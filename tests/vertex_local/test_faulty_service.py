@@ -26,7 +26,6 @@ from components.shared.vertex import retries
 from components.shared.vertex.api import connect
 from components.shared.vertex.creations import deploy_model
 from pipelines.jobs.request import create_job
-from pipelines.places import local_service
 from pipelines.resources.kinds import JOB
 from tests.support.servers.service import container_spec, running_service
 from tests.vertex_local.pipelines.gcpc.test_operator import (
@@ -35,6 +34,7 @@ from tests.vertex_local.pipelines.gcpc.test_operator import (
     resolved_command,
     resource,
 )
+from vertex_local.client import LocalService
 from vertex_local.pipelines.gcpc import client as client_module
 from vertex_local.pipelines.gcpc.operator import Operator
 
@@ -232,7 +232,7 @@ def test_gcpc_operations_create_nothing_twice(bad_service, tmp_path, artifact_fo
 def test_a_service_with_faults_is_detected(bad_service, monkeypatch):
     monkeypatch.setenv("VERTEX_EMULATOR_HOST", bad_service.url.removeprefix("http://"))
     for _ in range(20):
-        local_service.LocalService(bad_service.root).join()
+        LocalService(bad_service.root).join()
 
 
 def test_a_location_lists_the_operations_of_all_its_resources(service):

@@ -18,7 +18,7 @@ from kfp import compiler, dsl
 
 from tests.support.processes.seen import await_end_of, running
 from tests.support.processes.waiting import wait_until
-from tests.support.servers.service import SERVE
+from vertex_local import testing
 from vertex_local.machine import files, linux
 from vertex_local.processes import group as processes
 from vertex_local.processes import leftovers, pid_namespace
@@ -258,10 +258,10 @@ def refused(service, refusing):
 
 
 def start_refused(service, refusing: list[str]) -> None:
-    command = [*refusing, *SERVE, "--root", str(service.root), *service.arguments]
-    with (service.root / "serve.log").open("ab") as log:
-        service.process = subprocess.Popen(command, stdout=log, stderr=log)
-    wait_until(service._is_announced, "the service")
+    before = service.launch
+    service.launch = lambda command, log_path: testing.launch([*refusing, *command], log_path)
+    service.start()
+    service.launch = before
 
 
 def shell_job(script: str) -> dict:
@@ -363,7 +363,7 @@ def test_a_pipeline_killed_as_a_whole_leaves_no_process_and_no_folder(
     temp_folder, service, marker, tmp_path, preload
 ):
     service.stop()
-    service.arguments = tuple(preload)
+    service.options = tuple(preload)
     service.start()
     submit_sleeps(service, marker, tmp_path)
     await_sleeps(marker)
@@ -372,7 +372,7 @@ def test_a_pipeline_killed_as_a_whole_leaves_no_process_and_no_folder(
     kill_all(service)
 
     await_end_of(marker)
-    service.arguments = ()
+    service.options = ()
     service.start()
     [of_service] = temp_folder.iterdir()
     assert list(of_service.iterdir()) == []

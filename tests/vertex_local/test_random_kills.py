@@ -105,13 +105,13 @@ def test_random_kills_leave_no_leftovers(temp_folder, tmp_path, is_refused):
                 time.sleep(chance.uniform(0, 1))
                 service.stop()  # an orderly stop, even if its processes were killed
             service.process.wait(20)
-            service.arguments = chance.choice([(), ("--preload", PRELOAD)])
+            service.options = chance.choice([(), ("--preload", PRELOAD)])
             start_refused(service, refusing) if is_refused else service.start()
 
             left = settled_traces(service, marker, temp_folder)
             failures += [left] if left else []
             sys.stdout.write(f"{json.dumps({'round': number, 'killed': killed, 'left': left})}\n")
-        service.arguments = ()
+        service.options = ()
     count = {
         "seed": SEED,
         "refused": is_refused,

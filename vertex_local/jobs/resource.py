@@ -7,6 +7,7 @@ from vertex_local.api import protos
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.run_lifecycle import RunKind
 from vertex_local.api.service import Service
+from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.errors import RPC_CODES, invalid_argument
 from vertex_local.jobs import replica_status
 from vertex_local.jobs.replica_env import JobPlan, contained_specs, plan_job, process_specs
@@ -116,7 +117,7 @@ def _common_env(service: Service, call: Call, *, job_id: str) -> dict[str, str]:
     return {
         "CLOUD_ML_JOB_ID": job_id,
         "CLOUD_ML_PROJECT_ID": call.args["project"],
-        "VERTEX_EMULATOR_HOST": service.url.removeprefix("http://"),
+        EMULATOR_VARIABLE: service.url.removeprefix("http://"),
     }
 
 

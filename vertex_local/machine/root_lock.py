@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from vertex_local import Json
+from vertex_local.client import ADDRESS_FILE, SERVICE_FILE, announced
 
 ATTEMPTS = 10
 ATTEMPT_SECONDS = 0.02
@@ -22,7 +22,7 @@ class RootLock:
     """An exclusive lock on ROOT/lock, held until the process ends; the file names its pid."""
 
     def __init__(self, root: Path) -> None:
-        self._file: IO[str] = open(root / "lock", "a+", encoding="utf-8")  # noqa: SIM115
+        self._file: IO[str] = open(root / SERVICE_FILE, "a+", encoding="utf-8")  # noqa: SIM115
         if not self._acquire():
             self._file.close()
             raise RootTakenError(_taken_message(root))
@@ -31,27 +31,13 @@ class RootLock:
         self._file.flush()
 
     def _acquire(self) -> bool:
-        """Try for 0.2 s: `holder` also locks the file, for a moment."""
+        """Try for 0.2 s: `client.service_pid` also locks the file, for a moment."""
         for _ in range(ATTEMPTS):
             with suppress(BlockingIOError):
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return True
             time.sleep(ATTEMPT_SECONDS)
         return False
-
-
-def holder(root: Path) -> int | None:
-    """Return the pid of the service that runs on this root, or None."""
-    try:
-        with open(root / "lock", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                text = file.read().strip()
-                return int(text) if text.isdigit() else None
-    except FileNotFoundError:
-        pass
-    return None
 
 
 def announce(
@@ -61,26 +47,15 @@ def announce(
 
     `notes` are the problems of this start (`lost_and_found.py`).
     """
-    target = root / "server.json"
-    temporary = root / "server.json.tmp"
+    temporary = root / f"{ADDRESS_FILE}.tmp"
     record = {"pid": os.getpid(), "port": port, "url": url, "mounts": mounts, "notes": notes}
     temporary.write_text(json.dumps(record) + "\n")
-    temporary.replace(target)
+    temporary.replace(root / ADDRESS_FILE)
 
 
 def withdraw(root: Path) -> None:
     """Remove ROOT/server.json."""
-    with suppress(FileNotFoundError):
-        (root / "server.json").unlink()
-
-
-def announced(root: Path) -> Json:
-    """Return the content of ROOT/server.json, or {} if there is none."""
-    try:
-        content: Json = json.loads((root / "server.json").read_text())
-    except (FileNotFoundError, ValueError):
-        return {}
-    return content
+    (root / ADDRESS_FILE).unlink(missing_ok=True)
 
 
 def _taken_message(root: Path) -> str:

@@ -1,10 +1,7 @@
-"""Stop of a service when its last user ends.
+"""Stop of a service when its last user ends (`client.py` has the files and their rules).
 
-Every user process holds a shared lock on ROOT/users, which the kernel releases when the process
-ends. The service waits for the exclusive lock and holds it until its own process has ended, so that
-a new user, which waits for its shared lock, never finds a service that is about to stop.
-The file ROOT/ends-when-unused exists while the service is to stop without users; a user that
-removes it keeps the service running.
+The service waits for the exclusive lock and holds it until its own process has ended, so that a new
+user, which waits for its shared lock, never finds a service that is about to stop.
 """
 
 import fcntl
@@ -14,10 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-logger = logging.getLogger(__name__)
+from vertex_local.client import ENDS_WHEN_UNUSED_FILE, USERS_FILE
 
-USERS_FILE = "users"
-ENDS_WHEN_UNUSED_FILE = "ends-when-unused"
+logger = logging.getLogger(__name__)
 
 
 def announce(root: Path, *, is_while_used: bool) -> None:

@@ -14,6 +14,7 @@ from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call
 from vertex_local.api.run_lifecycle import RunKind, Start
 from vertex_local.api.service import Service
+from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument, rpc_status
 from vertex_local.pipelines import interrupted, journal
 from vertex_local.pipelines import spec as pipeline_spec
@@ -218,7 +219,7 @@ def _runner(service: Service, job: Json, folder: Path) -> processes.ProcessSpec:
         name=RUNNER,
         command=["python", "-m", module, str(folder), "--cache-dir", str(cache_dir), *engine],
         env={
-            "VERTEX_EMULATOR_HOST": service.url.removeprefix("http://"),
+            EMULATOR_VARIABLE: service.url.removeprefix("http://"),
             RUN_LABELS_VARIABLE: json.dumps(job.get("labels", {})),
         },
         cwd=None,

@@ -21,6 +21,7 @@ from typing import Any
 
 from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
+from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.pipelines import spec as pipeline_spec
 from vertex_local.pipelines.run_state import PipelineRun, RunContext
@@ -149,7 +150,7 @@ def main() -> None:
     state = run_pipeline(
         arguments.folder,
         cache_dir=arguments.cache_dir,
-        service_url=f"http://{os.environ['VERTEX_EMULATOR_HOST']}",
+        service_url=f"http://{os.environ[EMULATOR_VARIABLE]}",
         warm=WarmClient.inherited(),
         engine=arguments.engine,
     )

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import sys
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -10,7 +11,6 @@ from components.shared.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
 from components.shared.vertex.api import connect
 from pipelines.command.output import keep_running_without_output
 from pipelines.exit_codes import GATED, INTERRUPTED, OK
-from pipelines.places.local_service import LocalService
 from pipelines.places.target import Target
 from pipelines.runs.execute import RunResult, show_to_end, torn_down, write_result
 from pipelines.runs.facts import exit_code_of
@@ -20,13 +20,16 @@ from pipelines.runs.output.hints import after_failure, command, log_command, sto
 from pipelines.runs.request import console_url, create_run
 from pipelines.runs.submit import Submission
 
+if TYPE_CHECKING:
+    from pipelines.places.local_service import LocalService
+
 
 def start_run(
     arguments: argparse.Namespace,
     submission: Submission,
     *,
     target: Target,
-    service: LocalService | None,
+    service: "LocalService | None",
 ) -> int:
     """Create a run; with `wait` show it to its end, with `tears_down` then tear it down.
 
@@ -115,7 +118,9 @@ def _exit_code(result: RunResult, *, is_deployment: bool) -> int:
     return GATED if code == OK and is_deployment and is_news and not result.is_promoted else code
 
 
-def _confirm_cancel(run: str, *, state: str, target: Target, service: LocalService | None) -> bool:
+def _confirm_cancel(
+    run: str, *, state: str, target: Target, service: "LocalService | None"
+) -> bool:
     """Ask at a terminal whether to cancel an interrupted run; otherwise leave it running."""
     if sys.stdin.isatty():
         with contextlib.suppress(EOFError, KeyboardInterrupt):

@@ -7,38 +7,29 @@ from importlib.metadata import version
 import pytest
 
 from pipelines import cli
-from vertex_local import cli as service_cli
 
 pytestmark = pytest.mark.fast
 
 
-@pytest.mark.parametrize(
-    ("main", "first", "packages"),
-    [
-        (cli.main, "trainyard", ("kfp", "tensorflow", "google-cloud-aiplatform")),
-        (service_cli.main, "vertex-local", ("kfp", "tensorflow")),
-    ],
-    ids=["trainyard", "vertex-local"],
-)
-def test_the_versions_are_printed(capsys, main, first, packages):
+def test_the_versions_are_printed(capsys):
     with pytest.raises(SystemExit) as ended:
-        main(["--version"])
+        cli.main(["--version"])
 
     assert ended.value.code == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"{first} {version('trainyard')}"
+    assert lines[0] == f"trainyard {version('trainyard')}"
+    packages = ("kfp", "tensorflow", "google-cloud-aiplatform")
     assert {f"  {name} {version(name)}" for name in packages} <= set(lines)
 
 
-@pytest.mark.parametrize("module", ["pipelines.cli", "vertex_local.cli"])
-def test_version_option_does_not_import_tensorflow(module):
-    code = f"""
+def test_version_option_does_not_import_tensorflow():
+    code = """
 import sys
-from {module} import main
+from pipelines.cli import main
 try:
     main(["--version"])
 finally:
-    assert not {{"tensorflow", "kfp", "apache_beam"}} & set(sys.modules)
+    assert not {"tensorflow", "kfp", "apache_beam"} & set(sys.modules)
 """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, timeout=60, check=False

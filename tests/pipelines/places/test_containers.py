@@ -9,9 +9,9 @@ import pytest
 from pipelines.cli import main
 from pipelines.command.target_options import mounts_of
 from pipelines.package.image import default_image
-from pipelines.places.local_service import LocalService
 from pipelines.places.target import local_target
 from tests.support.servers.service import running_service
+from vertex_local.client import LocalService
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -107,8 +107,5 @@ def test_containers_mount_local_state_and_given_data():
     mounts = mounts_of(arguments, target)
 
     assert mounts == [Path("/state"), Path("/data")]
-    assert LocalService(Path("/state/vertex"), mounts=mounts)._mode() == [
-        "--containers",
-        "--mount=/state",
-        "--mount=/data",
-    ]
+    containers = ["--containers", "--mount=/state", "--mount=/data"]
+    assert LocalService(Path("/state/vertex"), mounts=mounts)._options == containers

@@ -3,9 +3,8 @@
 import fcntl
 import json
 import os
-import signal
 import stat
-from contextlib import ExitStack
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,13 @@ from kfp import compiler, dsl
 
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from pipelines.errors import ServiceError
-from pipelines.places import lease
-from pipelines.places.lease import Lease, LeaseError, service_pid, stop_service
-from pipelines.places.local_service import PRELOAD, PRELOAD_VARIABLE, LocalService, local_service
+from pipelines.places.local_service import PRELOAD, PRELOAD_VARIABLE, SOURCE, local_service
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT, STATE_DIR_VARIABLE
 from tests.support.processes.forks import EVERYTHING, Fork, forks_with
 from tests.support.processes.waiting import wait_until
 from tests.support.servers.service import PRELOAD_KFP
+from vertex_local import client
+from vertex_local.client import START_FILE, USERS_FILE, service_pid, stop_service
 
 pytestmark = pytest.mark.timeout(180)
 WAIT_SECONDS = 60
@@ -174,35 +173,17 @@ def test_any_user_can_keep_the_service(commands):
 
 def test_command_waits_for_a_stopping_service(commands):
     commands.root.mkdir(parents=True)
-    with (commands.root / lease.USERS_FILE).open("a") as ending:
+    with (commands.root / USERS_FILE).open("a") as ending:
         fcntl.flock(ending, fcntl.LOCK_EX)  # as the service does until its process ends
         user = commands.start("models", "list", log="list")
         wait_until(
-            lambda: has_open(user.pid, commands.root / lease.USERS_FILE),
+            lambda: has_open(user.pid, commands.root / USERS_FILE),
             "the command's look",
             timeout_seconds=WAIT_SECONDS,
         )
-        assert not (commands.root / lease.START_FILE).exists()
+        assert not (commands.root / START_FILE).exists()
 
     assert user.wait(WAIT_SECONDS) == 0, commands.log("list")
-
-
-def test_address_of_a_killed_service_is_not_used(commands, service, monkeypatch):
-    """Another service uses the recorded port."""
-    monkeypatch.setenv(PRELOAD_VARIABLE, "")
-    commands.root.mkdir(parents=True)
-    record = {"pid": service.process.pid, "url": service.url, "mounts": None}
-    (commands.root / "server.json").write_text(json.dumps(record))
-
-    with local_service(commands.root) as ours:
-        assert ours.url != service.url
-
-
-def test_service_started_by_hand_is_used_and_kept(service):
-    with local_service(service.root) as found:
-        assert found.url == service.url
-
-    assert service.process.poll() is None
 
 
 def test_nested_user_is_not_the_last_user(commands, monkeypatch):
@@ -217,53 +198,19 @@ def test_nested_user_is_not_the_last_user(commands, monkeypatch):
     assert service_pid(commands.root) is None
 
 
-def test_unresponsive_service_is_reported(commands, service, monkeypatch):
-    monkeypatch.setattr("pipelines.places.local_service.START_TIMEOUT_SECONDS", 1)
-    monkeypatch.setattr("pipelines.places.local_service.RESPONSE_TIMEOUT_SECONDS", 0.5)
-    user = LocalService(service.root)
-    os.kill(service.process.pid, signal.SIGSTOP)
-    try:
-        with pytest.raises(ServiceError, match="within 1 s"):
-            user.join()
-    finally:
-        os.kill(service.process.pid, signal.SIGCONT)
-        user.leave()
-    assert service.process.poll() is None
+@pytest.mark.fast
+def test_both_sides_read_the_same_variable():
+    assert client.EMULATOR_VARIABLE == EMULATOR_VARIABLE
 
 
-def test_interrupt_during_the_services_start_leaves_no_process(commands, monkeypatch):
-    service = LocalService(commands.root)
-
-    def interrupt(self: LocalService) -> bool:
-        if self._process:
-            raise KeyboardInterrupt
-        return False
-
-    monkeypatch.setattr(LocalService, "_find", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        service.join()
-    service.leave()
-
-    assert service._process.returncode is not None
-    assert service_pid(commands.root) is None
-
-
-@pytest.mark.parametrize("num_users", [2, 8])
-def test_exactly_one_of_the_leaving_users_is_the_last(tmp_path, num_users):
-    with ExitStack() as stack:
-        leases = [Lease(tmp_path) for _ in range(num_users)]
-        for one in leases:
-            stack.callback(one._file.close)
-
-        assert [one._is_last() for one in leases] == [False] * (num_users - 1) + [True]
-
-
-def test_lock_timeout_names_what_holds_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(lease, "LOCK_TIMEOUT_SECONDS", 0.1)
-    with (tmp_path / lease.USERS_FILE).open("a") as ending:
-        fcntl.flock(ending, fcntl.LOCK_EX)
-        with pytest.raises(LeaseError, match=f"the service on {tmp_path}"):
-            Lease(tmp_path)
+@pytest.mark.fast
+def test_a_missing_vertex_local_is_named_with_its_source(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vertex_local", None)
+    with (
+        pytest.raises(ServiceError, match=f"not installed; install {SOURCE} with .*--on vertex"),
+        local_service(tmp_path),
+    ):
+        pass
 
 
 @pytest.mark.fast

@@ -7,11 +7,10 @@ import time
 
 import pytest
 
-from pipelines.errors import ServiceError
-from pipelines.places.local_service import START_TIMEOUT_SECONDS, LocalService
 from tests.support.processes.forks import forks_with
 from tests.support.servers.service import IMPORTED, running_service
 from vertex_local.api.database.store import Store
+from vertex_local.client import START_TIMEOUT_SECONDS, LocalService, ServiceError
 
 DAMAGES = {
     "random bytes": lambda path: path.write_bytes(random.Random(1).randbytes(10_000)),

@@ -12,12 +12,9 @@ from typing import Any
 
 import pytest
 
-from components.shared.vertex.api import EMULATOR_VARIABLE
-from pipelines.places.local_service import LocalService
-from pipelines.places.target import make_state_dir
 from tests.support.processes.waiting import wait_until
 from tests.support.servers.service import PARENT, running_service
-from trainer.errors import ConfigError
+from vertex_local.client import EMULATOR_VARIABLE, LocalService
 from vertex_local.http import peers
 from vertex_local.machine import files
 
@@ -169,59 +166,28 @@ def test_files_of_the_service_and_of_its_jobs_are_private(service, tmp_path):
     ] == []
 
 
-@pytest.mark.parametrize(
-    ("make", "error"),
-    [(files.make_private, PermissionError), (make_state_dir, ConfigError)],
-    ids=["service", "commands"],
-)
-def test_a_state_folder_is_made_private_unless_all_users_share_it(tmp_path, make, error):
+def test_a_root_folder_is_made_private_unless_all_users_share_it(tmp_path):
     made, loose, shared = (tmp_path / name for name in ("a/made", "loose", "shared"))
     loose.mkdir(mode=0o755)
     shared.mkdir()
     shared.chmod(0o1777)
 
-    make(made)
-    make(loose)
-    with pytest.raises(error, match="shared by all users"):
-        make(shared)
+    files.make_private(made)
+    files.make_private(loose)
+    with pytest.raises(PermissionError, match="shared by all users"):
+        files.make_private(shared)
 
     modes = [stat.S_IMODE(folder.stat().st_mode) for folder in (made, loose, shared)]
     assert modes == [0o700, 0o700, 0o1777]
 
 
-def test_a_state_folder_that_is_a_file_is_refused_by_its_name(tmp_path):
-    file = tmp_path / "notes"
-    file.touch()
-    with pytest.raises(ConfigError, match=r"notes is .*--state-dir"):
-        make_state_dir(file)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
-@pytest.mark.parametrize(
-    ("make", "error"),
-    [(files.make_private, PermissionError), (make_state_dir, ConfigError)],
-    ids=["service", "commands"],
-)
-def test_a_state_folder_of_another_user_is_refused(tmp_path, make, error):
+@needs_root
+def test_a_root_folder_of_another_user_is_refused(tmp_path):
     foreign = tmp_path / "foreign"
     foreign.mkdir(mode=0o700)
     os.chown(foreign, 12345, 12345)
-    with pytest.raises(error, match="belongs to the user 12345"):
-        make(foreign)
-
-
-@pytest.mark.parametrize(("mode", "is_open"), [(0o777, True), (0o1777, False), (0o755, False)])
-def test_a_new_state_folder_that_all_users_can_replace_is_a_warning(
-    tmp_path, caplog, mode, is_open
-):
-    above = tmp_path / "above"
-    above.mkdir()
-    above.chmod(mode)
-    make_state_dir(above / "state")
-    assert (f"every user can write to {above}, and so replace" in caplog.text) == is_open
-    caplog.clear()
-    make_state_dir(above / "state")
-    assert caplog.text == "", "it is said once"
+    with pytest.raises(PermissionError, match="belongs to the user 12345"):
+        files.make_private(foreign)
 
 
 @pytest.fixture(params=["netlink", "proc"])

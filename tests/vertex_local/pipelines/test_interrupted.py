@@ -253,7 +253,7 @@ def test_a_service_for_its_users_stays_until_the_exit_task_of_an_interrupted_run
         runs.pids()
         held = hold(runs)
         service.kill()
-        service.arguments += ("--while-used",)
+        service.options += ("--while-used",)
         with users.open("a") as user:
             fcntl.flock(user, fcntl.LOCK_SH)
             service.start()
@@ -261,7 +261,7 @@ def test_a_service_for_its_users_stays_until_the_exit_task_of_an_interrupted_run
         assert runs.get(job)["state"] == "PIPELINE_STATE_RUNNING", "it continues without a user"
         held.unlink()
         assert service.process.wait(60) == 0, "it stops by itself"
-        service.arguments = PRELOADED
+        service.options = PRELOADED
         service.start()
         assert runs.get(job)["state"] == "PIPELINE_STATE_FAILED"
         assert len(notes(runs)) == 1

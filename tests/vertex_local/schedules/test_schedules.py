@@ -20,13 +20,13 @@ from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from components.shared.vertex.labels import CANDIDATE, STATE_LABEL
 from components.teardown.run_resources import UPLOAD
 from components.teardown.teardown import teardown
-from pipelines.places.lease import Lease, keep_service
 from pipelines.places.target import Target
 from pipelines.schedules import differences as schedules
 from pipelines.schedules.differences import plan_schedule
 from pipelines.schedules.file import ScheduleFile
 from tests.support.processes.waiting import wait_until
 from tests.support.servers.http_server import Handler, running
+from vertex_local.client import ENDS_WHEN_UNUSED_FILE, Lease
 
 PROJECT, LOCATION = "demo", "us-central1"
 PARENT = f"projects/{PROJECT}/locations/{LOCATION}"
@@ -222,7 +222,7 @@ def test_runs_start_on_time_once_the_service_stays(package, tmp_path):
         time.sleep(0.5)
         assert list(api.list_resources("pipelineJobs")) == [], "it may end at any moment"
 
-        keep_service(tmp_path / "vertex")
+        (tmp_path / "vertex" / ENDS_WHEN_UNUSED_FILE).unlink()
         wait_until(
             lambda: api.get(name)["state"] == "COMPLETED",
             "the start of two runs",

@@ -1,0 +1,107 @@
+"""Start, sharing and stop of a service by its users."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from vertex_local import client
+from vertex_local.client import Lease, LocalService, ServiceError, service_pid
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch) -> Path:
+    monkeypatch.delenv(client.EMULATOR_VARIABLE, raising=False)
+    return tmp_path / "used"
+
+
+@contextmanager
+def used(root: Path) -> Iterator[LocalService]:
+    service = LocalService(root)
+    service.join()
+    yield service
+    service.leave()
+
+
+@pytest.mark.fast
+def test_the_client_imports_little():
+    code = "import sys, vertex_local.client; print('requests' in sys.modules, len(sys.modules))"
+    out = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, check=True)
+    has_requests, count = out.stdout.decode().split()
+    assert has_requests == "False"
+    assert int(count) < 250
+
+
+def test_address_of_a_killed_service_is_not_used(root, service):
+    """Another service uses the recorded port."""
+    root.mkdir()
+    record = {"pid": service.process.pid, "url": service.url, "mounts": None}
+    (root / "server.json").write_text(json.dumps(record))
+
+    with used(root) as ours:
+        assert ours.url != service.url
+
+
+def test_service_started_by_hand_is_used_and_kept(service):
+    with used(service.root) as found:
+        assert found.url == service.url
+
+    assert service.process.poll() is None
+
+
+def test_unresponsive_service_is_reported(service, monkeypatch):
+    monkeypatch.setattr(client, "START_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr(client, "RESPONSE_TIMEOUT_SECONDS", 0.5)
+    user = LocalService(service.root)
+    os.kill(service.process.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(ServiceError, match="within 1 s"):
+            user.join()
+    finally:
+        os.kill(service.process.pid, signal.SIGCONT)
+        user.leave()
+    assert service.process.poll() is None
+
+
+def test_interrupt_during_the_services_start_leaves_no_process(root, monkeypatch):
+    service = LocalService(root)
+
+    def interrupt(self: LocalService) -> bool:
+        if self._process:
+            raise KeyboardInterrupt
+        return False
+
+    monkeypatch.setattr(LocalService, "_find", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        service.join()
+    service.leave()
+
+    assert service._process.returncode is not None
+    assert service_pid(root) is None
+
+
+@pytest.mark.parametrize("num_users", [2, 8])
+def test_exactly_one_of_the_leaving_users_is_the_last(tmp_path, num_users):
+    with ExitStack() as stack:
+        leases = [Lease(tmp_path) for _ in range(num_users)]
+        for one in leases:
+            stack.callback(one._file.close)
+
+        assert [one._is_last() for one in leases] == [False] * (num_users - 1) + [True]
+
+
+def test_lock_timeout_names_what_holds_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(client, "LOCK_TIMEOUT_SECONDS", 0.1)
+    with (tmp_path / client.USERS_FILE).open("a") as ending:
+        fcntl.flock(ending, fcntl.LOCK_EX)
+        with pytest.raises(ServiceError, match=f"the service on {tmp_path}"):
+            Lease(tmp_path)
