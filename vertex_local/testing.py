@@ -162,16 +162,22 @@ def running(
 
     The exit code of the service must be 0, unless it was killed.
     """
-    with tempfile.TemporaryDirectory(prefix="vertex-local-", ignore_cleanup_errors=True) as folder:
-        service = RunningService(root or Path(folder), options, launch)
-        service.root.mkdir(parents=True, exist_ok=True)
-        service.start()
-        try:
+    if root is None:
+        with (
+            tempfile.TemporaryDirectory(prefix="vertex-local-", ignore_cleanup_errors=True) as made,
+            running(*options, root=Path(made), launch=launch) as service,
+        ):
             yield service
-        finally:
-            service.session.close()
-            code = service.stop()
-        assert code in (0, -signal.SIGKILL), service.log()
+        return
+    service = RunningService(root, options, launch)
+    root.mkdir(parents=True, exist_ok=True)
+    service.start()
+    try:
+        yield service
+    finally:
+        service.session.close()
+        code = service.stop()
+    assert code in (0, -signal.SIGKILL), service.log()
 
 
 with suppress(ImportError):  # `running` needs no pytest
