@@ -70,11 +70,6 @@ COMMANDS = (
     ("image", "packages:add_image", "print the name of this source's image"),
     ("prune", "local_state:add_prune", "remove old runs of this machine"),
     ("cache", "local_state:add_cache", "remove cached outputs of steps of this machine"),
-    (
-        "vertex-setup",
-        "vertex_setup:add_vertex_setup",
-        "prepare a Google Cloud project: APIs, bucket, repositories, service account",
-    ),
 )
 EXAMPLES = """\
 examples:
