@@ -22,7 +22,7 @@ from trainer.serving.output_kind import output_kind
 from trainer.serving.outputs import main_output, probabilities
 from trainer.serving.outside_operations import check_graph
 from trainer.serving.rows import find_signature, predict_rows
-from trainer.serving.tensors import call_with_tensors, check_finite
+from trainer.serving.tensors import check_finite
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Multilabel, Regression
 from trainer.workloads.declarations.names import distinct_names
@@ -110,11 +110,6 @@ class Predictor:
             if name in self._arguments
         }
         return {name: output.numpy() for name, output in self._predict(**tensors).items()}
-
-    def predict_tensors(self, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the outputs for the inputs, by the features' names or those in the signature."""
-        named = {self._arguments.get(name, name): column for name, column in columns.items()}
-        return call_with_tensors(self._predict, named)
 
 
 class _ServedModel(tf.Module):

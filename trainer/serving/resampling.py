@@ -1,8 +1,7 @@
 """Metrics as functions of how often each example is drawn, to resample a test split quickly.
 
-Whatever does not depend on the draw, above all the order of the scores, is computed once: 1,000
-draws of 100,000 examples take about a second (`python -m benchmarks.bootstrap`). Sums of products
-are those of np.einsum: BLAS would divide each of them over threads, which wait for each other.
+Whatever does not depend on the draw, above all the order of the scores, is computed once. Sums of
+products are computed by np.einsum: BLAS would divide them over threads that wait for each other.
 """
 
 from collections.abc import Callable

@@ -1,11 +1,9 @@
 """Predictions of a SavedModel from another program, by its signatures."""
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.python.framework import op_def_registry  # neither has a public name
@@ -15,7 +13,6 @@ from trainer.config.trust import STRANGER, Trust
 from trainer.errors import TrainerError, first_line
 from trainer.serving.export import LOAD_ERRORS, SIGNATURE, check_trusted_graph, unloadable
 from trainer.serving.rows import Specs, find_signature, predict_rows, shown
-from trainer.serving.tensors import call_with_tensors
 
 _SERVE_TAG = "serve"
 
@@ -101,10 +98,6 @@ class SignaturePredictor:
         if any(name.endswith("_bytes") for name in specs):  # texts, or {"b64": …}
             return None
         return next(iter(specs.values())) if len(specs) == 1 else specs
-
-    def predict_tensors(self, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the outputs for inputs, by their names in the signature."""
-        return call_with_tensors(self._predict, columns)
 
 
 def _specs(tensors: Any, *, what: str, model_dir: str) -> Specs:

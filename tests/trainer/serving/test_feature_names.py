@@ -71,9 +71,6 @@ def test_features_of_any_names_are_exported_and_served(table, tmp_path):
         tf.sigmoid(outputs)[0, -1] if outputs.shape[1] == 1 else tf.nn.softmax(outputs)[0, 1]
     )
     assert by_name["probabilities"][1] == pytest.approx(expected, rel=1e-4)
-    assert predictor.predict_tensors(columns)["probabilities"][0, 1] == pytest.approx(
-        expected, rel=1e-4
-    )
 
 
 def test_names_that_a_signature_can_have_stay_as_earlier_models_have_them(tmp_path):

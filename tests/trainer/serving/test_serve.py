@@ -90,18 +90,6 @@ def test_the_server_becomes_ready_predicts_as_offline_and_drains_on_sigterm(serv
         status, body = request(port, "/v1/predict", sent)
         assert (status, message in body["error"]) == (expected, True), body
 
-    tensor = {"name": "image", "shape": [2, 28, 28], "datatype": "UINT8"}
-    head = {"inputs": [{**tensor, "parameters": {"binary_data_size": 1568}}]}
-    sent = json.dumps(head).encode() + bytes(784) + b"\xff" * 784
-    size = {"Inference-Header-Content-Length": str(len(sent) - 1568)}
-    status, body = request(port, "/v1/predict", sent, **size)
-    outputs = {output["name"]: output["data"] for output in body["outputs"]}
-    expected = [one["class"] for one in model[1].predict(instances)]
-    assert (status, outputs["class"]) == (200, expected)
-    wrong = sent.replace(b"UINT8", b"INT8")
-    status, body = request(port, "/v1/predict", wrong, **{next(iter(size)): str(len(wrong) - 1568)})
-    assert (status, "int8 [2, 28, 28], expected uint8" in body["error"]) == (400, True)
-
     statuses = []
     batch = {"instances": [BLACK_PIXELS] * 100}
     threads = [

@@ -160,34 +160,6 @@ def test_an_invalid_instance_is_named(predictors, model, instance, message):
         predictors[model].predict([right, instance])
 
 
-def test_tensors_are_taken_by_the_names_of_the_signature(predictors):
-    row, index = np.array([[1, 2], [3, 4.5]], np.float32), np.array([1, 0], np.int32)
-    found = predictors["scale"].predict_tensors({"row": row, "index": index})
-    assert {name: output.tolist() for name, output in found.items()} == {
-        "picked": [2.0, 3.0],
-        "scaled": [[2.0, 4.0], [6.0, 9.0]],
-    }
-    texts = np.array([b"a", b"\xff"], object)
-    assert predictors["upper"].predict_tensors({"text": texts})["upper"].tolist() == [b"A", b"\xff"]
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"row": np.zeros([1, 2], np.float32)}, "send index, row"),
-        ({"row": np.zeros([1, 2]), "index": np.zeros(1, np.int32)}, "'row' is float64"),
-        (
-            {"row": np.zeros([1, 3], np.float32), "index": np.zeros(1, np.int32)},
-            r"'row' is float32 \[1, 3\], expected float32 \[None, 2\]",
-        ),
-    ],
-    ids=["names", "type", "shape"],
-)
-def test_other_tensors_are_refused(predictors, columns, message):
-    with pytest.raises(InstanceError, match=message):
-        predictors["scale"].predict_tensors(columns)
-
-
 def test_an_error_of_the_graph_is_an_instance_error_in_one_line(predictors):
     with pytest.raises(InstanceError, match=r"instances: .*7") as error:
         predictors["scale"].predict([{"row": [1, 2], "index": 7}])

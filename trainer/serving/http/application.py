@@ -8,9 +8,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from trainer.errors import InstanceError
-from trainer.serving.http import metrics, open_inference
+from trainer.serving.http import metrics
 from trainer.serving.http.batching import Batcher, Job
-from trainer.serving.http.bodies import InstancesRequest, parse_instances
+from trainer.serving.http.bodies import parse_instances
 from trainer.serving.http.limits import Limits
 from trainer.serving.http.messages import (
     Request,
@@ -109,28 +109,22 @@ class PredictionApp:
                 f"{self._limits.body_bytes}, which AIP_MAX_BODY_BYTES of the server sets",
             )
         batcher = self._require_ready()
-        head_size = open_inference.find_head_size(request)
-        content: InstancesRequest | open_inference.TensorRequest
-        num_bytes = len(request.body)
-        if head_size is None:
-            content = parse_instances(request.body)
-            num_bytes *= _JSON_WEIGHT
-            request.body = b""
-        else:
-            content = open_inference.parse_request(request.body, head_size)
+        content = parse_instances(request.body)
+        num_bytes = _JSON_WEIGHT * len(request.body)
+        request.body = b""
 
         def deliver(job: Job) -> None:
             response = job.result if job.error is None else _response_to(job.error)
-            response.num_instances = content.num_rows
+            response.num_instances = len(content.instances)
             self.metrics.seconds.observe(time.monotonic() - request.began)
             finish(response)
 
         batcher.submit(
             Job(
                 request=request,
-                form=content.form,
+                signature=content.signature,
                 content=content,
-                num_instances=content.num_rows,
+                num_instances=len(content.instances),
                 num_bytes=num_bytes,
                 deliver=deliver,
             )

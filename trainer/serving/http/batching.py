@@ -27,7 +27,7 @@ class Job:
 
     Attributes:
         request: a cancelled one is not predicted.
-        form: jobs of one form can share a batch.
+        signature: jobs of one signature can share a batch.
         content: what `predict` takes.
         num_instances, num_bytes: its size; bytes of memory.
         deliver: called with the job in the event loop when `result` or `error` is set.
@@ -35,7 +35,7 @@ class Job:
     """
 
     request: Request
-    form: str
+    signature: str
     content: Any
     num_instances: int
     num_bytes: int
@@ -49,11 +49,11 @@ class Job:
 _SHORT_SECONDS = 0.002
 _NUM_LONE = 16
 
-Predict = Callable[[str, list[Any]], Sequence[Any]]
+Predict = Callable[[list[Any]], Sequence[Any]]
 
 
 class Batcher:
-    """A bounded queue of jobs, and threads that call `predict(form, contents)` for batches.
+    """A bounded queue of jobs, and threads that call `predict(contents)` for batches.
 
     `predict` returns a result for each content. If it raises, the batch is halved until the jobs
     that fail are alone. All other methods belong to the event loop.
@@ -119,7 +119,7 @@ class Batcher:
         while self._queue:
             job = self._queue[0]
             if batch and (
-                job.form != batch[0].form
+                job.signature != batch[0].signature
                 or num_instances + job.num_instances > self._limits.batch_instances
             ):
                 break
@@ -153,7 +153,7 @@ class Batcher:
 
     def _predict_all(self, jobs: list[Job]) -> None:
         try:
-            results = self._predict(jobs[0].form, [job.content for job in jobs])
+            results = self._predict([job.content for job in jobs])
             for job, result in zip(jobs, results, strict=True):
                 job.result = result
         except Exception as error:  # of the user's code too: the server continues

@@ -25,16 +25,6 @@ class InstancesRequest:
     instances: list[Any]
     signature: str = "serving_default"
 
-    @property
-    def form(self) -> str:
-        """Requests of one form can be predicted together."""
-        return f"instances {self.signature}"
-
-    @property
-    def num_rows(self) -> int:
-        """The number of instances."""
-        return len(self.instances)
-
 
 def parse_instances(body: bytes) -> InstancesRequest:
     """Return the instances of a request's body; RequestError if it is invalid."""

@@ -23,8 +23,8 @@ class Model:
         self.proceed.set()
         self.calls, self.threads = [], []
 
-    def __call__(self, form, contents):
-        self.calls.append((form, *contents))
+    def __call__(self, contents):
+        self.calls.append((*contents,))
         self.threads.append(threading.current_thread())
         assert self.proceed.wait(TIMEOUT_SECONDS)
         if "bad" in contents:
@@ -38,11 +38,11 @@ class Jobs:
     def __init__(self, batcher):
         self.batcher, self.done = batcher, []
 
-    def submit(self, content, *, form="a", size=1, num_bytes=1):
+    def submit(self, content, *, signature="a", size=1, num_bytes=1):
         request = Request(method="POST", path="/", headers={})
         job = Job(
             request=request,
-            form=form,
+            signature=signature,
             content=content,
             num_instances=size,
             num_bytes=num_bytes,
@@ -81,7 +81,7 @@ def test_a_lone_request_is_predicted_at_once_and_others_are_collected_meanwhile(
             jobs.submit(content)
         model.proceed.set()
         assert await jobs.wait(4) == [(n, n, "") for n in range(4)]
-        assert model.calls == [("a", 0), ("a", 1, 2, 3)]
+        assert model.calls == [(0,), (1, 2, 3)]
 
     run(test)
 
@@ -102,18 +102,18 @@ def test_a_lone_instance_of_a_fast_model_is_predicted_in_the_event_loop(
     run(test)
 
 
-def test_batches_have_one_form_and_a_maximum_size(run):
+def test_batches_have_one_signature_and_a_maximum_size(run):
     async def test(model, jobs):
-        for content, form, size in [
+        for content, signature, size in [
             (0, "a", 3),
             (1, "a", 1),
             (2, "a", 1),
             (3, "b", 1),
             (4, "b", 9),
         ]:
-            jobs.submit(content, form=form, size=size)
+            jobs.submit(content, signature=signature, size=size)
         await jobs.wait(5)
-        assert model.calls == [("a", 0, 1), ("a", 2), ("b", 3), ("b", 4)]
+        assert model.calls == [(0, 1), (2,), (3,), (4,)]
 
     run(test, batch_instances=4)
 
@@ -179,7 +179,7 @@ def test_what_waited_too_long_or_has_no_client_is_not_predicted(run):
         jobs.submit(3)
         model.proceed.set()
         await jobs.wait(3)
-        assert model.calls == [("a", 0), ("a", 3)]
+        assert model.calls == [(0,), (3,)]
         assert old.error.status == 504
 
     run(test)
