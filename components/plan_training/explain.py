@@ -8,7 +8,6 @@ from components.plan_training.cluster_file import SPELLINGS, ClusterFile
 from components.plan_training.plan import SPOT_CHECKPOINT_SECONDS
 from components.plan_training.prices import PriceTable, cluster_cost
 from components.plan_training.shape import Shape
-from components.plan_training.speed import COSTS, Job, Network, added_by_another, speed_up
 from components.plan_training.spellings.tf_config import (
     placeholder_hosts,
     replica_names,
@@ -41,30 +40,14 @@ class Training:
     files_source: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Known:
-    """What is known of a training by one replica, from which that by more is predicted.
-
-    Attributes:
-        step_seconds: Seconds in which it computes its part of a batch.
-        num_weights: Number of the model's weights.
-        network: Links of the machines.
-    """
-
-    step_seconds: float
-    num_weights: int
-    network: Network
-
-
 def explain(
     file: ClusterFile,
     *,
     training: Training,
     prices: PriceTable,
-    known: Known | None = None,
     hosts: Sequence[str] = (),
 ) -> list[str]:
-    """Return the lines of the explanation, with a predicted speed if enough is known."""
+    """Return the lines of the explanation."""
     shape = file.spec
     return [
         f"{file.path}: {SPELLINGS[file.spelling].title}",
@@ -73,7 +56,6 @@ def explain(
         "",
         *_roles(shape),
         *_work(shape, training),
-        *_speed(shape, known),
         *_cost(shape, prices),
         "",
         "TF_CONFIG",
@@ -173,28 +155,6 @@ def _work(shape: Shape, training: Training) -> list[str]:
         f"batch     {training.batch_size} examples a step; {kind}: {each}",
         f"files     {files}; every replica that computes reads all of them and takes its examples"
         " from memory",
-    ]
-
-
-def _speed(shape: Shape, known: Known | None) -> list[str]:
-    if shape.strategy not in COSTS or any(pool.machine.accelerator for pool in shape.pools()):
-        return []  # one machine, or GPUs: what they exchange has not been measured
-    if known is None:
-        return ["speed     --step-ms and --weights predict it"]
-    network, costs = known.network, COSTS[shape.strategy]
-    computing = computing_roles(shape.strategy)
-    job = Job(
-        is_asynchronous=shape.is_asynchronous,
-        workers=sum(pool.count for pool in shape.pools() if pool.role in computing),
-        servers=shape.parameter_servers,
-        weights=known.num_weights,
-        computing=known.step_seconds,
-    )
-    return [
-        f"speed     {job.workers} workers: about {speed_up(job, network, costs):.1f} times one;"
-        f" another adds {added_by_another(job, network, costs):.1f} (predicted: a step of"
-        f" {1000 * known.step_seconds:g} ms, {known.num_weights:,} weights,"
-        f" {1000 * network.latency:g} ms and {network.bandwidth / 1e9:g} Gbit/s between machines)"
     ]
 
 

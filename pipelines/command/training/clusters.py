@@ -3,16 +3,14 @@
 import argparse
 import dataclasses
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from components.plan_training.cluster_file import SPELLINGS, ClusterFile
-from components.plan_training.explain import Known, Training, explain
+from components.plan_training.explain import Training, explain
 from components.plan_training.prices import PRICES, read_prices
-from components.plan_training.speed import Network
 from components.plan_training.spellings.tf_config import commands, placeholder_hosts, tf_configs
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
 from components.shared.text.user_file import read_text_file
@@ -53,31 +51,6 @@ def _add_explain(actions: Any) -> None:
     parser.add_argument("--batch-size", type=int, metavar="N", help="default: the workload's")
     parser.add_argument(
         "--examples-dir", type=Path, help="prepared examples whose files are counted"
-    )
-    speed = parser.add_argument_group(
-        "predicted speed",
-        "of several workers on CPUs against one; docs/performance.md says how well it is predicted",
-    )
-    speed.add_argument(
-        "--step-ms",
-        type=_positive,
-        metavar="MS",
-        help="milliseconds of a step of one replica: its examples a step / its examples a second",
-    )
-    speed.add_argument("--weights", type=_positive, metavar="N", help="`trainyard check` says it")
-    speed.add_argument(
-        "--latency-ms",
-        type=_positive,
-        default=0.1,
-        metavar="MS",
-        help="from machine to machine, one way; default: %(default)s",
-    )
-    speed.add_argument(
-        "--bandwidth",
-        type=_positive,
-        default=10.0,
-        metavar="GBIT/S",
-        help="of each machine; default: %(default)g",
     )
     parser.add_argument(
         "--prices",
@@ -127,7 +100,6 @@ def _lines(file: ClusterFile, arguments: argparse.Namespace) -> list[str]:
         file,
         training=_training(arguments),
         prices=read_prices(arguments.prices),
-        known=_known(arguments),
         hosts=arguments.hosts or file.hosts,
     )
 
@@ -153,18 +125,6 @@ def _training(arguments: argparse.Namespace) -> Training:
     )
 
 
-def _known(arguments: argparse.Namespace) -> Known | None:
-    if arguments.step_ms is None and arguments.weights is None:
-        return None
-    if arguments.step_ms is None or arguments.weights is None:
-        raise ConfigError("to predict the speed, give both --step-ms and --weights")
-    return Known(
-        step_seconds=arguments.step_ms / 1000,
-        num_weights=round(arguments.weights),
-        network=Network(latency=arguments.latency_ms / 1000, bandwidth=1e9 * arguments.bandwidth),
-    )
-
-
 def _batch_size(run: RunConfig) -> int:
     default = next(f.default for f in dataclasses.fields(TrainConfig) if f.name == "batch_size")
     return int(run.train.get("batch_size", default))
@@ -182,13 +142,6 @@ def _host_note(name: str, hosts: list[str], names: list[str]) -> str:
     if name.startswith("evaluator"):
         return ", on any host"
     return f", on {hosts[names.index(name)].rpartition(':')[0] or hosts[names.index(name)]}"
-
-
-def _positive(text: str) -> float:
-    with suppress(ValueError):
-        if 0 < (value := float(text)) < float("inf"):
-            return value
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
 
 
 def _hosts(text: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import subprocess
 
@@ -182,46 +181,6 @@ def test_explanation_of_an_invalid_file_lists_every_mistake(run, cluster_file):
     assert f"{path} has 2 mistakes:" in output
     assert "workers is 0, but" in output
     assert "machine is 'n1-standard-5'" in output
-
-
-SPEED = ("--step-ms", "20", "--weights", "61994")
-
-
-@pytest.mark.parametrize(
-    ("cluster", "arguments", "words"),
-    [
-        ("strategy: multi_worker_mirrored\nworkers: 3\n", SPEED, "4 workers: about 3.[0-9] times"),
-        ("strategy: multi_worker_mirrored\nworkers: 3\n", (), "--step-ms and --weights predict it"),
-        (
-            "strategy: parameter_server\nworkers: 4\nparameter_servers: 1\n",
-            (*SPEED, "--latency-ms", "2", "--bandwidth", "0.1"),
-            "61,994 weights, 2 ms and 0.1 Gbit/s",
-        ),
-    ],
-)
-def test_the_speed_of_several_workers_is_predicted(run, cluster_file, cluster, arguments, words):
-    code, output = run("explain", cluster_file(cluster), *arguments)
-    assert code == 0
-    assert re.search(f"^speed +.*{words}", output, re.MULTILINE)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (SPEED[:2], "give both --step-ms and --weights"),
-        (SPEED[2:], "give both --step-ms and --weights"),
-        (("--step-ms", "0", *SPEED[2:]), "'0' is not a number above 0"),
-        ((*SPEED, "--bandwidth", "nan"), "'nan' is not a number above 0"),
-    ],
-)
-def test_a_speed_that_cannot_be_predicted_is_refused(run, cluster_file, capsys, arguments, words):
-    path = cluster_file("strategy: multi_worker_mirrored\nworkers: 3\n")
-    try:
-        code, output = run("explain", path, *arguments)
-    except SystemExit as end:  # argparse has printed the error
-        code, output = end.code, capsys.readouterr().err
-    assert code != 0
-    assert words in output
 
 
 def test_the_files_of_prepared_examples_are_counted(run, cluster_file, tmp_path):
