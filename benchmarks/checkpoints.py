@@ -17,16 +17,17 @@ def main() -> None:
     """Run both comparisons; the alternatives alternate."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="runs of each; default: %(default)s")
+    parser.add_argument("--steps", type=int, default=1200, help="default: %(default)s")
     arguments = parser.parse_args()
-    _cost(rounds=arguments.rounds)
+    _cost(rounds=arguments.rounds, steps=arguments.steps)
     _resume(rounds=arguments.rounds)
 
 
-def _cost(*, rounds: int) -> None:
+def _cost(*, rounds: int, steps: int) -> None:
     speeds: dict[int, list[float]] = {100: [], NEVER: []}
     for _ in range(rounds):
         for interval, measured in speeds.items():
-            flags = ["--steps=1200", f"--checkpoint-every-steps={interval}"]
+            flags = [f"--steps={steps}", f"--checkpoint-every-steps={interval}"]
             result = train(ALONE, *flags, "--steps-per-call=50", "--log-every-steps=100")
             measured.append(result.examples_per_second)
     report(

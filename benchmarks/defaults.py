@@ -58,19 +58,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workloads", default=",".join(FOLDS), help="default: %(default)s")
     parser.add_argument("--seeds", type=int, default=3, help="number; default: %(default)s")
+    parser.add_argument("--folds", type=int, help="of each; default: 5 of a table, 1 of images")
     arguments = parser.parse_args()
     import_tensorflow()
     for name in arguments.workloads.split(","):
-        compare(name, seeds=range(arguments.seeds))
+        folds = range(arguments.folds or FOLDS[name])
+        compare(name, seeds=range(arguments.seeds), folds=folds)
 
 
-def compare(name: str, *, seeds: Sequence[int]) -> None:
+def compare(name: str, *, seeds: Sequence[int], folds: Sequence[int]) -> None:
     """Print our result for a workload, and those of the baselines."""
     reference = str(EXAMPLES / name)
     is_number = isinstance(load_workload(reference).label, Regression)
     found: dict[str, list[float]] = {}
     for seed in seeds:
-        for fold in range(FOLDS[name]):
+        for fold in folds:
             with scratch() as folder:
                 write = write_images if name == "digits" else write_rows
                 examples = write(reference, folder, seed=seed, fold=fold)

@@ -61,9 +61,10 @@ def main() -> None:
     parser.add_argument(
         "--batch-size", type=int, default=256, help="examples per worker; default: %(default)s"
     )
+    parser.add_argument("--steps", nargs="+", type=int, help="default: by the model")
     arguments = parser.parse_args()
     for name in arguments.models:
-        for steps in MODELS[name].steps:
+        for steps in arguments.steps or MODELS[name].steps:
             _compare(name, steps, batch_size=arguments.batch_size, rounds=arguments.rounds)
 
 

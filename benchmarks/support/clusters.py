@@ -11,18 +11,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.network import Machine
-
 CACHE = Path(".trainyard/bench")
 JOB_TIMEOUT_SECONDS = 1800
-PORT = 2222  # of a replica on a machine of its own
 ROLES = ("chief", "worker", "ps")
 
 
@@ -107,7 +104,6 @@ def train_in(
     *flags: str,
     workload: str = "mnist",
     examples_dir: Path | None = None,
-    machines: Mapping[str, Machine] | None = None,
 ) -> Result:
     """Run a job to its end; its output stays in `folder`."""
     began = time.perf_counter()
@@ -116,7 +112,6 @@ def train_in(
             *(stack, folder, shape, *flags),
             workload=workload,
             examples_dir=examples_dir,
-            machines=machines,
         )
         code = replicas[shape.replicas[0]].wait(JOB_TIMEOUT_SECONDS)
     if code != 0:
@@ -132,16 +127,12 @@ def start(
     *flags: str,
     workload: str = "mnist",
     examples_dir: Path | None = None,
-    machines: Mapping[str, Machine] | None = None,
 ) -> dict[str, "subprocess.Popen[bytes]"]:
     """Start every replica of a job; those still running are killed when the stack is closed.
 
-    Without `examples_dir` the workload's own examples are prepared once. Replicas run on `machines`
-    of a network if given.
+    Without `examples_dir` the workload's own examples are prepared once.
     """
     addresses = {name: f"127.0.0.1:{port}" for name, port in free_ports(shape.replicas).items()}
-    if machines:
-        addresses = {name: f"{machine.address}:{PORT}" for name, machine in machines.items()}
     command = ["-m", "trainer.task", "--workload", workload]
     folders = [
         "--examples-dir",
@@ -151,10 +142,9 @@ def start(
     ]
     started = {}
     for name in shape.replicas:
-        whole = [sys.executable, *command, *folders, *flags]
         with (folder / f"{name.replace('/', '-')}.log").open("ab") as log:
             process = subprocess.Popen(
-                machines[name].command(whole) if machines else whole,
+                [sys.executable, *command, *folders, *flags],
                 env={**os.environ, "TF_CONFIG": tf_config(addresses, name)},
                 stdout=log,
                 stderr=log,

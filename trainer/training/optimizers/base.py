@@ -65,8 +65,8 @@ class FusedOptimizer(Optimizer):
     """Optimizer whose update is one operation; its slots are vectors of the weights' size.
 
     The operation runs where the variable is, under its lock, so no update is lost when several
-    workers apply gradients at once. It is two to three times as fast as the same rule in Keras
-    (benchmarks/optimizers.py), which reads and writes the vector several times.
+    workers apply gradients at once. The same rule in Keras reads and writes the vector several
+    times.
     """
 
     slot_names: ClassVar[tuple[str, ...]]

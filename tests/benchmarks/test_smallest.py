@@ -1,0 +1,77 @@
+"""Every benchmark, with its smallest numbers: each line that it prints is a comparison."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import write_mnist
+from tests.support.processes.replicas import write_examples
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT_SECONDS = 230
+NOT_RUN = {"cifar10_curve": "an hour long, and outside `make bench`"}
+SMALLEST = {
+    "batch_predict": "--rows 500 --images 100 --rounds 1",
+    "checkpoints": "--rounds 1 --steps 300",
+    "cli_start": "--rounds 1",
+    "defaults": "--workloads wine --seeds 1 --folds 1",
+    "embedding_rows": "--optimizers sgd --sizes 4 --workers 1 --rounds 1",
+    "endpoint_rate": "--clients 1 --seconds 1 --turns 1",
+    "image_folder": "--images 100 --rounds 1",
+    "input_pipeline": "--workload taxi --rounds 1",
+    "mnist_accuracy": "--seeds 1 --epochs 1",
+    "prepare_cifar10": "--images 1000 --rounds 1",
+    "prepare_taxi": "--rows 2000 --their-rows 500 --rounds 1",
+    "scaling": "--models 'mnist cnn' --steps 50 --rounds 1 --batch-size 16",
+    "serving": "--exchanges 1 --kills 1",
+    "serving_rate": "--workloads mnist --clients 1 --seconds 1 --rounds 1",
+    "train_single": "--workload taxi --steps 20 --rounds 1",
+    "warm_start": "--rounds 1 --workloads",
+    "wide_table": "--rows 2000 --their-rows 500 --rounds 1",
+}
+NEEDS_PROGRAM = {"endpoint_rate": "wrk", "serving_rate": "wrk"}
+NEEDS_DATA = {"defaults": "wine", "prepare_cifar10": "cifar10"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A working folder with few examples and few raw files where the benchmarks look for theirs."""
+    folder = tmp_path_factory.mktemp("benchmarks")
+    cache = folder / ".trainyard" / "cache"
+    cache.mkdir(parents=True)
+    write_mnist(cache / "mnist")
+    examples = folder / ".trainyard" / "bench" / "mnist"
+    examples.mkdir(parents=True)
+    write_examples(examples)
+    return folder
+
+
+def test_every_benchmark_is_tried():
+    names = {path.stem for path in (ROOT / "benchmarks").glob("*.py")} - {"__init__"}
+    assert names == {*SMALLEST, *NOT_RUN}
+
+
+@pytest.mark.parametrize("name", SMALLEST)
+def test_a_benchmark_prints_its_comparisons(name, folder):
+    if (program := NEEDS_PROGRAM.get(name)) and not shutil.which(program):
+        pytest.skip(f"needs {program}")
+    command = [sys.executable, "-m", f"benchmarks.{name}", *shlex.split(SMALLEST[name])]
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines
+    assert all({"name", "ours", "unit"} <= line.keys() for line in lines)
