@@ -26,6 +26,7 @@ ENV PATH=/opt/venv/bin:$PATH \
 ARG RUN_AS=trainyard
 RUN useradd --create-home --uid 1000 trainyard
 
+COPY trainyard /opt/trainyard/trainyard
 COPY trainer /opt/trainyard/trainer
 COPY components /opt/trainyard/components
 RUN python -m compileall -q /opt/trainyard

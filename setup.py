@@ -1,11 +1,22 @@
-"""The Trainyard distribution: what replicas, pipeline steps and Dataflow workers install."""
+"""The Trainyard distribution: what replicas, pipeline steps and Dataflow workers install.
+
+On the public index the name `trainyard` belongs to another project, so the distribution has another
+name than the package that users import.
+"""
+
+from pathlib import Path
 
 from setuptools import find_packages, setup
 
+ROOT = Path(__file__).parent
+
 setup(
-    name="trainyard",
+    name="trainyard-pipelines",
     version="0.1.0",
     description="One DAG from raw data to a served, versioned model, on Vertex AI or a laptop.",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    author="The authors of Trainyard",
     license="Apache-2.0",
     classifiers=[
         "Operating System :: POSIX :: Linux",
@@ -14,11 +25,15 @@ setup(
         "Programming Language :: Python :: 3.13",
     ],
     python_requires=">=3.11,<3.14",
-    packages=find_packages(include=["pipelines*", "components*", "trainer*", "vertex_local*"]),
+    packages=find_packages(
+        include=["trainyard*", "pipelines*", "components*", "trainer*", "vertex_local*"]
+    ),
     package_data={"": ["*.html", "*.css", "*.js", "*.yaml"]},
     install_requires=[
         "apache-beam[gcp]==2.77.0",
         "cronsim",
+        "google-api-core",
+        "google-auth",
         "google-cloud-bigquery",
         "google-cloud-storage",
         "google-crc32c",
@@ -30,8 +45,12 @@ setup(
         "kfp==2.17.0",
         "numpy",
         "orjson",
+        "packaging",
         "pillow",
+        "protobuf",
         "pyarrow",
+        "PyYAML",
+        "requests",
         "rich",
         "tenacity",
         "tensorboard",
@@ -39,6 +58,7 @@ setup(
         "tensorflow-metadata==1.21.0",
         "tzdata",
         "uv",
+        "urllib3",
         "waitress",
         "werkzeug",
     ],
@@ -64,7 +84,7 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            "trainyard=pipelines.start:main",
+            "trainyard=trainyard.__main__:main",
             "vertex-local=vertex_local.cli:main",
         ]
     },

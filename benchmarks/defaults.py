@@ -25,7 +25,6 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.support.clusters import scratch
 from benchmarks.support.report import report
 from components.prepare_examples.prepare import prepare
-from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tfrecords.row_splits import hash_rows, split_numbers
 from components.prepare_examples.tfrecords.shards import DEFAULT_RATIOS, SPLITS
@@ -94,7 +93,7 @@ def compare(name: str, *, seeds: Sequence[int], folds: Sequence[int]) -> None:
 
 def write_rows(reference: str, folder: Path, *, seed: int, fold: int) -> tuple[str, Path]:
     """Prepare a table whose rows have keys of the splits wanted; return workload and examples."""
-    [path] = fetch(reference, CACHE / Path(reference).name).values()
+    [path] = (Path(reference) / "data").iterdir()
     header, *rows = path.read_text().splitlines()
     keys = np.arange(NUM_KEYS).astype(str)  # of a key the text is hashed
     of_keys = split_numbers(hash_rows([pa.array(keys)]), DEFAULT_RATIOS)
@@ -114,9 +113,7 @@ def write_images(reference: str, folder: Path, *, seed: int, fold: int) -> tuple
     """Prepare images in folders of splits; return workload and examples."""
     from components.prepare_examples.raw_data.archives import unpack
 
-    cache = CACHE / Path(reference).name
-    [archive] = fetch(reference, cache).values()
-    root = unpack(archive, cache)
+    root = unpack(Path(reference) / "data/digits.zip", CACHE / "digits")
     paths = sorted(root.rglob("*.png"))
     for path, split in zip(paths, choose_splits(len(paths), seed=seed, fold=fold), strict=True):
         target = folder / "images" / SPLITS[split] / path.relative_to(root)

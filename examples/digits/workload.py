@@ -1,7 +1,5 @@
 """Digits: 1,797 handwritten digits of 8 by 8 grey pixels, in an archive of class folders."""
 
-from trainer.workloads import ImageFolder
+from trainyard import ImageFolder
 
-from .source import DIGITS
-
-workload = ImageFolder((8, 8), channels=1, source=DIGITS)
+workload = ImageFolder((8, 8), channels=1)

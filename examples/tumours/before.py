@@ -1,4 +1,4 @@
-"""Tumours, as a script with `fit`: python before.py breast_cancer.csv."""
+"""Tumours, as a script with `fit`: python before.py data/tumours.csv."""
 
 import sys
 

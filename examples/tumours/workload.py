@@ -3,9 +3,13 @@
 The model and its `compile` are those of before.py. What the script does around them is declared.
 """
 
-from trainer.workloads import Binary, Number, Table, combine
+from trainyard import Binary, Number, Table, combine
 
-from .source import COLUMNS, TUMOURS
+MEASURES = (
+    *("radius", "texture", "perimeter", "area", "smoothness"),
+    *("compactness", "concavity", "concave_points", "symmetry", "fractal_dimension"),
+)
+COLUMNS = [f"{kind}_{name}" for kind in ("mean", "error", "worst") for name in MEASURES]
 
 
 def model(inputs, *, units: int = 32, rate: float = 0.3):
@@ -27,5 +31,4 @@ workload = Table(
     [Number(name, low=0, is_required=True) for name in COLUMNS],
     label=Binary("benign", positive=1, names=("malignant", "benign")),
     model=model,
-    source=TUMOURS,
 )

@@ -60,7 +60,10 @@ class ShowVersion(argparse.Action):
         import platform
 
         packages = (f"  {name} {_version(name)}" for name in VERSIONED_PACKAGES)
-        lines = [f"{parser.prog} {_version('trainyard')}", f"  Python {platform.python_version()}"]
+        lines = [
+            f"{parser.prog} {_version('trainyard-pipelines')}",
+            f"  Python {platform.python_version()}",
+        ]
         sys.stdout.write("\n".join([*lines, *packages, ""]))
         parser.exit()
 

@@ -7,7 +7,14 @@ from pathlib import Path
 SOURCE_ROOT = Path(__file__).resolve().parents[2]
 IMAGE_REPOSITORY = "trainyard"
 # The Dockerfile and what it copies; .dockerignore allows the same paths.
-SOURCES = ("Dockerfile", "components", "requirements-gpu.lock", "requirements.lock", "trainer")
+SOURCES = (
+    "Dockerfile",
+    "components",
+    "requirements-gpu.lock",
+    "requirements.lock",
+    "trainer",
+    "trainyard",
+)
 
 
 def default_image() -> str:

@@ -92,8 +92,23 @@ WRITE: dict[str, Callable[[Path], None]] = {
 }
 
 
+FETCH = runpy.run_path(str(EXAMPLES / "fetch.py"))
+
+
+def fetch(name: str, folder: Path) -> Path:
+    """Return the folder of an example's data, made of files like those of its package."""
+    raw = folder / "raw"
+    raw.mkdir()
+    WRITE[name](raw)
+    _, _, members = FETCH["MEMBERS"][name]
+    content = {member: (raw / member).read_bytes() for member in members}
+    FETCH["convert"](name, content, folder / "data")
+    return folder / "data"
+
+
 def test_every_example_is_tested_and_short():
     assert sorted(WRITE) == sorted(path.parent.name for path in EXAMPLES.glob("*/workload.py"))
+    assert sorted(WRITE) == sorted(FETCH["MEMBERS"])
     for path in EXAMPLES.glob("*/*.py"):
         assert len(path.read_text().splitlines()) <= MOST_LINES, path
 
@@ -101,19 +116,13 @@ def test_every_example_is_tested_and_short():
 @pytest.mark.parametrize("name", WRITE)
 def test_an_example_learns_and_predicts(name, tmp_path):
     reference = str(EXAMPLES / name)
-    workload, run = load_workload(reference), find_run(reference)
-    raw, data = tmp_path / "raw", tmp_path / "data"
-    raw.mkdir()
-    WRITE[name](raw)
-    [route] = workload.source.routes
-    if convert := getattr(route, "convert", None):
-        data.mkdir()
-        convert(raw, data)
-    else:
-        raw.rename(data)
-
-    options = PrepareOptions.from_values({**run.prepare, "num_workers": 1}, trust_files=True)
-    manifest = prepare(reference, output_dir=tmp_path / "examples", data_dir=data, options=options)
+    run = find_run(reference)
+    files = [
+        file.replace(f"{EXAMPLES / name}/data", str(fetch(name, tmp_path)))
+        for file in run.prepare["files"]
+    ]
+    options = PrepareOptions.from_values({**run.prepare, "files": files, "num_workers": 1})
+    manifest = prepare(reference, output_dir=tmp_path / "examples", options=options)
     assert manifest["rows"]["quarantined"] == 0
     if name == "penguins":
         assert manifest["splits"]["eval"]["num_examples"] == 30
@@ -142,8 +151,8 @@ def test_an_example_learns_and_predicts(name, tmp_path):
 
 def test_the_example_of_a_script_keeps_its_model(tmp_path, monkeypatch):
     fitted, saved = {}, []
-    write_tumours(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["before.py", str(tmp_path / "breast_cancer.csv")])
+    table = fetch("tumours", tmp_path) / "tumours.csv"
+    monkeypatch.setattr(sys, "argv", ["before.py", str(table)])
     monkeypatch.setattr(keras.Model, "fit", lambda self, *data, **settings: fitted.update(settings))
     monkeypatch.setattr(keras.Model, "save", lambda self, path: saved.append(path))
     before = runpy.run_path(str(EXAMPLES / "tumours/before.py"))["model"]

@@ -16,10 +16,7 @@ from trainer.workloads.declarations.features import (
 )
 from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
 from trainer.workloads.declarations.sources import (
-    Converted,
     Download,
-    NpmPackage,
-    PipWheel,
     Source,
     SourceFile,
 )
@@ -35,7 +32,6 @@ __all__ = [
     "Binary",
     "Category",
     "Classes",
-    "Converted",
     "Download",
     "Feature",
     "Features",
@@ -43,9 +39,7 @@ __all__ = [
     "ImageFolder",
     "Label",
     "Multilabel",
-    "NpmPackage",
     "Number",
-    "PipWheel",
     "Recipe",
     "Records",
     "Regression",

@@ -47,7 +47,8 @@ class ServingSpec:
             name="server",
             command=[_expand(word, env) for word in self.command],
             env={name: _expand(value, env) for name, value in env.items()},
-            cwd=None,
+            # Not the service's folder: a module there would hide the server's.
+            cwd=None if self.engine else str(log_path.parent),
             log_path=log_path,
             is_primary=True,
             # On a shared core the service first passes on all requests that have arrived, so that

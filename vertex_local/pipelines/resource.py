@@ -222,7 +222,7 @@ def _runner(service: Service, job: Json, folder: Path) -> processes.ProcessSpec:
             EMULATOR_VARIABLE: service.url.removeprefix("http://"),
             RUN_LABELS_VARIABLE: json.dumps(job.get("labels", {})),
         },
-        cwd=None,
+        cwd=str(folder),  # in the service's folder a user's modules could hide those of the steps
         log_path=folder / LOG_FILE,
     )
 

@@ -8,7 +8,13 @@ from components.prepare_examples.raw_data.files import gunzip, in_threads, sha25
 from components.prepare_examples.raw_data.png_batches import fetch_png_batches
 from components.prepare_examples.raw_data.routes import fetch_by
 from components.prepare_examples.raw_data.sources import source_of
-from trainer.workloads.declarations.sources import Converted, Source, SourceFile
+from trainer.workloads.declarations.sources import (
+    Addresses,
+    Route,
+    Source,
+    SourceFile,
+    Written,
+)
 
 TABLES = ("*.parquet", "*.csv", "*.csv.gz")
 OWN_TABLES = "bigquery-"
@@ -49,8 +55,7 @@ def fetch_source(source: Source, folder: Path, *, trust_files: bool = False) -> 
 
 def _refuse_tables(source: Source, folder: Path) -> None:
     """Raise DataError for a folder with a user's own tables, which would be ignored silently."""
-    files = (*source.files, *_files_to_convert(source))
-    known = {name for file in files for name in (file.name, file.gzip_name)}
+    known = {name for file in source.files for name in (file.name, file.gzip_name)}
     for pattern in TABLES:
         for path in sorted(folder.glob(pattern)):
             if path.name not in known and not path.name.startswith(OWN_TABLES):
@@ -58,11 +63,6 @@ def _refuse_tables(source: Source, folder: Path) -> None:
                     f"{path} would be ignored, and {source.title} read instead; to read your own "
                     f"tables set prepare.files={folder / pattern}, else move them elsewhere"
                 )
-
-
-def _files_to_convert(source: Source) -> list[SourceFile]:
-    """Return the files from which routes make those of the source."""
-    return [file for route in source.routes if isinstance(route, Converted) for file in route.files]
 
 
 def _use_unverified(source: Source, folder: Path) -> None:
@@ -82,7 +82,7 @@ def _fetch_missing(source: Source, folder: Path) -> None:
     found = in_threads(lambda file: _has_file(file, folder), source.files)
     missing = [file for file, is_found in zip(source.files, found, strict=True) if not is_found]
     reasons = []
-    for route in source.routes:
+    for route in _routes(source):
         if not missing:
             return
         logger.info("%s: fetching %d files from %s", source.title, len(missing), route.name)
@@ -94,6 +94,13 @@ def _fetch_missing(source: Source, folder: Path) -> None:
         missing = [file for file in missing if not (folder / file.name).exists()]
     if missing:
         raise DataError(_instructions(source, missing, folder, reasons))
+
+
+def _routes(source: Source) -> list[Route]:
+    """Return the routes to a source's files, the addresses of the files first."""
+    addresses = [Addresses()] if any(file.url for file in source.files) else []
+    written = [Written(source.fetch)] if source.fetch else []
+    return [*addresses, *source.routes, *written]
 
 
 def _has_file(file: SourceFile, folder: Path) -> bool:
@@ -141,7 +148,4 @@ def _instructions(
             lines.append(f"    or {file.gzip_name}  SHA-256 {file.gzip_sha256}")
     if source.archive is not None:
         lines.append(f"  or all of them in {source.archive.name}  SHA-256 {source.archive.sha256}")
-    if raw := _files_to_convert(source):
-        lines.append("or these, from which they are made:")
-        lines += [f"  {file.name}  SHA-256 {file.sha256}" for file in raw]
     return "\n".join(lines)

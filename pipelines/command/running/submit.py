@@ -191,7 +191,7 @@ def _check(arguments: argparse.Namespace, target: Target) -> _Checked:
         package = read_package_of(source, image=arguments.image)
         config = config_of(package, **options)
         prefix = run_prefix(package)
-    name = arguments.name or new_run_name(prefix)
+    name = arguments.name = arguments.name or new_run_name(prefix)
     check_run_name(name)
     if config:
         if arguments.service_account:

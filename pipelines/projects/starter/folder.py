@@ -47,7 +47,7 @@ TEST = '''\
 import json
 from pathlib import Path
 
-from trainer.workloads import load_workload
+from trainyard import load_workload
 
 FOLDER = Path(__file__).parents[1]
 
@@ -62,7 +62,7 @@ LOADING_TEST = '''\
 
 from pathlib import Path
 
-from trainer.workloads import load_workload
+from trainyard import load_workload
 
 FOLDER = Path(__file__).parents[1]
 

@@ -61,9 +61,7 @@ def start_images(folder: str, *, script: Script | RunScript | None = None) -> St
     names = "Binary, ImageFolder" if is_binary else "ImageFolder"
     workload = SOURCE.format(
         title=f"{len(files):,} images: {', '.join(shown[:8])}{', …' if len(shown) > 8 else ''}.",  # noqa: PLR2004
-        imports="\n".join(
-            [*(code.imports if code else ()), f"from trainer.workloads import {names}"]
-        ),
+        imports="\n".join([*(code.imports if code else ()), f"from trainyard import {names}"]),
         model=code.adapter("inputs") if code else "",
         size=tuple(size),
         seen=shape.sizes,

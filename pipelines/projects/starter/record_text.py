@@ -17,7 +17,7 @@ SOURCE = '''\
 Written by `trainyard new` from the first {num:,} records. Comments say what was seen.
 """
 
-{imports}from trainer.workloads import {used}
+{imports}from trainyard import {used}
 {decoder}
 
 def encode(features):

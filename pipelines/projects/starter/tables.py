@@ -161,7 +161,7 @@ def _source(
         '"""',
         "",
         *(script.imports if script else []),
-        f"from trainer.workloads import {', '.join(sorted(kinds))}",
+        f"from trainyard import {', '.join(sorted(kinds))}",
         *([script.adapter("combine(inputs)").rstrip("\n"), ""] if script else []),
         "",
         "workload = Table(",

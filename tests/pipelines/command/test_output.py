@@ -99,7 +99,7 @@ class Finder:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Finder)
-from pipelines.start import main
+from trainyard.__main__ import main
 main()
 """
 

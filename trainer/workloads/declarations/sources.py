@@ -13,19 +13,33 @@ class SourceFile:
     """A raw file.
 
     Attributes:
-        name: its name in the cache folder; with `/` in a folder of it.
+        name: its name in the cache folder, such as `wine.csv`; with `/` in a folder of it.
         sha256: its checksum.
         gzip_sha256: the checksum of `NAME.gz`, if it is published gzipped.
+        url: its address, if it has one.
     """
 
     name: str
     sha256: str
     gzip_sha256: str | None = None
+    url: str = ""
 
     @property
     def gzip_name(self) -> str:
         """The name of the gzipped file."""
         return f"{self.name}.gz"
+
+
+class Download(SourceFile):
+    """A raw file at an HTTP address; its name is the last part of the address.
+
+    Args:
+        url: the address, such as `https://example.org/data/wine.csv`.
+        sha256: the file's checksum.
+    """
+
+    def __init__(self, url: str, sha256: str) -> None:
+        super().__init__(name=url.rpartition("/")[2], sha256=sha256, url=url)
 
 
 @dataclass(frozen=True)
@@ -37,15 +51,22 @@ class Archive:
 
 
 @dataclass(frozen=True)
-class Download:
-    """Files below one HTTP address, each under its own name."""
+class Addresses:
+    """The addresses of the files that have one."""
 
-    base_url: str
+    name = "their addresses"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A function that writes the files to an empty folder."""
+
+    fetch: Callable[[Path], None]
 
     @property
     def name(self) -> str:
-        """The address, for messages."""
-        return f"the official address {self.base_url}"
+        """The function, for messages."""
+        return f"the function {getattr(self.fetch, '__name__', 'fetch')}"
 
 
 @dataclass(frozen=True)
@@ -123,29 +144,7 @@ class PngBatches:
         return f"the npm package {self.package}"
 
 
-@dataclass(frozen=True)
-class Converted:
-    """Files that a function makes of others, such as a table without the names of its columns.
-
-    Attributes:
-        route: fetches the others.
-        files: the others, each verified as well.
-        convert: a function from the folder of the others to an empty folder, to which it writes
-            the files of the source. The same input must give the same bytes: they are verified.
-    """
-
-    route: "Route"
-    _: KW_ONLY
-    files: tuple[SourceFile, ...]
-    convert: Callable[[Path, Path], None]
-
-    @property
-    def name(self) -> str:
-        """The route to the others, for messages."""
-        return f"{self.route.name}, converted"
-
-
-Route = Download | GzipDownloads | TarDownload | NpmPackage | PipWheel | PngBatches | Converted
+Route = Addresses | Written | GzipDownloads | TarDownload | NpmPackage | PipWheel | PngBatches
 
 
 @dataclass(frozen=True)
@@ -219,13 +218,15 @@ class BigQueryTable:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The raw files of a workload and the routes to them, the official one first.
+    """The raw files of a workload, and where they come from.
 
     Attributes:
         title: the data's name, for messages.
-        files: the raw files; a table, the records, the images of `format`, or one archive (zip or
+        files: Download or SourceFile of each raw file; a table, records, or one archive (zip or
             tar) of class folders.
-        routes: how to fetch them.
+        fetch: a function from an empty folder, to which it writes the files that have no address:
+            the same bytes each time, for they are verified. default: none.
+        routes: further ways to fetch them, of the data that come with Trainyard.
         archive: one that a user may put into the cache folder instead of the files.
         format: of files with many images each.
         bigquery: a table that has the same columns as the files.
@@ -233,6 +234,7 @@ class Source:
 
     title: str
     files: tuple[SourceFile, ...]
+    fetch: Callable[[Path], None] | None = None
     routes: Sequence[Route] = ()
     archive: Archive | None = None
     format: ImageFormat | None = None

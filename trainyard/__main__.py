@@ -1,6 +1,9 @@
-"""Entry point of `trainyard`: Ctrl-C gives no traceback while the command is being imported."""
+"""The command `trainyard`: Ctrl-C gives no traceback while it is being imported."""
 
 import signal
+import sys
+
+from trainyard import resolution
 
 
 def main() -> int:
@@ -11,4 +14,9 @@ def main() -> int:
     from pipelines import cli
 
     signal.signal(signal.SIGINT, before)
-    return cli.main()
+    with resolution.for_children():
+        return cli.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
