@@ -262,11 +262,11 @@ def test_packages_differ_only_in_their_workloads_defaults(pipeline, workload):
 def test_package_does_not_depend_on_this_machine(tmp_path, pytestconfig):
     """Compile in another folder, home, time zone and environment, and at another time."""
     copy = tmp_path / "elsewhere" / "copy"
-    for package in ("components", "pipelines", "trainer"):
+    for package in ("components", "pipelines", "trainer", "trainyard"):
         shutil.copytree(
             pytestconfig.rootpath / package, copy / package, ignore=shutil.ignore_patterns("*.pyc")
         )
-    for file in set(SOURCES) - {"components", "trainer"}:
+    for file in set(SOURCES) - {"components", "trainer", "trainyard"}:
         shutil.copy(pytestconfig.rootpath / file, copy / file)
     strange = {
         "PATH": "/usr/bin:/bin",
