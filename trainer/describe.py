@@ -16,8 +16,8 @@ from typing import Any
 from trainer import Json
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
+from trainer.metrics.evaluate import evaluated_names
 from trainer.references import is_path
-from trainer.serving.evaluate import evaluated_names
 from trainer.workloads import Workload, load_workload
 from trainer.workloads.loading import package_digest
 

@@ -79,8 +79,8 @@ def examples(workload: str) -> Path:
 def test_metrics(folder: Path, examples_dir: Path) -> dict[str, float]:
     """Return the metrics on the test split of a job's model, by the pipeline's evaluation."""
     from components.evaluate.held_out import read_held_out
+    from trainer.metrics.evaluate import score
     from trainer.runtime.tensorflow_logs import import_tensorflow
-    from trainer.serving.evaluate import score
 
     import_tensorflow()
     from trainer.serving.export import load_predictor

@@ -14,8 +14,8 @@ from components.evaluate.pictures import image_uri
 from components.evaluate.roc import RocCurve
 from components.evaluate.thresholds import Check
 from trainer import Json
-from trainer.serving.class_metrics import calibration
-from trainer.serving.evaluate import Evaluation, score
+from trainer.metrics.class_metrics import calibration
+from trainer.metrics.evaluate import Evaluation, score
 from trainer.serving.finite_json import finite
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Multilabel, Regression

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.errors import StepError
-from trainer.serving.evaluate import LIKELY, find_labelled
+from trainer.metrics.evaluate import LIKELY, find_labelled
 from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 
 if TYPE_CHECKING:

@@ -36,10 +36,10 @@ from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
 from trainer.config.trust import OWN
 from trainer.errors import ConfigError
+from trainer.metrics.evaluate import Evaluation, evaluated_names, score
+from trainer.metrics.resampling import comparable
 from trainer.runtime import tensorflow_logs
-from trainer.serving.evaluate import Evaluation, evaluated_names, score
 from trainer.serving.finite_json import finite
-from trainer.serving.resampling import comparable
 
 if TYPE_CHECKING:
     from kfp.dsl import ClassificationMetrics, Metrics

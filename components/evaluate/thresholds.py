@@ -13,7 +13,7 @@ from typing import Any
 from trainer import Json
 from trainer.config.settings import MOST
 from trainer.errors import ConfigError, did_you_mean
-from trainer.serving.directions import HIGHER_IS_BETTER, LOWER_IS_BETTER, RANGES
+from trainer.metrics.directions import HIGHER_IS_BETTER, LOWER_IS_BETTER, RANGES
 
 AT_LEAST, AT_MOST = "at_least", "at_most"
 DIRECTIONS = (AT_LEAST, AT_MOST)

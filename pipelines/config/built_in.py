@@ -5,7 +5,7 @@ from collections.abc import Callable
 from components.plan_training.cluster_spec import ClusterSpec
 from pipelines.config.run_config import RunConfig
 from trainer import Json
-from trainer.serving.evaluate import evaluated_names
+from trainer.metrics.evaluate import evaluated_names
 from trainer.workloads.loading import load_workload
 
 

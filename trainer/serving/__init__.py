@@ -1,1 +1,1 @@
-"""The exported model: written, loaded, measured and served."""
+"""The exported model: written, loaded and served."""

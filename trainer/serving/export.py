@@ -15,9 +15,9 @@ import tensorflow as tf
 from trainer import Json
 from trainer.config.trust import STRANGER, Trust
 from trainer.errors import TrainerError, first_line
+from trainer.metrics.evaluate import LIKELY
 from trainer.runtime.tracing import traced
 from trainer.serving.compiled import COMPILED, CompiledScore
-from trainer.serving.evaluate import LIKELY
 from trainer.serving.output_kind import output_kind
 from trainer.serving.outputs import main_output, probabilities
 from trainer.serving.outside_operations import check_graph

@@ -7,7 +7,7 @@ from components.evaluate.gate.undefined import find_not_finite
 from components.evaluate.held_out import HeldOut
 from components.evaluate.thresholds import Check, format_metric
 from components.model_version.companions import model_files
-from trainer.serving.directions import LOWER_IS_BETTER
+from trainer.metrics.directions import LOWER_IS_BETTER
 
 # Share of the champion's metric that a model may be worse by without `min_gain`: trainings that
 # differ only in their seed differ by as much.

@@ -12,7 +12,7 @@ from components.evaluate.gate.options import CONSTANT, GateOptions
 from components.evaluate.gate.slice_rules import Rule, cut
 from components.evaluate.gate.undefined import why_undefined
 from components.evaluate.held_out import HeldOut
-from trainer.serving.resampling import Statistic, comparable, statistic
+from trainer.metrics.resampling import Statistic, comparable, statistic
 
 CHAMPION = "champion"
 

@@ -8,7 +8,7 @@ from components.evaluate.gate.slice_rules import Rule, parse_rule
 from components.shared.text.json_object import parse_object
 from components.time_limit import LONG_SECONDS
 from trainer.config.settings import MOST_SECONDS, check_settings, make_settings, setting
-from trainer.serving.resampling import comparable_metrics
+from trainer.metrics.resampling import comparable_metrics
 
 NO_BASELINE, CONSTANT, LINEAR = "none", "constant", "linear"
 

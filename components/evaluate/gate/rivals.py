@@ -14,7 +14,7 @@ from components.evaluate.gate.comparison import CHAMPION
 from components.evaluate.gate.options import LINEAR, GateOptions
 from components.evaluate.gate.slice_rules import Rule, cut, with_declared_names
 from trainer.errors import ConfigError, InputError
-from trainer.serving.evaluate import find_labelled
+from trainer.metrics.evaluate import find_labelled
 from trainer.workloads.base import Workload
 from trainer.workloads.encoding.storage import is_integer, missing_value
 

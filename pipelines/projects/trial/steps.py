@@ -161,7 +161,7 @@ class Trial:
 
     def _undefined(self, sample: Sample, workload: Workload) -> Iterator[str]:
         """Yield a problem if the verdict needs a class that the test split lacks."""
-        from trainer.serving.resampling import comparable
+        from trainer.metrics.resampling import comparable
 
         absent = sample.absent.get("test", ())
         if not absent:
@@ -200,7 +200,7 @@ class Trial:
         if self._sample is None:
             raise _NotPossibleError("needs data")
         self._open_devices()
-        from trainer.serving.evaluate import evaluated_names
+        from trainer.metrics.evaluate import evaluated_names
         from trainer.training.job import make_job
         from trainer.training.model.flat_model import FlatModel, build_served_model
         from trainer.training.model.objective import Objective

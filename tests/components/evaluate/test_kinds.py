@@ -22,8 +22,8 @@ from components.shared.run_summary.summary import summarize
 from tests.support.data.run_records import job
 from tests.trainer.workloads.test_table import adapted, make_example
 from trainer.errors import ConfigError, InputError
+from trainer.metrics.evaluate import measure_values, score, score_deciles
 from trainer.runtime.tensorflow_logs import import_tensorflow
-from trainer.serving.evaluate import measure_values, score, score_deciles
 from trainer.workloads import (
     Category,
     Classes,

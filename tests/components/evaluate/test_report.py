@@ -18,7 +18,7 @@ from components.evaluate.roc import log_roc, roc_curve
 from components.evaluate.step import golden_predictions, log_confusion, log_metrics
 from components.evaluate.thresholds import Judgement
 from tests.support.data.report_files import ten_classes
-from trainer.serving.evaluate import Evaluation
+from trainer.metrics.evaluate import Evaluation
 from trainer.workloads import Classes
 
 pytestmark = pytest.mark.fast

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from components.evaluate.held_out import read_held_out
+from trainer.metrics.evaluate import Evaluation, score
 from trainer.runtime.tensorflow_logs import import_tensorflow
-from trainer.serving.evaluate import Evaluation, score
 
 
 def evaluate(model_dir: str | Path, examples_dir: str | Path, *, split: str = "test") -> Evaluation:

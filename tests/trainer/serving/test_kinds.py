@@ -25,7 +25,7 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from trainer.config.trust import OWN  # noqa: E402
-from trainer.serving.evaluate import score_labels  # noqa: E402
+from trainer.metrics.evaluate import score_labels  # noqa: E402
 from trainer.serving.export import export_model, load_predictor  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)

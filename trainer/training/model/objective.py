@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.errors import ConfigError, did_you_mean
-from trainer.serving.evaluate import metric_names
+from trainer.metrics.evaluate import metric_names
 from trainer.serving.output_kind import BY_LABEL, NUM_SAMPLED, output_kind
 from trainer.serving.outputs import check_output, main_output
 from trainer.training.checkpoint import Criterion

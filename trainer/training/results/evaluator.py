@@ -16,8 +16,8 @@ from trainer.cluster.servers import read_end
 from trainer.cluster.tf_config import Cluster
 from trainer.errors import InputError, Preempted, ReplicaLostError, TrainerError
 from trainer.examples.tables import CHUNK_SIZE, gather_rows
+from trainer.metrics.evaluate import find_labelled, measure
 from trainer.runtime.tracing import traced
-from trainer.serving.evaluate import find_labelled, measure
 from trainer.serving.finite_json import finite
 from trainer.serving.output_kind import output_kind
 from trainer.serving.outputs import main_output, probabilities
@@ -86,7 +86,7 @@ class EvalStep:
     def _evaluate(
         self, table: Any, weights: tf.Tensor, state: tf.Tensor, states: list[tf.Tensor]
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Return predictions for `trainer.serving.evaluate`, and the objective's next states."""
+        """Return predictions for `trainer.metrics.evaluate`, and the objective's next states."""
         num_examples = tf.shape(table[1])[0]
         num_chunks = -(-num_examples // CHUNK_SIZE)
         is_regression = isinstance(self._workload.label, Regression)

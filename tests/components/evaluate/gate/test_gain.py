@@ -12,8 +12,8 @@ from components.evaluate.gate.gain import Gain, measure_gain
 from components.evaluate.gate.options import CONSTANT, LINEAR, GateOptions
 from components.evaluate.gate.slice_rules import parse_rule
 from components.evaluate.held_out import HeldOut
-from trainer.serving.evaluate import score
-from trainer.serving.resampling import comparable, statistic
+from trainer.metrics.evaluate import score
+from trainer.metrics.resampling import comparable, statistic
 from trainer.workloads import Binary, Classes, Multilabel, Regression
 
 pytestmark = pytest.mark.fast

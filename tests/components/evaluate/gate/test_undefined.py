@@ -16,7 +16,7 @@ from components.evaluate.gate.slice_rules import parse_rule
 from components.evaluate.held_out import HeldOut
 from components.evaluate.step import without_broken_champion
 from components.evaluate.thresholds import check_limits, judge, read_limits
-from trainer.serving.evaluate import score
+from trainer.metrics.evaluate import score
 from trainer.workloads import Binary, Multilabel, Regression
 
 pytestmark = pytest.mark.fast

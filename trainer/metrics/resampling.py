@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from trainer.serving.class_metrics import LEAST_LIKELIHOOD, average_precision
-from trainer.serving.directions import LOWER_IS_BETTER
-from trainer.serving.evaluate import LIKELY
+from trainer.metrics.class_metrics import LEAST_LIKELIHOOD, average_precision
+from trainer.metrics.directions import LOWER_IS_BETTER
+from trainer.metrics.evaluate import LIKELY
 from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 
 # A metric of a draw: whole numbers [examples], how often each one is drawn; best uint8, which stay

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from trainer.serving.class_metrics import (
+from trainer.metrics.class_metrics import (
     LEAST_LIKELIHOOD,
     area_under_curve,
     measure_classes,
     measure_probabilities,
 )
-from trainer.serving.directions import LOWER_IS_BETTER
+from trainer.metrics.directions import LOWER_IS_BETTER
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 

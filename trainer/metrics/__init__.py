@@ -1,0 +1,1 @@
+"""Metrics of predictions: their values, directions, and values on resampled examples."""
