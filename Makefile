@@ -16,7 +16,7 @@ ACCELERATOR ?= cpu
 PROJECT ?=
 IMAGE_OPTIONS = --accelerator $(ACCELERATOR) $(if $(PROJECT),--project '$(PROJECT)')
 TAG ?= latest
-LOCK := $(BIN)/uv pip compile setup.py --universal --generate-hashes --python-version 3.11 --no-annotate --custom-compile-command "make lock"
+LOCK := $(BIN)/uv pip compile setup.py vertex_local/pyproject.toml --extra pipelines --universal --generate-hashes --python-version 3.11 --no-annotate --custom-compile-command "make lock"
 # As the service that `trainyard run` starts (pipelines/places/local_service.py): imported in the
 # background while the page is served already, 5 s of CPU and 0.5 GB, so that runs start at once.
 # TensorFlow reads TF_ENABLE_ONEDNN_OPTS then: before `trainer` can set it.
@@ -24,7 +24,7 @@ PRELOAD := kfp.local,kfp.dsl.executor_main tensorflow
 BENCHMARKS := $(filter-out __init__ cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-local test lint format compile submit upload image push bench train-cifar10 schedule console lock clean
+.PHONY: help setup run-local test lint format compile submit upload image push wheels bench train-cifar10 schedule console lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +39,7 @@ ifneq ($(shell '$(PYTHON)' --version 2>&1),$(shell $(BIN)/python --version 2>&1)
 endif
 endif
 
-$(READY): requirements.lock requirements-dev.lock requirements-bench.lock setup.py
+$(READY): requirements.lock requirements-dev.lock requirements-bench.lock setup.py vertex_local/pyproject.toml
 	@# Each is run, not only looked up: a pyenv shim is on PATH but fails if its version is not active,
 	@# and Debian's Python has no ensurepip without the package python3-venv.
 	@for python in $(PYTHONS) ''; do \
@@ -60,7 +60,7 @@ $(READY): requirements.lock requirements-dev.lock requirements-bench.lock setup.
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock -r requirements-dev.lock
 	@# Apart, where only the benchmarks look: Keras imports all of scikit-learn and matplotlib that it finds.
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/bench -r requirements-bench.lock
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@for folder in . vertex_local; do $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e $$folder || exit 1; done
 	@touch $@
 
 run-local: $(READY) ## the whole pipeline on this machine (WORKLOAD=mnist, CLUSTER=FILE, ARGS="--no-cache")
@@ -100,6 +100,12 @@ push: $(READY) ## build the image and push it (REPOSITORY=LOCATION-docker.pkg.de
 	@image=$$($(BIN)/trainyard image --repository $(REPOSITORY) $(IMAGE_OPTIONS)) \
 		&& docker tag $$($(BIN)/trainyard image $(IMAGE_OPTIONS)) $$image \
 		&& docker push $$image && echo "For trainyard submit and compile: --image $$image"
+
+wheels: $(READY) ## build the wheels of trainyard and of vertex-local in dist/
+	@# From copies: a build leaves files beside the source.
+	@rm -rf build/wheels && mkdir -p build/wheels dist && git ls-files -z | xargs -0 cp --parents --target-directory build/wheels
+	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist build/wheels build/wheels/vertex_local
+	@ls dist/*.whl
 
 schedule: $(READY) ## make schedules equal to configs/schedules (ARGS="--dry-run", "--on vertex …")
 	$(BIN)/trainyard schedule apply $(ARGS)

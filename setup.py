@@ -1,7 +1,8 @@
 """The Trainyard distribution: what replicas, pipeline steps and Dataflow workers install.
 
 On the public index the name `trainyard` belongs to another project, so the distribution has another
-name than the package that users import.
+name than the package that users import. The local service is a distribution of its own
+(`vertex_local/pyproject.toml`).
 """
 
 from pathlib import Path
@@ -25,9 +26,7 @@ setup(
         "Programming Language :: Python :: 3.13",
     ],
     python_requires=">=3.11,<3.14",
-    packages=find_packages(
-        include=["trainyard*", "pipelines*", "components*", "trainer*", "vertex_local*"]
-    ),
+    packages=find_packages(include=["trainyard*", "pipelines*", "components*", "trainer*"]),
     package_data={"": ["*.html", "*.css", "*.js", "*.yaml"]},
     install_requires=[
         "apache-beam[gcp]==2.77.0",
@@ -40,7 +39,6 @@ setup(
         "google-cloud-aiplatform>=1.165,<2",
         "google-cloud-pipeline-components==2.22.0",
         "httptools",
-        "jinja2",
         "keras==3.15.1",
         "kfp==2.17.0",
         "numpy",
@@ -57,10 +55,7 @@ setup(
         "tensorflow==2.21.0",
         "tensorflow-metadata==1.21.0",
         "tzdata",
-        "uv",
         "urllib3",
-        "waitress",
-        "werkzeug",
     ],
     extras_require={
         "bench": ["fastapi", "flask", "matplotlib", "scikit-learn", "uvicorn[standard]"],
@@ -85,7 +80,6 @@ setup(
     entry_points={
         "console_scripts": [
             "trainyard=trainyard.__main__:main",
-            "vertex-local=vertex_local.cli:main",
         ]
     },
 )
