@@ -101,7 +101,7 @@ push: $(READY) ## build the image and push it (REPOSITORY=LOCATION-docker.pkg.de
 		&& docker tag $$($(BIN)/trainyard image $(IMAGE_OPTIONS)) $$image \
 		&& docker push $$image && echo "For trainyard submit and compile: --image $$image"
 
-wheels: $(READY) ## build the wheels of trainyard and of vertex-local in dist/
+wheels: $(READY) ## build the wheels of trainyard-pipelines and vertex-local in dist/
 	@# From copies: a build leaves files beside the source.
 	@rm -rf build/wheels && mkdir -p build/wheels dist && git ls-files -z | xargs -0 cp --parents --target-directory build/wheels
 	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist build/wheels build/wheels/vertex_local
