@@ -33,7 +33,7 @@ class ModelSettings:
         below=1,
     )
     linear_optimizer: str | None = setting(
-        "taxi: optimizer of the linear (wide) part; default: that of the deep part",
+        "optimizer of the linear part of the default model of a table; default: the deep part's",
         default=None,
         choices=LINEAR_OPTIMIZERS,
     )
@@ -44,27 +44,6 @@ class ModelSettings:
         above=0,
         at_most=1000,
     )
-    hidden_units: str = setting(
-        "taxi: sizes of the hidden layers, such as 128,64; default: 64,32", default=""
-    )
-    crosses: str = setting(
-        "taxi: columns whose combinations have weights in the linear part, such as"
-        " payment_type:company,trip_start_day:trip_start_hour; none for no crosses; default: five"
-        " pairs of columns",
-        default="",
-    )
-    embedding_size: int | None = setting(
-        "taxi: size of a category's embedding in the deep part; default 8",
-        default=None,
-        at_least=1,
-        at_most=65_536,
-    )
-    batch_norm: bool = setting(
-        "taxi: batch normalization in the hidden layers, with the statistics of each replica's"
-        " part of a batch",
-        default=False,
-    )
-
     model_settings: Mapping[str, Any] = setting(
         "settings of the workload's own model by name, as --model.units=128 --model.rate=0.1;"
         " they are the keyword arguments of its function",
@@ -78,27 +57,15 @@ class ModelSettings:
         Raises:
             ConfigError: the workload has no such setting, or not with this value.
         """
-        known = workload.settings_of(model)
-        given = {
-            name: getattr(self, name)
-            for name in (*_OF_MODEL, *_OF_LINEAR_PART)
-            if getattr(self, name) not in (None, "", False)
-        }
-        missing = [
-            name
-            for name in given
-            if name not in known and not (name in _OF_LINEAR_PART and workload.has_linear_part)
-        ]
-        if missing:
-            has = [name for name in _names() if name not in (*_OF_MODEL, *_OF_LINEAR_PART)]
-            own = [f"--model.{name}" for name in known]
-            raise ConfigError(
-                f"{flag_name(missing[0])}: {workload.name} has no such setting; its model has"
-                f" {', '.join([*map(flag_name, has), *own])}"
-            )
-        values = {name: value for name, value in given.items() if name in _OF_MODEL}
+        for name in _OF_LINEAR_PART:
+            if getattr(self, name) is not None and not workload.has_linear_part:
+                own = [f"--{_PREFIX}{key}" for key in workload.settings_of(model)]
+                raise ConfigError(
+                    f"{flag_name(name)}: {workload.name} has no linear part; its model has"
+                    f" {', '.join(['--optimizer', '--momentum', *own])}"
+                )
         try:
-            return workload.with_settings({**values, **self.model_settings}, model)
+            return workload.with_settings(self.model_settings, model)
         except ValueError as error:
             raise ConfigError(f"--{error}") from error
 
@@ -126,22 +93,7 @@ class ModelSettings:
 
 
 _PREFIX = "model."
-_OF_MODEL = ("hidden_units", "crosses", "embedding_size", "batch_norm")
 _OF_LINEAR_PART = ("linear_optimizer", "linear_learning_rate")
-
-
-def _names() -> list[str]:
-    fields = dataclasses.fields(ModelSettings)
-    return [field.name for field in fields if field.name != "model_settings"]
-
-
-def as_texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the list settings that are given as lists or numbers as texts: `128,64`."""
-    return {
-        name: ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-        for name in ("hidden_units", "crosses")
-        if isinstance(value := values[name], list | tuple | int) and not isinstance(value, bool)
-    }
 
 
 def split_model_settings(values: Mapping[str, Any]) -> dict[str, Any]:

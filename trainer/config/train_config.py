@@ -14,7 +14,6 @@ from trainer.cluster.roles import STRATEGIES as CLUSTER_STRATEGIES
 from trainer.config.flags import add_flags
 from trainer.config.model_settings import (
     ModelSettings,
-    as_texts,
     split_model_flags,
     split_model_settings,
 )
@@ -236,8 +235,6 @@ class TrainConfig(ModelSettings):
     fresh: bool = setting("delete the folder's checkpoints and start over", default=False)
 
     def __post_init__(self) -> None:
-        for name, text in as_texts(vars(self)).items():
-            object.__setattr__(self, name, text)
         check_settings(self, label=flag_name)
         if self.epochs is not None and self.steps is not None:
             raise ConfigError("--steps and --epochs cannot both be given; leave one out")

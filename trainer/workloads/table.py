@@ -227,21 +227,14 @@ class Table(DeclaredWorkload):
         if "hidden_units" in values:
             values["hidden_units"] = parse_sizes(as_text(values["hidden_units"]))
         if "crosses" in values:
-            given["crosses"] = parse_crosses(
-                as_text(values["crosses"]), self._most_categories(), self.aliases
-            )
+            text, sizes = as_text(values["crosses"]), self._most_categories()
+            try:
+                given["crosses"] = parse_crosses(text, sizes, self.aliases)
+            except ValueError as error:
+                raise ValueError(f"model.{error}") from error
             values["crosses"] = _as_text(given["crosses"])
         changed = super().with_settings(values, model).settings
         return replace(self, settings=changed, **{**changed, **given})
-
-    def changed_options(self) -> dict[str, Any]:
-        """Return the model's settings that differ from the defaults, for JSON."""
-        if self.model is not None:
-            return super().changed_options()
-        return {
-            name: as_text(value) if isinstance(value, tuple) else value
-            for name, value in self.settings.items()
-        }
 
     def parse(self, serialized: Any) -> tuple[Features, Any]:
         """Return columns by name and labels; missing values are NaN, an integer or an empty text.

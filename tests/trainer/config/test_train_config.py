@@ -70,7 +70,6 @@ def test_flags_become_the_configuration():
         ("--momentum", "0.9", "but adam has none; use --optimizer sgd or rmsprop"),
         ("--momentum", "1", "at least 0 and below 1"),
         ("--schedule-steps", "0", "from 1 to "),
-        ("--hidden-units", "64", "mnist has no such setting; its model has --optimizer,"),
         ("--linear-optimizer", "ftrl", "its model has --optimizer, --momentum"),
     ],
 )
@@ -87,7 +86,9 @@ def test_a_bad_value_names_flag_value_and_what_is_allowed(capsys, flag, value, a
 
 def test_batch_normalization_needs_whole_batches():
     own = TrainConfig(workload="taxi", examples_dir="-").recipe()
-    normalized = TrainConfig(workload="taxi", examples_dir="-", batch_norm=True).recipe()
+    normalized = TrainConfig(
+        workload="taxi", examples_dir="-", model_settings={"batch_norm": True}
+    ).recipe()
     assert own.part_size > 0
     assert normalized == dataclasses.replace(own, part_size=0)
 
@@ -194,27 +195,27 @@ def test_help_and_errors_do_not_import_tensorflow(flags, tf_config, code, tmp_pa
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"hidden_units": "64,x"}, "--hidden-units: '64,x'"),
-        ({"hidden_units": "64,,32"}, "whole numbers"),
-        ({"hidden_units": 0}, "whole numbers"),
-        ({"crosses": "payment_typ:company"}, "did you mean 'payment_type'"),
-        ({"crosses": "fare:tips"}, "'tips' in 'fare:tips'"),
-        ({"crosses": "fare"}, "two or more different columns"),
-        ({"crosses": "fare:fare"}, "two or more different columns"),
-        ({"crosses": "fare:company,fare:company"}, "fare:company occurs twice"),
+        ({"model.hidden_units": "64,x"}, "--model.hidden_units: '64,x'"),
+        ({"model.hidden_units": "64,,32"}, "whole numbers"),
+        ({"model.hidden_units": 0}, "whole numbers"),
+        ({"model.crosses": "payment_typ:company"}, "did you mean 'payment_type'"),
+        ({"model.crosses": "fare:tips"}, "'tips' in 'fare:tips'"),
+        ({"model.crosses": "fare"}, "two or more different columns"),
+        ({"model.crosses": "fare:fare"}, "two or more different columns"),
+        ({"model.crosses": "fare:company,fare:company"}, "fare:company occurs twice"),
         (
-            {"crosses": "company:pickup_community_area:dropoff_community_area"},
+            {"model.crosses": "company:pickup_community_area:dropoff_community_area"},
             "up to 6,253,482 combinations",
         ),
-        ({"embedding_size": 0}, "--embedding-size"),
-        ({"batch_norm": "yes"}, "--batch-norm"),
+        ({"model.embedding_size": "x"}, "--model.embedding_size"),
+        ({"model.batch_norm": "perhaps"}, "--model.batch_norm"),
         ({"linear_optimizer": "frtl"}, "did you mean 'ftrl'"),
         ({"linear_learning_rate": 0.1}, "needs --linear-optimizer"),
     ],
 )
 def test_a_wrong_setting_of_the_wide_and_deep_model_is_named(settings, named):
     with pytest.raises(ConfigError, match=re.escape(named)):
-        TrainConfig(workload="taxi", examples_dir="-", **settings)
+        TrainConfig.from_settings({"workload": "taxi", "examples_dir": "-", **settings})
 
 
 @pytest.mark.parametrize(
@@ -224,14 +225,22 @@ def test_a_wrong_setting_of_the_wide_and_deep_model_is_named(settings, named):
 )
 def test_model_settings_may_be_texts_numbers_or_lists(given, hidden_units):
     crosses = ["payment_type:fare", "company:trip_start_day:trip_start_hour"]
-    config = TrainConfig(workload="taxi", examples_dir="-", hidden_units=given, crosses=crosses)
+    config = TrainConfig(
+        workload="taxi",
+        examples_dir="-",
+        model_settings={"hidden_units": given, "crosses": crosses},
+    )
     taxi = config.chosen_workload()
     assert taxi.hidden_units == hidden_units
     assert taxi.crosses == tuple(tuple(cross.split(":")) for cross in crosses)
-    again = TrainConfig(workload="taxi", examples_dir="-", **taxi.changed_options())
+    again = TrainConfig.from_settings(
+        {"workload": "taxi", "examples_dir": "-", **taxi.changed_options()}
+    )
     assert again.chosen_workload() == taxi
-    none = TrainConfig(workload="taxi", examples_dir="-", crosses="none").chosen_workload()
-    assert (none.crosses, none.changed_options()) == ((), {"crosses": "none"})
+    none = TrainConfig(
+        workload="taxi", examples_dir="-", model_settings={"crosses": "none"}
+    ).chosen_workload()
+    assert (none.crosses, none.changed_options()) == ((), {"model.crosses": "none"})
 
 
 def test_without_settings_the_model_is_unchanged():

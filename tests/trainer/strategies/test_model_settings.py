@@ -21,8 +21,8 @@ def flags(trips_dir, out, *, steps):
         *("--workload", "taxi", "--examples-dir", trips_dir, "--output-dir", out),
         *("--batch-size", 32, "--steps-per-call", 10, "--steps", steps, "--schedule-steps", 120),
         *("--optimizer", "rmsprop", "--momentum", 0.5, "--linear-optimizer", "ftrl"),
-        *("--hidden-units", "16,8", "--embedding-size", 4, "--batch-norm"),
-        *("--crosses", "payment_type:company,payment_type:fare:trip_start_hour"),
+        *("--model.hidden_units=16,8", "--model.embedding_size=4", "--model.batch_norm=true"),
+        "--model.crosses=payment_type:company,payment_type:fare:trip_start_hour",
     ]
 
 

@@ -188,7 +188,7 @@ def test_flags_of_an_own_model_are_checked(write):
         "--model.units=1.5": "--model.units is '1.5'; it must be a whole number",
         "--model.layers=a": "--model.layers is 'a'; it must be whole numbers",
         "--model.unit=3": "has no such setting; did you mean 'units'? it has units (a whole",
-        "--hidden-units=3": "--hidden-units: shop has no such setting",
+        "--linear-optimizer=ftrl": "--linear-optimizer: shop has no linear part; its model has",
         "--model=net": "'net' is not a model of shop; allowed are model",
     }.items():
         with pytest.raises(ConfigError) as error:
@@ -198,12 +198,16 @@ def test_flags_of_an_own_model_are_checked(write):
 
 def test_settings_of_the_default_model_have_both_spellings(write):
     reference = write("classes")
-    for values in ({"hidden_units": "9,8"}, {"model.hidden_units": [9, 8]}):
+    for values in ({"model.hidden_units": "9,8"}, {"model.hidden_units": [9, 8]}):
         config = TrainConfig.from_settings({"workload": reference, "examples_dir": "-", **values})
         assert config.chosen_workload().hidden_units == (9, 8)
-        assert config.chosen_workload().changed_options() == {"hidden_units": "9,8"}
-    with pytest.raises(ConfigError, match=r"--crosses: 'size' in 'size:plan' is not a column"):
-        TrainConfig(workload=reference, examples_dir="-", crosses="size:plan").recipe()
+        assert config.chosen_workload().changed_options() == {"model.hidden_units": [9, 8]}
+    with pytest.raises(
+        ConfigError, match=r"--model\.crosses: 'size' in 'size:plan' is not a column"
+    ):
+        TrainConfig(
+            workload=reference, examples_dir="-", model_settings={"crosses": "size:plan"}
+        ).recipe()
 
 
 def test_a_workload_that_fails_is_a_wrong_setting(tmp_path):

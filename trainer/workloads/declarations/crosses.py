@@ -1,4 +1,4 @@
-"""Parsing of the settings hidden-units and crosses."""
+"""Parsing of the settings model.hidden_units and model.crosses."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     sizes = [size.strip() for size in text.split(",")]
     if not all(size.isascii() and size.isdigit() and int(size) for size in sizes):
         raise ValueError(
-            f"hidden-units: {text!r} is not allowed; use whole numbers from 1, such as 128,64"
+            f"model.hidden_units: {text!r} is not allowed; use whole numbers from 1, such as 128,64"
         )
     return tuple(map(int, sizes))
 

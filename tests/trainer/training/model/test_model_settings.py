@@ -40,19 +40,18 @@ from trainer.training.step import apply_gradient  # noqa: E402
 
 pytestmark = pytest.mark.timeout(180)
 WIDE_AND_DEEP = {
-    "crosses": "payment_type:company,payment_type:fare:trip_start_hour",
-    "hidden_units": "16,8",
-    "embedding_size": 4,
-    "batch_norm": True,
+    "model.crosses": "payment_type:company,payment_type:fare:trip_start_hour",
+    "model.hidden_units": "16,8",
+    "model.embedding_size": 4,
+    "model.batch_norm": True,
     "linear_optimizer": "ftrl",
 }
 STEADY = Schedule(peak=0.1, total_steps=100, warmup=0.0, kind="constant")
 
 
 def train(examples_dir, out, *, workload="taxi", num_devices=1, **settings):
-    config = TrainConfig(
-        workload=workload, examples_dir=str(examples_dir), batch_size=32, **settings
-    )
+    given = {"workload": workload, "examples_dir": str(examples_dir), "batch_size": 32}
+    config = TrainConfig.from_settings({**given, **settings})
     job = make_job(config, Cluster(), resolve_folders(str(out), {}), threading.Event())
     train_synchronously(job, ["/device:CPU:0"] * num_devices)
     return job
@@ -182,7 +181,9 @@ def test_the_wide_and_deep_settings_reach_model_checkpoint_and_server(wide_and_d
 
 def test_the_linear_part_is_found_whatever_the_embedding_size(trips_dir, tmp_path):
     job = make_job(
-        TrainConfig(workload="taxi", examples_dir=str(trips_dir), embedding_size=2),
+        TrainConfig(
+            workload="taxi", examples_dir=str(trips_dir), model_settings={"embedding_size": 2}
+        ),
         Cluster(),
         resolve_folders(str(tmp_path), {}),
         threading.Event(),
@@ -204,14 +205,16 @@ def test_the_linear_part_is_found_whatever_the_embedding_size(trips_dir, tmp_pat
 def test_checkpoints_of_another_model_or_optimizer_are_refused(trips_dir, tmp_path):
     # The same sizes in another order: only the settings differ.
     crosses = "payment_type:company,trip_start_day:trip_start_hour"
-    train(trips_dir, tmp_path, steps=4, crosses=crosses)
+    train(trips_dir, tmp_path, steps=4, **{"model.crosses": crosses})
     swapped = ",".join(crosses.split(",")[::-1])
-    with pytest.raises(InputError, match=rf"--crosses {crosses}, not --crosses {swapped}.*--fresh"):
-        train(trips_dir, tmp_path, steps=8, crosses=swapped)
+    with pytest.raises(
+        InputError, match=rf"--model.crosses {crosses}, not --model.crosses {swapped}"
+    ):
+        train(trips_dir, tmp_path, steps=8, **{"model.crosses": swapped})
     with pytest.raises(InputError, match=r"not default settings.*--fresh"):
         train(trips_dir, tmp_path, steps=8)
     with pytest.raises(TrainerError, match=r"another model.*--fresh"):
-        train(trips_dir, tmp_path, steps=8, crosses=crosses, linear_optimizer="ftrl")
+        train(trips_dir, tmp_path, steps=8, linear_optimizer="ftrl", **{"model.crosses": crosses})
 
 
 def test_mirrored_training_combines_the_statistics_of_all_parts(wide_and_deep, trips_dir, tmp_path):
