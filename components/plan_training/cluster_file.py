@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from components.plan_training import shape
-from components.plan_training.checks import Names, check_shape
+from components.plan_training.checks import Names
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.findings import Findings
 from components.plan_training.shape import Shape
@@ -29,13 +29,14 @@ class Spelling:
     Attributes:
         keys: the keys at the top of a file that identify the spelling.
         read: returns the fields of a Shape.
+        write: returns the content of a file; None for a spelling that is only read.
         names: what a file in this spelling calls the fields of a Shape, for messages.
     """
 
     title: str
     keys: tuple[str, ...]
     read: Callable[[Mapping[Any, Any], Findings], Json]
-    write: Callable[[Shape], Json]
+    write: Callable[[Shape], Json] | None = None
     names: Names = field(default_factory=dict)
 
 
@@ -63,14 +64,12 @@ SPELLINGS = {
         title="AI Platform's trainingInput",
         keys=legacy.KEYS,
         read=legacy.read,
-        write=legacy.write,
         names=legacy.NAMES,
     ),
     "tf_config": Spelling(
         title="TF_CONFIG",
         keys=tf_config.KEYS,
         read=tf_config.read,
-        write=tf_config.write,
         names=tf_config.NAMES,
     ),
 }
@@ -95,12 +94,11 @@ def parse_cluster(values: Any, *, path: Path = Path("-")) -> ClusterFile:
     name = _find_spelling(values)
     spelling, findings = SPELLINGS[name], Findings()
     fields = spelling.read(values, findings)
-    check_shape(Shape(**fields), findings, names=spelling.names)
-    findings.raise_errors()
+    spec = ClusterSpec(**fields, findings=findings, names=spelling.names)
     return ClusterFile(
         path=path,
         spelling=name,
-        spec=ClusterSpec(**fields),
+        spec=spec,
         warnings=tuple(findings.warnings),
         hosts=tuple(tf_config.read_hosts(values)) if name == "tf_config" else (),
     )

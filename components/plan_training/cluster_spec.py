@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import Any
 
-from components.plan_training.checks import check_shape
+from components.plan_training.checks import SHORT_NAMES, Names, check_shape
 from components.plan_training.findings import Findings
 from components.plan_training.shape import Shape
 from components.plan_training.spellings import short
@@ -17,17 +17,24 @@ from trainer import Json
 class ClusterSpec(Shape):
     """A cluster that can train.
 
+    Args:
+        findings: errors and warnings of its file, to which its own are added.
+        names: names of the fields in that file.
+
     Raises:
         ClusterError: it cannot; has the field, the value and the remedy for each reason.
     """
 
-    def __post_init__(self) -> None:
-        findings = Findings()
+    findings: InitVar[Findings | None] = None
+    names: InitVar[Names] = SHORT_NAMES
+
+    def __post_init__(self, findings: Findings | None, names: Names) -> None:
+        findings = findings or Findings()
         # The command line and the tests give them as plain mappings.
         for key in ("accelerator", "machines"):
             given = {key: getattr(self, key)}
             object.__setattr__(self, key, short.read(given, findings)[key])
-        check_shape(self, findings)
+        check_shape(self, findings, names=names)
         findings.raise_errors()
 
     @classmethod

@@ -13,14 +13,13 @@ from components.plan_training.machines import (
     Machine,
     gpu_counts,
 )
-from components.plan_training.shape import DEFAULTS, ReplicaPool, Shape
+from components.plan_training.shape import DEFAULTS, ReplicaPool
 from components.plan_training.spellings import retired
 from components.plan_training.spellings.pools import (
     COMMAND,
     read_strategy_flag,
     shape_fields,
     single_image,
-    strategy_args,
 )
 from trainer import Json
 from trainer.cluster.roles import ROLES
@@ -88,26 +87,6 @@ def read(values: Mapping[Any, Any], findings: Findings) -> Json:
             " this repository; leave it out to use the run's image"
         )
     return fields | {"image": image, "timeout_seconds": _timeout(given)}
-
-
-def write(shape: Shape) -> Json:
-    """Return the config.yaml of a CUSTOM tier, which has neither `spot` nor `restarts`."""
-    values: Json = {"scaleTier": retired.CUSTOM}
-    for pool in shape.vertex_pools():
-        prefix = PREFIXES[pool.role]
-        values[f"{prefix}Type"] = pool.machine.type
-        if pool.role in _COUNTED:
-            values[f"{prefix}Count"] = pool.count
-        config: Json = {"imageUri": shape.image} if shape.image else {}
-        if gpus := pool.machine.accelerator:
-            config["acceleratorConfig"] = {"type": gpus.type, "count": gpus.count}
-        if config:
-            values[f"{prefix}Config"] = config
-    if args := strategy_args(shape):
-        values["args"] = args
-    values["useChiefInTfConfig"] = True
-    values["scheduling"] = {"maxRunningTime": f"{shape.timeout_seconds}s"}
-    return {"trainingInput": values}
 
 
 def _read_pool(given: Section, role: str, config: Section) -> ReplicaPool:

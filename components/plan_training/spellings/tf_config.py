@@ -33,11 +33,6 @@ def read(values: Mapping[Any, Any], findings: Findings) -> Json:
     )
 
 
-def write(shape: Shape) -> Json:
-    """Return TF_CONFIG of the first replica, on placeholder hosts."""
-    return next(iter(tf_configs(shape, placeholder_hosts(shape)).values()))
-
-
 def read_hosts(values: Mapping[Any, Any]) -> list[str]:
     """Return the hosts of a TF_CONFIG without errors, in the order of the roles."""
     cluster = parse_tf_config(json.dumps(values, default=str))

@@ -11,7 +11,7 @@ import yaml
 from components.plan_training.cluster_file import SPELLINGS, ClusterFile
 from components.plan_training.explain import Training, explain
 from components.plan_training.prices import PRICES, read_prices
-from components.plan_training.spellings.tf_config import commands, placeholder_hosts, tf_configs
+from components.plan_training.spellings.tf_config import commands
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
 from components.shared.text.user_file import read_text_file
 from pipelines.command.actions import actions_of
@@ -43,7 +43,8 @@ def _add_explain(actions: Any) -> None:
     text = "explain a cluster file: worker pools, batches, cost, mistakes and warnings"
     parser = actions.add_parser("explain", help=text, description=text)
     parser.add_argument("file", type=Path, metavar="FILE", help="cluster file: configs/clusters")
-    parser.add_argument("--as", choices=SPELLINGS, dest="form", help="convert to another format")
+    forms = [name for name, spelling in SPELLINGS.items() if spelling.write]
+    parser.add_argument("--as", choices=forms, dest="form", help="convert to another format")
     parser.add_argument("--hosts", type=_hosts, default=[], help="HOST:PORT,… for TF_CONFIG")
     parser.add_argument(
         "--workload", default=DEFAULT_WORKLOAD, help=f"{FORMS}; default: %(default)s"
@@ -90,11 +91,8 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _lines(file: ClusterFile, arguments: argparse.Namespace) -> list[str]:
-    if arguments.form == "tf_config":
-        hosts = arguments.hosts or file.hosts or placeholder_hosts(file.spec)
-        return [json.dumps(tf_configs(file.spec, hosts), indent=2)]
-    if arguments.form:
-        values = SPELLINGS[arguments.form].write(file.spec)
+    if write := SPELLINGS[arguments.form].write if arguments.form else None:
+        values = write(file.spec)
         return [yaml.safe_dump(values, sort_keys=False).rstrip()]
     return explain(
         file,
