@@ -6,7 +6,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?=
 PYTHONS := $(if $(PYTHON),'$(PYTHON)',$(BIN)/python python3.13 python3.12 python3.11)
+# Of what a run needs, of what tests and checks need besides, and of the benchmarks' rivals.
 READY := $(VENV)/.ready
+TOOLS := $(VENV)/.ready-dev
+RIVALS := $(VENV)/.ready-bench
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps
 WORKLOAD ?= mnist
 MODEL ?= fast
 CLUSTER ?=
@@ -30,8 +34,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## create .venv from requirements.lock, or mend it (the other targets create it themselves)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --dry-run --no-deps --no-index -r requirements.lock -r requirements-dev.lock 2>/dev/null \
-		|| { echo '$(VENV) is not what requirements.lock says: mending it.'; rm $(READY); $(MAKE) --no-print-directory $(READY); }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --dry-run --no-deps --no-index -r requirements.lock 2>/dev/null \
+		|| { echo '$(VENV) is not what requirements.lock says: mending it.'; rm -f $(READY) $(TOOLS) $(RIVALS); $(MAKE) --no-print-directory $(READY); }
 
 ifneq ($(and $(PYTHON),$(wildcard $(BIN)/python)),)
 ifneq ($(shell '$(PYTHON)' --version 2>&1),$(shell $(BIN)/python --version 2>&1))
@@ -39,7 +43,7 @@ ifneq ($(shell '$(PYTHON)' --version 2>&1),$(shell $(BIN)/python --version 2>&1)
 endif
 endif
 
-$(READY): requirements.lock requirements-dev.lock requirements-bench.lock setup.py vertex_local/pyproject.toml
+$(READY): requirements.lock setup.py vertex_local/pyproject.toml
 	@# Each is run, not only looked up: a pyenv shim is on PATH but fails if its version is not active,
 	@# and Debian's Python has no ensurepip without the package python3-venv.
 	@for python in $(PYTHONS) ''; do \
@@ -57,25 +61,34 @@ $(READY): requirements.lock requirements-dev.lock requirements-bench.lock setup.
 	echo "Making $(VENV) with $$has from requirements.lock; this takes a minute or more, once."; \
 	"$$python" -m venv $(VENV)
 	@# The locks name every package. Without --no-deps an older pip looks for newer ones than they do.
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock -r requirements-dev.lock
-	@# Apart, where only the benchmarks look: Keras imports all of scikit-learn and matplotlib that it finds.
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/bench -r requirements-bench.lock
+	@$(INSTALL) -r requirements.lock
 	@for folder in . vertex_local; do $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e $$folder || exit 1; done
+	@touch $@
+
+$(TOOLS): $(READY) requirements-dev.lock
+	@echo 'Adding what tests and checks need.'
+	@$(INSTALL) -r requirements-dev.lock
+	@touch $@
+
+# Apart, where only the benchmarks look: Keras imports all of scikit-learn and matplotlib that it finds.
+$(RIVALS): $(TOOLS) requirements-bench.lock
+	@echo 'Adding what benchmarks compare with.'
+	@$(INSTALL) --upgrade --target $(VENV)/bench -r requirements-bench.lock
 	@touch $@
 
 run-local: $(READY) ## the whole pipeline on this machine (WORKLOAD=mnist, CLUSTER=FILE, ARGS="--no-cache")
 	$(BIN)/trainyard run $(WORKLOAD) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
-test: $(READY) ## run every test
+test: $(RIVALS) ## run every test
 	$(BIN)/pytest -n $(shell expr $$(nproc) + 1) --dist worksteal $(ARGS)
 
-lint: $(READY) ## check format, style, types and the direction of imports
+lint: $(TOOLS) ## check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(READY) ## format the code
+format: $(TOOLS) ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -113,10 +126,10 @@ schedule: $(READY) ## make schedules equal to configs/schedules (ARGS="--dry-run
 console: $(READY) ## serve the local Vertex AI and its page until Ctrl-C
 	TF_ENABLE_ONEDNN_OPTS=1 $(BIN)/vertex-local serve --root .trainyard/vertex $(addprefix --preload=,$(PRELOAD))
 
-bench: $(READY) ## run every benchmark; one JSON object a line
+bench: $(RIVALS) ## run every benchmark; one JSON object a line
 	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
 
-train-cifar10: $(READY) ## train CIFAR-10 to its end and draw the curve (MODEL=fast, resnet20)
+train-cifar10: $(RIVALS) ## train CIFAR-10 to its end and draw the curve (MODEL=fast, resnet20)
 	$(BIN)/python -m benchmarks.cifar10_curve --model $(MODEL) $(ARGS)
 
 clean: ## remove what was built and run; downloads and .venv stay

@@ -5,6 +5,7 @@ name than the package that users import. The local service is a distribution of 
 (`vertex_local/pyproject.toml`).
 """
 
+from glob import glob
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -28,6 +29,10 @@ setup(
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["trainyard*", "pipelines*", "components*", "trainer*"]),
     package_data={"": ["*.html", "*.css", "*.js", "*.yaml"]},
+    data_files=[
+        (f"share/trainyard/{folder}", sorted(glob(f"{folder}/*.yaml")))
+        for folder in ("configs/clusters", "configs/schedules")
+    ],
     install_requires=[
         "apache-beam[gcp]==2.77.0",
         "cronsim",

@@ -22,6 +22,7 @@ COMMANDS = (
         "projects:add_check",
         "try a workload of your own on some of its data, and name every mistake",
     ),
+    ("settings", "settings:add_settings", "list the settings of a workload's runs"),
     ("run", "running.submit:add_run", "run the pipeline, wait for its end and tear it down"),
     ("submit", "running.submit:add_submit", "start a pipeline run"),
     (

@@ -17,7 +17,7 @@ from trainer import Json
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 from trainer.metrics.evaluate import evaluated_names
-from trainer.references import is_path
+from trainer.references import BUILT_IN, is_path
 from trainer.workloads import Workload, load_workload
 from trainer.workloads.loading import package_digest
 
@@ -52,7 +52,7 @@ def describe(reference: str, train: Json) -> Json:
         },
         "model_settings": {name: settings[name].parse(value) for name, value in given.items()},
         "has_source": workload.source is not None,
-        "digest": "" if is_path(reference) else package_digest(reference),
+        "digest": "" if reference in BUILT_IN or is_path(reference) else package_digest(reference),
     }
 
 

@@ -55,8 +55,8 @@ def read_companion_object(model_uri: str, name: str, *fields: str) -> Json | Non
 
 
 def _read_from_bucket(uri: str) -> bytes | None:
+    from google.api_core.exceptions import NotFound
     from google.cloud import storage
-    from google.cloud.exceptions import NotFound
 
     blob = storage.Blob.from_string(uri, client=storage.Client())
     try:

@@ -14,7 +14,7 @@ from components.prepare_examples.settings.options import PrepareOptions
 from components.release.options import ReleaseOptions
 from components.shared.run_summary.settings import READABLE_ADDRESS, SECRET, VARIABLE
 from components.shared.text.json_object import parse_object
-from pipelines.config.vertex_checks import check_labels
+from pipelines.config.labels import check_labels
 from trainer import Json
 from trainer.config.settings import check_settings, same_setting, setting
 from trainer.config.train_config import TrainConfig

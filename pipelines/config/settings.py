@@ -1,5 +1,6 @@
 """Settings by key, as `--set train.epochs=5` and the keys of a run.yaml."""
 
+import contextlib
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from components.release.options import ReleaseOptions
 from pipelines.config.built_in import metrics_of
 from pipelines.config.run_config import PLANNED_FLAGS, RunConfig
 from pipelines.config.values import read_value
-from trainer.config.settings import find_setting
+from trainer.config.settings import SEE_SETTINGS
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError, did_you_mean
 
@@ -22,8 +23,20 @@ GROUPS = ("cluster", "train", "thresholds", "gate", "prepare", "trigger", "relea
 FREE_GROUPS = ("labels", "model")
 # Settings of the workload's own model travel among those of the trainer: `model.units`.
 MODEL_GROUP = "model"
-# The settings of PrepareOptions that are parameters of the pipeline, not keys of `prepare`.
-RUN_PREPARE_SETTINGS = ("max_examples", "trust_files")
+_DECLARED: dict[str, type] = {
+    "cluster": ClusterSpec,
+    "train": TrainConfig,
+    "gate": GateOptions,
+    "prepare": PrepareOptions,
+    "release": ReleaseOptions,
+    "trigger": Trigger,
+}
+# Fields without a key of their own; those of `prepare` are parameters of the pipeline.
+_NOT_SET: dict[str, tuple[str, ...]] = {
+    "": (*GROUPS, "workload"),
+    "train": (*PLANNED_FLAGS, "model_settings"),
+    "prepare": ("max_examples", "trust_files"),
+}
 # Settings that replace each other.
 INSTEAD = {"train.steps": "train.epochs", "train.epochs": "train.steps"}
 _DIRECTIONS = tuple(f".{direction}" for direction in DIRECTIONS)
@@ -69,6 +82,8 @@ def try_texts(
         texts: the place of each setting, for messages, its key and its value as text.
     """
     keys = {key for _, key, _ in texts}
+    with contextlib.suppress(ValueError):
+        return _with_together(config, texts, keys), []
     left = list(texts)
     while left:
         failed: dict[tuple[str, str, str], ValueError] = {}
@@ -105,29 +120,26 @@ def _at_place(place: str, cause: ValueError) -> ConfigError:
     return error
 
 
-def trainer_flags() -> list[str]:
-    """Return the trainer's settings that a run may have."""
-    not_flags = (*PLANNED_FLAGS, "model_settings")  # those are `model.NAME`
-    return [f.name for f in dataclasses.fields(TrainConfig) if f.name not in not_flags]
-
-
-def _setting_keys(config: RunConfig) -> list[str]:
-    """Return the keys that `--set` takes for this run."""
-    plain = [f.name for f in dataclasses.fields(config) if f.name not in (*GROUPS, "workload")]
-    groups: dict[str, Iterable[str]] = {
-        "cluster": (f.name for f in dataclasses.fields(ClusterSpec)),
-        "train": trainer_flags(),
-        "thresholds": metrics_of(config.workload) if config.is_built_in else ["METRIC"],
-        "gate": (f.name for f in dataclasses.fields(GateOptions)),
-        "prepare": (
-            f.name for f in dataclasses.fields(PrepareOptions) if f.name not in RUN_PREPARE_SETTINGS
-        ),
-        "release": (f.name for f in dataclasses.fields(ReleaseOptions)),
-        "trigger": (f.name for f in dataclasses.fields(Trigger)),
-        "labels": ["NAME"],
-        "model": ["NAME"],
+def declared_settings() -> dict[str, dataclasses.Field[Any]]:
+    """Return the declared settings of a run by their keys, as `train.epochs`."""
+    return {
+        f"{group}.{field.name}".lstrip("."): field
+        for group, kind in {"": RunConfig, **_DECLARED}.items()
+        for field in dataclasses.fields(kind)
+        if field.name not in _NOT_SET.get(group, ())
     }
-    return [*plain, *(f"{group}.{name}" for group, names in groups.items() for name in names)]
+
+
+def trainer_settings() -> list[str]:
+    """Return the trainer's settings that a run may have."""
+    return [key.removeprefix("train.") for key in declared_settings() if key.startswith("train.")]
+
+
+def setting_keys(config: RunConfig) -> list[str]:
+    """Return the keys that `--set` takes for this run."""
+    metrics = metrics_of(config.workload) if config.is_built_in else ["METRIC"]
+    thresholds = [f"thresholds.{metric}" for metric in metrics]
+    return [*declared_settings(), *thresholds, "labels.NAME", "model.NAME"]
 
 
 def _check_key(key: str, config: RunConfig) -> None:
@@ -137,34 +149,28 @@ def _check_key(key: str, config: RunConfig) -> None:
     checks it.
 
     Raises:
-        ConfigError: there is no such setting; lists all.
+        ConfigError: there is no such setting; names the nearest one.
     """
-    allowed = _setting_keys(config)
+    allowed = setting_keys(config)
     group, _, name = key.partition(".")
     if group == "thresholds" and key.endswith(_DIRECTIONS):
         key = key.rpartition(".")[0]
     is_free = group in FREE_GROUPS or (group == "thresholds" and not config.is_built_in)
     if key not in allowed and not (is_free and name):
         hint = did_you_mean(key, allowed)
-        raise ConfigError(f"unknown key {key!r};{hint} allowed are {', '.join(allowed)}")
+        if group == "thresholds":
+            hint += f" metrics are {', '.join(metrics_of(config.workload))};"
+        raise ConfigError(f"unknown key {key!r};{hint} {SEE_SETTINGS}")
 
 
 def _type_of(key: str) -> Any:
     """Return the declared type of a setting."""
-    group, _, name = key.partition(".") if "." in key else ("", "", key)
+    group = key.partition(".")[0]
     if group == "thresholds":
         return float
     if group in FREE_GROUPS:  # the workload reads the texts of its model's settings
         return str
-    declared = {
-        "cluster": ClusterSpec,
-        "train": TrainConfig,
-        "gate": GateOptions,
-        "prepare": PrepareOptions,
-        "release": ReleaseOptions,
-        "trigger": Trigger,
-    }
-    return find_setting(declared.get(group, RunConfig), name).type
+    return declared_settings()[key].type
 
 
 def _with_together(

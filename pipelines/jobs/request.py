@@ -14,7 +14,7 @@ from components.plan_training.spellings.vertex import camel_case
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import SUBMISSION_LABEL
 from pipelines.config.run_config import RunConfig
-from pipelines.config.settings import MODEL_GROUP, trainer_flags
+from pipelines.config.settings import MODEL_GROUP, trainer_settings
 from trainer import Json
 from trainer.config.flags import add_flags
 from trainer.config.model_settings import split_model_flags
@@ -89,7 +89,7 @@ def with_flags(config: RunConfig, flags: Sequence[str]) -> RunConfig:
         ConfigError: a flag is unknown, has an invalid value, or is set by the job itself.
     """
     given = _parse_flags(flags, workload=config.workload)
-    allowed = {*trainer_flags(), *(name for name in given if name.startswith(f"{MODEL_GROUP}."))}
+    allowed = {*trainer_settings(), *(name for name in given if name.startswith(f"{MODEL_GROUP}."))}
     if planned := sorted(set(given) - allowed):
         raise ConfigError(
             f"--{planned[0].replace('_', '-')} after --: the job sets this flag; give "

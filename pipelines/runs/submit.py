@@ -8,10 +8,10 @@ from typing import Any
 
 from components.shared.text.yaml_text import YamlError
 from pipelines.config.cluster_files import read_cluster
+from pipelines.config.labels import check_labels
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import with_settings
 from pipelines.config.values import read_value
-from pipelines.config.vertex_checks import check_labels
 from pipelines.package.compile import compile_once, compile_pipeline
 from pipelines.package.project_image import image_of
 from pipelines.package.registry import FORM, download, is_address

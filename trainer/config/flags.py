@@ -17,7 +17,11 @@ from trainer.errors import ConfigError
 
 
 def add_flags(parser: argparse.ArgumentParser, config: type) -> None:
-    """Add a flag for each setting; those of each inherited dataclass are a group."""
+    """Add a flag for each setting.
+
+    Those of each inherited dataclass are a group, and so are the advanced ones.
+    """
+    advanced = []
     for base in config.__mro__:
         if dataclasses.is_dataclass(base):
             title, _, text = (base.__doc__ or "").partition("\n\n")
@@ -26,7 +30,13 @@ def add_flags(parser: argparse.ArgumentParser, config: type) -> None:
                 group = parser.add_argument_group(title.rstrip("."), text.strip() or None)
             for field in dataclasses.fields(base):
                 if field.name in base.__annotations__ and limits_of(field).has_flag:
-                    group.add_argument(flag_name(field.name), **_flag_options(field))
+                    if limits_of(field).is_advanced:
+                        advanced.append(field)
+                    else:
+                        group.add_argument(flag_name(field.name), **_flag_options(field))
+    group = parser.add_argument_group("advanced")
+    for field in advanced:
+        group.add_argument(flag_name(field.name), **_flag_options(field))
 
 
 def read_environ(config: type, environ: Mapping[str, str]) -> dict[str, Any]:

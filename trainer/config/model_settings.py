@@ -36,6 +36,7 @@ class ModelSettings:
         "optimizer of the linear part of the default model of a table; default: the deep part's",
         default=None,
         choices=LINEAR_OPTIMIZERS,
+        is_advanced=True,
     )
     linear_learning_rate: float | None = setting(
         "learning rate of --linear-optimizer; ftrl uses it in every step (default"
@@ -43,6 +44,7 @@ class ModelSettings:
         default=None,
         above=0,
         at_most=1000,
+        is_advanced=True,
     )
     model_settings: Mapping[str, Any] = setting(
         "settings of the workload's own model by name, as --model.units=128 --model.rate=0.1;"

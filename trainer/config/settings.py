@@ -16,6 +16,7 @@ from trainer.errors import ConfigError, did_you_mean
 Config = TypeVar("Config")
 
 _NONE = type(None)
+SEE_SETTINGS = "`trainyard settings` lists them"
 MOST = 10**9  # of a number without a limit of its own
 MOST_SECONDS = 31 * 24 * 3600
 # Line breaks, other controls, and bytes that are not UTF-8.
@@ -32,6 +33,7 @@ class Limits:
             is from -MOST to MOST if there are no closer ones.
         pattern: regular expression of the whole text; `form` has it in words.
         has_flag: whether the setting has a command-line flag of its own.
+        is_advanced: whether few users need it: help lists it last.
         metavar: placeholder of the value in the help.
         is_repeated: whether the flag of a list is given once for each element.
         variable: environment variable that holds the setting.
@@ -47,6 +49,7 @@ class Limits:
     pattern: str = ""
     form: str = ""
     has_flag: bool = True
+    is_advanced: bool = False
     metavar: str = ""
     is_repeated: bool = False
     variable: str = ""
@@ -121,7 +124,7 @@ def make_settings(config: type[Config], values: Mapping[str, Any], *, name: str)
     allowed = [field.name for field in dataclasses.fields(kind)]
     for key in values:
         if key not in allowed:
-            raise ConfigError(f"{name} has no {key!r};{_choices(allowed, key)}")
+            raise ConfigError(f"{name} has no {key!r};{did_you_mean(key, allowed)} {SEE_SETTINGS}")
     return config(**values)
 
 

@@ -78,6 +78,7 @@ class TrainConfig(ModelSettings):
         " job of 1000 steps to 2000 without changing its learning rates so far, use 1000",
         default=None,
         at_least=1,
+        is_advanced=True,
     )
     weight_decay: float | None = setting(
         "weight decay, multiplied by the learning rate; default: the model's own",
@@ -107,19 +108,23 @@ class TrainConfig(ModelSettings):
         " time; 0: the cores compute each operation together; default: the model's own",
         default=None,
         at_least=0,
+        is_advanced=True,
     )
     micro_batches: int = setting(
         "equal parts in which each batch is computed, accumulating their gradients; saves memory",
         default=1,
         at_least=1,
         at_most=2**20,
+        is_advanced=True,
     )
     mixed_precision: bool = setting(
         "compute in bfloat16 where the CPU or GPU supports it, with weights in float32",
         default=False,
     )
     jit: bool = setting(
-        "compile the train step with XLA; slower for convolutions on CPUs", default=False
+        "compile the train step with XLA; slower for convolutions on CPUs",
+        default=False,
+        is_advanced=True,
     )
     seed: int = setting(
         "seed of initial weights, example order and augmentation",
@@ -133,20 +138,27 @@ class TrainConfig(ModelSettings):
         " collectives, which use NCCL; auto is the ring without GPUs",
         default="auto",
         choices=("auto", "ring", "collectives"),
+        is_advanced=True,
     )
     message_dtype: str = setting(
         "parameter_server: format in which weights and gradients travel; bfloat16 halves the bytes"
         " and keeps 3 digits, while the server keeps and updates the weights in float32",
         default="float32",
         choices=("float32", "bfloat16"),
+        is_advanced=True,
     )
     prefetch_weights: bool = setting(
         "parameter_server: fetch the weights of the next step while a step computes; they lack"
         " this step's gradient",
         default=False,
+        is_advanced=True,
     )
     cpu_devices: int = setting(
-        "mirrored without a GPU: number of logical CPU devices", default=1, at_least=1, at_most=128
+        "mirrored without a GPU: number of logical CPU devices",
+        default=1,
+        at_least=1,
+        at_most=128,
+        is_advanced=True,
     )
     checkpoint_every_steps: int = setting("steps between checkpoints", default=500, at_least=1)
     checkpoint_every_seconds: int | None = setting(
@@ -154,6 +166,7 @@ class TrainConfig(ModelSettings):
         default=None,
         at_least=1,
         at_most=MOST_SECONDS,
+        is_advanced=True,
     )
     keep_checkpoints: int = setting(
         "latest checkpoints to keep; the best one is kept as well",
@@ -177,11 +190,13 @@ class TrainConfig(ModelSettings):
         default=4.0,
         above=0,
         at_most=100_000,
+        is_advanced=True,
     )
     skip_corrupt: int = setting(
         "most examples of a split that may be skipped because their file is damaged",
         default=0,
         at_least=0,
+        is_advanced=True,
     )
     patience: int | None = setting(
         "epochs without a better --best-metric after which training stops and the best"
@@ -191,7 +206,7 @@ class TrainConfig(ModelSettings):
         at_most=100_000,
     )
     steps_per_call: int = setting(
-        "steps per call of the graph", default=50, at_least=1, at_most=100_000
+        "steps per call of the graph", default=50, at_least=1, at_most=100_000, is_advanced=True
     )
     profile_steps: str = setting(
         "FIRST-LAST, such as 101-150: write a trace of these steps to logs/, for TensorBoard's"
@@ -204,13 +219,14 @@ class TrainConfig(ModelSettings):
         default=False,
     )
     log_every_steps: int = setting(
-        "steps between two log lines of metrics", default=100, at_least=1
+        "steps between two log lines of metrics", default=100, at_least=1, is_advanced=True
     )
     start_timeout_seconds: int = setting(
         "how long replicas wait for each other to start",
         default=600,
         at_least=1,
         at_most=MOST_SECONDS,
+        is_advanced=True,
     )
     late_worker_seconds: int = setting(
         "parameter_server: how long the chief waits for further workers once all ps and one worker"
@@ -218,12 +234,14 @@ class TrainConfig(ModelSettings):
         default=30,
         at_least=0,
         at_most=MOST_SECONDS,
+        is_advanced=True,
     )
     replace_worker_seconds: int = setting(
         "parameter_server: how long a job that has lost all workers waits for one",
         default=300,
         at_least=1,
         at_most=MOST_SECONDS,
+        is_advanced=True,
     )
     stall_seconds: float = setting(
         "stop a job in which no step, evaluation or checkpoint finishes for this long, and log"
@@ -231,6 +249,7 @@ class TrainConfig(ModelSettings):
         default=600.0,
         above=0,
         at_most=MOST_SECONDS,
+        is_advanced=True,
     )
     fresh: bool = setting("delete the folder's checkpoints and start over", default=False)
 

@@ -24,19 +24,24 @@ _NUM_SHOWN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Default training settings of a model.
+    """Default training settings of a model; a run's settings of these names replace them.
 
-    `learning_rate` is the peak of a one-cycle schedule that rises during the share `warmup` of all
-    steps. `weight_decay` is decoupled, multiplied by the learning rate, and not applied to biases
-    and norms. With `average_decay` above 0 a moving average of the weights is evaluated and
-    exported; `clip_norm` above 0 limits the norm of the gradient. `linear_optimizer` trains the
-    model's linear part, if it has one; its learning rate None means that optimizer's default. A
-    training whose settings give neither steps nor epochs has at least `min_steps` steps: a few
-    epochs of few examples would teach nothing.
-
-    With a `part_size` the cores of a replica without GPUs compute parts of a batch at the same
-    time, each of so many examples or more. Otherwise all cores compute each operation together,
-    which takes longer but is what batch normalization needs: its statistics are of the batch.
+    Attributes:
+        learning_rate: the peak of a one-cycle schedule.
+        optimizer: adam, sgd, adagrad or rmsprop.
+        warmup: share of all steps during which the learning rate rises.
+        weight_decay: decoupled, multiplied by the learning rate; biases and norms have none.
+        label_smoothing: share of each label that is spread over all classes.
+        average_decay: above 0 a moving average of the weights is evaluated and exported.
+        clip_norm: largest norm of the gradient; 0: no limit.
+        momentum: of sgd or rmsprop; None: that optimizer's default.
+        linear_optimizer: trains the model's linear part, if it has one.
+        linear_learning_rate: its learning rate; None: that optimizer's default.
+        min_steps: least steps of a training whose settings give neither steps nor epochs: a few
+            epochs of few examples would teach nothing.
+        part_size: least examples of the parts of a batch that the cores of a replica without GPUs
+            compute at the same time. 0: all cores compute each operation together, which takes
+            longer but is what batch normalization needs: its statistics are of the batch.
     """
 
     learning_rate: float

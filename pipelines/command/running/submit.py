@@ -104,7 +104,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         dest="settings",
         help="change a setting, e.g. train.epochs=5, cluster.spot=true or labels.team=vision; "
-        "may be repeated; an unknown key lists all",
+        "may be repeated; `trainyard settings` lists all",
     )
     parser.add_argument(
         "--no-cache",

@@ -22,8 +22,8 @@ RATIOS = "  ratios: {train: 0.6, eval: 0.2, test: 0.2}  # few rows: larger eval 
 QUARANTINE = "  max_quarantine: {:.2g}  # share of rows without a required value, at most\n"
 MOST_DROPPED = 0.02  # of the rows; the default of max_quarantine is 0.05
 RUN = """\
-# Settings of `trainyard run {folder}`. Each can also be given as --set GROUP.NAME=VALUE; the error
-# for an unknown name lists them all.
+# Settings of `trainyard run {folder}`. Each can also be given as --set GROUP.NAME=VALUE;
+# `trainyard settings {folder}` lists them all.
 prepare:
   files: [{files}]
 {ratios}{quarantine}\

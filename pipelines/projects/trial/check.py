@@ -36,8 +36,6 @@ TIMEOUT_SECONDS = 120
 STACKS_SECONDS = 5.0  # until a process that is asked for its stacks has written them
 FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
 MAX_LINES = 5
-# The list of all keys of run.yaml is long, and not needed if one of them is meant.
-_ALL_ALLOWED = re.compile(r"(did you mean [^?]*\?) allowed are .*")
 
 
 @dataclass(frozen=True)
@@ -234,7 +232,6 @@ def _localized(finding: Finding, project: Project, snapshot: Snapshot | None = N
 
     def local(problem: str) -> str:
         text = with_colons(problem.removeprefix("--workload: "))
-        text = _ALL_ALLOWED.sub(r"\1", text)
         if snapshot:
             copied = str(snapshot.folder / FILE) if project.is_file else str(snapshot.folder)
             text = text.replace(copied, str(project.path))

@@ -282,3 +282,12 @@ def test_a_setting_may_be_an_accelerator():
     assert str(with_settings(mnist(), [setting]).cluster.accelerator) == "2 NVIDIA_TESLA_T4"
     with pytest.raises(ConfigError, match=r"accelerator\.count is 3"):
         with_settings(mnist(), [setting.replace("2", "3")])
+
+
+def test_an_unknown_key_names_the_nearest_one_and_not_all():
+    with pytest.raises(ConfigError) as error:
+        with_settings(mnist(), ["train.epoch=5"])
+    assert str(error.value) == (
+        "--set train.epoch=5: unknown key 'train.epoch'; did you mean 'train.epochs'?"
+        " `trainyard settings` lists them"
+    )

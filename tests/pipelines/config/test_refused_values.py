@@ -18,7 +18,7 @@ from pipelines.cli import main
 from pipelines.config.built_in import mnist
 from pipelines.config.cluster_files import read_cluster
 from pipelines.config.run_config import RunConfig
-from pipelines.config.settings import _setting_keys, with_settings
+from pipelines.config.settings import setting_keys, with_settings
 from pipelines.projects.run_file import with_run_file
 from pipelines.schedules.file import read_schedule
 from trainer.config.settings import MOST, kind_of, limits_of
@@ -223,7 +223,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("key", _setting_keys(mnist()))
+@pytest.mark.parametrize("key", setting_keys(mnist()))
 def test_a_hostile_value_is_refused_or_survives(key):
     """No value may give another exception than the one that commands report, in text or JSON."""
     key = key.replace("METRIC", "accuracy").replace("NAME", "name")

@@ -74,8 +74,10 @@ class Category(Feature):
     Texts are stored as bytes; whole numbers from `low` to `high` as int64.
 
     Attributes:
-        values: the vocabulary; default: the values that occur `min_count` times or more in the
-            train split, the `max_values` most frequent ones. Any other value is unknown.
+        values: the vocabulary; default: the most frequent values of the train split. Any other
+            value is unknown.
+        max_values: size of a vocabulary from the train split, at most.
+        min_count: how often a value of such a vocabulary occurs at least.
         low, high: for whole numbers; rows with others are quarantined.
         unit: for messages.
         hashed: hash texts to this many categories, instead of a vocabulary.
@@ -128,6 +130,7 @@ class Timestamp(Feature):
         parts: the model gets these of TIME_PARTS as categories (and year as a number), and the
             cyclic ones also as sine and cosine.
         low, high: the possible seconds; rows with others are quarantined.
+        unit: for messages.
     """
 
     _: KW_ONLY

@@ -145,9 +145,13 @@ def shift_a_little(images: Any, noise: Any) -> Any:
 
 
 def shift(images: Any, noise: Any, *, max_shift: int, mode: str = "CONSTANT") -> Any:
-    """Return images shifted by at most `max_shift` pixels each. `noise` is [batch, 2].
+    """Return images shifted at random.
 
-    New pixels are black, or with the mode REFLECT mirrored at the edge.
+    Args:
+        images: a batch, [batch, height, width] and channels if there are several.
+        noise: random numbers from 0 to 1, [batch, 2].
+        max_shift: most pixels in each direction.
+        mode: CONSTANT: new pixels are black; REFLECT: they are mirrored at the edge.
     """
     import tensorflow as tf
 
@@ -184,7 +188,12 @@ def _mirror_edges(images: Any, size: int) -> Any:
 
 
 def flip(images: Any, noise: Any) -> Any:
-    """Return images, each mirrored left to right with probability 0.5. `noise` is [batch]."""
+    """Return images, each mirrored left to right with probability 0.5.
+
+    Args:
+        images: a batch, [batch, height, width] and channels if there are several.
+        noise: random numbers from 0 to 1, [batch].
+    """
     import tensorflow as tf
 
     is_flipped = tf.reshape(noise < 0.5, [-1] + [1] * (len(images.shape) - 1))  # noqa: PLR2004

@@ -11,6 +11,10 @@ def combine(inputs: Mapping[str, Any], *, embedding_size: int = 8) -> Any:
 
     Categories become embeddings, tokens the sum of their embeddings divided by the root of their
     number, and numbers stay as they are.
+
+    Args:
+        inputs: the Keras inputs by name, the argument of a table's model.
+        embedding_size: size of the embedding of a category or token.
     """
     from keras import layers
 

@@ -1,0 +1,140 @@
+"""Reference of `trainyard`: python -m tests.docs.api_reference writes docs/api.md."""
+
+import dataclasses
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import trainyard
+from tests.docs.pages import ROOT
+
+PAGE = ROOT / "docs" / "api.md"
+SECTIONS = {
+    "Data": ("Table", "ImageFolder", "Records"),
+    "Columns and features": (
+        "Number",
+        "Category",
+        "Text",
+        "Timestamp",
+        "TimePart",
+        "Image",
+        "Values",
+    ),
+    "Labels": ("Regression", "Binary", "Classes", "Multilabel"),
+    "Files to fetch": ("Source", "SourceFile", "Download"),
+    "Models": ("Recipe", "combine", "flip", "shift"),
+    "Runs": ("check", "run", "submit", "Run", "load_workload"),
+}
+EXAMPLES = {
+    "Table": 'Table([Number("age"), Category("plan")], label=Binary("left"), key="id")',
+    "ImageFolder": "ImageFolder((64, 64), channels=3)",
+    "Records": 'Records({"x": Values("float32", [4])}, label=Classes("y"), model=lambda x: x)',
+    "Number": 'Number("price", low=0, unit="CHF", is_logarithmic=True, buckets=10, signs=("CHF",))',
+    "Category": 'Category("tags", separator="|", max_values=500, missing=("n/a",))',
+    "Text": 'Text("review", max_tokens=20_000, max_length=200)',
+    "Timestamp": 'Timestamp("ordered", format="%d.%m.%Y %H:%M", time_zone="Europe/Zurich")',
+    "TimePart": 'TimePart("order_hour", of="ordered", part="hour", high=23)',
+    "Image": 'Image("photo", size=(64, 64), fit="crop")',
+    "Values": 'Values("int64", [3], default_value=0)',
+    "Regression": 'Regression("price", low=0, unit="CHF")',
+    "Binary": 'Binary("churned", positive="yes", names=("stays", "leaves"))',
+    "Classes": 'Classes("grape", values=(0, 1), names=("Barolo", "Barbera"))',
+    "Multilabel": 'Multilabel("genres", separator="|")',
+    "Source": 'Source(title="Wine", files=[Download("https://example.org/wine.csv", sha256="…")])',
+    "SourceFile": 'SourceFile("wine.csv", sha256="…")',
+    "Download": 'Download("https://example.org/wine.csv", sha256="…")',
+    "Recipe": "Recipe(learning_rate=3e-3, optimizer='sgd', momentum=0.9, min_steps=400)",
+}
+# Not for declarations: what a run learns and sets, and what only our own workloads have.
+INTERNAL = {
+    *("learnt", "settings", "class_counts", "reference", "is_used"),
+    *("routes", "archive", "format", "bigquery", "gzip_sha256"),
+}
+HEAD = """\
+# API
+
+What `import trainyard` exports, with every argument. Made from the docstrings by
+`python -m tests.docs.api_reference`; a test compares. [Your own](your-own.md) shows them in use,
+[From Python](python.md) the calls, and `trainyard settings WORKLOAD` lists the settings of runs.
+"""
+_SECTION = re.compile(r"^(?:Attributes|Args|Returns|Raises|Example):$", re.MULTILINE)
+_ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*(?:\n {5,}.*)*)", re.MULTILINE)
+
+
+def render() -> str:
+    """Return the page."""
+    parts = [HEAD]
+    for title, names in SECTIONS.items():
+        parts += [f"## {title}\n", *(_entry(name) for name in names)]
+    return "\n".join(parts)
+
+
+def meanings(thing: Any) -> dict[str, str]:
+    """Return the text of each argument, from the docstrings of a class and of its bases."""
+    found: dict[str, str] = {}
+    for one in reversed(getattr(thing, "__mro__", [thing])):
+        for names, text in _ENTRY.findall(inspect.getdoc(one) or ""):
+            found |= dict.fromkeys(names.split(", "), " ".join(text.split()))
+    return found
+
+
+def arguments(thing: Any) -> list[inspect.Parameter]:
+    """Return the arguments that a user gives."""
+    is_workload = isinstance(thing, type) and issubclass(thing, trainyard.Workload)
+    internal = INTERNAL | ({"name"} if is_workload else set())
+    parameters = inspect.signature(thing).parameters
+    return [one for name, one in parameters.items() if name not in internal]
+
+
+def _entry(name: str) -> str:
+    thing = getattr(trainyard, name)
+    text = _SECTION.split(inspect.getdoc(thing) or "")[0].strip()
+    lines = [f"### {name}\n", f"{text}\n"]
+    if name in EXAMPLES:
+        lines.append(f"```python\n{EXAMPLES[name]}\n```\n")
+    known = meanings(thing)
+    if name == "Run":
+        return "\n".join([*lines, *_members(thing), ""])
+    lines += ["| argument | type | default | meaning |", "|---|---|---|---|"]
+    for one in arguments(thing):
+        words = (one.name, _type(one), _default(thing, one), known.get(one.name, ""))
+        lines.append(
+            f"| `{words[0]}` | {words[1]} | {words[2]} | {words[3].replace('|', chr(92) + '|')} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def _members(thing: Any) -> list[str]:
+    members = {name: one for name, one in vars(thing).items() if not name.startswith("_")}
+    rows = ["| member | meaning |", "|---|---|"]
+    for name, one in members.items():
+        if text := inspect.getdoc(one):
+            rows.append(f"| `{name}` | {text.partition(chr(10))[0]} |")
+    return rows
+
+
+def _type(one: inspect.Parameter) -> str:
+    if one.annotation is inspect.Parameter.empty:
+        return ""
+    text = inspect.formatannotation(one.annotation)
+    text = re.sub(r"\b(?:[a-z_]+\.)+", "", text).replace("NoneType", "None")
+    return f"`{text}`".replace("|", "\\|")
+
+
+def _default(thing: Any, one: inspect.Parameter) -> str:
+    if one.kind is inspect.Parameter.VAR_KEYWORD:
+        return ""
+    if one.default is inspect.Parameter.empty:
+        return "required"
+    if dataclasses.is_dataclass(thing):
+        factories = {f.name: f.default_factory for f in dataclasses.fields(thing)}
+        if (factory := factories.get(one.name)) not in (None, dataclasses.MISSING):
+            return f"`{factory()!r}`"
+    if callable(one.default):
+        return f"`{one.default.__name__}`"
+    return f"`{one.default!r}`".replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    Path(PAGE).write_text(render(), encoding="utf-8")
