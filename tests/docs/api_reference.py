@@ -44,7 +44,7 @@ EXAMPLES = {
     "Source": 'Source(title="Wine", files=[Download("https://example.org/wine.csv", sha256="…")])',
     "SourceFile": 'SourceFile("wine.csv", sha256="…")',
     "Download": 'Download("https://example.org/wine.csv", sha256="…")',
-    "Recipe": "Recipe(learning_rate=3e-3, optimizer='sgd', momentum=0.9, min_steps=400)",
+    "Recipe": 'Recipe(learning_rate=3e-3, optimizer="sgd", momentum=0.9, min_steps=400)',
 }
 # Not for declarations: what a run learns and sets, and what only our own workloads have.
 INTERNAL = {
