@@ -70,8 +70,7 @@ class Table(DeclaredWorkload):
 
     Attributes:
         features: the columns that the examples hold.
-        key: the column that identifies a row. Its hash decides the row's split, and rows with the
-            same one are duplicates.
+        key: the column that identifies a row, whose hash decides the row's split.
         group_by: columns whose values together decide the split of rows without a key; default:
             all columns.
         only_read: columns that are read for the label's rule, but are no features.

@@ -22,8 +22,7 @@ Data of your own is described by a workload file: a table (CSV or Parquet), clas
 or TFRecords. Rows, images and records with impossible values are quarantined, not dropped:
 quarantine-*.jsonl has each of them with the reason, and the manifest accounts for all.
 statistics.json describes each feature of each split, report.html shows it, and anomalies.json lists
-where the data differs from a schema or from an earlier run. Rows that repeat another row's key are
-kept, counted in the manifest and reported as a warning.
+where the data differs from a schema or from an earlier run.
 
 workloads: {", ".join(BUILT_IN)}, or the path of a workload file or its folder"""
 

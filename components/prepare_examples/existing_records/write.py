@@ -99,7 +99,6 @@ def write_part(part: tuple[list[int], list[Any]], *, options_json: str, output_d
             "quarantined": dict(Counter(entry["column"] for entry in bad)),
             **{"missing": {}, "zones": {}, "differing": {}, "labels": {}},
         },
-        "keys": None,
     }
 
 

@@ -52,8 +52,6 @@ class Encoded:
     """Framed examples; compressed, a whole member of a gzip file."""
     statistics: Json
     """The state of ImageStatistics."""
-    sha256: list[str]
-    """Of each image that is not bad."""
     bad: list[tuple[str, str]]
     """Path and reason."""
     digest: int
@@ -67,7 +65,7 @@ def encode_files(lines: Sequence[str], *, options: FolderOptions) -> Encoded:
         lines: of the list of files, each path and class as JSON.
         options: of every shard.
     """
-    images, labels, good, bad, digest = [], [], [], [], 0
+    images, labels, bad, digest = [], [], [], 0
     for path, label in map(json.loads, lines):
         with open(os.path.join(options.root, path), "rb") as file:  # faster than Path
             data = file.read()
@@ -83,7 +81,6 @@ def encode_files(lines: Sequence[str], *, options: FolderOptions) -> Encoded:
             continue
         images.append(image.reshape(-1, options.channels))
         labels.append(label)
-        good.append(sha256)
     statistics = ImageStatistics(options.channels)
     encoded = b""
     if images:
@@ -91,7 +88,7 @@ def encode_files(lines: Sequence[str], *, options: FolderOptions) -> Encoded:
         statistics.add(batch)
         rows = _encoder(options).encode(*batch)
         encoded = compress_images(rows) if options.compression else rows.tobytes()
-    return Encoded(encoded, statistics.to_state(), good, bad, digest)
+    return Encoded(encoded, statistics.to_state(), bad, digest)
 
 
 def _encoder(options: FolderOptions) -> ImageEncoder:

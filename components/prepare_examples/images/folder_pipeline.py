@@ -10,13 +10,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-import pyarrow as pa
-
 from components.prepare_examples.images.beam_pipeline import merge_entries
 from components.prepare_examples.images.file_batches import Encoded, FolderOptions, encode_files
 from components.prepare_examples.raw_data.files import digests_of
 from components.prepare_examples.raw_data.progress import Progress
-from components.prepare_examples.statistics.duplicates import KeyCounts, merge_keys
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.tfrecords.records import RecordFile, record_file
 from components.prepare_examples.tfrecords.shards import SPLITS, Shard
@@ -60,23 +57,19 @@ class _Found:
 
     statistics: ImageStatistics
     bad: list[tuple[str, str]] = field(default_factory=list)
-    sha256: list[str] = field(default_factory=list)
     digest: int = 0
 
     @property
     def num_files(self) -> int:
         """The number of files so far."""
-        return len(self.sha256) + len(self.bad)
+        return self.statistics.num_images + len(self.bad)
 
     def add(self, batch: Encoded) -> None:
         self.statistics.merge(ImageStatistics.from_state(batch.statistics))
         self.bad += batch.bad
-        self.sha256 += batch.sha256
         self.digest += batch.digest
 
     def result(self, shard: Shard, file: RecordFile) -> Json:
-        keys = KeyCounts()
-        keys.add(pa.array(self.sha256, pa.string()))
         entry = {
             "split": shard.split,
             "file": shard.file,
@@ -87,23 +80,20 @@ class _Found:
         return {
             "entry": entry,
             "bad": [_bad(path, reason) for path, reason in self.bad],
-            "keys": keys.to_state(),
             "digest": hex(self.digest),
         }
 
 
 def finish(results: Iterable[Json], *, output_dir: str, refused: list[tuple[str, str]]) -> Json:
-    """Return the splits, their statistics, the quarantine, the duplicates and the digest."""
+    """Return the splits, their statistics, the quarantine and the digest."""
     found = list(results)
-    keys, bad, digest = None, [_bad(path, reason) for path, reason in refused], 0
+    bad, digest = [_bad(path, reason) for path, reason in refused], 0
     for result in found:
-        keys = merge_keys(keys, result["keys"])
         bad += result["bad"]
         digest += int(result["digest"], 16)
     merged = merge_entries(result["entry"] for result in found)
     num_bad = len(bad)
     num_written = sum(merged["splits"][split]["num_examples"] for split in SPLITS)
-    duplicates = KeyCounts.from_state(keys).summary() if keys else {"num_rows": 0, "is_exact": True}
     return {
         **merged,
         "tally": {
@@ -113,7 +103,6 @@ def finish(results: Iterable[Json], *, output_dir: str, refused: list[tuple[str,
             "quarantined": {"image": num_bad} if num_bad else {},
         },
         "quarantine": _write_quarantine(bad, Path(output_dir)),
-        "duplicates": {"column": "image", **duplicates},
         "digest": f"{digest % 2**256:064x}",
     }
 

@@ -164,7 +164,6 @@ def write(job: FolderJob, folder: Path) -> None:
         "rows": rows,
         "quarantine": quarantine.manifest_entry(result),
         "splits": result["splits"],
-        "duplicates": result["duplicates"],
     }
     height, width = job.options.size
     finish_dataset(
@@ -172,7 +171,6 @@ def write(job: FolderJob, folder: Path) -> None:
         {"workload": job.header["workload"], "splits": result["statistics"]},
         folder,
         settings=settings,
-        duplicates=result["duplicates"],
         infer=image_schema,
         facets=partial(image_facets, num_bytes=height * width * job.options.channels),
     )

@@ -51,17 +51,6 @@ def find_anomalies(
     return sorted(found, key=lambda anomaly: (anomaly.severity, anomaly.split, anomaly.feature))
 
 
-def duplicate_anomalies(duplicates: Json | None) -> list[Anomaly]:
-    """Return a warning if rows repeat the key of another; they are kept, all in the same split."""
-    if not duplicates or not duplicates["num_rows"]:
-        return []
-    count = f"{'' if duplicates['is_exact'] else 'about '}{duplicates['num_rows']:,}"
-    reason = f"{count} rows repeat the key of an earlier row; check for duplicate files"
-    if duplicates["column"] == IMAGE:
-        reason = f"{count} images are copies of another one, perhaps in another split or class"
-    return [Anomaly(WARNING, "", duplicates["column"], reason)]
-
-
 def check(anomalies: list[Anomaly], *, block_on: str) -> None:
     """Raise an error if there are anomalies that block.
 

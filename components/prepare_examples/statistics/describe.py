@@ -29,7 +29,6 @@ def describe_examples(
     baseline_path: Path | None = None,
     drift_threshold: float,
     block_on: str,
-    duplicates: Json | None = None,
     infer: Callable[[Json], Any] = schema.infer_schema,
     facets: Callable[[Json], Any] = schema.to_facets,
 ) -> Json:
@@ -42,7 +41,6 @@ def describe_examples(
         baseline_path: statistics of an earlier run, to measure drift from.
         drift_threshold: the index above which drift is a warning.
         block_on: the least severity that blocks; see `anomalies.check`.
-        duplicates: `KeyCounts.summary`, if the table has keys.
         infer: returns the schema of statistics.
         facets: returns the statistics as tensorflow-metadata's message.
 
@@ -50,7 +48,6 @@ def describe_examples(
         DataError: there are anomalies that block.
     """
     expected, found = compare_with_schema(statistics, schema_path, infer=infer)
-    found += anomalies.duplicate_anomalies(duplicates)
     columns, drifts = dict(statistics["splits"]), []
     if baseline_path:
         baseline = drift.read_baseline(baseline_path)

@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 
 from components.prepare_examples.beam.options import run_pipeline
-from components.prepare_examples.statistics.duplicates import KeyCounts, merge_keys
 from components.prepare_examples.statistics.states import from_state, merge_states
 from components.prepare_examples.tables.plan import Part
 from components.prepare_examples.tables.write import TableOptions, write_part
@@ -27,7 +26,7 @@ def write_table(
     return run_pipeline(
         [part.to_json() for part in parts],
         partial(write_part, options_json=options.to_json(), output_dir=str(output_dir)),
-        partial(finish, key=options.schema.key),
+        finish,
         folder=output_dir,
         flags=beam_options,
     )
@@ -40,7 +39,6 @@ def merge_results(results: Iterable[Json]) -> Json:
         merged["shards"] = merged["shards"] + result["shards"]
         merged["quarantine"] = merged["quarantine"] + result["quarantine"]
         merged["tally"] = _sum_tallies(merged["tally"], result["tally"])
-        merged["keys"] = merge_keys(merged["keys"], result["keys"])
         merged["statistics"] = {
             split: merge_states(features, result["statistics"].get(split, {}))
             for split, features in merged["statistics"].items()
@@ -58,28 +56,22 @@ def empty_result() -> Json:
             "repeated": 0,
             **{"quarantined": {}, "missing": {}, "zones": {}, "differing": {}, "labels": {}},
         },
-        "keys": None,
         "statistics": {split: {} for split in SPLITS},
     }
 
 
-def finish(results: Iterable[Json], *, key: str = "") -> Json:
-    """Return the summary of all parts' results, with the files in order; `key` is that of rows."""
+def finish(results: Iterable[Json]) -> Json:
+    """Return the summary of all parts' results, with the files in order."""
     merged = merge_results(sorted(results, key=_first_file))
     return {
         "shards": sorted(merged["shards"], key=lambda entry: str(entry["file"])),
         "quarantine": sorted(merged["quarantine"], key=lambda entry: str(entry["file"])),
         "tally": merged["tally"],
-        "duplicates": _duplicates(merged["keys"], key),
         "statistics": {
             split: {name: from_state(state).summary() for name, state in features.items()}
             for split, features in merged["statistics"].items()
         },
     }
-
-
-def _duplicates(keys: Json | None, key: str) -> Json | None:
-    return {"column": key, **KeyCounts.from_state(keys).summary()} if keys else None
 
 
 def _first_file(result: Json) -> str:

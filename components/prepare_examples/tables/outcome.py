@@ -123,7 +123,7 @@ class Outcome:
             DataError: there are anomalies that block.
         """
         self._warn()
-        options, duplicates = self.job.options, self.result["duplicates"]
+        options = self.job.options
         manifest = {
             **self.job.header,
             "rows": self.rows,
@@ -131,7 +131,6 @@ class Outcome:
             **self._unused(),
             **_conversions(self.result["tally"], options.schema),
             "splits": self.splits,
-            **({"duplicates": duplicates} if duplicates else {}),
         }
         statistics = statistics_of(
             self.result["statistics"],
@@ -139,13 +138,7 @@ class Outcome:
             workload=options.schema.workload,
             names=options.schema.names,
         )
-        finish_dataset(
-            manifest,
-            statistics,
-            self.folder,
-            settings=self.job.settings,
-            duplicates=duplicates,
-        )
+        finish_dataset(manifest, statistics, self.folder, settings=self.job.settings)
 
     def _unused(self) -> Json:
         """Write the names of the files that no row uses; return the manifest's entry."""

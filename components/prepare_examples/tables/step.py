@@ -115,7 +115,6 @@ def make_job(opened: OpenedTable, table: TablePlan, options: PrepareOptions) -> 
         num_shards=opened.num_shards(options),
         row_filter=options.row_filter,
         compression=COMPRESSIONS[options.compression],
-        has_keys=columns.has_key(common, schema),
         period=opened.period,
         patterns=tuple(str(local_path(pattern)) for pattern in options.files),
         left_out=opened.picture_rows.reasons if opened.picture_rows else {},

@@ -145,7 +145,7 @@ class TableSchema:
         columns: the columns in the order of the statistics.
         label: the label.
         key: the column that identifies a row, or "". It is not stored, unless it is one of
-            `columns`. Rows of one key are in the same split, and repeated keys are counted.
+            `columns`. Rows of one key are in the same split.
         group_by: columns that decide the split of files without the key.
         aliases: other names of columns, by the name in the files.
         ignored: columns of the files to skip; `*` and `?` as in file names.

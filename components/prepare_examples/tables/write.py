@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from components.prepare_examples.declarations import load_rule
 from components.prepare_examples.output.split_files import SplitFiles, open_splits, partial_path
 from components.prepare_examples.raw_data.files import digests_of
-from components.prepare_examples.statistics.duplicates import KeyCounts
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.period import Period, within
 from components.prepare_examples.tables.picture_rows import Reasons, mark_rows
@@ -43,7 +42,6 @@ class TableOptions:
     num_shards: int
     row_filter: str = "none"
     compression: str = "GZIP"
-    has_keys: bool = False
     period: Period | None = None
     patterns: tuple[str, ...] = ()  # of the files, to find pictures
     left_out: Reasons = field(default_factory=dict)
@@ -90,7 +88,6 @@ class _Tally:
     missing: Counter[str] = field(default_factory=Counter)
     zones: Counter[tuple[str, str]] = field(default_factory=Counter)
     differing: Counter[str] = field(default_factory=Counter)
-    keys: KeyCounts = field(default_factory=KeyCounts)
     labels: Counter[str] = field(default_factory=Counter)
 
     def to_json(self) -> Json:
@@ -143,7 +140,6 @@ def write_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
         "quarantine": _published_side(side, tally),
         "statistics": {name: split.states() for name, split in splits.items()},
         "tally": tally.to_json(),
-        "keys": tally.keys.to_state() if options.has_keys else None,
     }
 
 
@@ -175,8 +171,6 @@ def _write_block(
     tally.filtered += found.num_rows - of_period.num_rows
     good = _labelled_rows(of_period, options.schema)
     tally.unlabelled += of_period.num_rows - good.num_rows
-    if options.has_keys:
-        tally.keys.add(good[options.schema.key_of(options.schema.key)].combine_chunks())
     examples = columns.to_examples(good, options.schema)
     numbers = columns.splits_of(good, key=options.key, ratios=options.ratios)
     if options.row_filter == "complete":

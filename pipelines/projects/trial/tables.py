@@ -55,7 +55,7 @@ def sample_table(
         write_part(part.to_json(), options_json=job.options.to_json(), output_dir=str(folder))
         for part in table.parts
     ]
-    result = finish(parts, key=opened.schema.key)
+    result = finish(parts)
     if not is_whole:
         result["statistics"] = {"train": result["statistics"]["train"]}
     outcome = Outcome(job, result, folder)

@@ -304,16 +304,6 @@ def test_a_single_class_is_an_error(tmp_path, run, flowers):
         run(tmp_path / "one")
 
 
-def test_copies_of_an_image_are_counted_and_reported(tmp_path, run, flowers):
-    for place in range(3):
-        copy = (flowers / "iris" / "0.png").read_bytes()
-        (flowers / "rose" / f"copy{place}.png").write_bytes(copy)
-    manifest = run(flowers)
-    assert manifest["duplicates"] == {"column": "image", "num_rows": 3, "is_exact": True}
-    anomalies = json.loads((tmp_path / "out" / "anomalies.json").read_text())["anomalies"]
-    assert any("3 images are copies" in anomaly["reason"] for anomaly in anomalies)
-
-
 def test_settings_of_tables_are_refused(run, flowers):
     with pytest.raises(ConfigError, match=r"split_key .*only tables"):
         run(flowers, split_key=("a",))

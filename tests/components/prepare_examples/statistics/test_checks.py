@@ -280,25 +280,3 @@ def test_the_page_needs_no_network_and_escapes_values(run):
     assert "<script" not in page
     assert "http" not in page
     assert page.count("<svg") >= 3 * 17
-
-
-def test_rows_that_repeat_a_key_are_kept_counted_and_reported(tmp_path, taxi_rows, write_csv):
-    rows = [{"unique_key": f"{at % 190:040x}", **row} for at, row in enumerate(taxi_rows(200))]
-    files = [str(write_csv(rows[:120], "a.csv")), str(write_csv(rows[120:], "b.csv"))]
-    found = []
-    for flags in ((), ("--direct_num_workers=2", "--direct_running_mode=multi_threading")):
-        options = PrepareOptions(files=files, beam_options=flags)
-        manifest = prepare("taxi", output_dir=tmp_path / "out", data_dir=tmp_path, options=options)
-        found.append({path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()})
-    assert found[0] == found[1]
-    assert manifest["rows"]["written"] == 200
-    assert manifest["duplicates"] == {"column": "unique_key", "num_rows": 10, "is_exact": True}
-    reasons = [a["reason"] for a in content_of(tmp_path / "out")["anomalies"]]
-    assert any(reason.startswith("10 rows ") for reason in reasons)
-    with pytest.raises(DataError, match=r"unique_key: 10 rows "):
-        prepare(
-            "taxi",
-            output_dir=tmp_path / "out",
-            data_dir=tmp_path,
-            options=PrepareOptions(files=files, block_on="warning"),
-        )

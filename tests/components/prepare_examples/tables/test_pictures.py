@@ -201,12 +201,6 @@ def test_a_picture_stays_in_its_split_whatever_its_name_size_and_rows(run, rows,
     assert {name: one["num_examples"] for name, one in small["splits"].items()} == counts
 
 
-def test_equal_pictures_under_two_names_are_counted_as_duplicates(run, rows, tmp_path):
-    shutil.copy(tmp_path / "photos/p000.png", tmp_path / "photos/again.png")
-    manifest = run([*rows, {**rows[0], "file": "again"}])
-    assert manifest["duplicates"]["num_rows"] == 1
-
-
 def test_several_parts_leave_out_the_same_rows(run, rows):
     rows = [*rows, rows[5], {**rows[6], "kind": "dog"}]
     expected = run(rows)

@@ -197,10 +197,9 @@ def test_new_values_in_a_split_are_wrong_only_beside_a_declared_schema(tmp_path,
     [
         ({"dates": ["2030-01-01", "2030-01-31"]}, "0 of 60 rows have a since from 2030-01-01"),
         ({"max_examples": 2}, "split would be empty"),
-        ({"block_on": "warning"}, "30 rows repeat the key of an earlier row"),
         ({"split_key": ["age now"]}, "split_key is 'age now'; allowed are"),
     ],
-    ids=["dates", "first rows", "repeated keys", "split key"],
+    ids=["dates", "first rows", "split key"],
 )
 def test_the_check_refuses_what_a_run_refuses(tmp_path, rows, options, problem):
     (tmp_path / "workload.py").write_text(table()[:-2] + '    key="id",\n)\n')
