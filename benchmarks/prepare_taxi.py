@@ -161,7 +161,7 @@ def without_beam(file: str, output: Path, compression: str) -> None:
 
     from components.prepare_examples.settings.options import PrepareOptions
     from components.prepare_examples.tables import step as table_step
-    from components.prepare_examples.tables.beam_pipeline import finish
+    from components.prepare_examples.tables.results import finish
     from components.prepare_examples.tables.write import write_part
     from trainer.workloads import load_workload
 
@@ -169,12 +169,9 @@ def without_beam(file: str, output: Path, compression: str) -> None:
     plan = table_step.plan(
         load_workload("taxi"), output, PrepareOptions(files=[file], compression=compression)
     )
-    options = plan.options.to_json()
     with ProcessPoolExecutor(os.cpu_count(), get_context("fork")) as processes:
         done = [
-            processes.submit(
-                write_part, part.to_json(), options_json=options, output_dir=str(output)
-            )
+            processes.submit(write_part, part, options=plan.options, output_dir=str(output))
             for part in plan.table.parts
         ]
         finish(future.result() for future in done)

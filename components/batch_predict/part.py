@@ -1,9 +1,8 @@
 """The prediction of one part of the input, an element of the Beam pipeline."""
 
 import functools
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +33,6 @@ class PartOptions:
     trust: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()  # of the input, to find the pictures of a table
 
-    def to_json(self) -> str:
-        """Return the options as text, to pass through Beam."""
-        return json.dumps(asdict(self))
-
 
 @functools.lru_cache(maxsize=1)
 def load_model(model_uri: str, trust: Trust = STRANGER) -> Any:
@@ -58,13 +53,12 @@ def load_model(model_uri: str, trust: Trust = STRANGER) -> Any:
         raise DataError(str(error)) from error
 
 
-def predict_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
+def predict_part(part: Json, *, options: PartOptions, output_dir: str) -> Json:
     """Write the files of one part; return their entries.
 
     Raises:
         DataError: a file is damaged, or the model cannot be loaded.
     """
-    part, options = json.loads(part_json), PartOptions(**json.loads(options_json))
     predictor = load_model(options.model_uri, Trust.from_flags(options.trust))
     with PartFiles(
         Path(output_dir),

@@ -121,8 +121,8 @@ def describe(summary: Json) -> str:
 
 def _run(parts: Sequence[Json], folder: Path, *, how: PartOptions, flags: Sequence[str]) -> Json:
     return run_pipeline(
-        [json.dumps(part) for part in parts],
-        partial(predict_part, options_json=how.to_json(), output_dir=str(folder)),
+        parts,
+        partial(predict_part, options=how, output_dir=str(folder)),
         _finish,
         folder=folder,
         flags=flags,

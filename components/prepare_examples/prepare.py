@@ -3,8 +3,9 @@
 import dataclasses
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from components.prepare_examples.beam.runner_flags import checked_flags
 from components.prepare_examples.declarations import (
@@ -33,12 +34,24 @@ from components.prepare_examples.statistics.report import FILE as REPORT
 from components.prepare_examples.tables import step as table_step
 from components.shared.text.json_object import read_object
 from trainer import Json
+from trainer.workloads import Workload
 
-STEPS: dict[str, Any] = {
-    TABLE: table_step,
-    IMAGES: image_step,
-    IMAGE_FOLDER: folder_step,
-    RECORDS: record_step,
+
+class Job(Protocol):
+    """A planned run."""
+
+    def explain(self) -> list[str]:
+        """Return the plan as text."""
+
+    def write(self, folder: Path) -> None:
+        """Write the examples and what describes them, the manifest last."""
+
+
+PLANS: dict[str, Callable[[Workload, Path, PrepareOptions], Job]] = {
+    TABLE: table_step.plan,
+    IMAGES: image_step.plan,
+    IMAGE_FOLDER: folder_step.plan,
+    RECORDS: record_step.plan,
 }
 
 logger = logging.getLogger(__name__)
@@ -67,9 +80,9 @@ def prepare(
     started = time.monotonic()
     output = local_path(output_dir)
     check_replaceable(output)
-    step, plan = _plan(workload, data_dir, _checked(options, output))
+    job = _plan(workload, data_dir, _checked(options, output))
     with published(output) as folder:
-        step.write(plan, folder)
+        job.write(folder)
     manifest = read_manifest(output)
     logger.info("%s in %.1f s", summary(manifest, output), time.monotonic() - started)
     for line in (notes(manifest) if "rows" in manifest else []) + manifest.get("drift", []):
@@ -94,8 +107,7 @@ def explain(
     if options.source == "bigquery" and kind_of(found) == TABLE:
         lines = [table_step.explain_query(found, options)]
     else:
-        step, plan = _plan(workload, data_dir, options)
-        lines = step.explain(plan)
+        lines = _plan(workload, data_dir, options).explain()
     return [*lines, f"Beam: {flags}"]
 
 
@@ -114,11 +126,10 @@ def _checked(options: PrepareOptions | None, output: Path) -> PrepareOptions:
     return dataclasses.replace(resolve(options, run_moment(options)), beam_options=flags)
 
 
-def _plan(workload: str, data_dir: str | Path, options: PrepareOptions) -> tuple[Any, Any]:
-    """Return the module for the workload's kind of data, and its plan."""
+def _plan(workload: str, data_dir: str | Path, options: PrepareOptions) -> Job:
     found = declared(workload)
-    step = STEPS[kind_of(found)]
-    return step, step.plan(found, local_path(data_folder(workload, data_dir)), options)
+    folder = local_path(data_folder(workload, data_dir))
+    return PLANS[kind_of(found)](found, folder, options)
 
 
 def read_manifest(examples_dir: str | Path) -> Json:

@@ -13,7 +13,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.pictures import find_table_files
-from components.prepare_examples.tables.plan import Part, plan_table
+from components.prepare_examples.tables.plan import plan_table
 from components.prepare_examples.tables.reading.files import TableFile, open_table
 from components.prepare_examples.tables.reading.segments import blocks
 from components.prepare_examples.tables.rows import HEADER, Block
@@ -76,7 +76,7 @@ def plan_tables(
         known = {*schema.by_name, schema.key}
         unused |= {name for name in found.columns if name not in known}
     plan = plan_table(files, columns=names, num_shards=num_parts, digest=lambda _: "")
-    return [{"table": part.to_json()} for part in plan.parts if part.segments], sorted(unused)
+    return [{"table": part} for part in plan.parts if part.segments], sorted(unused)
 
 
 def _open(path: str, schema: TableSchema, label: str) -> TableFile:
@@ -104,7 +104,7 @@ def read_table(
     pictures = None
     if schema.images:
         pictures = find_table_files(patterns, has_pictures=True).pictures
-    for segment in Part.from_json(part["table"]).segments:
+    for segment in part["table"].segments:
         for first_row, block in blocks(segment, schema, pictures=pictures):
             yield from _batches(block, segment.path, first_row, (workload, schema, names))
 

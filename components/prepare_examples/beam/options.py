@@ -25,6 +25,7 @@ DIRECT_RUNNERS = {"", "DirectRunner"}
 
 
 Element = TypeVar("Element")
+Result = TypeVar("Result")
 
 
 def pipeline_options(flags: Sequence[str]) -> "PipelineOptions":
@@ -84,8 +85,8 @@ def raw_errors() -> Iterator[None]:
 @raw_errors()
 def run_pipeline(
     elements: Sequence[Element],
-    work: Callable[[Element], Json],
-    finish: Callable[[Iterable[Json]], Json],
+    work: Callable[[Element], Result],
+    finish: Callable[[Iterable[Result]], Json],
     *,
     folder: Path,
     flags: Sequence[str],
@@ -120,8 +121,8 @@ def run_pipeline(
 
 def _run(
     elements: Sequence[Element],
-    work: Callable[[int, Element], Json],
-    finish: Callable[[Iterable[tuple[int, Json]]], None],
+    work: Callable[[int, Element], Any],
+    finish: Callable[[Iterable[tuple[int, Any]]], None],
     *,
     options: "PipelineOptions",
 ) -> None:
@@ -159,13 +160,13 @@ def _temp_folder() -> Iterator[None]:
 def add_steps(
     pipeline: "beam.Pipeline",
     elements: Sequence[Element],
-    work: Callable[[int, Element], Json],
-    finish: Callable[[Iterable[tuple[int, Json]]], None],
+    work: Callable[[int, Element], Any],
+    finish: Callable[[Iterable[tuple[int, Any]]], None],
 ) -> None:
     """Add the steps of `run_pipeline` to a pipeline; `work` gets an element's number and itself."""
     import apache_beam as beam
 
-    def results(item: tuple[int, Iterable[Element]]) -> list[tuple[None, tuple[int, Json]]]:
+    def results(item: tuple[int, Iterable[Element]]) -> list[tuple[None, tuple[int, Any]]]:
         number, group = item
         return [(None, (number, work(number, element))) for element in group]
 
@@ -180,18 +181,18 @@ def add_steps(
     )
 
 
-def _call(work: Callable[..., Json], *arguments: Any) -> Json:
+def _call(work: Callable[..., Result], *arguments: Any) -> Result | DataError:
     """Return the result of `work`, or its DataError: Beam would wrap and retry it."""
     try:
         return work(*arguments)
     except DataError as error:
-        return {"problem": str(error)}
+        return error
 
 
 def _save_result(
-    finish: Callable[[Iterable[Json]], Json], path: str, results: Iterable[tuple[int, Json]]
+    finish: Callable[[Iterable[Any]], Json], path: str, results: Iterable[tuple[int, Any]]
 ) -> None:
     """Write what `finish` returns, or the problem of the first element that has one."""
     found = [result for _, result in sorted(results, key=lambda pair: pair[0])]
-    problems = [result for result in found if "problem" in result]
+    problems = [{"problem": str(result)} for result in found if isinstance(result, DataError)]
     Path(path).write_text(json.dumps(problems[0] if problems else finish(found)))

@@ -1,8 +1,7 @@
 """The features of records, from the declarations of a workload."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from components.prepare_examples.errors import DataError
@@ -58,22 +57,6 @@ class RecordSchema:
     features: tuple[RecordFeature, ...]
     label: LabelColumn
 
-    def to_json(self) -> str:
-        """Return the schema as text, to pass through Beam."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "RecordSchema":
-        """Return the schema that `to_json` has written."""
-        content = json.loads(text)
-        features = tuple(
-            RecordFeature(**{**f, "shape": None if f["shape"] is None else tuple(f["shape"])})
-            for f in content["features"]
-        )
-        label = content["label"]
-        label |= {name: tuple(label[name]) for name in ("values", "rule_columns")}
-        return cls(workload=content["workload"], features=features, label=LabelColumn(**label))
-
 
 def schema_of(workload: Workload, sample: Mapping[str, tuple[str, list[Any]]]) -> RecordSchema:
     """Return the schema of a workload's records.
@@ -95,13 +78,13 @@ def schema_of(workload: Workload, sample: Mapping[str, tuple[str, list[Any]]]) -
     features = [feature for feature in features if feature.name != label.name]
     features.append(_label_feature(label, sample))
     counted = [
-        feature
-        if feature.dtype != BYTES or not _is_binary(sample.get(feature.name))
-        else RecordFeature(**{**asdict(feature), "shape": feature.shape, "is_counted": False})
+        replace(feature, is_counted=False)
+        if feature.dtype == BYTES and _is_binary(sample.get(feature.name))
+        else feature
         for feature in features
     ]
     if label.kind == CLASSES:
-        label = LabelColumn(**{**asdict(label), "is_integer": features[-1].dtype == INT})
+        label = replace(label, is_integer=features[-1].dtype == INT)
     return RecordSchema(workload=workload.name, features=tuple(counted), label=label)
 
 

@@ -5,9 +5,8 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +29,7 @@ from components.prepare_examples.existing_records.record_schema import (
 from components.prepare_examples.output.split_files import SplitFiles, open_splits
 from components.prepare_examples.raw_data.files import digests_of
 from components.prepare_examples.statistics.states import Statistic, new_statistic
+from components.prepare_examples.tables.results import PartResult, Tally
 from components.prepare_examples.tables.table_schema import MAX_CLASSES
 from components.prepare_examples.tfrecords.row_splits import split_numbers
 from components.prepare_examples.tfrecords.shards import SPLITS
@@ -42,95 +42,95 @@ HASH_BYTES = 8
 class RecordOptions:
     """Options of every part; `given` are the splits for which there are files."""
 
-    schema: str
+    schema: RecordSchema
     ratios: Mapping[str, float]
     num_shards: int
     compression: str
     given: tuple[str, ...] = ()
     max_records: int = 0
 
-    def to_json(self) -> str:
-        """Return the options as text, to pass through Beam."""
-        return json.dumps(asdict(self))
+
+@dataclass(frozen=True)
+class RecordPart:
+    """The work of one call: its shards, and path and given split of each of its files."""
+
+    shards: list[int]
+    files: list[tuple[str, str]] = field(default_factory=list)
 
 
-def write_part(part: tuple[list[int], list[Any]], *, options_json: str, output_dir: str) -> Json:
-    """Write the files of one part; return their entries, the statistics and the tally.
+@dataclass(frozen=True)
+class _Batch:
+    """Records of a file from number `first` on, and the split for which the file is."""
 
-    Args:
-        part: its shards, and path and given split of each of its files.
-        options_json: of RecordOptions.
-        output_dir: the folder of the shards.
+    path: str
+    first: int
+    given: str
+    records: list[bytes]
+
+
+def write_part(part: RecordPart, *, options: RecordOptions, output_dir: str) -> PartResult:
+    """Write the files of one part.
 
     Raises:
         DataError: a file is damaged.
     """
-    shards, files = part
-    content = json.loads(options_json)
-    options = RecordOptions(**{**content, "given": tuple(content["given"])})
-    schema = RecordSchema.from_json(options.schema)
     folder, count = Path(output_dir), options.num_shards
-    side = folder / f"quarantine-{shards[0]:05d}-of-{count:05d}.jsonl"
+    side = folder / f"quarantine-{part.shards[0]:05d}-of-{count:05d}.jsonl"
     bad: list[Json] = []
     num_read = 0
     with contextlib.ExitStack() as stack:
         splits = open_splits(
             stack,
-            shards,
+            part.shards,
             folder=folder,
             num_shards=count,
             compression=options.compression,
-            new_statistics=lambda: _new_statistics(schema),
+            new_statistics=lambda: _new_statistics(options.schema),
         )
-        for path, given in files:
-            for batch in batches(read_records(Path(path))):
-                left = options.max_records - num_read if options.max_records else len(batch)
-                kept = batch[: max(left, 0)]
+        for path, given in part.files:
+            for records in batches(read_records(Path(path))):
+                left = options.max_records - num_read if options.max_records else len(records)
+                kept = records[: max(left, 0)]
                 if kept:
-                    _write_batch(kept, (path, num_read, given), splits, (schema, options), bad)
+                    bad += _write_batch(_Batch(path, num_read, given, kept), splits, options)
                 num_read += len(kept)
-    return {
-        "shards": [entry for name, split in splits.items() for entry in split.publish(name)],
-        "quarantine": _write_side(side, bad),
-        "statistics": {name: split.states() for name, split in splits.items()},
-        "tally": {
-            **{"read": num_read, "written": num_read - len(bad), "filtered": 0},
-            **{"unlabelled": 0, "headers": 0},
-            "quarantined": dict(Counter(entry["column"] for entry in bad)),
-            **{"missing": {}, "zones": {}, "differing": {}, "labels": {}},
-        },
-    }
+    return PartResult(
+        shards=[entry for name, split in splits.items() for entry in split.publish(name)],
+        quarantine=_write_side(side, bad),
+        statistics={name: split.statistics for name, split in splits.items()},
+        tally=Tally(
+            read=num_read,
+            written=num_read - len(bad),
+            quarantined=Counter(entry["column"] for entry in bad),
+        ),
+    )
 
 
 def _write_batch(
-    records: list[bytes],
-    place: tuple[str, int, str],
-    splits: dict[str, SplitFiles],
-    how: tuple[RecordSchema, RecordOptions],
-    bad: list[Json],
-) -> None:
-    path, first, given = place
-    schema, options = how
+    batch: _Batch, splits: dict[str, SplitFiles], options: RecordOptions
+) -> list[Json]:
+    """Write the good records of a batch; return the entries of the bad ones."""
+    schema, records = options.schema, batch.records
     reasons, columns = _parsed(records, schema.features)
-    places = np.array([number for number in range(len(records)) if number not in reasons], int)
-    found = {}
+    numbers = np.array([number for number in range(len(records)) if number not in reasons], int)
+    plain = {}
     for feature in schema.features if columns else ():
         column = columns[feature.name]
         for row, reason in wrong_values(column, feature, schema.label).items():
-            reasons.setdefault(int(places[row]), (feature.name, reason))
-        found[feature.name] = _plain(column, feature)
-    for number in sorted(reasons):
-        name, reason = reasons[number]
-        entry = {"file": path, "row": first + number + 1, "column": name, "reason": reason}
-        bad.append(entry)
-    rows = np.array([row for row, number in enumerate(places) if int(number) not in reasons], int)
-    names = _splits_of([records[places[row]] for row in rows], given, options)
+            reasons.setdefault(int(numbers[row]), (feature.name, reason))
+        plain[feature.name] = _plain(column, feature)
+    rows = np.array([row for row, number in enumerate(numbers) if int(number) not in reasons], int)
+    names = _splits_of([records[numbers[row]] for row in rows], batch.given, options)
     for split in SPLITS:
         chosen = rows[[name == split for name in names]] if len(rows) else rows
         if len(chosen):
-            part = {name: column.take(pa.array(chosen)) for name, column in found.items()}
-            kept = pa.array([records[places[row]] for row in chosen], pa.binary())
+            part = {name: column.take(pa.array(chosen)) for name, column in plain.items()}
+            kept = pa.array([records[numbers[row]] for row in chosen], pa.binary())
             splits[split].add(part, kept)
+    return [
+        {"file": batch.path, "row": batch.first + number + 1, "column": name, "reason": reason}
+        for number, (name, reason) in sorted(reasons.items())
+    ]
 
 
 def _parsed(
@@ -176,15 +176,6 @@ def _plain(column: pa.Array, feature: RecordFeature) -> pa.Array:
         column = pa.ListArray.from_arrays(column.offsets, texts)
     if feature.is_list:
         return column
-    first = pc.list_element(column, 0) if _has_values(column) else _first_or_null(column)
-    return first
-
-
-def _has_values(column: pa.Array) -> bool:
-    return bool(pc.all(pc.greater(pc.list_value_length(column), 0)).as_py())
-
-
-def _first_or_null(column: pa.Array) -> pa.Array:
     lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
     starts = column.offsets.to_numpy(zero_copy_only=False)[:-1].astype(np.int64)
     places = pa.array(np.where(lengths > 0, starts, 0), mask=lengths == 0)

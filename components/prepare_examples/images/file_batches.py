@@ -7,14 +7,13 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
 from components.prepare_examples.tfrecords.records import compress_images
-from trainer import Json
 from trainer.workloads.encoding.image_files import decode_image
 
 MAX_BATCH = 64
@@ -31,17 +30,12 @@ class FolderOptions:
     fit: str
     num_classes: int
     compression: str
-    num_shards: int
 
     @property
     def batch_size(self) -> int:
         """The number of images that are decoded at a time."""
         height, width = self.size
         return min(MAX_BATCH, max(1, MAX_BATCH_BYTES // (height * width * self.channels)))
-
-    def to_json(self) -> Json:
-        """Return plain values, to pass through Beam."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -50,8 +44,7 @@ class Encoded:
 
     data: bytes
     """Framed examples; compressed, a whole member of a gzip file."""
-    statistics: Json
-    """The state of ImageStatistics."""
+    statistics: ImageStatistics
     bad: list[tuple[str, str]]
     """Path and reason."""
     digest: int
@@ -88,7 +81,7 @@ def encode_files(lines: Sequence[str], *, options: FolderOptions) -> Encoded:
         statistics.add(batch)
         rows = _encoder(options).encode(*batch)
         encoded = compress_images(rows) if options.compression else rows.tobytes()
-    return Encoded(encoded, statistics.to_state(), bad, digest)
+    return Encoded(encoded, statistics, bad, digest)
 
 
 def _encoder(options: FolderOptions) -> ImageEncoder:

@@ -22,33 +22,32 @@ from trainer import Json
 LISTING = ".files.partial"
 
 
-def write_shard(element: tuple[Shard, int], *, options: Json, output_dir: str) -> Json:
+def write_shard(element: tuple[Shard, int], *, options: FolderOptions, output_dir: str) -> Json:
     """Write one TFRecord file, in one step; return its entry for the manifest, and the tally.
 
     Args:
         element: the shard, and the offset of its first line in the list of files.
-        options: of FolderOptions.
+        options: of every shard.
         output_dir: the folder of the shards, with the list of files.
     """
-    described, offset = Shard(*element[0]), element[1]
-    chosen = FolderOptions(**{**options, "size": tuple(options["size"])})
-    path = Path(output_dir, described.file)
+    shard, offset = element
+    path = Path(output_dir, shard.file)
     unfinished = path.with_name(f".{path.name}.partial")
-    found = _Found(ImageStatistics(chosen.channels))
-    progress = Progress(described.file, "images", described.stop - described.start)
+    found = _Found(ImageStatistics(options.channels))
+    progress = Progress(shard.file, "images", shard.stop - shard.start)
     with (
         Path(output_dir, LISTING).open(encoding="utf-8") as listing,
         record_file(unfinished, compression="") as file,  # batches are compressed
     ):
         listing.seek(offset)
-        lines = (listing.readline() for _ in range(described.stop - described.start))
-        while some := list(islice(lines, chosen.batch_size)):
-            batch = encode_files(some, options=chosen)
+        lines = (listing.readline() for _ in range(shard.stop - shard.start))
+        while some := list(islice(lines, options.batch_size)):
+            batch = encode_files(some, options=options)
             file.write(batch.data)
             found.add(batch)
             progress.show(found.num_files)
     os.replace(unfinished, path)
-    return found.result(described, file)
+    return found.result(shard, file)
 
 
 @dataclass
@@ -65,7 +64,7 @@ class _Found:
         return self.statistics.num_images + len(self.bad)
 
     def add(self, batch: Encoded) -> None:
-        self.statistics.merge(ImageStatistics.from_state(batch.statistics))
+        self.statistics.merge(batch.statistics)
         self.bad += batch.bad
         self.digest += batch.digest
 
@@ -75,12 +74,12 @@ class _Found:
             "file": shard.file,
             "num_examples": self.statistics.num_images,
             **file.digests(),
-            "statistics": self.statistics.to_state(),
+            "statistics": self.statistics,
         }
         return {
             "entry": entry,
             "bad": [_bad(path, reason) for path, reason in self.bad],
-            "digest": hex(self.digest),
+            "digest": self.digest,
         }
 
 
@@ -90,7 +89,7 @@ def finish(results: Iterable[Json], *, output_dir: str, refused: list[tuple[str,
     bad, digest = [_bad(path, reason) for path, reason in refused], 0
     for result in found:
         bad += result["bad"]
-        digest += int(result["digest"], 16)
+        digest += result["digest"]
     merged = merge_entries(result["entry"] for result in found)
     num_bad = len(bad)
     num_written = sum(merged["splits"][split]["num_examples"] for split in SPLITS)

@@ -12,13 +12,18 @@ from components.prepare_examples.images.file_batches import FolderOptions
 from components.prepare_examples.images.folder_pipeline import LISTING, finish, write_shard
 from components.prepare_examples.images.folders import ImageFolder, read_folder
 from components.prepare_examples.output import quarantine
-from components.prepare_examples.output.manifest import LIMITED, finish_dataset
+from components.prepare_examples.output.manifest import (
+    LIMITED,
+    Manifest,
+    finish_dataset,
+    source_entry,
+    split_rule,
+)
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.archives import is_archive, unpack
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files, find_folder
 from components.prepare_examples.settings.options import PrepareOptions
-from components.prepare_examples.statistics.image_schema import image_facets, image_schema
 from components.prepare_examples.tfrecords.shards import (
     COMPRESSIONS,
     Rows,
@@ -38,16 +43,67 @@ ALLOWED = (
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FolderJob:
-    """A planned run: the files, the shards, and the manifest's first fields."""
+    """The files, planned shards, and facts for the manifest."""
 
+    workload: str
     folder: ImageFolder
     shards: list[Shard]
     options: FolderOptions
-    header: Json
-    is_verified: bool
+    split_rule: str
     settings: PrepareOptions
+
+    def explain(self) -> list[str]:
+        """Return the plan as text, a line for each file."""
+        classes = self.folder.classes
+        return [
+            f"{len(classes)} classes in {self.folder.root}: {', '.join(classes)}",
+            *(
+                f"{shard.file}: images {shard.start:,} to {shard.stop:,} of {shard.split}"
+                for shard in self.shards
+            ),
+        ]
+
+    def write(self, folder: Path) -> None:
+        """Write the shards, the statistics and then the manifest.
+
+        Raises:
+            DataError: too many files are bad, a class has no images in the train split, or there
+                are anomalies that block.
+        """
+        settings, options = self.settings, self.options
+        offsets = write_listing(self.folder, folder / LISTING)
+        result = run_pipeline(
+            [(shard, offsets[shard.split][shard.start]) for shard in self.shards],
+            partial(write_shard, options=options, output_dir=str(folder)),
+            partial(finish, output_dir=str(folder), refused=list(self.folder.refused)),
+            folder=folder,
+            flags=settings.beam_options,
+        )
+        (folder / LISTING).unlink()
+        quarantine.check_share(result, folder, max_share=settings.max_quarantine, what="images")
+        num_bad = sum(result["tally"]["quarantined"].values())
+        if num_bad:
+            logger.warning("%d images were quarantined", num_bad)
+        _check_classes(result, self.folder.classes)
+        is_verified = not settings.files and not settings.trust_files
+        manifest = Manifest(
+            workload=self.workload,
+            compression=options.compression,
+            split_rule=self.split_rule,
+            labels=self.folder.classes,
+            image={"size": options.size, "channels": options.channels, "fit": options.fit},
+            sources=[
+                source_entry(self.folder.root.name, result["digest"], is_verified=is_verified)
+            ],
+            settings=settings.changed(),
+            rows={**result["tally"], "quarantined": num_bad},
+            quarantine=quarantine.manifest_entry(result),
+            splits=result["splits"],
+        )
+        statistics = {"workload": self.workload, "splits": result["statistics"]}
+        finish_dataset(manifest, statistics, folder, settings=settings)
 
 
 def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJob:
@@ -69,12 +125,20 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
         for name, rows in splits.items()
     }
     compression = COMPRESSIONS[options.compression]
-    chosen = options_of(workload, folder, compression=compression, num_shards=len(num_shards))
-    shards = plan_shards(splits, num_shards, compression=compression)
     kept = {name: folder.files[name][rows.start : rows.stop] for name, rows in splits.items()}
-    header = _header(workload, folder, chosen, options)
-    is_verified = not options.files and not options.trust_files
-    return FolderJob(replace(folder, files=kept), shards, chosen, header, is_verified, options)
+    rule = split_rule("the file's path", options.ratios)
+    if folder.has_given_splits:
+        rule = f"by the folders train, eval and test; where one is missing, {rule}"
+    if options.max_examples:
+        rule += f"{LIMITED}{options.max_examples} images"
+    return FolderJob(
+        workload=workload.name,
+        folder=replace(folder, files=kept),
+        shards=plan_shards(splits, num_shards, compression=compression),
+        options=options_of(workload, folder, compression=compression),
+        split_rule=rule,
+        settings=options,
+    )
 
 
 def find_root(workload: Workload, data_dir: Path, options: PrepareOptions) -> Path:
@@ -100,9 +164,7 @@ def find_root(workload: Workload, data_dir: Path, options: PrepareOptions) -> Pa
     return unpack(paths[0], data_dir) if len(paths) == 1 and is_archive(paths[0]) else data_dir
 
 
-def options_of(
-    workload: Workload, folder: ImageFolder, *, compression: str, num_shards: int
-) -> FolderOptions:
+def options_of(workload: Workload, folder: ImageFolder, *, compression: str) -> FolderOptions:
     """Return what every shard of a workload's images needs."""
     height, width, channels = image_shape(workload)
     return FolderOptions(
@@ -112,7 +174,6 @@ def options_of(
         fit=getattr(workload, "fit", "stretch"),
         num_classes=len(folder.classes),
         compression=compression,
-        num_shards=num_shards,
     )
 
 
@@ -120,60 +181,6 @@ def image_shape(workload: Workload) -> tuple[int, int, int]:
     """Return height, width and channels of a workload's images."""
     height, width, *channels = workload.shape  # type: ignore[attr-defined]
     return height, width, channels[0] if channels else 1
-
-
-def explain(job: FolderJob) -> list[str]:
-    """Return the plan as text, a line for each file."""
-    classes = ", ".join(job.folder.classes)
-    return [
-        f"{len(job.folder.classes)} classes in {job.folder.root}: {classes}",
-        *(
-            f"{shard.file}: images {shard.start:,} to {shard.stop:,} of {shard.split}"
-            for shard in job.shards
-        ),
-    ]
-
-
-def write(job: FolderJob, folder: Path) -> None:
-    """Write the shards, the statistics and then the manifest.
-
-    Raises:
-        DataError: too many files are bad, a class has no images in the train split, or there are
-            anomalies that block.
-    """
-    offsets = write_listing(job.folder, folder / LISTING)
-    options, flags = job.options.to_json(), job.settings.beam_options
-    result = run_pipeline(
-        [(tuple(shard), offsets[shard.split][shard.start]) for shard in job.shards],
-        partial(write_shard, options=options, output_dir=str(folder)),
-        partial(finish, output_dir=str(folder), refused=list(job.folder.refused)),
-        folder=folder,
-        flags=flags,
-    )
-    (folder / LISTING).unlink()
-    settings = job.settings
-    quarantine.check_share(result, folder, max_share=settings.max_quarantine, what="images")
-    if result["tally"]["quarantined"]:
-        logger.warning("%d images were quarantined", sum(result["tally"]["quarantined"].values()))
-    _check_classes(result, job.folder.classes)
-    source = {"file": job.folder.root.name, "sha256": result["digest"]}
-    rows = {**result["tally"], "quarantined": sum(result["tally"]["quarantined"].values())}
-    manifest = {
-        **job.header,
-        "sources": [{**source, "verified": job.is_verified}],
-        "rows": rows,
-        "quarantine": quarantine.manifest_entry(result),
-        "splits": result["splits"],
-    }
-    height, width = job.options.size
-    finish_dataset(
-        manifest,
-        {"workload": job.header["workload"], "splits": result["statistics"]},
-        folder,
-        settings=settings,
-        infer=image_schema,
-        facets=partial(image_facets, num_bytes=height * width * job.options.channels),
-    )
 
 
 def write_listing(found: ImageFolder, path: Path) -> dict[str, list[int]]:
@@ -201,22 +208,3 @@ def _check_classes(result: Json, classes: tuple[str, ...]) -> None:
             f"the class {missing[0]!r} has no image in the train split; add images to its folder,"
             " or remove it"
         )
-
-
-def _header(
-    workload: Workload, folder: ImageFolder, chosen: FolderOptions, options: PrepareOptions
-) -> Json:
-    ratios = ", ".join(f"{name} {ratio:.4g}" for name, ratio in options.ratios.items())
-    rule = f"by a hash of the file's path: {ratios}"
-    if folder.has_given_splits:
-        rule = f"by the folders train, eval and test; where one is missing, {rule}"
-    if options.max_examples:
-        rule += f"{LIMITED}{options.max_examples} images"
-    return {
-        "workload": workload.name,
-        "compression": chosen.compression,
-        "split_rule": rule,
-        "labels": list(folder.classes),
-        "image": {"size": list(chosen.size), "channels": chosen.channels, "fit": chosen.fit},
-        "settings": options.changed(),
-    }

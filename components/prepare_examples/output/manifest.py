@@ -1,20 +1,75 @@
-"""The manifest of a dataset and its statistics, the same for every kind of raw data."""
+"""The manifest of a dataset and the files beside it, the same for every kind of raw data."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from components.prepare_examples.output.publish import MANIFEST, local_path
 from components.prepare_examples.settings.options import PrepareOptions
-from components.prepare_examples.statistics.describe import describe_examples
+from components.prepare_examples.statistics import anomalies, drift, report, schema
 from components.prepare_examples.tfrecords.shards import ENTRY_FIELDS, SPLITS
 from trainer import Json
 
 LIMITED = "; limited to "  # in a split rule: what follows it moves no row
 
 
-def splits_of_entries(entries: Sequence[Json]) -> Json:
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """The content of manifest.json; fields that a kind of data lacks are None.
+
+    Attributes:
+        workload: its name.
+        compression: of the shards.
+        split_rule: the rule that decides the split of an example, in words.
+        split_columns: the columns whose values it hashes, if they are all of a table's.
+        label: the label in words; labels: the names of the classes of images.
+        image: size, channels and fit of images.
+        query: of BigQuery.
+        sources: of the raw files, see `source_entry`.
+        settings: those that differ from their defaults.
+        rows: the number of rows that were read, and what became of them.
+        quarantine: the number of bad rows by column, and their files.
+        unused: the files that no row names.
+        times: the columns of times, and the zones that were converted.
+        derived: the features that are computed, and how often the files have other values.
+        splits: the number of examples and the shards of each split.
+    """
+
+    workload: str
+    compression: str
+    split_rule: str
+    split_columns: Sequence[str] | None = None
+    label: str | None = None
+    labels: Sequence[str] | None = None
+    image: Json | None = None
+    query: str | None = None
+    sources: Sequence[Json]
+    settings: Json
+    rows: Json | None = None
+    quarantine: Json | None = None
+    unused: Json | None = None
+    times: Json | None = None
+    derived: Json | None = None
+    splits: Json
+
+    def to_json(self) -> Json:
+        """Return the fields that this kind of data has."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+def split_rule(by: str, ratios: Mapping[str, float]) -> str:
+    """Return the rule of a hash in words."""
+    shares = ", ".join(f"{name} {share:.4g}" for name, share in ratios.items())
+    return f"by a hash of {by}: {shares}"
+
+
+def source_entry(file: str, sha256: str, *, is_verified: bool) -> Json:
+    """Return the entry of a raw file."""
+    return {"file": file, "sha256": sha256, "verified": is_verified}
+
+
+def splits_of_entries(entries: Iterable[Json]) -> Json:
     """Return the manifest's `splits` from the entries of files."""
     splits: Json = {split: {"num_examples": 0, "shards": []} for split in SPLITS}
     for entry in entries:
@@ -55,27 +110,31 @@ def statistics_of(
 
 
 def finish_dataset(
-    manifest: Json,
-    statistics: Json,
-    folder: Path,
-    *,
-    settings: PrepareOptions,
-    **described: Any,
+    manifest: Manifest, statistics: Json, folder: Path, *, settings: PrepareOptions
 ) -> None:
     """Check the statistics and write all files that describe the examples, the manifest last.
-
-    `described` are further arguments of `describe_examples`.
 
     Raises:
         DataError: there are anomalies that block.
     """
-    manifest |= describe_examples(
-        statistics,
-        folder,
-        schema_path=local_path(settings.schema) if settings.schema else None,
-        baseline_path=local_path(settings.baseline) if settings.baseline else None,
-        drift_threshold=settings.drift_threshold,
-        block_on=settings.block_on,
-        **described,
-    )
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+    path = local_path(settings.schema) if settings.schema else None
+    expected = schema.read_schema(path) if path else schema.infer_schema(statistics)
+    found = anomalies.find_anomalies(statistics, expected, is_inferred=path is None)
+    columns, drifts, content = dict(statistics["splits"]), [], manifest.to_json()
+    if settings.baseline:
+        baseline = drift.read_baseline(local_path(settings.baseline))
+        drifts = drift.measure_drift(statistics, baseline)
+        found += drift.drift_anomalies(drifts, settings.drift_threshold)
+        columns["train of the baseline"] = baseline["splits"]["train"]
+        content["drift"] = [d.words for d in drift.beyond(drifts, settings.drift_threshold)]
+    anomalies.check(found, block_on=settings.block_on)
+    (folder / drift.STATISTICS).write_text(json.dumps(statistics) + "\n")
+    content["schema_sha256"] = schema.write_schema(expected, folder / "schema.pbtxt")
+    for severity in (anomalies.ERROR, anomalies.WARNING):
+        content[f"num_{severity}s"] = sum(a.severity == severity for a in found)
+    listed = {"anomalies": [a.to_json() for a in found], "drift": [d.to_json() for d in drifts]}
+    (folder / "anomalies.json").write_text(json.dumps(listed, indent=2) + "\n")
+    title = f"Examples of {manifest.workload}"
+    page = report.render(title, columns, anomalies=found, drifts=drifts)
+    (folder / report.FILE).write_text(page, encoding="utf-8")
+    (folder / MANIFEST).write_text(json.dumps(content, indent=2) + "\n")

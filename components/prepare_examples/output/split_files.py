@@ -43,10 +43,6 @@ class SplitFiles:
             entries.append({**entry, **file.digests()})
         return entries
 
-    def states(self) -> Json:
-        """Return the states of the statistics, by name."""
-        return {name: statistic.to_state() for name, statistic in self.statistics.items()}
-
 
 def open_splits(
     stack: contextlib.ExitStack,

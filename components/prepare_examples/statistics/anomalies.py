@@ -6,15 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.statistics.schema import domains
+from components.prepare_examples.statistics.schema import TYPES
 from trainer import Json
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
 
 ERROR, WARNING = "error", "warning"
-IMAGE = "image"
-TYPES = {"STRING": 1, "INT": 2, "FLOAT": 3}  # of schema_pb2.FeatureType
 TYPE_NAMES = {number: name for name, number in TYPES.items()}
 
 
@@ -83,12 +81,10 @@ def most_by_chance(total: int, share: float) -> int:
 def _of_split(
     split: str, features: Json, schema: "schema_pb2.Schema", *, is_inferred: bool
 ) -> Iterator[Anomaly]:
-    known = domains(schema)
+    known = {feature.name: feature for feature in schema.feature}
     for name in features.keys() - known.keys():
         yield Anomaly(WARNING, split, name, "is not in the schema")
     for name, feature in known.items():
-        if name not in features and name == IMAGE:
-            continue  # its pixels are counted, not its bytes
         if name not in features:
             yield Anomaly(ERROR, split, name, "is in the schema but not in the data")
             continue

@@ -51,22 +51,6 @@ class ImageStatistics:
         self.squares = [a + b for a, b in zip(self.squares, other.squares, strict=True)]
         self.labels.merge(other.labels)
 
-    def to_state(self) -> Json:
-        """Return plain values, to pass through Beam."""
-        return {
-            "num_channels": self.num_channels,
-            "num_pixels": self.num_pixels,
-            "sums": self.sums,
-            "squares": self.squares,
-            "labels": self.labels.to_state(),
-        }
-
-    @classmethod
-    def from_state(cls, state: Json) -> "ImageStatistics":
-        """Return the instance of a state from `to_state`."""
-        labels = Numbers.from_state(state["labels"])
-        return cls(**{**state, "labels": labels})
-
     def summary(self) -> Json:
         """Return a split of statistics.json."""
         means = [total / self.num_pixels for total in self.sums]

@@ -47,23 +47,6 @@ class Lists:
         self.min_length = shortest if self.min_length is None else min(self.min_length, shortest)
         self.max_length = longest if self.max_length is None else max(self.max_length, longest)
 
-    def to_state(self) -> Json:
-        """Return plain values, to pass through Beam."""
-        return {
-            "values_of_lists": self.values.to_state(),
-            "num_missing": self.num_missing,
-            "num_present": self.num_present,
-            "num_values": self.num_values,
-            "min_length": self.min_length,
-            "max_length": self.max_length,
-        }
-
-    @classmethod
-    def from_state(cls, state: Json, values: Numbers | Strings | Words) -> "Lists":
-        """Return the instance of a state from `to_state`, and of its values."""
-        own = {name: value for name, value in state.items() if name != "values_of_lists"}
-        return cls(values, **own)
-
     def summary(self) -> Json:
         """Return the FEATURE of statistics.json (see statistics.states)."""
         return {

@@ -14,7 +14,6 @@ from trainer import Json
 MAX_BINS = 4096
 MAX_PENDING = 8 * MAX_BINS
 NUM_TOP_VALUES = 1000
-NUM_BUCKETS = 20
 MOST_BITS = 63  # of a float64, without its sign
 
 # Every float is an integer multiple of 1 / UNITS, so sums are exact in any order.
@@ -108,7 +107,6 @@ class Numbers:
             **self._moments(num_present),
             "num_zeros": int(counts[values == 0].sum()),
             "quantiles": self._quantiles(),
-            "histogram": self._histogram(),
             "top_values": self._top_values(),
         }
 
@@ -132,16 +130,6 @@ class Numbers:
         found = self._middles()[np.searchsorted(np.cumsum(counts), ranks)]
         return [self._plain(value) for value in found]
 
-    def _histogram(self) -> Json | None:
-        values, counts = self.bins()
-        if not len(values):
-            return None
-        edges = np.linspace(self.minimum, self.maximum, NUM_BUCKETS + 1)
-        if self.minimum == self.maximum:
-            edges = self.minimum + np.linspace(-0.5, 0.5, NUM_BUCKETS + 1)
-        heights, _ = np.histogram(self._middles(), edges, weights=counts)
-        return {"edges": edges.tolist(), "counts": heights.astype(np.int64).tolist()}
-
     def _top_values(self) -> list[list[Any]]:
         if self.dropped_bits:
             return []
@@ -161,37 +149,10 @@ class Numbers:
     def _plain(self, value: float | np.float64) -> float | int:
         return round(float(value)) if self.type == "INT" else float(value)
 
-    def to_state(self) -> Json:
-        """Return plain values, to pass through Beam."""
-        values, counts = self.bins()
-        return {
-            "type": self.type,
-            "num_missing": self.num_missing,
-            "total": hex(self.total),
-            "total_squares": hex(self.total_squares),
-            "minimum": self.minimum,
-            "maximum": self.maximum,
-            "dropped_bits": self.dropped_bits,
-            "values": values.tobytes(),
-            "counts": counts.tobytes(),
-            "num_listed": self.num_listed,
-        }
-
-    @classmethod
-    def from_state(cls, state: Json) -> "Numbers":
-        """Return the instance of a state from `to_state`."""
-        return cls(
-            type=state["type"],
-            num_missing=state["num_missing"],
-            total=int(state["total"], 16),
-            total_squares=int(state["total_squares"], 16),
-            minimum=state["minimum"],
-            maximum=state["maximum"],
-            dropped_bits=state["dropped_bits"],
-            values=np.frombuffer(state["values"], np.float64),
-            counts=np.frombuffer(state["counts"], np.int64),
-            num_listed=state["num_listed"],
-        )
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the bins alone: what is pending would be many times as much."""
+        self._flush()
+        return vars(self)
 
 
 def _units(value: float) -> int:

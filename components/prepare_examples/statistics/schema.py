@@ -1,7 +1,6 @@
-"""Schema and statistics of tables as tensorflow-metadata's messages."""
+"""Schema of the examples, in tensorflow-metadata's format."""
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +8,10 @@ from components.prepare_examples.errors import DataError
 from trainer import Json
 
 if TYPE_CHECKING:
-    from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
+    from tensorflow_metadata.proto.v0 import schema_pb2
 
 MAX_DOMAIN = 200
+TYPES = {"STRING": 1, "INT": 2, "FLOAT": 3}  # of schema_pb2.FeatureType
 
 
 def infer_schema(statistics: Json) -> "schema_pb2.Schema":
@@ -26,7 +26,7 @@ def infer_schema(statistics: Json) -> "schema_pb2.Schema":
     schema = schema_pb2.Schema()
     for name, found in statistics["splits"]["train"]["features"].items():
         feature = schema.feature.add(name=name)
-        feature.type = schema_pb2.FeatureType.Value(_type(found["type"]))
+        feature.type = TYPES[found["type"]]
         _count_values(feature, found)
         feature.presence.min_fraction = least_presence(found)
         is_category = found["type"] == "STRING" and "tokens" not in found
@@ -75,78 +75,10 @@ def read_schema(path: str | Path) -> "schema_pb2.Schema":
         ) from error
 
 
-def write_schema(schema: "schema_pb2.Schema", path: Path) -> None:
-    """Write a schema in text format."""
+def write_schema(schema: "schema_pb2.Schema", path: Path) -> str:
+    """Write a schema in text format; return the SHA-256 of the text."""
     from google.protobuf import text_format
 
-    path.write_text(text_format.MessageToString(schema))
-
-
-def to_facets(statistics: Json) -> "statistics_pb2.DatasetFeatureStatisticsList":
-    """Return all splits' statistics, one dataset each, for Facets and TFDV."""
-    from tensorflow_metadata.proto.v0 import statistics_pb2
-
-    found = statistics_pb2.DatasetFeatureStatisticsList()
-    for split, content in statistics["splits"].items():
-        dataset = found.datasets.add(name=split, num_examples=content["num_examples"])
-        for name, feature in content["features"].items():
-            _add_feature(dataset, name, feature)
-    return found
-
-
-def _add_feature(dataset: Any, name: str, found: Json) -> None:
-    from tensorflow_metadata.proto.v0 import statistics_pb2
-
-    feature = dataset.features.add()
-    feature.path.step.append(name)
-    feature.type = statistics_pb2.FeatureNameStatistics.Type.Value(found["type"])
-    is_text = found["type"] == "STRING"
-    specific = feature.string_stats if is_text else feature.num_stats
-    common = specific.common_stats
-    common.num_non_missing, common.num_missing = found["num_present"], found["num_missing"]
-    common.tot_num_values = found.get("num_values", found["num_present"])
-    if found["num_present"]:
-        common.min_num_values = found.get("min_length", 1)
-        common.max_num_values = found.get("max_length", 1)
-        common.avg_num_values = common.tot_num_values / found["num_present"]
-    if is_text:
-        _add_texts(specific, found)
-    elif found["quantiles"]:
-        _add_numbers(specific, found)
-
-
-def _add_texts(stats: Any, found: Json) -> None:
-    stats.unique = found["num_unique"]
-    for rank, (value, count) in enumerate(found["top_values"]):
-        stats.top_values.add(value=value, frequency=count)
-        stats.rank_histogram.buckets.add(
-            low_rank=rank, high_rank=rank, label=value, sample_count=count
-        )
-
-
-def _add_numbers(stats: Any, found: Json) -> None:
-    from tensorflow_metadata.proto.v0 import statistics_pb2
-
-    stats.mean, stats.std_dev, stats.num_zeros = found["mean"], found["std"], found["num_zeros"]
-    stats.min, stats.median, stats.max = found["min"], found["quantiles"][50], found["max"]
-    equal = stats.histograms.add(type=statistics_pb2.Histogram.STANDARD)
-    edges = found["histogram"]["edges"]
-    for low, high, count in zip(edges, edges[1:], found["histogram"]["counts"], strict=False):
-        equal.buckets.add(low_value=low, high_value=high, sample_count=count)
-    deciles = stats.histograms.add(type=statistics_pb2.Histogram.QUANTILES)
-    for low, high in zip(found["quantiles"][:-1:10], found["quantiles"][10::10], strict=True):
-        deciles.buckets.add(low_value=low, high_value=high, sample_count=found["num_present"] / 10)
-
-
-def _type(kind: str) -> str:
-    return {"STRING": "BYTES"}.get(kind, kind)
-
-
-def digest(schema_text: str) -> str:
-    """Return the SHA-256 of a schema's text."""
-    return hashlib.sha256(schema_text.encode()).hexdigest()
-
-
-def domains(schema: "schema_pb2.Schema") -> Mapping[str, Any]:
-    """Return the schema's features by name."""
-    return {feature.name: feature for feature in schema.feature}
+    text = text_format.MessageToString(schema)
+    path.write_text(text)
+    return hashlib.sha256(text.encode()).hexdigest()

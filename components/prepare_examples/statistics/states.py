@@ -1,4 +1,4 @@
-"""Statistics of columns as plain values, merged in any order.
+"""Statistics of columns, merged in any order.
 
 `statistics.json` in an examples folder:
 
@@ -18,7 +18,6 @@ and, for numbers (null if no example has the feature),
     "min", "max", "mean", "std"  (std of the population)
     "num_zeros"    number of values that are 0
     "quantiles"    101 numbers: quantiles[i] is the i-th percentile, quantiles[50] the median
-    "histogram"    {"edges": [21 numbers], "counts": [20 numbers]}: equal widths from min to max
 
 A list also has "is_list": true; its values are counted one by one ("num_present" and "num_missing"
 still count examples), and
@@ -39,7 +38,6 @@ from components.prepare_examples.statistics.lists import Lists
 from components.prepare_examples.statistics.numbers import NUM_TOP_VALUES, Numbers
 from components.prepare_examples.statistics.texts import Strings
 from components.prepare_examples.statistics.words import Words
-from trainer import Json
 
 Statistic = Numbers | Strings | Words | Lists
 
@@ -61,24 +59,3 @@ def new_statistic(kind: str, *, is_list: bool = False, num_listed: int = 0) -> S
     else:
         found = Numbers("FLOAT" if kind == "float" else "INT", num_listed=listed)
     return Lists(found) if is_list else found
-
-
-def from_state(state: Json) -> Statistic:
-    """Return the instance of a state from `to_state` of any class."""
-    if "values_of_lists" in state:
-        inner = from_state(state["values_of_lists"])
-        assert not isinstance(inner, Lists)
-        return Lists.from_state(state, inner)
-    if "tokens" in state:
-        return Words.from_state(state)
-    return Strings.from_state(state) if state["type"] == "STRING" else Numbers.from_state(state)
-
-
-def merge_states(one: Json, other: Json) -> Json:
-    """Return the merged states of features, by name."""
-    merged = {**other, **one}
-    for name in one.keys() & other.keys():
-        first, second = from_state(one[name]), from_state(other[name])
-        first.merge(second)  # type: ignore[arg-type]
-        merged[name] = first.to_state()
-    return merged

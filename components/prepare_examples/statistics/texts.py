@@ -38,22 +38,6 @@ class Strings:
         self.is_exact = self.is_exact and other.is_exact
         self._count(other.counts)
 
-    def to_state(self) -> Json:
-        """Return plain values, to pass through Beam."""
-        return {
-            "type": self.type,
-            "num_missing": self.num_missing,
-            "num_present": self.num_present,
-            "is_exact": self.is_exact,
-            "counts": dict(self.counts),
-            "num_listed": self.num_listed,
-        }
-
-    @classmethod
-    def from_state(cls, state: Json) -> "Strings":
-        """Return the instance of a state from `to_state`."""
-        return cls(**state)
-
     def _count(self, counts: dict[str, int]) -> None:
         self.num_present += sum(counts.values())
         for value, count in counts.items():

@@ -61,21 +61,6 @@ class Words:
     def _ranked(self) -> list[tuple[str, int]]:
         return sorted(self.tokens.items(), key=lambda item: (-item[1], item[0]))
 
-    def to_state(self) -> Json:
-        """Return plain values, to pass through Beam."""
-        return {
-            "num_missing": self.num_missing,
-            "num_present": self.num_present,
-            "is_exact": self.is_exact,
-            "tokens": dict(self.tokens),
-            "num_listed": self.num_listed,
-        }
-
-    @classmethod
-    def from_state(cls, state: Json) -> "Words":
-        """Return the instance of a state from `to_state`."""
-        return cls(**state)
-
     def summary(self) -> Json:
         """Return the FEATURE of statistics.json (see statistics.states)."""
         ranked = [list(item) for item in self._ranked()]

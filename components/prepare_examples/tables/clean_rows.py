@@ -55,9 +55,7 @@ def clean(block: Block, schema: TableSchema) -> Block:
     return replace(block, table=pa.table(columns), zones=zones, differing=+differing)
 
 
-def _cleaned(
-    column: pa.Array, known: Column, bad: BadRows, zones: Counter[tuple[str, str]]
-) -> pa.Array:
+def _cleaned(column: pa.Array, known: Column, bad: BadRows, zones: Counter[str]) -> pa.Array:
     if known.is_list:
         return parse_list(column, known, bad)
     if known.kind == TIME:

@@ -2,9 +2,10 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 INDEX_NAMES = {"", "unnamed:_0", "__index_level_0__"}
 # The key of rows without one, and the column of the hash of all their values.
 WHOLE_ROW = "all values of a row"
+
+Rule = Callable[[Mapping[str, Any]], Any]
 
 
 @dataclass(frozen=True)
@@ -167,23 +170,22 @@ def check_key(key: Sequence[str], columns: Sequence[str], schema: TableSchema) -
     return tuple(map(schema.key_of, named))
 
 
-def to_examples(table: pa.Table, schema: TableSchema) -> pa.Table:
-    """Return the features and the label of clean rows.
+def to_examples(table: pa.Table, schema: TableSchema, rule: Rule | None = None) -> pa.Table:
+    """Return the features and the label of clean rows, which a rule computes if there is one.
 
     Raises:
         DataError: the label's rule returns something else than 0 or 1 for each row.
     """
     columns = {name: table[schema.values_of(name)].combine_chunks() for name in schema.features}
     label = schema.label.name
-    columns[label] = _ruled(table, schema) if schema.rule else table[label].combine_chunks()
+    columns[label] = _ruled(table, schema, rule) if rule else table[label].combine_chunks()
     return pa.table(columns)
 
 
-def _ruled(table: pa.Table, schema: TableSchema) -> pa.Array:
+def _ruled(table: pa.Table, schema: TableSchema, rule: Rule) -> pa.Array:
     """Return the label that a rule computes."""
-    assert schema.rule is not None
     columns = schema.label.rule_columns
-    found = np.asarray(schema.rule({name: table[name].to_numpy() for name in columns}))
+    found = np.asarray(rule({name: table[name].to_numpy() for name in columns}))
     name = schema.label.name
     if found.shape != (table.num_rows,):
         raise DataError(

@@ -128,7 +128,6 @@ def schema_of(
         columns=tuple(columns),
         label=found,
         reference=reference,
-        rule=label.rule if isinstance(label, Binary) else None,
         **more,
     )
 

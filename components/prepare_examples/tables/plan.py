@@ -1,9 +1,8 @@
 """The plan of which records go to which shards; it depends on the input, not on the workers."""
 
 import itertools
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from components.prepare_examples.tables.reading.files import (
     CSV,
@@ -64,21 +63,6 @@ class Part:
 
     shards: list[int]
     segments: list[Segment] = field(default_factory=list)
-
-    def to_json(self) -> str:
-        """Return the part as text, to pass through Beam."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "Part":
-        """Return the part that `to_json` has written."""
-        content = json.loads(text)
-        lists = ("columns", "names", "folder_values")
-        segments = [
-            Segment(**{**one, **{name: tuple(one[name]) for name in lists}})
-            for one in content["segments"]
-        ]
-        return cls(shards=content["shards"], segments=segments)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class Block:
         bad: the rows with bad values.
         numbers: the position in the block of each row of the table, from 0.
         ragged: position, reason and text of each record with too few or too many fields.
-        zones: how many times were converted to wall time, by column and the zone that they named.
+        zones: how many times were converted to wall time, by `COLUMN ZONE` as they named it.
         differing: how many values of each derived feature differ from those computed.
     """
 
@@ -49,7 +49,7 @@ class Block:
     bad: BadRows
     numbers: NDArray[np.int64]
     ragged: list[tuple[int, str, str]]
-    zones: Counter[tuple[str, str]] = field(default_factory=Counter)
+    zones: Counter[str] = field(default_factory=Counter)
     differing: Counter[str] = field(default_factory=Counter)
 
     @property

@@ -1,4 +1,4 @@
-"""Preparation of tables: files are split at the ends of records, and rows into splits by key."""
+"""Planning of tables: files are split at the ends of records, and rows into splits by key."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,40 +11,32 @@ from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables import columns
-from components.prepare_examples.tables.beam_pipeline import write_table
 from components.prepare_examples.tables.declared import schema_of
-from components.prepare_examples.tables.outcome import Outcome, TableJob
+from components.prepare_examples.tables.job import TableJob
 from components.prepare_examples.tables.period import Period, period_of
 from components.prepare_examples.tables.picture_rows import PictureRows, match_rows
 from components.prepare_examples.tables.pictures import Pictures, find_table_files, num_pixels
 from components.prepare_examples.tables.plan import TablePlan, plan_table
 from components.prepare_examples.tables.reading.bigquery import fetch_rows, query_of
-from components.prepare_examples.tables.reading.files import (
-    CSV,
-    STREAM,
-    TableFile,
-    digest_of,
-    open_table,
-)
+from components.prepare_examples.tables.reading.files import TableFile, digest_of, open_table
 from components.prepare_examples.tables.sampling import with_values_of_label
 from components.prepare_examples.tables.table_schema import TIME, TableSchema
 from components.prepare_examples.tables.write import TableOptions
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS
-from trainer import Json
 from trainer.workloads.base import Workload
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OpenedTable:
     """The files of a table, with the columns of each by the schema's names."""
 
-    workload: Workload
     schema: TableSchema
     period: Period | None
     files: Sequence[TableFile]
     headers: Mapping[str, columns.Header]
     is_verified: bool = False
     pictures: Pictures | None = None
+    query: str | None = None
 
     @property
     def columns(self) -> dict[str, list[str]]:
@@ -88,11 +80,32 @@ def open_files(workload: Workload, data_dir: Path, options: PrepareOptions) -> O
     """Find the files, or fetch the sample, and read their headers."""
     schema = _schema(workload, options)
     period = period_of(schema, options)
-    found = _files(workload, schema, data_dir, options)
-    by_path = {file.path: file.names for file in found.files}
-    headers = columns.match_headers(by_path, schema, ignored=options.ignore_columns)
+    query, pictures, is_verified = None, None, False
+    if schema.images and not options.files:
+        raise DataError(
+            f"{workload.name} has pictures, but no files are given; give the table and the folder"
+            " of its pictures, as files: [labels.csv, photos]"
+        )
+    if options.source == "bigquery":
+        query = query_of(workload, schema, options)
+        rows = fetch_rows(workload, data_dir, project=options.project, query=query)
+        paths = [str(rows)]
+    elif options.files:
+        found = find_table_files(_patterns(options), has_pictures=bool(schema.images))
+        paths, pictures = [*found.tables], found.pictures
+    else:
+        fetched = fetch(workload.reference, data_dir, trust_files=options.trust_files)
+        paths, is_verified = [*map(str, fetched.values())], not options.trust_files
+    files = [open_table(path, header=schema.header) for path in paths]
+    names = {file.path: file.names for file in files}
     return OpenedTable(
-        workload, schema, period, found.files, headers, found.is_verified, found.pictures
+        schema=schema,
+        period=period,
+        files=files,
+        headers=columns.match_headers(names, schema, ignored=options.ignore_columns),
+        is_verified=is_verified,
+        pictures=pictures,
+        query=query,
     )
 
 
@@ -105,9 +118,14 @@ def make_job(opened: OpenedTable, table: TablePlan, options: PrepareOptions) -> 
     schema, files = opened.schema, opened.files
     if table.num_rows == 0:
         raise DataError(f"{files[0].path} has a header but no rows")
-    first, *others = (header.columns for header in opened.headers.values())
+    first, *others = opened.columns.values()
     common = [name for name in first if all(name in other for other in others)]
     key = columns.check_key(options.split_key, common, schema)
+    split_columns = None
+    if key == (columns.WHOLE_ROW,):
+        split_columns = sorted(
+            {name for file in files for name in columns.hashed_names(file.names).values()}
+        )
     write_options = TableOptions(
         schema=with_values_of_label(schema, table.parts),
         key=key,
@@ -116,17 +134,23 @@ def make_job(opened: OpenedTable, table: TablePlan, options: PrepareOptions) -> 
         row_filter=options.row_filter,
         compression=COMPRESSIONS[options.compression],
         period=opened.period,
-        patterns=tuple(str(local_path(pattern)) for pattern in options.files),
+        patterns=tuple(_patterns(options)),
         left_out=opened.picture_rows.reasons if opened.picture_rows else {},
     )
-    header = _header(table, write_options, is_verified=opened.is_verified)
-    if key == (columns.WHOLE_ROW,):
-        hashed = {own for file in files for own in columns.hashed_names(file.names).values()}
-        header["split_columns"] = sorted(hashed)
-    header["settings"] = options.changed()
-    if options.source == "bigquery":
-        header["query"] = query_of(opened.workload, schema, options)
-    return TableJob(table, write_options, header, options, opened.picture_rows)
+    return TableJob(
+        table=table,
+        options=write_options,
+        settings=options,
+        is_verified=opened.is_verified,
+        split_columns=split_columns,
+        query=opened.query,
+        pictures=opened.picture_rows,
+    )
+
+
+def explain_query(workload: Workload, options: PrepareOptions) -> str:
+    """Return the query to BigQuery, without running it."""
+    return query_of(workload, _schema(workload, options), options)
 
 
 def _schema(workload: Workload, options: PrepareOptions) -> TableSchema:
@@ -141,85 +165,5 @@ def _schema(workload: Workload, options: PrepareOptions) -> TableSchema:
     return replace(schema, columns=tuple(changed))
 
 
-def explain(job: TableJob) -> list[str]:
-    """Return the plan as text, a line for each range of a file."""
-    lines = [job.header["split_rule"]]
-    for part in job.table.parts:
-        shards = ", ".join(f"{shard:05d}" for shard in part.shards)
-        for segment in part.segments:
-            stop = "the end" if segment.stop < 0 else f"{segment.stop:,}"
-            unit = "bytes" if segment.kind in (CSV, STREAM) else "groups of rows"
-            source = f"{segment.path}, {unit} {segment.start:,} to {stop}"
-            lines.append(f"shard {shards} of {job.options.num_shards}: {source}")
-    return lines
-
-
-def explain_query(workload: Workload, options: PrepareOptions) -> str:
-    """Return the query to BigQuery, without running it."""
-    return query_of(workload, _schema(workload, options), options)
-
-
-def write(job: TableJob, folder: Path) -> None:
-    """Write the shards, the statistics and then the manifest.
-
-    Raises:
-        DataError: a file has changed, too many rows are bad, a split is empty or has only one
-            label, or there are anomalies that block.
-    """
-    flags = job.settings.beam_options
-    result = write_table(job.table.parts, job.options, output_dir=folder, beam_options=flags)
-    outcome = Outcome(job, result, folder)
-    outcome.check_values()
-    outcome.check_share()
-    outcome.check_rows()
-    outcome.check_splits()
-    outcome.check_label()
-    outcome.describe()
-
-
-@dataclass(frozen=True)
-class _Input:
-    """The opened files; they are verified if they are those of the source."""
-
-    files: list[TableFile]
-    is_verified: bool = False
-    pictures: Pictures | None = None
-
-
-def _files(
-    workload: Workload, schema: TableSchema, data_dir: Path, options: PrepareOptions
-) -> _Input:
-    """Return the files to read."""
-    if schema.images and not options.files:
-        raise DataError(
-            f"{workload.name} has pictures, but no files are given; give the table and the folder"
-            " of its pictures, as files: [labels.csv, photos]"
-        )
-    if options.source == "bigquery":
-        query = query_of(workload, schema, options)
-        path = fetch_rows(workload, data_dir, project=options.project, query=query)
-        return _Input([open_table(str(path))])
-    if options.files:
-        patterns = [str(local_path(pattern)) for pattern in options.files]
-        found = find_table_files(patterns, has_pictures=bool(schema.images))
-        opened = [open_table(path, header=schema.header) for path in found.tables]
-        return _Input(opened, pictures=found.pictures)
-    fetched = fetch(workload.reference, data_dir, trust_files=options.trust_files)
-    verified = [open_table(str(path), header=schema.header) for path in fetched.values()]
-    return _Input(verified, is_verified=not options.trust_files)
-
-
-def _header(table: TablePlan, options: TableOptions, *, is_verified: bool) -> Json:
-    ratios = ", ".join(f"{name} {ratio:.4g}" for name, ratio in options.ratios.items())
-    schema = options.schema
-    key = " and ".join(options.key)
-    return {
-        "workload": schema.workload,
-        "compression": options.compression,
-        "split_rule": f"by a hash of {key}: {ratios}",
-        "label": schema.label.words,
-        "sources": [
-            {"file": Path(path).name, "sha256": sha256, "verified": is_verified}
-            for path, sha256 in table.digests.items()
-        ],
-    }
+def _patterns(options: PrepareOptions) -> list[str]:
+    return [str(local_path(pattern)) for pattern in options.files]

@@ -1,12 +1,11 @@
 """The schema of a table: the columns, the label and the keys that its files must have.
 
-Every part of preparing gets it; it passes through Beam as JSON, without the function of a label's
-rule, which a worker takes from the workload.
+Every part of preparing gets it, without the function of a label's rule, which a worker takes from
+the workload.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -152,7 +151,6 @@ class TableSchema:
         missing: texts that mean a missing value in any column, besides the empty one.
         header: the columns of CSV files without a header.
         reference: of the workload, from which a worker loads the rule of the label.
-        rule: computes the label from arrays of `rule_columns` by name.
     """
 
     workload: str
@@ -165,25 +163,6 @@ class TableSchema:
     missing: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
     reference: str = ""
-    rule: Callable[[Mapping[str, Any]], Any] | None = field(default=None, compare=False)
-
-    def to_json(self) -> str:
-        """Return the schema as text, without the rule."""
-        return json.dumps({**asdict(self), "rule": None})
-
-    @classmethod
-    def from_json(cls, text: str, *, load_rule: Callable[[str], Any]) -> "TableSchema":
-        """Return the schema that `to_json` has written.
-
-        Args:
-            text: the schema.
-            load_rule: returns the rule of the label of a workload, given its reference.
-        """
-        content = json.loads(text)
-        columns = tuple(Column(**_with_tuples(column)) for column in content.pop("columns"))
-        label = LabelColumn(**_with_tuples(content.pop("label")))
-        rule = load_rule(content["reference"]) if label.rule_columns else None
-        return cls(**{**_with_tuples(content), "columns": columns, "label": label, "rule": rule})
 
     @cached_property
     def by_name(self) -> dict[str, Column]:
@@ -289,9 +268,3 @@ class TableSchema:
     def _has_number_label(self) -> bool:
         label = self.label
         return label.kind == REGRESSION or (label.kind == CLASSES and label.is_integer is True)
-
-
-def _with_tuples(content: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
-    }

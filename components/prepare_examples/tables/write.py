@@ -6,7 +6,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +23,7 @@ from components.prepare_examples.tables.picture_rows import Reasons, mark_rows
 from components.prepare_examples.tables.pictures import Pictures, find_table_files
 from components.prepare_examples.tables.plan import Part
 from components.prepare_examples.tables.reading.segments import blocks
+from components.prepare_examples.tables.results import PartResult, Tally
 from components.prepare_examples.tables.rows import HEADER, REPEATED, Block
 from components.prepare_examples.tables.table_schema import BINARY, TableSchema
 from components.prepare_examples.tables.values.labels import binary_text
@@ -46,74 +47,22 @@ class TableOptions:
     patterns: tuple[str, ...] = ()  # of the files, to find pictures
     left_out: Reasons = field(default_factory=dict)
 
-    def to_json(self) -> str:
-        """Return the options as text, to pass through Beam."""
-        own = {field.name: getattr(self, field.name) for field in fields(self)}
-        return json.dumps({**own, "schema": self.schema.to_json()})  # a Period becomes a list
-
     @property
     def pictures(self) -> Pictures | None:
         """The pictures, None for a table without any."""
-        has_pictures = bool(self.schema.images)
-        return (
-            find_table_files(self.patterns, has_pictures=has_pictures).pictures
-            if has_pictures
-            else None
-        )
-
-    @classmethod
-    def from_json(cls, text: str) -> "TableOptions":
-        """Return the options that `to_json` has written."""
-        content = json.loads(text)
-        schema = TableSchema.from_json(content.pop("schema"), load_rule=load_rule)
-        content["period"] = Period(*content["period"]) if content["period"] else None
-        content["left_out"] = {
-            file: {int(row): (column, reason) for row, (column, reason) in rows.items()}
-            for file, rows in content["left_out"].items()
-        }
-        return cls(schema=schema, **{**content, "key": tuple(content["key"])})
+        if not self.schema.images:
+            return None
+        return find_table_files(self.patterns, has_pictures=True).pictures
 
 
-@dataclass
-class _Tally:
-    """Numbers of rows: each is written, quarantined, unlabelled, filtered or repeated."""
-
-    read: int = 0
-    written: int = 0
-    filtered: int = 0
-    unlabelled: int = 0
-    headers: int = 0
-    repeated: int = 0
-    quarantined: Counter[str] = field(default_factory=Counter)
-    missing: Counter[str] = field(default_factory=Counter)
-    zones: Counter[tuple[str, str]] = field(default_factory=Counter)
-    differing: Counter[str] = field(default_factory=Counter)
-    labels: Counter[str] = field(default_factory=Counter)
-
-    def to_json(self) -> Json:
-        return {
-            "read": self.read,
-            "written": self.written,
-            "filtered": self.filtered,
-            "unlabelled": self.unlabelled,
-            "headers": self.headers,
-            "repeated": self.repeated,
-            "quarantined": dict(self.quarantined),
-            "missing": dict(self.missing),
-            "zones": _by_column(self.zones),
-            "differing": dict(self.differing),
-            "labels": dict(self.labels),
-        }
-
-
-def write_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
-    """Write the files of one part; return their entries, the statistics and the tally.
+def write_part(part: Part, *, options: TableOptions, output_dir: str) -> PartResult:
+    """Write the files of one part.
 
     Raises:
         DataError: a file is damaged, or has changed while it was read.
     """
-    part, options = Part.from_json(part_json), TableOptions.from_json(options_json)
-    tally = _Tally()
+    schema, tally, pictures = options.schema, Tally(), options.pictures
+    rule = load_rule(schema.reference) if schema.label.rule_columns else None
     side = Path(output_dir, f"quarantine-{part.shards[0]:05d}-of-{options.num_shards:05d}.jsonl")
     with contextlib.ExitStack() as stack:
         side_file = stack.enter_context(partial_path(side).open("w", encoding="utf-8"))
@@ -123,32 +72,24 @@ def write_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
             folder=Path(output_dir),
             num_shards=options.num_shards,
             compression=options.compression,
-            new_statistics=lambda: columns.new_statistics(options.schema),
+            new_statistics=lambda: columns.new_statistics(schema),
         )
         is_hashed = columns.WHOLE_ROW in options.key
-        pictures = options.pictures
         for segment in part.segments:
             left_out = options.left_out.get(segment.path, {})
-            for first_row, block in blocks(
-                segment, options.schema, is_hashed=is_hashed, pictures=pictures
-            ):
+            for first_row, block in blocks(segment, schema, is_hashed=is_hashed, pictures=pictures):
                 mark_rows(block, first_row, left_out)
-                _quarantine(block, (segment.path, first_row), side_file, tally)
-                _write_block(block, splits, tally, options)
-    return {
-        "shards": [entry for name, split in splits.items() for entry in split.publish(name)],
-        "quarantine": _published_side(side, tally),
-        "statistics": {name: split.states() for name, split in splits.items()},
-        "tally": tally.to_json(),
-    }
+                _quarantine(block, segment.path, first_row, side_file, tally)
+                _write_block(block, splits, tally, options, rule)
+    return PartResult(
+        shards=[entry for name, split in splits.items() for entry in split.publish(name)],
+        quarantine=_published_side(side, tally),
+        statistics={name: split.statistics for name, split in splits.items()},
+        tally=tally,
+    )
 
 
-def _by_column(zones: Mapping[tuple[str, str], int]) -> Json:
-    """Return the numbers of converted times by `COLUMN ZONE`."""
-    return {f"{column} {zone}": count for (column, zone), count in zones.items()}
-
-
-def _count_labels(block: Block, tally: _Tally, options: TableOptions) -> None:
+def _count_labels(block: Block, tally: Tally, options: TableOptions) -> None:
     """Count the values of a binary label in rows that are good otherwise, for an error."""
     label = options.schema.label
     if label.kind != BINARY or label.rule_columns or len(tally.labels) > MAX_LABELS:
@@ -163,7 +104,11 @@ def _count_labels(block: Block, tally: _Tally, options: TableOptions) -> None:
 
 
 def _write_block(
-    block: Block, splits: Mapping[str, SplitFiles], tally: _Tally, options: TableOptions
+    block: Block,
+    splits: Mapping[str, SplitFiles],
+    tally: Tally,
+    options: TableOptions,
+    rule: columns.Rule | None,
 ) -> None:
     _count_labels(block, tally, options)
     found = _rows(block.table, _is_good(block))
@@ -171,7 +116,7 @@ def _write_block(
     tally.filtered += found.num_rows - of_period.num_rows
     good = _labelled_rows(of_period, options.schema)
     tally.unlabelled += of_period.num_rows - good.num_rows
-    examples = columns.to_examples(good, options.schema)
+    examples = columns.to_examples(good, options.schema, rule)
     numbers = columns.splits_of(good, key=options.key, ratios=options.ratios)
     if options.row_filter == "complete":
         complete = columns.is_complete(examples, options.schema).to_numpy(zero_copy_only=False)
@@ -207,9 +152,8 @@ def _rows(table: pa.Table, mask: NDArray[np.bool_]) -> pa.Table:
     return table if mask.all() else table.take(np.flatnonzero(mask)).combine_chunks()
 
 
-def _quarantine(block: Block, place: tuple[str, int], side: IO[str], tally: _Tally) -> None:
+def _quarantine(block: Block, path: str, first_row: int, side: IO[str], tally: Tally) -> None:
     """Write the bad rows to the side file, a JSON object per line, in the input's order."""
-    path, first_row = place
     entries: list[tuple[int, Json]] = [
         (number, {"column": "", "reason": reason, "record": text})
         for number, reason, text in block.ragged
@@ -240,7 +184,7 @@ def plain_value(value: Any) -> Any:
     return value if isinstance(value, int | float | str | None) else str(value)
 
 
-def _published_side(path: Path, tally: _Tally) -> list[Json]:
+def _published_side(path: Path, tally: Tally) -> list[Json]:
     num_rows = sum(tally.quarantined.values())
     if not num_rows:
         partial_path(path).unlink()

@@ -31,9 +31,9 @@ def sample_images(workload: Workload, root: Path, options: PrepareOptions, folde
         )
     chosen = _some_of_each(found)
     write_listing(replace(found, files={"train": tuple(chosen)}), folder / LISTING)
-    how = options_of(workload, found, compression="", num_shards=1)
+    how = options_of(workload, found, compression="")
     shard = Shard(shard_file("train", 0, 1, ""), "train", "train", 0, len(chosen))
-    result = write_shard((shard, 0), options=how.to_json(), output_dir=str(folder))
+    result = write_shard((shard, 0), options=how, output_dir=str(folder))
     merged = finish([result], output_dir=str(folder), refused=[])
     bad = [(entry["file"], entry["reason"]) for entry in result["bad"]]
     num_files = found.num_files

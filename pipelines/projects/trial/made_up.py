@@ -1,14 +1,13 @@
 """Made-up rows of a table whose files do not fit, to try the model in spite of that."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from components.prepare_examples.output.split_files import open_splits
-from components.prepare_examples.statistics.states import from_state
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.pictures import num_pixels
 from components.prepare_examples.tables.table_schema import (
@@ -47,11 +46,7 @@ def write_made_up(schema: TableSchema, folder: Path) -> tuple[Json, Json]:
             columns.encode(examples, schema),
         )
     [entry] = files.publish("train")
-    return entry, _summaries(files.states())
-
-
-def _summaries(states: Mapping[str, Any]) -> Json:
-    return {name: from_state(state).summary() for name, state in states.items()}
+    return entry, {name: statistic.summary() for name, statistic in files.statistics.items()}
 
 
 def _values(column: Column) -> pa.Array:

@@ -9,13 +9,17 @@ from typing import Any
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records.read import sample_of
 from components.prepare_examples.existing_records.record_schema import schema_of
-from components.prepare_examples.existing_records.step import RecordJob, conclude, plan
-from components.prepare_examples.existing_records.write import RecordOptions, write_part
+from components.prepare_examples.existing_records.step import RecordJob, plan
+from components.prepare_examples.existing_records.write import (
+    RecordOptions,
+    RecordPart,
+    write_part,
+)
 from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import splits_of_entries
 from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
-from components.prepare_examples.tables.beam_pipeline import finish
 from components.prepare_examples.tables.checks import check_label
+from components.prepare_examples.tables.results import finish
 from components.prepare_examples.tfrecords.shards import SPLITS
 from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.sample import Sample
@@ -48,17 +52,15 @@ def sample_records(
     job = _whole_job(workload, paths, options)
     files = [(path, "train") for path in paths[:MAX_FILES]]
     how = RecordOptions(
-        schema=schema.to_json(),
+        schema=schema,
         ratios=options.ratios,
         num_shards=1,
         compression="",
         given=SPLITS,  # so that all records are in the train split
         max_records=MAX_RECORDS,
     )
-    parts, how = (job.parts, job.options) if job else ([([0], files)], how)
-    written = (
-        write_part(part, options_json=how.to_json(), output_dir=str(folder)) for part in parts
-    )
+    parts, how = (job.parts, job.options) if job else ([RecordPart([0], files)], how)
+    written = (write_part(part, options=how, output_dir=str(folder)) for part in parts)
     result = finish(written)
     tally = result["tally"]
     num_bad = sum(tally["quarantined"].values())
@@ -69,7 +71,7 @@ def sample_records(
     elif splits["train"]["num_examples"] or job:
         try:
             if job:
-                conclude(job, result, folder)
+                job.conclude(result, folder)
             else:
                 train = {"train": result["statistics"]["train"]}
                 check_label(train, {}, schema.label, quarantined=tally["quarantined"])

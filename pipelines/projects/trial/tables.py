@@ -10,11 +10,11 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.output import quarantine
 from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.tables import columns
-from components.prepare_examples.tables.beam_pipeline import finish
 from components.prepare_examples.tables.checks import absent_classes
-from components.prepare_examples.tables.outcome import Outcome
+from components.prepare_examples.tables.job import Outcome
 from components.prepare_examples.tables.plan import Part, Segment, TablePlan, segment_of
 from components.prepare_examples.tables.reading.files import STREAM, TableFile, scan
+from components.prepare_examples.tables.results import finish
 from components.prepare_examples.tables.step import OpenedTable, make_job, open_files
 from components.prepare_examples.tables.table_schema import CLASSES, MULTILABEL, TableSchema
 from components.prepare_examples.tables.write import write_part
@@ -51,10 +51,7 @@ def sample_table(
         return _made_up(opened.schema, folder, problems)
     table, is_whole = _plan(opened, options)
     job = make_job(opened, table, options)
-    parts = [
-        write_part(part.to_json(), options_json=job.options.to_json(), output_dir=str(folder))
-        for part in table.parts
-    ]
+    parts = [write_part(part, options=job.options, output_dir=str(folder)) for part in table.parts]
     result = finish(parts)
     if not is_whole:
         result["statistics"] = {"train": result["statistics"]["train"]}

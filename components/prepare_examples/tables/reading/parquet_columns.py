@@ -32,7 +32,7 @@ def from_columns(
     Raises:
         DataError: a column has a type that cannot be converted; names it.
     """
-    bad, zones = BadRows(), Counter[tuple[str, str]]()
+    bad, zones = BadRows(), Counter[str]()
     wanted = schema.numbers | schema.texts
     raw = {n: c for n, c in zip(columns, batch.columns, strict=True) if n in wanted}
     plain = {name: decoded(column) for name, column in raw.items()}
@@ -44,7 +44,7 @@ def from_columns(
             assert known is not None
             arrays[name] = wall_times(column, known)
             if getattr(column.type, "tz", None):
-                zones[name, column.type.tz] += len(column) - column.null_count
+                zones[f"{name} {column.type.tz}"] += len(column) - column.null_count
         elif kind != PART or _is_plain(column.type):  # parts are computed again
             arrays[name] = _converted(column, name, bad, schema, path=path)
     numbers = np.arange(batch.num_rows)

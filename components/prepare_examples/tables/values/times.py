@@ -59,16 +59,14 @@ def _offsets(seconds: pa.Array, known: Column) -> pa.Array:
     return pa.array(np.array(shifts, np.int64)[places])
 
 
-def parse_times(
-    column: pa.Array, bad: BadRows, known: Column, *, zones: Counter[tuple[str, str]]
-) -> pa.Array:
+def parse_times(column: pa.Array, bad: BadRows, known: Column, *, zones: Counter[str]) -> pa.Array:
     """Return Unix seconds, int64, of texts or naive timestamps; texts that are not times are null.
 
     Args:
         column: texts, `wall_times` or numbers; numbers of seconds are returned unchanged.
         bad: gets the rows of texts that are not times.
         known: the column in the schema.
-        zones: counts the texts with an offset, by column and offset.
+        zones: counts the texts with an offset, by `COLUMN OFFSET`.
     """
     if pa.types.is_timestamp(column.type):
         return column.cast(pa.int64())
@@ -127,7 +125,7 @@ def _remainder(values: pa.Array, divisor: int) -> pa.Array:
     return pc.if_else(pc.less(rest, 0), pc.add(rest, divisor), rest)  # before 1970
 
 
-def _parse_texts(column: pa.Array, known: Column, zones: Counter[tuple[str, str]]) -> pa.Array:
+def _parse_texts(column: pa.Array, known: Column, zones: Counter[str]) -> pa.Array:
     is_number = pc.match_substring_regex(column, r"^\d{1,12}(\.0*)?$")
     digits = pc.if_else(is_number, pc.replace_substring_regex(column, r"\..*", ""), None)
     found = digits.cast(pa.int64())
@@ -141,7 +139,7 @@ def _parse_texts(column: pa.Array, known: Column, zones: Counter[tuple[str, str]
     if not pc.any(has_offset).as_py():
         return found
     counted = offsets.filter(has_offset).value_counts().to_pylist()
-    zones.update({(known.name, one["values"]): one["counts"] for one in counted})
+    zones.update({f"{known.name} {one['values']}": one["counts"] for one in counted})
     shifts = [_offset_seconds(one["values"]) for one in counted]
     named = pa.array([one["values"] for one in counted], pa.string())
     shift = pa.array(shifts, pa.int64()).take(pc.index_in(offsets, named))

@@ -74,7 +74,7 @@ def run(tmp_path):
         chosen = resolve(given, run_moment(given))
         folder = tmp_path / "out"
         folder.mkdir(exist_ok=True)
-        step.write(step.plan(workload, tmp_path, chosen), folder)
+        step.plan(workload, tmp_path, chosen).write(folder)
         return json.loads((folder / "manifest.json").read_text())
 
     return do

@@ -118,7 +118,7 @@ def test_statistics_schema_and_report_describe_the_images(tmp_path, run, flowers
         counts = dict(map(tuple, found["features"]["label"]["top_values"]))
         labels = [label for _, label in images]
         assert counts == {label: labels.count(label) for label in set(labels)}
-    assert 'name: "image"' in (tmp_path / "out" / "schema.pbtxt").read_text()
+    assert 'name: "label"' in (tmp_path / "out" / "schema.pbtxt").read_text()
     assert "label" in (tmp_path / "out" / "report.html").read_text()
     assert manifest["num_errors"] == 0
 

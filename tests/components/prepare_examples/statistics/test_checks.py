@@ -4,7 +4,7 @@ import re
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
-from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
+from tensorflow_metadata.proto.v0 import schema_pb2
 
 from components.prepare_examples.command_line.cli import main
 from components.prepare_examples.errors import DataError
@@ -67,21 +67,6 @@ def test_the_inferred_schema_has_types_presence_and_values(run):
     assert features["fare"].presence.min_fraction == pytest.approx(1 - 3 / num_train)
     assert features["company"].presence.min_fraction == 0
     assert list(features["payment_type"].string_domain.value) == ["Cash"]
-
-
-def test_facets_reads_the_same_statistics(run):
-    folder = run()
-    found = statistics_pb2.DatasetFeatureStatisticsList.FromString(
-        (folder / "statistics.pb").read_bytes()
-    )
-    splits = json.loads((folder / "statistics.json").read_text())["splits"]
-    assert [dataset.name for dataset in found.datasets] == list(splits)
-    train = {feature.path.step[0]: feature for feature in found.datasets[0].features}
-    fare = splits["train"]["features"]["fare"]
-    assert train["fare"].num_stats.mean == fare["mean"]
-    assert train["company"].string_stats.common_stats.num_missing > 0
-    counts = [b.sample_count for b in train["fare"].num_stats.histograms[0].buckets]
-    assert sum(counts) == fare["num_present"]
 
 
 def narrow(features, _):

@@ -1,6 +1,7 @@
 """Counts of tokens and of numbers, in bounded memory."""
 
 import os
+import pickle
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ import pytest
 from components.prepare_examples.statistics import numbers, words
 from components.prepare_examples.statistics.lists import Lists
 from components.prepare_examples.statistics.numbers import Numbers
-from components.prepare_examples.statistics.states import from_state, merge_states, new_statistic
+from components.prepare_examples.statistics.states import new_statistic
 from components.prepare_examples.statistics.words import Words
 from trainer.workloads.encoding.tokens import split_tokens
 
@@ -39,12 +40,14 @@ def test_rare_tokens_are_dropped_beyond_the_limit(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["float", "int", "text", "words"])
-def test_a_state_of_any_kind_survives_the_way_through_beam(kind):
+def test_statistics_of_any_kind_survive_the_way_through_beam(kind):
     values = {"float": [1.5, 2.5], "int": [1, 2], "text": ["a", "b"], "words": ["a b", "b"]}[kind]
     one = new_statistic(kind, is_list=True)
     one.add(pa.array([values, [], None, values[:1]]))
     assert isinstance(one, Lists)
-    merged = from_state(merge_states({"x": one.to_state()}, {"x": one.to_state()})["x"]).summary()
+    sent = pickle.loads(pickle.dumps(one))
+    sent.merge(one)
+    merged = sent.summary()
     assert merged["is_list"]
     counts = [merged[name] for name in ("num_present", "num_missing", "num_values")]
     assert counts == [6, 2, 6]

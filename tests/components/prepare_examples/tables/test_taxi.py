@@ -18,8 +18,8 @@ from pyarrow import parquet
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
-from components.prepare_examples.tables.beam_pipeline import merge_results
 from components.prepare_examples.tables.reading import bigquery
+from components.prepare_examples.tables.results import PartResult, Tally, finish
 from tests.support.data.prepared import files_of, quarantined
 from trainer.workloads.data_sets import TAXI as SOURCE
 from trainer.workloads.taxi import workload as taxi
@@ -397,12 +397,15 @@ def test_uncompressed_files_are_named_so(tmp_path, run, taxi_rows, write_csv):
     assert len(all_examples(tmp_path / "out")) == 60
 
 
-def test_results_merge_in_any_order(tmp_path):
-    tally = {"read": 1, "written": 1, "filtered": 0, "quarantined": {"fare": 1}, "missing": {}}
-    tally |= {"zones": {"UTC": 1}, "differing": {}, "labels": {}, "unlabelled": 0}
-    tally["headers"] = 0
-    one = {"shards": [], "quarantine": [], "tally": tally, "statistics": {}}
-    assert merge_results([one, merge_results([one])])["tally"]["quarantined"] == {"fare": 2}
+def test_results_merge_in_any_order():
+    def part(file):
+        statistics = {split: {} for split in ("train", "eval", "test")}
+        tally = Tally(read=1, quarantined=Counter(fare=1))
+        return PartResult([{"file": file}], [], statistics, tally)
+
+    merged = finish([part("b"), part("a")])
+    assert [shard["file"] for shard in merged["shards"]] == ["a", "b"]
+    assert (merged["tally"]["read"], merged["tally"]["quarantined"]) == (2, {"fare": 2})
 
 
 def test_a_killed_run_leaves_no_folder_that_looks_complete(tmp_path, taxi_rows, write_csv):

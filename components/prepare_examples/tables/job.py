@@ -1,15 +1,20 @@
-"""Outcome of writing a table's rows: the checks that a run and a trial make, and the manifest."""
+"""A planned table and its outcome: the checks that a run and a trial make, and the manifest."""
 
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
+from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import (
+    Manifest,
     finish_dataset,
+    source_entry,
+    split_rule,
     splits_of_entries,
     statistics_of,
 )
@@ -23,22 +28,65 @@ from components.prepare_examples.tables.checks import (
 )
 from components.prepare_examples.tables.picture_rows import PictureRows
 from components.prepare_examples.tables.plan import TablePlan
+from components.prepare_examples.tables.reading.files import CSV, STREAM
+from components.prepare_examples.tables.results import finish
 from components.prepare_examples.tables.table_schema import TableSchema
-from components.prepare_examples.tables.write import TableOptions
+from components.prepare_examples.tables.write import TableOptions, write_part
 from trainer import Json
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableJob:
-    """Planned parts, the options of writing them, and the manifest's first fields."""
+    """Planned parts, the options of writing them, and facts for the manifest."""
 
     table: TablePlan
     options: TableOptions
-    header: Json
     settings: PrepareOptions
+    is_verified: bool = False
+    split_columns: Sequence[str] | None = None
+    query: str | None = None
     pictures: PictureRows | None = None
+
+    @property
+    def split_rule(self) -> str:
+        """The rule that decides the split of a row."""
+        return split_rule(" and ".join(self.options.key), self.options.ratios)
+
+    def explain(self) -> list[str]:
+        """Return the plan as text, a line for each range of a file."""
+        lines = [self.split_rule]
+        for part in self.table.parts:
+            shards = ", ".join(f"{shard:05d}" for shard in part.shards)
+            for segment in part.segments:
+                stop = "the end" if segment.stop < 0 else f"{segment.stop:,}"
+                unit = "bytes" if segment.kind in (CSV, STREAM) else "groups of rows"
+                source = f"{segment.path}, {unit} {segment.start:,} to {stop}"
+                lines.append(f"shard {shards} of {self.options.num_shards}: {source}")
+        return lines
+
+    def write(self, folder: Path) -> None:
+        """Write the shards, the statistics and then the manifest.
+
+        Raises:
+            DataError: a file has changed, too many rows are bad, a split is empty or has only one
+                label, or there are anomalies that block.
+        """
+        result = run_pipeline(
+            self.table.parts,
+            partial(write_part, options=self.options, output_dir=str(folder)),
+            finish,
+            folder=folder,
+            flags=self.settings.beam_options,
+        )
+        outcome = Outcome(self, result, folder)
+        outcome.check_values()
+        outcome.check_share()
+        outcome.check_rows()
+        outcome.check_splits()
+        outcome.check_label()
+        outcome.describe()
 
 
 @dataclass(frozen=True)
@@ -123,32 +171,42 @@ class Outcome:
             DataError: there are anomalies that block.
         """
         self._warn()
-        options = self.job.options
-        manifest = {
-            **self.job.header,
-            "rows": self.rows,
-            "quarantine": quarantine.manifest_entry(self.result),
-            **self._unused(),
+        job, options = self.job, self.job.options
+        manifest = Manifest(
+            workload=options.schema.workload,
+            compression=options.compression,
+            split_rule=job.split_rule,
+            split_columns=job.split_columns,
+            label=options.schema.label.words,
+            query=job.query,
+            sources=[
+                source_entry(Path(path).name, sha256, is_verified=job.is_verified)
+                for path, sha256 in job.table.digests.items()
+            ],
+            settings=job.settings.changed(),
+            rows=self.rows,
+            quarantine=quarantine.manifest_entry(self.result),
+            unused=self._unused(),
             **_conversions(self.result["tally"], options.schema),
-            "splits": self.splits,
-        }
+            splits=self.splits,
+        )
         statistics = statistics_of(
             self.result["statistics"],
             self.splits,
             workload=options.schema.workload,
             names=options.schema.names,
         )
-        finish_dataset(manifest, statistics, self.folder, settings=self.job.settings)
+        finish_dataset(manifest, statistics, self.folder, settings=job.settings)
 
-    def _unused(self) -> Json:
+    def _unused(self) -> Json | None:
         """Write the names of the files that no row uses; return the manifest's entry."""
         pictures = self.job.pictures
         if pictures is None or self.job.settings.max_examples or not pictures.unused:
-            return {}
+            return None
         lines = [json.dumps({"file": path, "reason": reason}) for path, reason in pictures.unused]
         (self.folder / UNUSED).write_text("\n".join([*lines, ""]), encoding="utf-8")
         notes = list(pictures.words())
-        return {"unused": {"num_files": len(pictures.unused), "file": UNUSED, "notes": notes}}
+        return {"num_files": len(pictures.unused), "file": UNUSED, "notes": notes}
 
     def _warn(self) -> None:
         """Log how many rows are left out and why, and which split lacks a class."""

@@ -1,0 +1,79 @@
+"""Results of the parts of a table or of records, and their sum."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from components.prepare_examples.statistics.states import Statistic
+from components.prepare_examples.tfrecords.shards import SPLITS
+from trainer import Json
+
+
+@dataclass
+class Tally:
+    """Numbers of rows: each is written, quarantined, unlabelled, filtered or repeated.
+
+    Attributes:
+        headers: rows that repeat the header of their file.
+        repeated: rows that repeat another one with the same picture.
+        quarantined: bad rows by column.
+        missing: rows without a value, by feature, if rows with all features are asked for.
+        zones: converted times by `COLUMN ZONE`.
+        differing: values of derived features that differ from those in the files.
+        labels: rows by the value of a binary label.
+    """
+
+    read: int = 0
+    written: int = 0
+    filtered: int = 0
+    unlabelled: int = 0
+    headers: int = 0
+    repeated: int = 0
+    quarantined: Counter[str] = field(default_factory=Counter)
+    missing: Counter[str] = field(default_factory=Counter)
+    zones: Counter[str] = field(default_factory=Counter)
+    differing: Counter[str] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: "Tally") -> None:
+        """Add the numbers of other rows."""
+        for name, number in vars(other).items():
+            setattr(self, name, getattr(self, name) + number)
+
+
+@dataclass(frozen=True)
+class PartResult:
+    """The entries of a part's files, the statistics of each split's features, and the tally."""
+
+    shards: Sequence[Json]
+    quarantine: Sequence[Json]
+    statistics: Mapping[str, Mapping[str, Statistic]]
+    tally: Tally
+
+
+def finish(results: Iterable[PartResult]) -> Json:
+    """Return the sum of all parts' results, in any order, with the files in order."""
+    parts = sorted(results, key=lambda part: str(part.shards[0]["file"]))
+    tally = Tally()
+    for part in parts:
+        tally.add(part.tally)
+    return {
+        "shards": _in_order(entry for part in parts for entry in part.shards),
+        "quarantine": _in_order(entry for part in parts for entry in part.quarantine),
+        "tally": vars(tally),
+        "statistics": {
+            split: _summaries([part.statistics[split] for part in parts]) for split in SPLITS
+        },
+    }
+
+
+def _in_order(entries: Iterable[Json]) -> list[Json]:
+    return sorted(entries, key=lambda entry: str(entry["file"]))
+
+
+def _summaries(parts: Sequence[Mapping[str, Statistic]]) -> Json:
+    first, *others = parts
+    for other in others:
+        for name, statistic in first.items():
+            statistic.merge(other[name])  # type: ignore[arg-type]
+    return {name: statistic.summary() for name, statistic in first.items()}
