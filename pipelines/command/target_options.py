@@ -47,7 +47,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_containers(parser: argparse.ArgumentParser) -> None:
+def add_containers(parser: argparse._ActionsContainer) -> None:
     """Add the option of commands that start runs or jobs."""
     parser.add_argument(
         "--containers",

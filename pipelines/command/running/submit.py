@@ -119,18 +119,19 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="leave the promoted model deployed, as --set keep_endpoint=true; an endpoint that "
         "served before the run is always kept",
     )
-    parser.add_argument(
+    add_on_failure(parser)
+    add_target(parser)
+    advanced = parser.add_argument_group("advanced")
+    advanced.add_argument(
         "--image",
         help="container image of the steps; default: the package's, or named by a digest of the "
         "source",
     )
-    parser.add_argument(
+    advanced.add_argument(
         "--data-dir", metavar="DIR", help="folder, or gs:// address, with a folder per workload"
     )
-    parser.add_argument("--service-account", default="", help="Vertex AI: account of the run")
-    add_on_failure(parser)
-    add_containers(parser)
-    add_target(parser)
+    advanced.add_argument("--service-account", default="", help="Vertex AI: account of the run")
+    add_containers(advanced)
 
 
 @dataclass(frozen=True, kw_only=True)
