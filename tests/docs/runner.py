@@ -22,6 +22,7 @@ from pipelines.cli import parse as parse_trainyard
 from pipelines.places.target import LOCAL_PROJECT
 from tests.docs.pages import ROOT
 from tests.support.processes.forks import EVERYTHING, Fork, forks_with
+from trainer.config.model_settings import is_model_setting
 from trainer.config.train_config import parse_flags
 from vertex_local.cli import main as vertex_local
 
@@ -233,7 +234,8 @@ def write_instances(command: str) -> None:
 
 def _check_trainer_flags(words: Sequence[str]) -> None:
     given = parse_flags([*TRAINER_FLAGS, *words])
-    names = [word[2:].replace("-", "_") for word in words if word.startswith("--")]
+    flags = [word for word in words if word.startswith("--") and not is_model_setting(word[2:])]
+    names = [flag[2:].replace("-", "_") for flag in flags]
     assert all(hasattr(given, name) for name in names), "an abbreviated flag"
 
 
