@@ -85,7 +85,7 @@ def try_texts(
     with contextlib.suppress(ValueError):
         return _with_together(config, texts, keys), []
     left = list(texts)
-    while left:
+    while True:
         failed: dict[tuple[str, str, str], ValueError] = {}
         for text in left:
             try:
@@ -93,24 +93,21 @@ def try_texts(
             except ValueError as error:
                 failed[text] = error
         if len(failed) == len(left):
-            return _try_together(config, failed, keys)
+            return _without_wrong(config, failed, keys)
         left = list(failed)
-    return config, []
 
 
-def _try_together(
+def _without_wrong(
     config: RunConfig, failed: Mapping[tuple[str, str, str], ValueError], keys: Collection[str]
 ) -> tuple[RunConfig, list[ConfigError]]:
     """Return the run with settings each of which fails alone, and the errors of the wrong ones.
 
     A setting is wrong if the others are allowed without it; all are if there is no such setting.
     """
-    for skipped in (None, *failed):
-        try:
-            changed = _with_together(config, [text for text in failed if text != skipped], keys)
-        except ValueError:
-            continue
-        return changed, [_at_place(skipped[0], failed[skipped])] if skipped else []
+    for wrong, error in failed.items():
+        others = [text for text in failed if text != wrong]
+        with contextlib.suppress(ValueError):
+            return _with_together(config, others, keys), [_at_place(wrong[0], error)]
     return config, [_at_place(place, cause) for (place, _, _), cause in failed.items()]
 
 
