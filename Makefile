@@ -62,7 +62,10 @@ $(READY): requirements.lock setup.py vertex_local/pyproject.toml
 	"$$python" -m venv $(VENV)
 	@# The locks name every package. Without --no-deps an older pip looks for newer ones than they do.
 	@$(INSTALL) -r requirements.lock
-	@for folder in . vertex_local; do $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e $$folder || exit 1; done
+	@# compat: on sys.path, so that the clone, as an empty folder trainyard in the current one, hides nothing.
+	@for folder in vertex_local '. --config-settings editable_mode=compat'; do \
+		$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e $$folder || exit 1; \
+	done
 	@touch $@
 
 $(TOOLS): $(READY) requirements-dev.lock
