@@ -10,7 +10,10 @@ from collections.abc import Iterable
 EXIT_RESTART = 128 + signal.SIGTERM
 
 _KERAS_NOISE = re.compile(r"Exception encountered when calling .*|\x1b\[\d*m")
-_GRAPH_NOISE = re.compile(r"\{\{[^}]*\}\} ?| ?\[Op:\w+\].*")
+_GRAPH_NOISE = re.compile(
+    r"Graph execution error:|Detected at node .*|^ *File \".*|<stack traces unavailable>"
+    r"|Name: <unknown>, |\{\{[^}]*\}\} ?|\[\[\]\]| ?\[Op:\w+\].*"
+)
 
 
 class TrainerError(Exception):

@@ -10,8 +10,8 @@ import numpy as np
 
 from components.batch_predict import progress
 from components.batch_predict.inputs.batch import Batch
-from components.batch_predict.inputs.lines import read_lines
-from components.batch_predict.inputs.plan import LINES, TABLES
+from components.batch_predict.inputs.lines import read_lines, read_pictures
+from components.batch_predict.inputs.plan import LINES, PICTURES, TABLES
 from components.batch_predict.inputs.records import read_records
 from components.batch_predict.inputs.tables import read_table
 from components.batch_predict.output import PartFiles
@@ -77,7 +77,8 @@ def _batches(part: Json, predictor: Any, options: PartOptions) -> Iterator[Batch
     if part["kind"] == TABLES:
         zone, patterns = options.time_zone, options.patterns
         return read_table(part, predictor, time_zone=zone, patterns=patterns)
-    return (read_lines if part["kind"] == LINES else read_records)(part, predictor)
+    readers = {LINES: read_lines, PICTURES: read_pictures}
+    return readers.get(part["kind"], read_records)(part, predictor)
 
 
 def _predicted(batch: Batch, predictor: Any) -> tuple[Batch, list[Any]]:

@@ -1,6 +1,11 @@
-"""JSON lines: a file is cut between its lines, and each line is an instance of a request."""
+"""JSON lines: a file is cut between its lines, and each line is an instance of a request.
 
+A picture is an instance, too, of a model of images.
+"""
+
+import base64
 import itertools
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -61,6 +66,14 @@ def read_lines(part: Json, predictor: Any) -> Iterator[Batch]:
         lines = _numbered(file, part)
         while chunk := list(itertools.islice(lines, BATCH_ROWS)):
             yield _parsed(part["path"], chunk, predictor)
+
+
+def read_pictures(part: Json, predictor: Any) -> Iterator[Batch]:
+    """Yield an instance for each picture, whose key is the name of the file."""
+    for path in map(Path, part["paths"]):
+        data = {"b64": base64.b64encode(path.read_bytes()).decode()}
+        line = json.dumps({"key": path.name, "image": data})
+        yield _parsed(str(path), [(1, line.encode())], predictor)
 
 
 def _parsed(path: str, lines: list[tuple[int, bytes]], predictor: Any) -> Batch:

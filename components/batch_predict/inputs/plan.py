@@ -13,9 +13,11 @@ from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.pictures import find_table_files, is_picture
 from components.prepare_examples.tables.reading import kinds
 from trainer import Json
+from trainer.workloads.encoding.images import ImageWorkload
 from trainer.workloads.table import Table
 
-LINES, RECORDS, TABLES = "JSON lines", "TFRecords", "tables"
+LINES, RECORDS, TABLES, PICTURES = "JSON lines", "TFRecords", "tables", "pictures"
+PART_PICTURES = 1_000
 LINE_ENDINGS = (".jsonl", ".ndjson", ".json")
 KINDS = {
     kinds.RECORDS: RECORDS,
@@ -65,6 +67,10 @@ def plan_parts(
         elif kind == RECORDS:
             _check_records(found, predictor)
             cut = [{"path": path} for path in found]
+        elif kind == PICTURES:
+            _check_pictures(found, predictor)
+            starts = range(0, len(found), PART_PICTURES)
+            cut = [{"paths": found[at : at + PART_PICTURES]} for at in starts]
         else:
             table = _table_of(found, predictor)
             schema = schema_for_predictions(table, time_zone=options.time_zone)
@@ -80,6 +86,8 @@ def kind_of(path: str) -> str:
     Raises:
         DataError: the file is of a kind that cannot be read; names it and what to do.
     """
+    if is_picture(path):
+        return PICTURES
     ending = Path(path.removesuffix(".gz")).suffix.lower()
     if Path(path).stat().st_size:
         kind = kinds.file_kind(path)
@@ -103,11 +111,21 @@ def _check_records(paths: Sequence[str], predictor: Any) -> None:
         )
 
 
+def _check_pictures(paths: Sequence[str], predictor: Any) -> None:
+    _check_records(paths, predictor)
+    if not isinstance(predictor.workload, ImageWorkload):
+        names = ", ".join(predictor.workload.input_specs())
+        raise DataError(
+            f"{paths[0]} is a picture, but {predictor.workload.name} predicts from {names}; give a"
+            " table or JSON lines of these"
+        )
+
+
 def _table_of(paths: Sequence[str], predictor: Any) -> Table:
     _check_records(paths, predictor)
     if not isinstance(predictor.workload, Table):
         raise DataError(
             f"{paths[0]} is a table, but {predictor.workload.name} has no columns; give JSON lines"
-            " of its instances, or TFRecords"
+            " of its instances, TFRecords or, for a model of images, the pictures"
         )
     return predictor.workload

@@ -21,8 +21,9 @@ from trainer.runtime.processes import ends_with_parent
 COMMAND = [sys.executable, "-P", "-m", "components.batch_predict"]
 PREDICT = f"""\
 Writes a model's predictions for all rows of files, without an endpoint: JSON lines of instances,
-CSV or Parquet tables, and TFRecords. The model is a name, MODEL@VERSION or MODEL@ALIAS, or the
-folder of a model, as ./out/model. Rows without a prediction go to errors-*.jsonl with the reason.
+CSV or Parquet tables, TFRecords, and pictures. The model is a name, MODEL@VERSION or MODEL@ALIAS,
+or the folder of a model, as ./out/model. Rows without a prediction go to errors-*.jsonl with the
+reason.
 
   trainyard predict taxi --input 'trips/*.csv' --output predicted
   trainyard predict mnist@previous --input digits.jsonl --output out --format parquet

@@ -1,7 +1,8 @@
 """`python -m pipelines.projects.scripts SCRIPT FOLDER`: record a script, write the result as JSON.
 
 With --label FOLDER has columns.parquet, the file's columns by their declared names; with --classes
-the script trains on images. The result is FOLDER's result.json.
+the script trains on images; with neither on records, and its function is taken. The result is
+FOLDER's result.json.
 """
 
 import argparse
@@ -19,8 +20,10 @@ import pyarrow.parquet as pq
 from pipelines.projects.scripts.compare_rows import FileColumn
 from pipelines.projects.scripts.faults import ScriptFault
 from pipelines.projects.scripts.recorder import run_script
-from pipelines.projects.scripts.script_text import ScriptText
+from pipelines.projects.scripts.script_text import read_script
 from pipelines.projects.scripts.stubs import add_stubs
+from pipelines.projects.scripts.written import Written
+from pipelines.projects.scripts.written_function import WrittenFunction
 from pipelines.projects.scripts.written_images import WrittenImages
 from pipelines.projects.scripts.written_table import WrittenTable
 from trainer import Json
@@ -34,9 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("script", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--current", type=Path, required=True, help="folder to run it in")
-    data = parser.add_mutually_exclusive_group(required=True)
-    data.add_argument("--label", help="the column to predict")
-    data.add_argument("--classes", nargs="+", help="of images")
+    parser.add_argument("--label", default="", help="the column to predict")
+    parser.add_argument("--classes", nargs="+", default=(), help="of images")
     arguments = parser.parse_args(argv)
     faulthandler.register(signal.SIGUSR1)  # to find the line of a script that does not end
     path = arguments.script
@@ -48,25 +50,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _record(path: Path, folder: Path, label: str | None, classes: Sequence[str] | None) -> Json:
-    text = ScriptText(path, path.read_text(encoding="utf-8"))
-    absent = add_stubs(text)
-    if absent:
-        return {"faults": [_as_json(fault) for fault in absent]}
+def _record(path: Path, folder: Path, label: str, classes: Sequence[str]) -> Json:
     try:
-        recording = run_script(path)
-    except ScriptFault as fault:
-        return {"faults": [_as_json(fault)]}
-    if classes:
-        return WrittenImages(text, recording, classes).take_over(folder)
-    columns = _read_columns(folder / COLUMNS)
-    target = next(one for one in columns if one.name == label)
-    others = [one for one in columns if one is not target]
-    return WrittenTable(text, recording, others, target).take_over(folder)
+        text = read_script(path)
+    except (ScriptFault, OSError, ValueError) as error:
+        return {"faults": [_as_json(error)]}
+    if absent := add_stubs(text):
+        return {"faults": [_as_json(fault) for fault in absent]}
+    recording = run_script(text)
+    columns = _read_columns(folder / COLUMNS) if label else []
+    target = [one for one in columns if one.name == label]
+    others = [one for one in columns if one.name != label]
+    written: Written
+    reasons = [recording.fault] if recording.fault else []
+    if not reasons and (classes or columns):
+        written = (
+            WrittenImages(text, recording, classes)
+            if classes
+            else WrittenTable(text, recording, others, target[0])
+        )
+        result = written.take_over(folder)
+        # One that trains only as a program has a function that works without its rows.
+        if not written.faults or "__main__" not in text.text:
+            return result
+        reasons = written.faults
+    elif any(text.calls("fit")) and "__main__" not in text.text:
+        no_rows = "it trains while it is executed, which only --table and --images take over"
+        return {"faults": [_as_json(fault) for fault in reasons or [ScriptFault(no_rows)]]}
+    values = classes or [value for one in target for value in one.classes]
+    written = WrittenFunction(text, recording, {one.name: one.is_text for one in others}, values)
+    for fault in reasons if recording.line else ():
+        written.notes.append(f"line {fault.line}: {fault}; so only the function is taken over")
+    return written.take_over(folder)
 
 
-def _as_json(fault: ScriptFault) -> Json:
-    return {"line": fault.line, "message": str(fault)}
+def _as_json(fault: Exception) -> Json:
+    return {"line": getattr(fault, "line", 0), "message": str(fault)}
 
 
 def _read_columns(path: Path) -> list[FileColumn]:

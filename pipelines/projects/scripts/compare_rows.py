@@ -30,6 +30,12 @@ class FileColumn:
         """True if the values are texts."""
         return self.values.dtype.kind in "OUS"
 
+    @property
+    def classes(self) -> list[Any]:
+        """The distinct values, sorted."""
+        present = self.values[~_missing(self.values)]
+        return [*np.unique(present.astype(str) if self.is_text else present).tolist()]
+
 
 @dataclass(frozen=True)
 class Origin:

@@ -92,9 +92,12 @@ class Front:
         if unknown:
             shown = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")  # noqa: PLR2004
             self._refuse_texts(unknown)
+            script = self.source.script
             raise ScriptFault(
-                f"no column of the file has the values of what the model gets as {shown}: compute"
-                " them in the model (a Keras layer), or write them into the file"
+                f"no column of the file has the values of what the model gets as {shown}: write"
+                " them into the file as columns, or give fit the columns of which they are made,"
+                " and compute them in the model (a Keras layer)",
+                line=next(filter(None, map(script.line_of, unknown)), 0),
             )
         return origins
 
@@ -106,7 +109,11 @@ class Front:
                 raise ScriptFault(
                     f"the model gets {num:,} columns for the values of {column.original}, which are"
                     " numbers, but one is a blank or a word, so the script reads them as texts:"
-                    f' use pd.to_numeric(…["{column.original}"], errors="coerce") before'
+                    f' before this line convert them: df["{column.original}"] ='
+                    f' pd.to_numeric(df["{column.original}"], errors="coerce").fillna(0)',
+                    line=min(
+                        (one.lineno for one in self.source.script.calls("get_dummies")), default=0
+                    ),
                 )
 
     def _column(self, origin: Origin) -> FileColumn:

@@ -77,6 +77,8 @@ class Source:
     def _of_object(self, thing: Any) -> str:
         """Return a call of the object's class with the arguments that are not the defaults."""
         cls = type(thing)
+        if isinstance(thing, keras.Model) and not isinstance(thing, keras.Sequential):
+            raise ScriptFault(f"the model {thing.name} cannot be written as an expression")
         if cls is keras.layers.Lambda:
             return f"keras.layers.Lambda({self._of_function(thing.function)})"
         if path := PRIVATE.get(cls.__name__) or public_path(cls):
@@ -168,7 +170,7 @@ class Source:
 
     def definitions(self) -> tuple[list[str], list[str]]:
         """Return the imports and the definitions of the script that the expressions use."""
-        return self.script.definitions(self.own, self.variables)
+        return self.script.definitions(self.own, self.variables, self.of)
 
     def _own_name(self, name: str) -> str:
         if not name.isidentifier():

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,8 +33,8 @@ WIDTH = 96  # of a line within a function
 FRAME = re.compile(r'^  File "(.+)", line (\d+) in', re.MULTILINE)
 MODEL = '''
 
-{definitions}def model(inputs):
-    """Return the model of {file} for the file's own values."""
+{definitions}def model(inputs{settings}):
+    """Return the model of {file} {purpose}."""
 {lines}
 
 '''
@@ -55,7 +55,21 @@ class RecordedScript:
     path: Path
     result: Json
     weights: bytes = b""
-    combines: bool = field(default=False, init=False)
+
+    @property
+    def is_function(self) -> bool:
+        """True if the model is that of a function of the script; its rows are not looked at."""
+        return "direct" in self.result
+
+    @property
+    def has_columns(self) -> bool:
+        """True if the model gets the columns of a table as they are."""
+        return "columns" in self.result
+
+    @property
+    def combines(self) -> bool:
+        """True if the model gets all inputs as one tensor."""
+        return bool(self.result.get("combines"))
 
     @property
     def dropped(self) -> dict[str, int]:
@@ -67,7 +81,7 @@ class RecordedScript:
     def train(self) -> Mapping[str, int]:
         """The settings of the training."""
         settings: dict[str, int] = self.result["train"]
-        return settings
+        return settings if "batch_size" in settings else {}
 
     @property
     def notes(self) -> list[str]:
@@ -104,30 +118,42 @@ class RecordedScript:
         ]
 
     def adapter(self, combined: str) -> str:
-        """Return the source that defines `model`."""
-        del combined
+        """Return the source that defines `model`.
+
+        Args:
+            combined: an expression of all inputs as one tensor.
+        """
         read = f'VALUES = json.loads(Path(__file__).with_name("{VALUES}").read_text("utf-8"))'
         definitions = [*([read] if self.result["values"] else []), *self.result["definitions"]]
+        source = "".join(f"{one}\n\n\n" for one in definitions)
+        if direct := self.result.get("direct"):
+            return f"\n\n{source}" + ("" if direct == "model" else f"model = {direct}\n\n")
         lines = [wrapped(one, WIDTH) for one in (*self.result["model"], *self.result["end"])]
+        if self.combines:
+            lines.insert(0, f"combined = {combined}")
         return MODEL.format(
             file=self.path.name,
-            definitions="".join(f"{one}\n\n\n" for one in definitions),
+            definitions=source,
             lines=textwrap.indent("\n".join(lines), "    "),
+            settings=f", *, labels{self.result['settings']}" if self.is_function else "",
+            purpose="for these inputs" if self.combines else "for the file's own values",
         )
 
     @property
     def remarks(self) -> list[str]:
         """Lines about the script for the head of workload.py."""
         name, line = self.path.name, self.result["fit_line"]
-        return [
-            f"Model and settings are those of {name} at its fit in line {line}; it is not used."
-        ]
+        where = f"at its fit in line {line}"
+        if self.is_function:
+            where = f"of its function in line {self.result['function_line']}"
+        return [f"Model and settings are those of {name}, {where}; it is not used."]
 
     @property
     def arguments(self) -> list[str]:
         """The further arguments of the workload, a line each."""
         line = f"  # fit, line {self.result['fit_line']}"
-        lines = ["    raw_inputs=True,"]
+        is_raw = self.result.get("is_raw", True)
+        lines = ["    raw_inputs=True,"] if is_raw else []
         if weights := self.result.get("class_weights"):
             shown = ", ".join(f"{_key(value)}: {weight:.7g}" for value, weight in weights)
             lines.append(f"    class_weights={{{shown}}},{line}")
@@ -165,6 +191,15 @@ def record_images(path: Path, classes: Sequence[str]) -> RecordedScript:
         DataError: the script has faults; all are named, each with its line.
     """
     return _record(path, ["--classes", *classes])
+
+
+def record_function(path: Path) -> RecordedScript:
+    """Run a script up to its `fit`, and take its function that makes the model.
+
+    Raises:
+        DataError: the script has faults; all are named, each with its line.
+    """
+    return _record(path, [])
 
 
 def _record(path: Path, arguments: Sequence[str], table: pa.Table | None = None) -> RecordedScript:

@@ -1,14 +1,15 @@
 """The call of `fit` of a script that runs up to it: recorded instead of carried out."""
 
+import ast
+import contextlib
 import functools
 import importlib
 import inspect
-import runpy
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 import keras
@@ -17,6 +18,8 @@ import tensorflow as tf
 
 from pipelines.projects.scripts.faults import ScriptFault
 from pipelines.projects.scripts.rows import Array, row_numbers
+from pipelines.projects.scripts.script_text import ScriptText
+from trainer.errors import first_line
 
 
 class _FitReached(BaseException):
@@ -32,56 +35,75 @@ class Recording:
         fit: the arguments that were given, by name.
         line: of the call of `fit`, 0 before it.
         compiled: the arguments of `compile`, and the line of the call.
-        variables: of the script, at the call.
+        variables: of the script, at its end.
         assigned: the variables of models that were given values.
-        callbacks: the arguments of Keras' callbacks, by their identity.
+        callbacks: the arguments of Keras' callbacks, and the line of the call, by their identity.
         splits: the numbers of the rows in each part that `train_test_split` returned.
+        fault: why no rows reached `fit`.
     """
 
     model: Any = None
-    fit: Mapping[str, Any] = field(default_factory=dict)
+    fit: dict[str, Any] = field(default_factory=dict)
     line: int = 0
     compiled: tuple[Mapping[str, Any], int] = ({}, 0)
     variables: dict[str, Any] = field(default_factory=dict)
     assigned: dict[int, Any] = field(default_factory=dict)
-    callbacks: dict[int, tuple[Any, dict[str, Any]]] = field(default_factory=dict)
+    callbacks: dict[int, tuple[Any, dict[str, Any], int]] = field(default_factory=dict)
     splits: list[Array] = field(default_factory=list)
+    fault: ScriptFault | None = None
 
 
-def run_script(path: Path) -> Recording:
-    """Run a script in its folder up to its first `fit`, and return what it said.
+def run_script(script: ScriptText) -> Recording:
+    """Run a script up to its first `fit`, and return what it said.
 
-    Raises:
-        ScriptFault: it fails, or ends without a fit; the line is the script's.
+    If a value that `fit` should get cannot be computed, its other arguments are recorded.
     """
-    recording = Recording()
-    _patch(recording, str(path))
+    path = str(script.path)
+    recording, module = Recording(), ModuleType("__main__")
+    _patch(recording, path)
     _stay_alone()
-    if "sklearn" in path.read_text(encoding="utf-8"):
+    if "sklearn" in script.text:
         _record_splits(recording)
-    sys.argv = [str(path)]
+    sys.argv, sys.modules["__main__"] = [path], module
+    module.__file__ = path
     try:
-        runpy.run_path(str(path), run_name="__main__")
+        exec(compile(script.tree, path, "exec"), module.__dict__)
+        recording.fault = ScriptFault(
+            "it ended without a call of fit; a model is trained by `model.fit(…)`"
+        )
     except _FitReached:
         return recording
     except SystemExit as error:
+        recording.fault = ScriptFault(
+            f"it ended before its first fit ({error.code}); it gets no arguments"
+        )
+    except Exception as error:  # whatever the user's code raises
         if not recording.line:
-            raise ScriptFault(
-                f"it ended before its first fit ({error.code}); it gets no arguments"
-            ) from error
-    except BaseException as error:
-        if not recording.line:
-            line = _own_line(error, str(path))
-            message = next(filter(None, map(str.strip, str(error).splitlines())), "")
-            where = (
-                "; paths are from the script's folder, or from the current one"
-                if isinstance(error, FileNotFoundError)
-                else ""
-            )
-            raise ScriptFault(f"{type(error).__name__}: {message}{where}", line=line) from error
-    if not recording.line:
-        raise ScriptFault("it ended without a call of fit; a model is trained by `model.fit(…)`")
+            recording.fault = _fault_of(error, path)
+            _record_call(error, script, recording)
+    recording.variables = {**module.__dict__, **recording.variables}
     return recording
+
+
+def _fault_of(error: Exception, path: str) -> ScriptFault:
+    is_file = isinstance(error, FileNotFoundError)
+    where = "; paths are from the script's folder, or from the current one" if is_file else ""
+    frames = _own_frames(error, path)
+    line = frames[-1][1] if frames else getattr(error, "lineno", 0) or 0
+    return ScriptFault(f"{type(error).__name__}: {first_line(error)}{where}", line=line)
+
+
+def _record_call(error: Exception, script: ScriptText, recording: Recording) -> None:
+    """Record the arguments by name of the call of `fit` that an error prevented."""
+    for frame, line in _own_frames(error, str(script.path)):
+        variables = {**frame.f_globals, **frame.f_locals}
+        recording.variables |= variables
+        for call in script.calls("fit", line):
+            recording.line = call.lineno
+            for keyword in call.keywords:
+                code = compile(ast.Expression(keyword.value), str(script.path), "eval")
+                with contextlib.suppress(Exception):  # it may be the one that failed
+                    recording.fit[str(keyword.arg)] = eval(code, variables)
 
 
 def _patch(recording: Recording, path: str) -> None:
@@ -105,7 +127,7 @@ def _patch(recording: Recording, path: str) -> None:
     def record_compile(self: Any, *arguments: Any, **named: Any) -> Any:
         given = inspect.signature(compile_).bind(self, *arguments, **named).arguments
         settings = {name: one for name, one in given.items() if name != "self"}
-        compiled[id(self)] = settings, _caller(path)[0]
+        recording.compiled = compiled[id(self)] = settings, _caller(path)[0]
         return compile_(self, *arguments, **named)
 
     @functools.wraps(assign)
@@ -116,7 +138,7 @@ def _patch(recording: Recording, path: str) -> None:
     keras.Model.fit, trainer.compile, variable.assign = record_fit, record_compile, record_assign
     for callback in vars(keras.callbacks).values():
         if inspect.isclass(callback) and issubclass(callback, keras.callbacks.Callback):
-            _record_arguments(callback, recording)
+            _record_arguments(callback, recording, path)
 
 
 def _stay_alone() -> None:
@@ -151,7 +173,7 @@ def _numbers(rows: Any, recording: Recording) -> Array:
     return next(parts, np.arange(size))
 
 
-def _record_arguments(callback: Any, recording: Recording) -> None:
+def _record_arguments(callback: Any, recording: Recording, path: str) -> None:
     make = callback.__init__
 
     @functools.wraps(make)
@@ -160,7 +182,7 @@ def _record_arguments(callback: Any, recording: Recording) -> None:
         del given["self"]
         given |= given.pop("kwargs", {})
         make(self, *arguments, **named)
-        recording.callbacks[id(self)] = (self, given)
+        recording.callbacks[id(self)] = (self, given, _caller(path)[0])
 
     callback.__init__ = record
 
@@ -177,11 +199,7 @@ def _caller(path: str) -> tuple[int, dict[str, Any]]:
     return line, variables
 
 
-def _own_line(error: BaseException, path: str) -> int:
-    lines = []
-    trace = error.__traceback__
-    while trace:
-        if trace.tb_frame.f_code.co_filename == path:
-            lines.append(trace.tb_lineno)
-        trace = trace.tb_next
-    return lines[-1] if lines else getattr(error, "lineno", 0) or 0
+def _own_frames(error: Exception, path: str) -> list[tuple[FrameType, int]]:
+    """Return the frames of the script in a traceback, each with its line."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return [(frame, line) for frame, line in frames if frame.f_code.co_filename == path]

@@ -81,7 +81,8 @@ def read_rows(x: Any, y: Any, sample_weight: Any, *, most_rows: int) -> Recorded
         raise ScriptFault("fit gets no labels; a model is trained here to predict a column")
     if isinstance(y, Mapping | list | tuple) and len(y) > 1 and not np.isscalar(next(iter(y))):
         raise ScriptFault(
-            "fit gets labels of several outputs, and a workload has one label: train on one output"
+            f"fit gets {len(y)} labels, and a workload has one: give fit one of them as y, and"
+            " keras.Model the output for it"
         )
     if isinstance(y, Mapping):
         y = next(iter(y.values()))

@@ -2,11 +2,16 @@
 
 import ast
 import builtins
+import dis
+import itertools
+import math
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
+from components.shared.text.user_file import read_text_file
 from pipelines.projects.scripts.faults import ScriptFault
 
 AFTER = ("fit", "evaluate", "predict", "save", "export", "save_weights", "load_weights")
@@ -36,23 +41,57 @@ class ScriptText:
                     yield module.split(".")[0], node.lineno
 
     def line_of(self, name: str) -> int:
-        """Return the line at the top that binds a name; 0 if there is none."""
-        return getattr(self._top.get(name), "lineno", 0)
+        """Return the first line that binds a name, or an item of this name; 0 if there is none."""
+        return min(self._bindings(name), default=0)
 
-    def line_of_variable(self, call_line: int) -> int:
-        """Return the line that makes the object whose method is called in a line."""
-        name = ""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call) and node.lineno <= call_line <= (node.end_lineno or 0):
-                match node.func:
-                    case ast.Attribute(value=ast.Name(id=found), attr="fit"):
-                        name = found
-        lines = [
+    def _bindings(self, name: str, before: float = math.inf) -> list[int]:
+        return [
             node.lineno
             for node in ast.walk(self.tree)
-            if isinstance(node, ast.Assign) and node.lineno < call_line and name in _bound(node)
+            if isinstance(node, ast.stmt) and node.lineno < before
+            if name in (*_bound(node), *_bound_items(node))
         ]
-        return max(lines, default=call_line)
+
+    def line_of_method(self, cls: type, method: str) -> int:
+        """Return the line of a method of a class; 0 if it is not the script's."""
+        node = self._defined.get(cls.__name__)
+        lines = [one.lineno for one in getattr(node, "body", ()) if _name_of(one) == method]
+        return lines[0] if lines else 0
+
+    def calls(self, name: str, line: int = 0) -> Iterator[ast.Call]:
+        """Yield the calls of a function or method, of a line if it is not 0."""
+        for node in ast.walk(self.tree):
+            if not isinstance(node, ast.Call) or _name_of(node.func) != name:
+                continue
+            if not line or node.lineno <= line <= (node.end_lineno or 0):
+                yield node
+
+    def line_of_argument(self, name: str, call_line: int) -> int:
+        """Return the line that makes the argument x or y of a call of `fit`."""
+        for call in self.calls("fit", call_line):
+            at = "xy".index(name)
+            given = [one.value for one in call.keywords if one.arg == name]
+            given += call.args[at : at + 1]
+            if given and isinstance(given[0], ast.Name):
+                return max(self._bindings(given[0].id, call.lineno), default=call_line)
+        return call_line
+
+    def builders(self, models: Container[str]) -> Iterator[ast.FunctionDef]:
+        """Yield the functions that call one of some classes and return something."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.FunctionDef):
+                inner = list(ast.walk(node))
+                calls = [one.func for one in inner if isinstance(one, ast.Call)]
+                names = map(_name_of, calls)
+                returns = any(isinstance(one, ast.Return) and one.value for one in inner)
+                if returns and any(name in models for name in names):
+                    yield node
+
+    def line_of_variable(self, call_line: int) -> int:
+        """Return the line that makes the object whose `fit` is called in a line."""
+        objects = [getattr(one.func, "value", None) for one in self.calls("fit", call_line)]
+        lines = [self._bindings(_name_of(one), call_line) for one in objects]
+        return max(itertools.chain.from_iterable(lines), default=call_line)
 
     def after(self, line: int) -> Iterator[str]:
         """Yield what follows the first fit and is not taken over: `evaluate in line 30`."""
@@ -64,20 +103,21 @@ class ScriptText:
                     yield f"{name} in line {node.lineno}"
 
     def definitions(
-        self, names: Iterable[str], values: Mapping[str, Any]
+        self, names: Iterable[str], values: Mapping[str, Any], source: Callable[[Any], str]
     ) -> tuple[list[str], list[str]]:
         """Return the imports and the source of functions and classes, and of all that they use.
 
         Args:
             names: of functions and classes.
             values: of the script's variables.
+            source: returns a value's source; ScriptFault if it has none.
 
         Raises:
-            ScriptFault: one uses a variable of the script that is no plain value.
+            ScriptFault: one uses a variable of the script whose value has no source.
         """
         found: dict[str, str] = {}
         for name in names:
-            self._define(name, values, found)
+            self._define(name, values, source, found)
         texts = dict.fromkeys(found.values())
         imports = [one for one in texts if one.startswith(("import ", "from "))]
         return imports, [one for one in texts if one not in imports]
@@ -138,7 +178,13 @@ class ScriptText:
             or (name in values and not hasattr(builtins, name))
         )
 
-    def _define(self, name: str, values: Mapping[str, Any], found: dict[str, str]) -> None:
+    def _define(
+        self,
+        name: str,
+        values: Mapping[str, Any],
+        source: Callable[[Any], str],
+        found: dict[str, str],
+    ) -> None:
         if name in found:
             return
         node = self._defined.get(name) or self._top.get(name)
@@ -147,25 +193,52 @@ class ScriptText:
             found[name] = ast.unparse(node)
             return
         if not isinstance(node, ast.FunctionDef | ast.ClassDef):
-            value = values.get(name)
-            if not _is_plain(value):
+            try:
+                found[name] = f"{name} = {source(values.get(name))}"
+            except ScriptFault as fault:
                 raise ScriptFault(
-                    f"{name} is used by a function that is taken over, but it is no plain value"
-                    f" ({type(value).__name__}): make it in the function",
+                    f"{name} is used by a function that is taken over, but {fault}: make it in the"
+                    " function",
                     line=getattr(node, "lineno", 0),
-                )
-            found[name] = f"{name} = {value!r}"
+                ) from fault
             return
-        parameters = {one.arg for one in ast.walk(node) if isinstance(one, ast.arg)}
-        for inner in ast.walk(node):
-            match inner:
-                case ast.Name(id=used, ctx=ast.Load()) if used != name:
-                    if used not in parameters and self._is_known(used, values):
-                        self._define(used, values, found)
+        code = compile(ast.Module([node], []), str(self.path), "exec")
+        for used in _global_names(code):
+            if used != name and self._is_known(used, values):
+                self._define(used, values, source, found)
         first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
         lines = self.text.splitlines()[first - 1 : node.end_lineno]
         del found[name]  # after what it uses
         found[name] = f"# Line {first} of {self.path.name}.\n" + textwrap.dedent("\n".join(lines))
+
+
+def _global_names(code: CodeType) -> Iterator[str]:
+    """Yield the names of a module that its functions and classes use."""
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield str(step.argval)
+        elif isinstance(step.argval, CodeType):
+            yield from _global_names(step.argval)
+
+
+def read_script(path: Path) -> ScriptText:
+    """Return a script as text.
+
+    Raises:
+        ScriptFault: it is not Python; names the line.
+        ValueError: it is no text.
+        OSError: it cannot be read.
+    """
+    text = read_text_file(path)
+    try:
+        return ScriptText(path, text)
+    except SyntaxError as error:
+        raise ScriptFault(f"it is not Python: {error.msg}", line=error.lineno or 1) from error
+
+
+def _name_of(node: Any) -> str:
+    """Return the name of a definition, or the last one of an expression; else ""."""
+    return str(getattr(node, "name", getattr(node, "attr", getattr(node, "id", ""))))
 
 
 def _bound(node: ast.AST) -> list[str]:
@@ -174,15 +247,18 @@ def _bound(node: ast.AST) -> list[str]:
         case ast.Import(names=names) | ast.ImportFrom(names=names):
             return [(one.asname or one.name).split(".")[0] for one in names]
         case ast.Assign(targets=targets):
-            return [
-                one.id
-                for target in targets
-                for one in ast.walk(target)
-                if isinstance(one, ast.Name)
-            ]
+            inner = [one for target in targets for one in ast.walk(target)]
+            return [one.id for one in inner if isinstance(one, ast.Name)]
         case ast.AnnAssign(target=ast.Name(id=name)):
             return [name]
     return []
+
+
+def _bound_items(node: ast.AST) -> list[Any]:
+    """Return the keys that a statement binds: `df["name"] = …`."""
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    keys = [one.slice for one in targets if isinstance(one, ast.Subscript)]
+    return [one.value for one in keys if isinstance(one, ast.Constant)]
 
 
 def _is_plain(value: Any) -> bool:

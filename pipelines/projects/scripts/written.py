@@ -20,6 +20,7 @@ from pipelines.projects.scripts.scaled_label import backward, forward, scaled, s
 from pipelines.projects.scripts.script_text import ScriptText
 from pipelines.projects.scripts.structure import as_given, copy_weights, given_source
 from trainer import Json
+from trainer.errors import first_line
 
 WEIGHTS = "given.weights.h5"
 COMPILED = ("optimizer", "loss", "loss_weights", "metrics", "weighted_metrics", "jit_compile")
@@ -53,7 +54,7 @@ class Parts:
     scale: Origin | None = None
 
 
-class Written(abc.ABC):
+class Written:
     """Parts of a script that a workload takes over, and those it leaves out.
 
     Attributes:
@@ -62,16 +63,112 @@ class Written(abc.ABC):
         result: for the writer of the folder, see `RecordedScript`.
     """
 
-    most_rows = 20_000
-
     def __init__(self, script: ScriptText, recording: Recording):
         self.script, self.recording = script, recording
         self.source = Source(script, recording.variables)
-        self.models = ModelSource(self.source)
-        self.model = recording.model
         self.faults: list[ScriptFault] = []
         self.notes: list[str] = []
-        self.result: Json = {}
+        self.result: Json = {"train": {}, "callbacks": [], "fit_line": recording.line}
+
+    def ended(self) -> Json:
+        """Return the result, with the notes, the faults, and what follows the first `fit`."""
+        faults = [{"line": one.line, "message": str(one)} for one in self.faults]
+        line = self.recording.line
+        after = list(self.script.after(line)) if line else []
+        return {**self.result, "notes": self.notes, "faults": faults, "after": after}
+
+    def _try(self, step: Callable[[], Any], *, line: int = 0) -> Any:
+        try:
+            return step()
+        except ScriptFault as fault:
+            fault.line = fault.line or line or self.recording.line
+            self.faults.append(fault)
+        except Exception as error:  # of the user's code, or of Keras
+            reason = f"{type(error).__name__}: {first_line(error)}"
+            self.faults.append(ScriptFault(reason, line=line or self.recording.line))
+        return None
+
+    def check_train_step(self, model: Any) -> None:
+        """Raise ScriptFault if a model has its own train step, which a job would not call."""
+        owner = next((one for one in type(model).__mro__ if "train_step" in vars(one)), object)
+        if owner.__module__.split(".")[0] not in ("keras", "builtins"):
+            raise ScriptFault(
+                f"{owner.__name__} has its own train_step: write what it computes as compute_loss"
+                "(self, x, y, y_pred, sample_weight), which every cluster calls",
+                line=self.script.line_of_method(owner, "train_step"),
+            )
+
+    def settings(self, rows: RecordedRows | None) -> None:
+        """Write down the settings of fit."""
+        given, line = self.recording.fit, self.recording.line
+        batch = given.get("batch_size") or (rows.batch_size if rows else None) or DEFAULT_BATCH
+        epochs, steps = given.get("epochs", 1), given.get("steps_per_epoch")
+        length = {"steps": int(steps * epochs)} if steps else {"epochs": int(epochs)}
+        self.result["train"] = {**length, "batch_size": int(batch)}
+        validation = [name for name in given if name in ("validation_data", "validation_split")]
+        if validation:
+            self.notes.append(
+                f"{' and '.join(validation)} of fit in line {line}: the eval split takes its place"
+                " (prepare.ratios in run.yaml)"
+            )
+        if "Strategy" in self.script.text:
+            self.notes.append("its strategy is not taken over: the cluster of run.yaml says where")
+        if given.get("shuffle", True) is False:
+            self.notes.append(
+                f"shuffle=False of fit in line {line} is not taken over: rows are shuffled in each"
+                " epoch"
+            )
+        unknown = [name for name in given if name not in (*TAKEN, *validation)]
+        if unknown:
+            self.notes.append(f"{', '.join(unknown)} of fit in line {line} is not taken over")
+        for callback in given.get("callbacks") or ():
+            self._try(functools.partial(self._callback, callback))
+
+    def _callback(self, callback: Any) -> None:
+        name = type(callback).__name__
+        made = self.recording.callbacks.get(id(callback))
+        if name in OURS:
+            where = f" in line {made[2]}" if made else ""
+            self.notes.append(
+                f"{name}{where} is left out: a job saves checkpoints and TensorBoard's logs"
+            )
+            return
+        if hasattr(keras.callbacks, name) and made:
+            arguments = [
+                f"{key}={self.source.of(one)}" for key, one in made[1].items() if key != "verbose"
+            ]
+            self.result["callbacks"].append(f"keras.callbacks.{name}({', '.join(arguments)})")
+            if file := made[1].get("filename"):
+                self.notes.append(
+                    f"{name} in line {made[2]} writes {file} in the folder of the training's job,"
+                    " .trainyard/vertex/jobs/…, unless it is a whole path"
+                )
+            return
+        self.source.own[name] = None
+        own = self.script.arguments_of(name, self.source.variables)
+        self.result["callbacks"].append(f"{name}({own})")
+
+    def compiled(self) -> dict[str, str]:
+        """Return the arguments of `compile`."""
+        given, line = self.recording.compiled
+        if not line:
+            raise ScriptFault("the model is not compiled before fit", line=self.recording.line)
+        return {
+            name: self.source.of(given[name])
+            for name in COMPILED
+            if given.get(name) is not None and given[name] != "auto"
+        }
+
+
+class WrittenModel(Written, abc.ABC):
+    """A script whose model is written down as layers on the file's own values."""
+
+    most_rows = 20_000
+
+    def __init__(self, script: ScriptText, recording: Recording):
+        super().__init__(script, recording)
+        self.models = ModelSource(self.source)
+        self.model = recording.model
 
     @abc.abstractmethod
     def parts(self, rows: RecordedRows) -> Parts:
@@ -85,30 +182,22 @@ class Written(abc.ABC):
         """Return what is taken over, with all faults; weights are a file in the folder."""
         rows = self._try(self._read)
         parts = self._try(lambda: self.parts(rows)) if rows else None
-        self._settings(rows)
-        compiled = self._try(self._compiled, line=self.recording.compiled[1])
+        self.settings(rows)
+        compiled = self._try(self.compiled, line=self.recording.compiled[1])
         if not self.faults and parts and rows:
             self._try(lambda: self._write(parts, compiled or {}, rows, folder))
-        faults = [{"line": one.line, "message": str(one)} for one in self.faults]
-        after = list(self.script.after(self.recording.line))
-        return {**self.result, "notes": self.notes, "faults": faults, "after": after}
+        return self.ended()
 
     def num_outputs(self, rows: RecordedRows) -> int:
         """Return the size of the model's output, which must be the only one."""
         outputs = keras.tree.flatten(self.model(as_given(rows, slice(0, 2))))
         if len(outputs) > 1:
             raise ScriptFault(
-                "the model has several outputs, and a workload one label: train on one of them"
+                f"the model has {len(outputs)} outputs, and a workload one label: give"
+                " keras.Model one output, or the others to add_loss",
+                line=self.script.line_of_variable(self.recording.line),
             )
         return int(outputs[0].shape[-1])
-
-    def _try(self, step: Callable[[], Any], *, line: int = 0) -> Any:
-        try:
-            return step()
-        except ScriptFault as fault:
-            fault.line = fault.line or line or self.recording.line
-            self.faults.append(fault)
-            return None
 
     def _read(self) -> RecordedRows:
         given = self.recording.fit
@@ -119,62 +208,6 @@ class Written(abc.ABC):
         ):
             self.model(as_given(rows, slice(0, 2)))  # which builds it
         return rows
-
-    def _settings(self, rows: RecordedRows | None) -> None:
-        """Write down the settings of fit."""
-        given = self.recording.fit
-        batch = given.get("batch_size") or (rows.batch_size if rows else None) or DEFAULT_BATCH
-        epochs, steps = given.get("epochs", 1), given.get("steps_per_epoch")
-        length = {"steps": int(steps * epochs)} if steps else {"epochs": int(epochs)}
-        self.result["train"] = {**length, "batch_size": int(batch)}
-        validation = [name for name in given if name in ("validation_data", "validation_split")]
-        if validation:
-            self.notes.append(
-                f"{' and '.join(validation)}: the eval split takes its place"
-                " (prepare.ratios in run.yaml)"
-            )
-        if "Strategy" in self.script.text:
-            self.notes.append("its strategy is not taken over: the cluster of run.yaml says where")
-        if given.get("shuffle", True) is False:
-            self.notes.append("shuffle=False is not taken over: rows are shuffled in each epoch")
-        unknown = [name for name in given if name not in (*TAKEN, *validation)]
-        if unknown:
-            self.notes.append(f"{', '.join(unknown)} of fit is not taken over")
-        self.result["callbacks"] = []
-        for callback in given.get("callbacks") or ():
-            self._try(functools.partial(self._callback, callback))
-
-    def _callback(self, callback: Any) -> None:
-        name = type(callback).__name__
-        if name in OURS:
-            self.notes.append(f"{name} is left out: a job saves checkpoints and TensorBoard's logs")
-            return
-        made = self.recording.callbacks.get(id(callback))
-        if hasattr(keras.callbacks, name) and made:
-            arguments = [
-                f"{key}={self.source.of(one)}" for key, one in made[1].items() if key != "verbose"
-            ]
-            self.result["callbacks"].append(f"keras.callbacks.{name}({', '.join(arguments)})")
-            if file := made[1].get("filename"):
-                self.notes.append(
-                    f"{name} writes {file} in the folder of the training's job,"
-                    " .trainyard/vertex/jobs/…, unless it is a whole path"
-                )
-            return
-        self.source.own[name] = None
-        own = self.script.arguments_of(name, self.source.variables)
-        self.result["callbacks"].append(f"{name}({own})")
-
-    def _compiled(self) -> dict[str, str]:
-        """Return the arguments of `compile`."""
-        given, line = self.recording.compiled
-        if not line:
-            raise ScriptFault("the model is not compiled before fit", line=self.recording.line)
-        return {
-            name: self.source.of(given[name])
-            for name in COMPILED
-            if given.get(name) is not None and given[name] != "auto"
-        }
 
     def _write(
         self, parts: Parts, compiled: dict[str, str], rows: RecordedRows, folder: Path
@@ -210,7 +243,6 @@ class Written(abc.ABC):
             "model": body,
             "end": [*([load] if given else []), compile_, "return built"],
             "values": self.source.values,
-            "fit_line": self.recording.line,
         }
         built = self._rebuild(body, parts, rows)
         if given:
@@ -219,11 +251,7 @@ class Written(abc.ABC):
     def _own_lines(self, parts: Parts, rows: RecordedRows, line: int) -> tuple[list[str], str]:
         """Return the lines of the script's model, and the expression of its outputs."""
         try:
-            if type(self.model).train_step is not keras.Model.train_step:
-                raise ScriptFault(
-                    f"{type(self.model).__name__} has its own train_step: override compute_loss"
-                    " instead, which every cluster calls"
-                )
+            self.check_train_step(self.model)
             if hasattr(self.model, "_functional") or hasattr(self.model, "_nodes_by_depth"):
                 return self.models.lines(self.model, parts.expressions)
             made = [f"own = {self.models.subclass(self.model)}"]

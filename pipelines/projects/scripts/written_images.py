@@ -12,15 +12,26 @@ from pipelines.projects.scripts.recorder import Recording
 from pipelines.projects.scripts.rows import RecordedRows
 from pipelines.projects.scripts.script_text import ScriptText
 from pipelines.projects.scripts.structure import inputs_of
-from pipelines.projects.scripts.written import Parts, Written
+from pipelines.projects.scripts.written import Parts, WrittenModel
 
 WHITE = 255.0
 LIGHT = 1.5  # the largest pixel of images from 0 to 1, or -1 to 1
 NUM_CHECKED = 8
 CHANNELS = (1, 3, 4)
+# What ImageDataGenerator does at random, and the layers that do it.
+RANDOM = {
+    "rotation_range": "RandomRotation",
+    "width_shift_range": "RandomTranslation",
+    "height_shift_range": "RandomTranslation",
+    "shear_range": "RandomShear",
+    "zoom_range": "RandomZoom",
+    "brightness_range": "RandomBrightness",
+    "horizontal_flip": 'RandomFlip("horizontal")',
+    "vertical_flip": 'RandomFlip("vertical")',
+}
 
 
-class WrittenImages(Written):
+class WrittenImages(WrittenModel):
     """A script that trains on images."""
 
     most_rows = 256
@@ -45,11 +56,16 @@ class WrittenImages(Written):
             self.result["class_weights"] = weights
         if rows.weights is not None:
             raise ScriptFault("sample_weight of images has no place in their folders")
-        if getattr(self.recording.fit.get("x"), "image_data_generator", None) is not None:
-            self.notes.append(
-                "what its ImageDataGenerator changes at random is not taken over: put layers such"
-                " as RandomFlip into the model"
-            )
+        generator = getattr(self.recording.fit.get("x"), "image_data_generator", None)
+        for name, layer in RANDOM.items():
+            if getattr(generator, name, None) not in (None, False, 0, [1.0, 1.0]):
+                line = min(
+                    (one.lineno for one in self.script.calls("ImageDataGenerator")), default=0
+                )
+                self.notes.append(
+                    f"{name} of the ImageDataGenerator in line {line} is not taken over: put"
+                    f" keras.layers.{layer} into the model"
+                )
         self.result |= {"size": shape[:2], "channels": shape[2]}
         values = images.values[:NUM_CHECKED].astype(np.float32).reshape(-1, *shape)
         scale, offset = _scale(images.values)
@@ -57,8 +73,10 @@ class WrittenImages(Written):
         if scale != 1:
             moved = f", offset={offset:g}" if offset else ""
             lines.append(f"x = keras.layers.Rescaling(1 / {1 / scale:g}{moved})(inputs)")
+            line = self.script.line_of_argument("x", self.recording.line)
             self.notes.append(
-                f"pixels from {offset:g} to 1 are made in the model, of those from 0 to 255"
+                f"pixels from {offset:g} to 1 (the inputs of line {line}) are made in the model, of"
+                " those from 0 to 255"
             )
         if shape != images.values.shape[1:]:
             target = tuple(images.values.shape[1:])

@@ -22,13 +22,13 @@ from pipelines.projects.scripts.recorder import Recording
 from pipelines.projects.scripts.rows import RecordedInput, RecordedRows
 from pipelines.projects.scripts.script_text import ScriptText
 from pipelines.projects.scripts.structure import inputs_of
-from pipelines.projects.scripts.written import Parts, Written
+from pipelines.projects.scripts.written import Parts, WrittenModel
 from trainer import Json
 
 NUM_CHECKED = 64
 
 
-class WrittenTable(Written):
+class WrittenTable(WrittenModel):
     """A script that trains on the columns of a table."""
 
     def __init__(
@@ -75,8 +75,13 @@ class WrittenTable(Written):
                 expressions.append(self._before(layers[one.name], front, f"encoded_{at + 1}"))
                 continue
             variable = "x" if len(inputs) == 1 else f"input_{at + 1}"
-            expressions.append(front.tensor(one, wanted, variable=variable))
-        self.notes += [*dict.fromkeys(front.notes)]
+            try:
+                expressions.append(front.tensor(one, wanted, variable=variable))
+            except ScriptFault:
+                self._refuse_encoders()
+                raise
+        line = self.script.line_of_argument("x", self.recording.line)
+        self.notes += [f"{note} (the inputs of line {line})" for note in dict.fromkeys(front.notes)]
         self._weights(rows, places)
         self.result["columns"] = [_described(one, front) for one in front.used.values()]
         known = np.flatnonzero(places >= 0)[:NUM_CHECKED]
@@ -154,7 +159,8 @@ class WrittenTable(Written):
         if len(codes) < len(table):
             raise ScriptFault(
                 f"several values of {target.name} are one class in fit: write the class into the"
-                " file as a column"
+                " file as a column, which is the label",
+                line=self.script.line_of_argument("y", self.recording.line),
             )
         kind = "binary" if num_outputs == 1 else "classes"
         self.result["label"] = {"kind": kind, "values": [codes[code] for code in sorted(codes)]}

@@ -6,12 +6,10 @@ import sys
 from collections.abc import Sequence
 
 from components.errors import StepError
-from components.prepare_examples.errors import DataError
 from pipelines.exit_codes import OK, USAGE
 from pipelines.projects.starter.arguments import add_arguments, check_arguments
 from pipelines.projects.starter.folder import Start, check_new, write_folder
 from pipelines.projects.starter.images import start_images
-from pipelines.projects.starter.keras_script import RunScript, read_script
 from pipelines.projects.starter.records import start_records
 from pipelines.projects.starter.tables import start_table
 from trainer.runtime import tensorflow_logs
@@ -43,20 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _start(arguments: argparse.Namespace) -> Start:
-    script = read_script(arguments.keras) if arguments.keras else None
-    label, kind = arguments.label, arguments.kind
+    label, kind, script = arguments.label, arguments.kind, arguments.keras
     if arguments.table:
         header = [name.strip() for name in arguments.header.split(",") if name.strip()]
         how = {"kind": kind, "positive": arguments.positive, "images": arguments.images or ""}
         return start_table(arguments.table, label, **how, script=script, header=header)
     if arguments.images:
         return start_images(arguments.images, script=script)
-    if isinstance(script, RunScript):
-        raise DataError(
-            f"{script.path} trains while it is executed, which --table and --images take over: for"
-            " records build the model in a function that returns it, and call fit below"
-            ' `if __name__ == "__main__":`'
-        )
     logging.getLogger(__name__).info("reading records with TensorFlow …")
     tensorflow_logs.import_tensorflow()
     return start_records(arguments.records, label, kind=kind, script=script)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
@@ -11,7 +10,6 @@ from components.prepare_examples.tfrecords.shards import DEFAULT_RATIOS
 from pipelines.projects.scripts.record import RecordedScript, record_images
 from pipelines.projects.starter.folder import Start
 from pipelines.projects.starter.image_shapes import guess_shape
-from pipelines.projects.starter.keras_script import RunScript, Script
 from pipelines.projects.starter.labels import BINARY
 from pipelines.projects.starter.pictures import table_hint
 from pipelines.projects.starter.texts import quoted
@@ -32,7 +30,7 @@ workload = ImageFolder(
 '''
 
 
-def start_images(folder: str, *, script: Script | RunScript | None = None) -> Start:
+def start_images(folder: str, *, script: Path | None = None) -> Start:
     """Return the folder's content for class folders of images.
 
     Raises:
@@ -48,16 +46,12 @@ def start_images(folder: str, *, script: Script | RunScript | None = None) -> St
     counts = Counter(file.label for file in files)
     shape = guess_shape([found.root / file.path for file in files])
     size, channels = shape.size, shape.channels
-    own = replace(script, is_raw=script.scales_pixels) if isinstance(script, Script) else None
-    recorded = record_images(script.path, found.classes) if isinstance(script, RunScript) else None
-    if own and own.shape:
-        size, channels = own.shape[:2], own.shape[2]
-    if recorded:
-        size, channels = recorded.result["size"], recorded.result["channels"]
-    code = own or recorded
+    code = record_images(script, found.classes) if script else None
+    if code and "size" in code.result:
+        size, channels = code.result["size"], code.result["channels"]
     rare = [(found.classes[at], counts[at]) for at in counts if counts[at] < FEWEST]
     shown = [f"{name} {counts[at]:,}" for at, name in enumerate(found.classes)]
-    is_binary = recorded is not None and recorded.result["label"]["kind"] == BINARY
+    is_binary = code is not None and code.result.get("label", {}).get("kind") == BINARY
     names = "Binary, ImageFolder" if is_binary else "ImageFolder"
     workload = SOURCE.format(
         title=f"{len(files):,} images: {', '.join(shown[:8])}{', …' if len(shown) > 8 else ''}.",  # noqa: PLR2004
@@ -86,7 +80,7 @@ def start_images(folder: str, *, script: Script | RunScript | None = None) -> St
 
 
 def _more(
-    script: Script | RecordedScript | None, classes: Sequence[str], *, is_binary: bool
+    script: RecordedScript | None, classes: Sequence[str], *, is_binary: bool
 ) -> Iterator[str]:
     """Yield the arguments of ImageFolder that follow from a script."""
     if is_binary:

@@ -36,7 +36,7 @@ workload = Records(
     label={declaration},{seen}
     encode_with=encode,
     model=model,
-)
+{arguments})
 '''
 MODEL = '''
 

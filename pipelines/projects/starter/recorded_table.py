@@ -1,12 +1,11 @@
 """The features and the label of a table as a script that was run uses them."""
 
-from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pipelines.projects.scripts.record import RecordedScript, record_table
 from pipelines.projects.starter.columns import Contents
-from pipelines.projects.starter.keras_script import RunScript, Script
 from pipelines.projects.starter.labels import (
     BINARY,
     CLASSES,
@@ -17,35 +16,26 @@ from pipelines.projects.starter.labels import (
 from pipelines.projects.starter.texts import FEATURE, IGNORED, Guess, Texts
 
 
-def record(script: RunScript, contents: Contents, label: Texts) -> RecordedScript:
+def record(script: Path, contents: Contents, label: Texts) -> RecordedScript:
     """Run a script, and compare the rows that reach its fit with those of the table."""
     usable = [one for one in contents.columns if not one.facts.unusable and not one.facts.length]
     columns = {one.declared: one.numbers_or_texts for one in usable}
     originals = {one.declared: one.name for one in usable}
-    return record_table(script.path, columns, originals, label=label.declared)
+    return record_table(script, columns, originals, label=label.declared)
 
 
-def with_raw_inputs(script: Script, guesses: Sequence[Guess]) -> Script:
-    """Return a script that gets the file's own values if its inputs are called like columns."""
-    names = {one.name for one in guesses}
-    is_by_name = bool(script.named_inputs) and names >= {*script.named_inputs}
-    return replace(script, is_raw=is_by_name, is_by_name=is_by_name)
-
-
-def as_used(one: Guess, script: Script | RecordedScript | None) -> Guess:
+def as_used(one: Guess, script: RecordedScript | None) -> Guess:
     """Return the guess of a column as a model of raw values gets it: as it is, or not at all."""
-    if isinstance(script, RecordedScript):
-        used = {column["name"]: column["is_text"] for column in script.result["columns"]}
-    elif script is not None and script.is_by_name:
-        used = dict(script.named_inputs)
-    else:
+    if script is None:
+        return one
+    if not script.has_columns:
         is_whole = one.kind == "Number" and not one.column.values.null_count
         given = ", ".join(filter(None, [one.arguments, "is_required=True"]))
-        return replace(one, arguments=given) if script and is_whole else one
+        return replace(one, arguments=given) if is_whole else one
+    used = {column["name"]: column["is_text"] for column in script.result["columns"]}
     if one.name in used:
         kind = "Number" if not used[one.name] else "Text" if one.kind == "Text" else "Category"
-        is_dropped = isinstance(script, RecordedScript) and one.name in script.dropped
-        dropped = "is_required=True" if is_dropped else ""
+        dropped = "is_required=True" if one.name in script.dropped else ""
         return replace(one, role=FEATURE, kind=kind, arguments=dropped, is_said=False)
     is_left_out = one.role == FEATURE
     seen = f"{script.path.name} does not use it; {one.seen}" if is_left_out else one.seen

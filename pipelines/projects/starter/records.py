@@ -14,9 +14,9 @@ from components.prepare_examples.existing_records.read import (
 )
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.reading.kinds import RECORDS, file_kind
+from pipelines.projects.scripts.record import RecordedScript, record_function
 from pipelines.projects.starter.folder import Start, check_number
 from pipelines.projects.starter.guesses import ID_NAME, MOST_CODES
-from pipelines.projects.starter.keras_script import Script
 from pipelines.projects.starter.labels import BINARY, CLASSES, MOST_CLASSES, MULTILABEL, REGRESSION
 from pipelines.projects.starter.names import valid_names
 from pipelines.projects.starter.record_text import (
@@ -39,7 +39,7 @@ TELLS = "tells {} alone: remove it if it is known only afterwards"
 
 
 def start_records(
-    given: Sequence[str], label: str, *, kind: str = "", script: Script | None = None
+    given: Sequence[str], label: str, *, kind: str = "", script: Path | None = None
 ) -> Start:
     """Return the folder's content for TFRecords.
 
@@ -71,6 +71,7 @@ def start_records(
     if not used:
         unused = "; ".join(f"{name}: {why_unused(one)}" for name, one in sorted(seen.items()))
         raise DataError(f"{paths[0]}: no feature but {label} that a model could get; {unused}")
+    code = record_function(script) if script else None
     telling = [name for name, one in sorted(used.items()) if one.tells(target, num_records)]
     values = Counter(map(str, target.values))
     return Start(
@@ -78,24 +79,26 @@ def start_records(
             names=", ".join(sorted(used)),
             label=label,
             num=num_records,
-            imports="".join(f"{line}\n" for line in script.imports) if script else "",
+            imports="".join(f"{line}\n" for line in code.imports) if code else "",
             used=", ".join(sorted({"Records", "Values", declaration.partition("(")[0]})),
             decoder=DECODER if any(one.is_image for one in used.values()) else "",
             encoded="\n".join(
                 f"        {encoded_line(name, one)}," for name, one in sorted(used.items())
             ),
-            model=_model_text(used, chosen, script),
+            model=_model_text(used, chosen, code),
             features="\n".join(_feature_lines(seen, used, num_records)),
             declaration=declaration,
             seen=f"  # {len(values)} values",
+            arguments="".join(f"{line}\n" for line in code.arguments) if code else "",
         ),
         data=data,
         num_examples=num_records,
         thresholds="{rmse: {at_most: 1.0}}" if chosen == REGRESSION else "{accuracy: 0.8}",
         remark=f"the most frequent label has {values.most_common(1)[0][1] / num_records:.1%}",
-        code=script.files if script else {},
+        code=code.files if code else {},
+        train=code.train if code else {},
         notes=(
-            *(script.notes if script else ()),
+            *(code.notes if code else ()),
             *notes,
             *(f"{name}: {TELLS.format(label)}" for name in telling),
             *(
@@ -107,7 +110,7 @@ def start_records(
     )
 
 
-def _model_text(used: Mapping[str, Seen], kind: str, script: Script | None) -> str:
+def _model_text(used: Mapping[str, Seen], kind: str, script: RecordedScript | None) -> str:
     """Return the source of the model: the script's, or a net over all features."""
     if script:
         first, *others = sorted(one.input for one in used.values())

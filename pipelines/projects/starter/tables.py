@@ -12,12 +12,11 @@ from pipelines.projects.scripts.record import RecordedScript
 from pipelines.projects.starter.columns import Contents, read_columns
 from pipelines.projects.starter.folder import Start, check_number
 from pipelines.projects.starter.guesses import guess
-from pipelines.projects.starter.keras_script import RunScript, Script
 from pipelines.projects.starter.labels import LabelGuess, guess_label
 from pipelines.projects.starter.leaks import leaks_of
 from pipelines.projects.starter.notes import notes_of
 from pipelines.projects.starter.pictures import find_picture_column
-from pipelines.projects.starter.recorded_table import as_used, label_of, record, with_raw_inputs
+from pipelines.projects.starter.recorded_table import as_used, label_of, record
 from pipelines.projects.starter.texts import (
     FEATURE,
     GROUP,
@@ -41,7 +40,7 @@ def start_table(
     *,
     kind: str = "",
     positive: str = "",
-    script: Script | RunScript | None = None,
+    script: Path | None = None,
     header: Sequence[str] = (),
     images: str = "",
 ) -> Start:
@@ -52,7 +51,7 @@ def start_table(
         label: the label's column.
         kind: of the label; default: guessed.
         positive: the value of the positive class of two; default: guessed.
-        script: that builds the model; default: the default model of tables.
+        script: that trains the model; default: the default model of tables.
         header: the columns of CSV files without a header.
         images: the folder of the pictures that the rows name, if there are any.
 
@@ -73,16 +72,14 @@ def start_table(
             f"--label {label}: its type is {what}; a label is a number, a text or a list of texts"
         )
     target = guess_label(contents, label, kind=kind, positive=positive)
-    own = script if isinstance(script, Script) else None
-    recorded = record(script, contents, target.column) if isinstance(script, RunScript) else None
-    if recorded is not None:
-        target = label_of(recorded, contents, target.column)
+    code = record(script, contents, target.column) if script else None
+    if code and not code.is_function:
+        target = label_of(code, contents, target.column)
     picture = find_picture_column(contents, label, images, paths) if images else None
     named = picture.column.name if picture else None
     others = [one for one in contents.columns if one.name not in (label, named)]
     guesses = [guess(one, contents.num_rows) for one in others]
     guesses = _with_one_split([*(picture.guesses if picture else ()), *guesses])
-    code = recorded or (with_raw_inputs(own, guesses) if own else None)
     guesses = [as_used(one, code) for one in guesses]
     if not any(one.role == FEATURE for one in guesses):
         seen = "; ".join(f"{one.column.name}: {one.seen}" for one in guesses)
@@ -108,10 +105,10 @@ def start_table(
         ],
         code=code.files if code else {},
         train=code.train if code else {},
-        num_dropped=sum(recorded.dropped.values()) if recorded else 0,
+        num_dropped=sum(code.dropped.values()) if code else 0,
         notes=(
             *(code.notes if code else ()),
-            *(_on_required(guesses) if own and not own.is_raw else ()),
+            *(_on_required(guesses) if code and not code.has_columns else ()),
             *(f"{one.column.name}: {leaks[one.name]}" for one in guesses if one.name in leaks),
             *(picture.notes() if picture else ()),
             *notes_of(contents, beside, target),
@@ -145,7 +142,7 @@ def _source(
     label: LabelGuess,
     leaks: Mapping[str, str],
     *,
-    script: Script | RecordedScript | None,
+    script: RecordedScript | None,
     header: Sequence[str],
 ) -> str:
     features = [one for one in guesses if one.role == FEATURE]

@@ -28,6 +28,7 @@ from trainer.workloads import (
     Category,
     Classes,
     Image,
+    ImageFolder,
     Number,
     Regression,
     Table,
@@ -451,6 +452,35 @@ def test_a_model_of_another_program_takes_json_lines_of_its_instances(tmp_path):
     table = write_csv(tmp_path / "rows.csv", [{"x": 1}])
     with pytest.raises(DataError, match="only JSON lines of its instances"):
         predict_files(model, inputs=[str(table)], output_dir=out)
+
+
+def test_a_model_of_images_takes_a_folder_of_pictures(model, tmp_path):
+    photos = tmp_path / "photos"
+    write_pictures(photos, 3, suffix=".png")
+    workload = ImageFolder(size=(4, 4), label=Classes("kind", values=("cat", "dog")), name="pets")
+    workload = workload.adapt({"image": np.zeros((2, 4, 4, 3), np.uint8)})
+    export_model(workload.build_model(), workload, str(tmp_path / "model"))
+    (photos / "p001.png").write_bytes(b"no picture")
+    predict_files(
+        str(tmp_path / "model"),
+        inputs=[str(photos)],
+        output_dir=tmp_path / "out",
+        options=PredictOptions(max_errors=0.5),
+    )
+    assert [one["key"] for one in predictions_in(tmp_path / "out")] == ["p000.png", "p002.png"]
+    [error] = errors_in(tmp_path / "out")
+    assert Path(error["file"]).name == "p001.png"
+    with pytest.raises(DataError, match=r"p000\.png is a picture, but .* predicts from"):
+        predict_files(model, inputs=[str(photos)], output_dir=tmp_path / "other")
+
+
+def test_the_reason_of_a_record_of_another_shape_is_named(model, tmp_path):
+    other = make_example({**instance(1), "vector": [1.0, 2.0, 3.0]})
+    path = write_records(tmp_path / "rows.tfrecord", [example(1), other])
+    options = PredictOptions(max_errors=0.5)
+    predict_files(model, inputs=[str(path)], output_dir=tmp_path / "out", options=options)
+    [error] = errors_in(tmp_path / "out")
+    assert "Key: vector, Index: 0.  Number of float values != expected" in error["reason"]
 
 
 def test_the_rows_of_a_table_name_pictures_in_a_folder(tmp_path):

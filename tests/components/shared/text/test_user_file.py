@@ -12,7 +12,7 @@ from components.shared.text.user_file import FileError, read_file, read_text_fil
 from components.shared.text.yaml_text import YamlError, read_yaml_file
 from pipelines.package.spec import read_package_file
 from pipelines.projects.requirements import read_requirements
-from pipelines.projects.starter.keras_script import read_script
+from pipelines.projects.scripts.script_text import read_script
 from pipelines.serving import instances
 
 pytestmark = [pytest.mark.fast, pytest.mark.timeout(60)]

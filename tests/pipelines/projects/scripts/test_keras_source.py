@@ -128,11 +128,13 @@ def bad(labels, likely):
 
 def test_a_function_of_the_script_comes_with_all_that_it_uses(tmp_path):
     text = ScriptText(tmp_path / "train.py", SCRIPT)
-    imports, definitions = text.definitions(["focal"], {"GAMMA": 2.0, "DATA": object()})
+    values = {"GAMMA": 2.0, "DATA": object()}
+    source = Source(text, values).of
+    imports, definitions = text.definitions(["focal"], values, source)
     assert imports == ["from keras import ops"]
     assert [one.splitlines()[-1] for one in definitions] == [
         *("GAMMA = 2.0", "    return error**GAMMA"),
         "    return ops.mean(weight(ops.abs(labels - likely)))",
     ]
-    with pytest.raises(ScriptFault, match=r"DATA is used .* no plain value"):
-        text.definitions(["bad"], {"DATA": object()})
+    with pytest.raises(ScriptFault, match=r"DATA is used .* cannot be written down"):
+        text.definitions(["bad"], values, source)

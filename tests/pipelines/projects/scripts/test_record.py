@@ -1,6 +1,8 @@
 """Scripts that are run up to their fit, in a process of their own."""
 
+import ast
 import random
+import re
 
 import numpy as np
 import pytest
@@ -11,7 +13,6 @@ from pipelines.projects.scripts import record
 from pipelines.projects.scripts.wrap import wrapped
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.images import start_images
-from pipelines.projects.starter.keras_script import read_script
 from pipelines.projects.starter.tables import start_table
 from trainer.workloads import load_workload
 from trainer.workloads.declarations.labels import Binary, Classes
@@ -76,8 +77,7 @@ def folder(tmp_path, monkeypatch):
 
 def start(folder, text, label="kind", *, name="train.py"):
     (folder / name).write_text(text)
-    script = read_script(folder / name)
-    return start_table([str(folder / "iris.csv")], label, script=script)
+    return start_table([str(folder / "iris.csv")], label, script=folder / name)
 
 
 def test_a_whole_script_becomes_a_workload(folder):
@@ -101,9 +101,10 @@ def test_a_whole_script_becomes_a_workload(folder):
     assert "  epochs: 20\n  batch_size: 24\n" in settings
     notes = "\n".join(begun.notes)
     for words in (
-        "a, b, d: scaled outside the model; a Normalization has the same numbers",
-        "ModelCheckpoint is left out",
-        "validation_split: the eval split takes its place",
+        "a, b, d: scaled outside the model; a Normalization has the same numbers (the inputs of"
+        " line 29)",
+        "ModelCheckpoint in line 39 is left out",
+        "validation_split of fit in line 29: the eval split takes its place",
         "evaluate in line 42: not taken over",
     ):
         assert words in notes
@@ -143,6 +144,86 @@ def test_a_script_of_a_project_runs_in_the_current_folder(folder, monkeypatch):
     monkeypatch.chdir(folder / "src")
     with pytest.raises(DataError, match=f"'common': it is in {folder}; start trainyard new in"):
         start(folder, text, name="src/train.py")
+
+
+FRAMES = """\
+import csv
+import numpy as np
+
+class DataFrame(dict):
+    columns = property(list)
+    index = property(lambda self: range(len(self["a"])))
+    iloc = None
+
+    def to_numpy(self):
+        return np.stack(list(self.values()), axis=1).astype(float)
+
+def read_csv(path):
+    rows = list(csv.DictReader(open(path)))
+    frame = DataFrame({name: np.array([row[name] for row in rows]) for name in rows[0]})
+    for name in "abcd":
+        if " " not in "".join(frame[name]):
+            frame[name] = frame[name].astype(float)
+    return frame
+
+def get_dummies(frame):
+    texts = frame.pop("d")
+    return DataFrame({**frame, **{f"d_{value}": texts == value for value in np.unique(texts)}})
+"""
+FRAME = """\
+import keras
+import numpy as np
+import frames as pd
+
+df = pd.read_csv("iris.csv")
+y = np.searchsorted(["x", "y", "z"], df.pop("kind"))
+model = keras.Sequential([keras.layers.Dense(3, activation="softmax")])
+model.compile(loss="sparse_categorical_crossentropy")
+model.fit(df, y)
+"""
+OWN_STEP = """\
+class Net(keras.Sequential):
+    def summary(self):
+        return ""
+
+    def train_step(self, data):
+        return super().train_step(data)
+
+model = Net([keras.layers.Dense(3, activation="softmax")])
+"""
+REFUSED = {
+    "dummies": (
+        {"y = np": "df = pd.get_dummies(df)\ny = np"},
+        r"train.py:6: .* d, which are numbers, .*coerce\"\)\.fillna\(0\)",
+    ),
+    "several columns": (
+        {"y = np": 'df["ratio"] = df["a"] / df["b"]\ny = np'},
+        r"train.py:6: .* the model gets as ratio: write them into the file",
+    ),
+    "classes joined": (
+        {'["x", "y", "z"]': '["y", "z"]'},
+        "train.py:6: several values of kind are one class",
+    ),
+    "several labels": ({"(df, y)": "(df, [y, y])"}, "train.py:9: fit gets 2 labels"),
+    "own train step": (
+        {'model = keras.Sequential([keras.layers.Dense(3, activation="softmax")])\n': OWN_STEP},
+        "train.py:11: Net has its own train_step: .*compute_loss",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_taken_over_is_named_with_the_line_to_change(folder, name):
+    changes, message = REFUSED[name]
+    (folder / "frames.py").write_text(FRAMES)
+    if name == "dummies":
+        rows = (folder / "iris.csv").read_text()
+        (folder / "iris.csv").write_text(re.sub(r"[^,]+,x\n", " ,x\n", rows, count=1))
+    text = FRAME
+    for old, new in changes.items():
+        text = text.replace(old, new, 1)
+    with pytest.raises(DataError, match=message):
+        start(folder, text)
 
 
 SPLIT = """\
@@ -252,8 +333,9 @@ def test_a_script_that_trains_on_images_becomes_a_workload(tmp_path):
                 tmp_path / f"photos/{name}/{at}.png"
             )
     (tmp_path / "train.py").write_text(IMAGE_SCRIPT)
-    script = read_script(tmp_path / "train.py")
-    write_folder(tmp_path / "own", start_images(str(tmp_path / "photos"), script=script))
+    write_folder(
+        tmp_path / "own", start_images(str(tmp_path / "photos"), script=tmp_path / "train.py")
+    )
     workload = load_workload(str(tmp_path / "own"))
     assert (workload.size, workload.channels, workload.raw_inputs) == ((24, 20), 3, True)
     assert workload.label == Binary("label", positive="dogs", names=("cats", "dogs"))
@@ -276,7 +358,7 @@ def build():
     return model
 
 if __name__ == "__main__":
-    build().fit(x, y, epochs=6, batch_size=64, class_weight={}, callbacks=[
+    build().fit(x, y, epochs=6, batch_size=64, sample_weight=[1], callbacks=[
         keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 * 0.5**epoch)])
 """
 
@@ -290,9 +372,23 @@ def test_a_function_with_inputs_called_like_columns_gets_their_own_values(folder
     [scheduler] = workload.callbacks
     assert scheduler.schedule(3) == 0.1 / 8
     assert begun.train == {"epochs": 6, "batch_size": 64}
-    assert any("class_weight of fit in line 13: not taken over" in note for note in begun.notes)
+    assert any("sample_weight of fit in line 13 is not taken" in note for note in begun.notes)
+    assert any("line 13: NameError: name 'x' is not defined" in note for note in begun.notes)
     inputs = {"a": np.ones((2, 1), np.float32), "kind": np.array([["x"], ["z"]])}
     assert workload.build_model()(inputs).shape == (2, 1)
+
+
+def test_numbers_that_are_never_missing_are_one_input_each(folder):
+    rows = [f"{k * 0.7:.1f},{'' if k == 5 else k % 7},{'xy'[k % 2]}" for k in range(100)]
+    (folder / "iris.csv").write_text("\n".join(["a,b,kind", *rows]) + "\n")
+    begun = start(folder, "import keras\ndef build():\n    return keras.Sequential()\n")
+    required = {
+        ast.literal_eval(call.args[0]): "is_required" in {one.arg for one in call.keywords}
+        for call in ast.walk(ast.parse(begun.workload))
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Number"
+    }
+    assert required == {"a": True, "b": False}
+    assert any(note.startswith("never missing: a; so is_required=True") for note in begun.notes)
 
 
 BEFORE = """\

@@ -12,7 +12,6 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.images import start_images
-from pipelines.projects.starter.keras_script import RunScript, read_script
 from pipelines.projects.starter.records import start_records
 from pipelines.projects.starter.tables import start_table
 from tests.support.data.trials import try_folder
@@ -77,7 +76,7 @@ def test_size_and_channels_of_images_are_those_of_the_files(tmp_path, sizes, mod
 def test_pixels_are_those_that_the_layers_of_a_script_take(tmp_path, script, layer, is_raw):
     save_images(tmp_path / "photos", [(12, 12)] * 3)
     script.write_text(SCRIPT.replace("keras.layers.Dense(1)", f"keras.layers.{layer}"))
-    start = start_images(str(tmp_path / "photos"), script=read_script(script))
+    start = start_images(str(tmp_path / "photos"), script=script)
     write_folder(tmp_path / "own", start)
     workload = load_workload(str(tmp_path / "own"))
     assert (workload.raw_inputs, workload.augment_with) == (is_raw, None)
@@ -94,9 +93,13 @@ def test_the_function_of_a_script_becomes_the_model(tmp_path, script):
     dice = random.Random(2)
     lines = [f"{dice.random():.3f},{'ab'[at % 2]},{dice.random():.3f}" for at in range(60)]
     (tmp_path / "a.csv").write_text("\n".join(["x,kind,price", *lines]) + "\n")
-    start = start_table([str(tmp_path / "a.csv")], "price", script=read_script(script))
+    start = start_table([str(tmp_path / "a.csv")], "price", script=script)
     write_folder(tmp_path / "own", start)
-    assert (tmp_path / "own/train.py").read_text() == SCRIPT
+    assert "def build_model(units=8, *, rate: float = 0.1):" in start.workload
+    assert not (tmp_path / "own/train.py").exists()
+    assert any(
+        "line 15: " in note and "so only the function is taken over" in note for note in start.notes
+    )
     workload = load_workload(str(tmp_path / "own"))
     assert workload.label == Regression("price")
     assert {name: one.default for name, one in workload.settings_of().items()} == {
@@ -109,42 +112,6 @@ def test_the_function_of_a_script_becomes_the_model(tmp_path, script):
     found = try_folder(tmp_path / "own", tmp_path / "a.csv", **given)
     assert not [problem for one in found.values() for problem in one.problems]
     assert {one.state for one in found.values()} == {"ok"}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        ("def build_model(units=8, *", "def build_model(units, *", r":8: .*needs .* 'units'"),
-        (
-            "    return model\n\n\ndef main():\n    build_model().fit",
-            "    print",
-            r"no function returns",
-        ),
-        ("import keras", "import keras\nm = keras.Model()\nif", r":3: it is not Python"),
-    ],
-)
-def test_a_script_that_cannot_be_used_is_named_with_its_line(script, old, new, expected):
-    script.write_text(SCRIPT.replace(old, new, 1))
-    with pytest.raises(DataError, match=expected):
-        read_script(script).adapter("inputs")
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('if __name__ == "__main__":\n    main()', "build_model().fit([[1.0]], [1.0])"),
-        ("    return model\n\n\ndef main():\n    build_model()", "    model"),
-    ],
-    ids=["at the top", "in the function of the model"],
-)
-def test_a_script_that_trains_where_its_model_is_made_is_run(script, old, new):
-    script.write_text(SCRIPT.replace(old, new, 1))
-    assert isinstance(read_script(script), RunScript)
-
-
-def test_the_shape_of_images_is_read_from_the_script(script):
-    script.write_text(SCRIPT.replace("keras.layers.Dense(units)", "keras.Input((28, 20, 1))"))
-    assert read_script(script).shape == (28, 20, 1)
 
 
 @pytest.fixture

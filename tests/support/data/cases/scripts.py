@@ -67,6 +67,7 @@ CASES = {
         + f"def create_model():\n    return {NET.format(', activation=SOFTMAX')}\n"
         + "model = create_model()\n"
         + 'model.compile(keras.optimizers.SGD(0.01, momentum=0.9), "categorical_crossentropy")\n',
+        workload=("optimizer=keras.optimizers.SGD(momentum=0.9)",),
         model="returns probabilities (the last layer is softmax)",
     ),
     "stops_early": ScriptCase(
@@ -75,8 +76,11 @@ CASES = {
         + '    return model\nif __name__ == "__main__":\n'
         + "    build().fit(x, y, epochs=30, batch_size=16, class_weight={0: 1, 1: 2, 2: 1},\n"
         + '        callbacks=[keras.callbacks.EarlyStopping(monitor="loss", patience=1)])\n',
-        says=("class_weight of fit in line",),
-        workload=("EarlyStopping(monitor='loss', patience=1)",),
+        says=("class_weight of fit in line 8: 0 is x, 1 is y, 2 is z",),
+        workload=(
+            'EarlyStopping(monitor="loss", patience=1)',
+            'class_weights={"x": 1, "y": 2, "z": 1}',
+        ),
         run=("epochs: 30", "batch_size: 16"),
     ),
     "subclass": ScriptCase(
@@ -84,7 +88,7 @@ CASES = {
         + "class Net(keras.Model):\n    def __init__(self):\n        super().__init__()\n"
         + "        self.out = layers.Dense(3)\n    def call(self, inputs):\n"
         + "        return self.out(inputs)\ndef make_model():\n    return Net()\n",
-        workload=("script.make_model()",),
+        workload=("own = make_model()",),
         model="returns logits",
     ),
     "adapts": ScriptCase(
@@ -107,7 +111,10 @@ CASES = {
         + "    metrics=METRICS)\n"
         + "model.fit(x, y, epochs=20, batch_size=24, class_weight={0: 1.0, 1: 1.5, 2: 1.0},\n"
         + "    validation_split=0.2, callbacks=[keras.callbacks.EarlyStopping(patience=4)])\n",
-        says=("up to its first fit", "validation_split: the eval split takes its place"),
+        says=(
+            "up to its first fit",
+            "validation_split of fit in line 15: the eval split takes its place",
+        ),
         workload=(
             *("keras.layers.Normalization(", "keras.optimizers.Adam(learning_rate=0.01)"),
             *('class_weights={"x": 1, "y": 1.5, "z": 1}', "EarlyStopping(patience=4)"),
@@ -144,7 +151,7 @@ CASES = {
         + f"    model.compile(keras.optimizers.SGD(0.1), {LOGITS})\n    return model\n"
         + 'if __name__ == "__main__":\n    build().fit(x, y, epochs=6, batch_size=64, callbacks=[\n'
         + "        keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 * 0.5**epoch)])\n",
-        workload=("LearningRateScheduler(lambda epoch: 0.1 * 0.5 ** epoch)",),
+        workload=("LearningRateScheduler(schedule=lambda epoch: 0.1 * 0.5**epoch)",),
         run=("epochs: 6", "batch_size: 64"),
     ),
     "lookup": ScriptCase(
