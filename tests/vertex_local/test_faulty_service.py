@@ -3,7 +3,6 @@
 import json
 import re
 import uuid
-from functools import partial
 
 import pytest
 import requests
@@ -21,12 +20,6 @@ from google_cloud_pipeline_components.v1.endpoint import (
 )
 from google_cloud_pipeline_components.v1.model import ModelDeleteOp, ModelUploadOp
 
-from components.endpoint.ensure import ensure_endpoint
-from components.shared.vertex import retries
-from components.shared.vertex.api import connect
-from components.shared.vertex.creations import deploy_model
-from pipelines.jobs.request import create_job
-from pipelines.resources.kinds import JOB
 from tests.support.servers.service import container_spec, running_service
 from tests.vertex_local.pipelines.gcpc.test_operator import (
     WHERE,
@@ -43,15 +36,9 @@ NUM_ENDPOINTS = 15
 
 
 @pytest.fixture
-def hasty(monkeypatch):
-    """Make clients retry at once."""
-    monkeypatch.setattr(retries, "_backoff", lambda state: 0.01)
-    monkeypatch.setattr(client_module, "FIRST_DELAY_SECONDS", 0.01)
-
-
-@pytest.fixture
-def bad_service(tmp_path, hasty):
+def bad_service(tmp_path, monkeypatch):
     """A service that fails four changes in ten, half of them after their execution."""
+    monkeypatch.setattr(client_module, "FIRST_DELAY_SECONDS", 0.01)
     with running_service(tmp_path / "bad", "--faults", FAULTS) as running:
         yield running
 
@@ -115,62 +102,6 @@ def test_googles_client_retries_faults(tmp_path):
         for _ in range(10):
             assert list(models.list_models(parent=service.parent, retry=patient)) == []
         assert {"429", "503", "503 after"} <= set(faults_logged(service))
-
-
-def test_our_client_creates_nothing_twice(bad_service, monkeypatch):
-    monkeypatch.setenv("VERTEX_EMULATOR_HOST", bad_service.url.removeprefix("http://"))
-    api = connect("demo", "us-central1")
-    for number in range(8):
-        ensure_endpoint(api, f"e{number}", run="r")
-    pool = {
-        "machineSpec": {"machineType": "n1-standard-4"},
-        "replicaCount": "1",
-        "containerSpec": {"imageUri": "any", "command": ["python", "-c", ""]},
-    }
-    for number in range(4):
-        request = {"displayName": f"j{number}", "jobSpec": {"workerPoolSpecs": [pool]}}
-        name = create_job(api, request)["name"]
-        JOB.wait(api, name.rpartition("/")[2], timeout_seconds=60)
-
-    endpoints = list(api.list_resources("endpoints"))
-    assert sorted(one["displayName"] for one in endpoints) == [f"e{n}" for n in range(8)]
-    made = [job["displayName"] for job in api.list_resources("customJobs")]
-    assert made == [f"j{n}" for n in range(4)]
-    for endpoint in endpoints:
-        api.wait(api.delete(endpoint["name"]), timeout_seconds=60)
-    assert list(api.list_resources("endpoints")) == []
-    assert len(faults_logged(bad_service)) > 10
-
-
-@pytest.mark.usefixtures("hasty")
-def test_a_model_is_deployed_once(tmp_path, artifact_folder, monkeypatch):
-    faults = "GET:any=0.2;POST:503=0.3,reset=0.3;late-seconds=0.05;seed=4"
-    with running_service(tmp_path / "bad", "--faults", faults) as service:
-        monkeypatch.setenv("VERTEX_EMULATOR_HOST", service.url.removeprefix("http://"))
-        api = connect("demo", "us-central1")
-        endpoint = ensure_endpoint(api, "e", run="r")["name"]
-        model = {
-            "displayName": "m",
-            "artifactUri": str(artifact_folder),
-            "containerSpec": container_spec(),
-        }
-        find_model = partial(find_operation, api, "models")
-        upload = api.post(f"{api.parent}/models:upload", {"model": model}, find=find_model)
-        name = api.wait(upload, timeout_seconds=60)["model"]
-        deployed = []
-        for _ in range(5):
-            operation = deploy_model(api, endpoint, {"model": name})
-            deployed.append(api.wait(operation, timeout_seconds=60)["deployedModel"]["id"])
-            there = api.get(endpoint)
-            assert [one["id"] for one in there["deployedModels"]] == deployed
-            assert there["trafficSplit"] == {deployed[0]: 100}
-        assert len(list(api.list_resources("models"))) == 1
-
-
-def find_operation(api, collection: str) -> dict | None:
-    """Return the operation that created the only resource of a collection."""
-    name = next((one["name"] for one in api.list_resources(collection)), None)
-    return name and {"done": True, "response": {"model": name.partition("@")[0]}}
 
 
 def test_gcpc_operations_create_nothing_twice(bad_service, tmp_path, artifact_folder, monkeypatch):
