@@ -76,3 +76,21 @@ def workload_file(path: Path) -> Path:
     """Return the file of a path, which is that of the file or of its folder."""
     absolute = path.expanduser().absolute()
     return absolute if absolute.suffix == ".py" else absolute / FILE
+
+
+def describe_missing(file: Path) -> str:
+    """Return what a path lacks that should name a workload's file, and what may be meant."""
+    folder = file.parent
+    if not folder.is_dir():
+        return f"there is no folder {folder}"
+    if file.name != FILE:
+        return f"there is no file {file}"
+    below = sorted(path.parent for path in folder.glob(f"*/{FILE}"))
+    others = sorted(path.name for path in folder.glob("*.py"))
+    if below:
+        hint = f"did you mean {below[0]}?"
+    elif others:
+        hint = f"it has {', '.join(others[:5])}: give the path of the file instead"
+    else:
+        hint = f"write one that defines `{VARIABLE} = Table(…)`"
+    return f"the folder has no {FILE}; {hint}"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainer.errors import ConfigError
-from trainer.references import BUILT_IN, CODE_DIR, FILE, VARIABLE, is_path, valid_name
+from trainer.references import BUILT_IN, CODE_DIR, FILE, describe_missing, is_path, valid_name
 
 logger = logging.getLogger(__name__)
 
@@ -95,8 +95,7 @@ def project_of(reference: str, *, folder: Path | None = None) -> Project | None:
     project = Project(path)
     entry = path if project.is_file else path / FILE
     if not entry.is_file():
-        what = f"there is no file {path}" if project.is_file else _describe_missing(path)
-        raise ConfigError(f"{reference}: {what}")
+        raise ConfigError(f"{reference}: {describe_missing(entry)}")
     return project
 
 
@@ -228,11 +227,3 @@ def _is_data(name: str, patterns: Sequence[str]) -> bool:
 
 def _is_any(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, one) for one in patterns)
-
-
-def _describe_missing(path: Path) -> str:
-    if not path.is_dir():
-        return f"there is no folder {path}"
-    below = sorted(found.parent for found in path.glob(f"*/{FILE}"))
-    hint = f"did you mean {below[0]}?" if below else f"write one that defines `{VARIABLE} = …`"
-    return f"the folder has no {FILE}; {hint}"

@@ -29,6 +29,7 @@ from trainer.references import (
     STATE_DIR_VARIABLE,
     VARIABLE,
     VERSIONED,
+    describe_missing,
     is_module,
     is_path,
     module_name,
@@ -138,7 +139,7 @@ def package_digest(reference: str) -> str:
 def _load_path(path: Path, reference: str) -> Workload:
     file = workload_file(path)
     if not file.is_file():
-        raise WorkloadError(_describe_missing(file, reference))
+        raise WorkloadError(f"{reference}: {describe_missing(file)}")
     folder = file.parent
     name = workload_name(reference)
     package = f"{_PREFIX}{_NOT_WORDS.sub('_', name)}_{_digest(file)}"
@@ -160,25 +161,6 @@ def _load_snapshot(reference: str) -> Workload:
             " image of that folder, which `trainyard image --project FOLDER --build` builds"
         )
     return _load_path(folder, reference)
-
-
-def _describe_missing(file: Path, reference: str) -> str:
-    folder = file.parent
-    if not folder.is_dir():
-        return f"{reference}: there is no folder {folder}"
-    if file.name != FILE:
-        return f"{reference}: there is no file {file}"
-    below = sorted(found.parent.name for found in folder.glob(f"*/{FILE}"))
-    others = sorted(found.name for found in folder.glob("*.py"))
-    hint = ""
-    if below:
-        hint = f"; did you mean {folder / below[0]}?"
-    elif others:
-        hint = f"; it has {', '.join(others[:5])}: give the path of the file instead"
-    return (
-        f"{reference}: the folder has no {FILE}{hint or ''}"
-        f"{'' if hint else f'; write one that defines `{VARIABLE} = Table(…)`'}"
-    )
 
 
 def _digest(file: Path) -> str:
