@@ -57,11 +57,14 @@ def add_submit(submit: argparse.ArgumentParser) -> None:
         "folder; default: WORKLOAD and the time",
     )
     add_timeout(submit, "time limit of the job, e.g. 90, 30m or 2h; default: the cluster file's")
-    submit.add_argument("--image", help="container image; default: named by a digest of the source")
-    submit.add_argument("--service-account", help="Vertex AI: account of the job")
-    add_containers(submit)
-    submit.add_argument("--data-dir", metavar="DIR", help="folder with raw data")
-    submit.add_argument(
+    advanced = submit.add_argument_group("advanced")
+    advanced.add_argument(
+        "--image", help="container image; default: named by a digest of the source"
+    )
+    advanced.add_argument("--service-account", help="Vertex AI: account of the job")
+    add_containers(advanced)
+    advanced.add_argument("--data-dir", metavar="DIR", help="folder with raw data")
+    advanced.add_argument(
         "--pin",
         action="store_true",
         help="for measurements on this machine: give each computing replica a core of its own",
