@@ -161,10 +161,9 @@ def describe(manifest: Json) -> dict[str, str]:
 
 
 def notes(manifest: Json) -> list[str]:
-    """Return notes on a table: numbers of rows, and values that differ from those in its files."""
+    """Return notes on a table: numbers of rows, and converted times."""
     rows = manifest["rows"]
     times = manifest.get("times", {"rows_converted_from": {}})
-    derived = manifest.get("derived", {"rows_in_which_the_files_differ": {}})
     columns = quarantine.by_column(manifest["quarantine"]["by_column"])
     found = [
         f"{rows['read']:,} rows: {rows['written']:,} examples, {rows['quarantined']:,} quarantined"
@@ -178,7 +177,4 @@ def notes(manifest: Json) -> list[str]:
     if zones := times["rows_converted_from"]:
         named = ", ".join(f"{zone} ({count:,} rows)" for zone, count in sorted(zones.items()))
         found.append(f"{times['column']}: wall time of {times['wall_time_of']}, from {named}")
-    return found + [
-        f"{name}: derived from {derived['from']}; the files differ in {count:,} rows"
-        for name, count in sorted(derived["rows_in_which_the_files_differ"].items())
-    ]
+    return found

@@ -32,7 +32,6 @@ class Manifest:
         quarantine: the number of bad rows by column, and their files.
         unused: the files that no row names.
         times: the columns of times, and the zones that were converted.
-        derived: the features that are computed, and how often the files have other values.
         splits: the number of examples and the shards of each split.
     """
 
@@ -50,7 +49,6 @@ class Manifest:
     quarantine: Json | None = None
     unused: Json | None = None
     times: Json | None = None
-    derived: Json | None = None
     splits: Json
 
     def to_json(self) -> Json:

@@ -12,7 +12,6 @@ from components.prepare_examples.tables.rows import Block
 from components.prepare_examples.tables.table_schema import (
     FLOAT,
     INT,
-    PART,
     TIME,
     Column,
     TableSchema,
@@ -28,31 +27,25 @@ WHOLE = {INT, TIME}
 def clean(block: Block, schema: TableSchema) -> Block:
     """Return the block with its columns' final types; impossible values are added to `bad`.
 
-    Parts of times are computed from the time; the input's own values of them are only compared.
+    Parts of times are computed from the time.
     """
-    zones, differing = Counter(block.zones), Counter[str]()
-    columns = {}
+    zones, columns = Counter(block.zones), {}
     label = schema.label.name
     for name in block.table.column_names:
         column = block.table[name].combine_chunks()
         known = schema.by_name.get(name)
-        if known is not None and known.kind == PART:
-            continue
         if known is not None:
             column = _cleaned(column, known, block.bad, zones)
         elif name == label:
             column = parse_label(column, schema.label, block.bad)
         columns[name] = column
-    for name in schema.never_missing:
-        _check_present(columns[name], name, block.bad)
     for part in schema.parts:
         time = schema.by_name[part.of]
         found = UNITS[part.part](_without_impossible(columns[time.name], time))
         columns[part.name] = found.cast(pa.int64())
-        if part.name in block.table.column_names:
-            given = block.table[part.name].combine_chunks()
-            differing[part.name] = _count_differing(given, columns[part.name])
-    return replace(block, table=pa.table(columns), zones=zones, differing=+differing)
+    for name in schema.never_missing:
+        _check_present(columns[name], name, block.bad)
+    return replace(block, table=pa.table(columns), zones=zones)
 
 
 def _cleaned(column: pa.Array, known: Column, bad: BadRows, zones: Counter[str]) -> pa.Array:
@@ -73,11 +66,6 @@ def _without_impossible(column: pa.Array, known: Column) -> pa.Array:
     if known.high is not None:
         is_possible = pc.and_(is_possible, pc.less_equal(column, known.high))
     return pc.if_else(is_possible, column, pa.scalar(None, column.type))
-
-
-def _count_differing(given: pa.Array, derived: pa.Array) -> int:
-    """Return how many of the given values differ from the derived ones; a missing one does not."""
-    return pc.sum(pc.not_equal(given, derived)).as_py() or 0
 
 
 def _check_present(column: pa.Array, name: str, bad: BadRows) -> None:

@@ -187,7 +187,7 @@ class Outcome:
             rows=self.rows,
             quarantine=quarantine.manifest_entry(self.result),
             unused=self._unused(),
-            **_conversions(self.result["tally"], options.schema),
+            times=_times(self.result["tally"], options.schema),
             splits=self.splits,
         )
         statistics = statistics_of(
@@ -250,9 +250,8 @@ def _no_rows_message(tally: Json, rows: Json, options: TableOptions) -> str:
     return f"all {rows['read']:,} rows are bad: {quarantine.by_column(tally['quarantined'])}"
 
 
-def _conversions(tally: Json, schema: TableSchema) -> Json:
-    """Return the manifest's entries about values that differ from those in the files."""
-    found: Json = {}
+def _times(tally: Json, schema: TableSchema) -> Json | None:
+    """Return the manifest's entry about times, None without any; warn of a doubtful zone."""
     for time in schema.times:
         prefix = f"{time.name} "
         zones = {
@@ -266,21 +265,13 @@ def _conversions(tally: Json, schema: TableSchema) -> Json:
                 "local time, as BigQuery's table does, set time_zone=UTC",
                 *(time.name, time.time_zone),
             )
-    if schema.times:
-        is_single = len(schema.times) == 1
-        first = f"{schema.times[0].name} "
-        found["times"] = {
-            "column": ", ".join(time.name for time in schema.times),
-            "wall_time_of": ", ".join(dict.fromkeys(time.time_zone for time in schema.times)),
-            "rows_converted_from": {
-                name.removeprefix(first) if is_single else name: count
-                for name, count in tally["zones"].items()
-            },
-        }
-    if schema.parts:
-        found["derived"] = {
-            "from": ", ".join(dict.fromkeys(part.of for part in schema.parts)),
-            "features": [part.name for part in schema.parts],
-            "rows_in_which_the_files_differ": tally["differing"],
-        }
-    return found
+    if not schema.times:
+        return None
+    prefix = f"{schema.times[0].name} " if len(schema.times) == 1 else ""
+    return {
+        "column": ", ".join(time.name for time in schema.times),
+        "wall_time_of": ", ".join(dict.fromkeys(time.time_zone for time in schema.times)),
+        "rows_converted_from": {
+            name.removeprefix(prefix): count for name, count in tally["zones"].items()
+        },
+    }

@@ -19,7 +19,6 @@ class Tally:
         quarantined: bad rows by column.
         missing: rows without a value, by feature, if rows with all features are asked for.
         zones: converted times by `COLUMN ZONE`.
-        differing: values of derived features that differ from those in the files.
         labels: rows by the value of a binary label.
     """
 
@@ -32,7 +31,6 @@ class Tally:
     quarantined: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
     zones: Counter[str] = field(default_factory=Counter)
-    differing: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "Tally") -> None:

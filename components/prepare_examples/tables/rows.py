@@ -1,6 +1,5 @@
 """Blocks of a table's rows: CSV records are parsed to typed columns, bad rows get a reason."""
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,6 @@ from pyarrow import csv as arrow_csv
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.table_schema import (
     IMAGE,
-    PART,
     TIME,
     WORDS,
     Column,
@@ -41,7 +39,6 @@ class Block:
         numbers: the position in the block of each row of the table, from 0.
         ragged: position, reason and text of each record with too few or too many fields.
         zones: how many times were converted to wall time, by `COLUMN ZONE` as they named it.
-        differing: how many values of each derived feature differ from those computed.
     """
 
     table: pa.Table
@@ -50,7 +47,6 @@ class Block:
     numbers: NDArray[np.int64]
     ragged: list[tuple[int, str, str]]
     zones: Counter[str] = field(default_factory=Counter)
-    differing: Counter[str] = field(default_factory=Counter)
 
     @property
     def num_rows(self) -> int:
@@ -192,10 +188,7 @@ def parse_column(column: pa.Array, name: str, bad: BadRows, schema: TableSchema)
 def parse_numbers(
     column: pa.Array, known: Column | LabelColumn, bad: BadRows, *, markers: Sequence[str] = ()
 ) -> pa.Array:
-    """Return texts as float64; in parts of times, texts that are not numbers are NaN.
-
-    In other columns they are null, and their rows bad.
-    """
+    """Return texts as float64; texts that are not numbers are null, and their rows bad."""
     decoded = utf8_or_null(column)
     texts = plain_texts(decoded, markers, is_spelled=False)
     plain = texts if known.is_plain else plain_numbers(texts, known)
@@ -204,8 +197,6 @@ def parse_numbers(
     is_right = pc.or_(is_missing, is_number)
     wrong = np.flatnonzero(~is_right.to_numpy(zero_copy_only=False))
     numbers = pc.if_else(is_number, plain, pa.scalar(None, pa.string())).cast(pa.float64())
-    if known.kind == PART:
-        return pc.if_else(is_right, numbers, math.nan)  # differs from every number
     bad.add(wrong, known.name, lambda row: f"{_shown(column[row].as_py())} is not a number")
     return numbers
 

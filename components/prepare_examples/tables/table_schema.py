@@ -13,7 +13,7 @@ from trainer.workloads.declarations.names import declared_names
 from trainer.workloads.declarations.written import Written
 
 # How a column is stored: float32, int64, or bytes; words are texts whose tokens are counted. A part
-# is computed from a time, and a column of its name is only compared.
+# is computed from a time, and a column of its name is not read.
 FLOAT, INT, TEXT, WORDS, TIME, PART = "float", "int", "text", "words", "time", "part"
 IMAGE = "image"  # the name of a file, whose pixels are stored
 BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
@@ -223,8 +223,7 @@ class TableSchema:
     @cached_property
     def numbers(self) -> frozenset[str]:
         """The columns that are read as numbers."""
-        kinds = {FLOAT, INT, PART}
-        found = {c.name for c in self.columns if c.kind in kinds and not c.is_list}
+        found = {c.name for c in self.columns if c.kind in (FLOAT, INT) and not c.is_list}
         return frozenset(found | ({self.label.name} if self._has_number_label else set()))
 
     @cached_property
@@ -233,7 +232,7 @@ class TableSchema:
         found = {column.name for column in self.columns} | {*self.keys}
         if not self.label.rule_columns:
             found.add(self.label.name)
-        return frozenset(found - self.numbers)
+        return frozenset(found - self.numbers - {part.name for part in self.parts})
 
     @cached_property
     def keys(self) -> tuple[str, ...]:

@@ -171,7 +171,7 @@ class Image(Feature):
 class TimePart(Feature):
     """A part of a Timestamp as a feature of its own, stored as int64 and computed in preparing.
 
-    A column of this name in the files is only compared.
+    A column of this name in the files is not read.
 
     Attributes:
         of: the name of the Timestamp.

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.rows import Block, parse_column, without_markers
-from components.prepare_examples.tables.table_schema import MULTILABEL, PART, TIME, TableSchema
+from components.prepare_examples.tables.table_schema import MULTILABEL, TIME, TableSchema
 from components.prepare_examples.tables.values.times import wall_times
 from trainer.workloads.declarations.features import UNIX_UNITS
 
@@ -45,7 +45,7 @@ def from_columns(
             arrays[name] = wall_times(column, known)
             if getattr(column.type, "tz", None):
                 zones[f"{name} {column.type.tz}"] += len(column) - column.null_count
-        elif kind != PART or _is_plain(column.type):  # parts are computed again
+        else:
             arrays[name] = _converted(column, name, bad, schema, path=path)
     numbers = np.arange(batch.num_rows)
     return Block(pa.table(arrays), pa.table(plain), bad, numbers, [], zones=zones)

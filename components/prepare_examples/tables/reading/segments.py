@@ -22,7 +22,7 @@ from components.prepare_examples.tables.rows import (
     raw_columns,
     read_csv_block,
 )
-from components.prepare_examples.tables.table_schema import PART, TableSchema
+from components.prepare_examples.tables.table_schema import TableSchema
 
 
 def blocks(
@@ -132,8 +132,7 @@ def _completed(block: Block, segment: Segment, schema: TableSchema) -> Block:
     nothing = pa.nulls(block.table.num_rows, pa.binary())
     table, raw = block.table, block.raw
     for name in sorted((schema.numbers | schema.texts) - set(table.column_names)):
-        known = schema.by_name.get(name)
-        if name not in segment.columns and (known is None or known.kind == PART):
+        if name not in segment.columns and name not in schema.by_name:
             continue
         texts = values.get(name, nothing)
         table = table.append_column(name, parse_column(texts, name, block.bad, schema))

@@ -26,7 +26,7 @@ FEATURES = """
     Category("floor", low=-2, high=40),
     Text("review", max_tokens=3),
     Timestamp("signed_up", format="%d.%m.%Y", is_required=True),
-    TimePart("signed_up_day", of="signed_up", part="day", low=1, high=31),
+    TimePart("signed_up_day", of="signed_up", part="day", low=1, high=31, is_required=True),
 """
 KEY = 'key="customer"'
 BINARY = 'Binary("churned", positive="yes")'
