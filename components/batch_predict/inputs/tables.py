@@ -1,6 +1,5 @@
 """CSV and Parquet files: read as prepare_examples reads them, but without a label."""
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from components.prepare_examples.tables.plan import plan_table
 from components.prepare_examples.tables.reading.files import TableFile, open_table
 from components.prepare_examples.tables.reading.segments import blocks
 from components.prepare_examples.tables.rows import HEADER, Block
-from components.prepare_examples.tables.table_schema import TIME, TableSchema
+from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.write import plain_value
 from trainer import Json
 from trainer.errors import did_you_mean
@@ -36,13 +35,7 @@ def schema_for_predictions(workload: Table, *, time_zone: str = "") -> TableSche
     fields = {**table_fields(workload), "features": needed, "only_read": (), "weight": ""}
     fields["label"] = NO_LABEL
     schema = schema_of(workload.name, reference=workload.reference, **fields)
-    if not time_zone:
-        return schema
-    changed = tuple(
-        dataclasses.replace(one, time_zone=time_zone) if one.kind == TIME else one
-        for one in schema.columns
-    )
-    return dataclasses.replace(schema, columns=changed)
+    return schema.in_time_zone(time_zone) if time_zone else schema
 
 
 def plan_tables(

@@ -11,18 +11,17 @@ from components.errors import StepError
 from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.statistics.states import new_statistic
-from components.prepare_examples.tables.declared import column_of
 from components.prepare_examples.tables.table_schema import (
     FLOAT,
-    IMAGE,
     TEXT,
-    TIME,
     WORDS,
-    Column,
+    kind_of,
+    num_listed,
 )
 from trainer import Json
 from trainer.workloads import Table, Workload
 from trainer.workloads.base import is_example
+from trainer.workloads.declarations.features import Image, Timestamp
 from trainer.workloads.declarations.labels import Multilabel, Regression
 from trainer.workloads.encoding.images import ImageWorkload
 
@@ -77,20 +76,18 @@ def _of_rows(parsed: Sequence[Json], rows: Sequence[Json], workload: Any) -> Jso
     ]
     found: Json = {}
     for feature in table_fields(workload)["features"]:
-        column = column_of(feature)
-        if feature.name not in used or column.kind in (TIME, IMAGE):
+        if feature.name not in used or isinstance(feature, Timestamp | Image):
             continue
-        values = sent if column.kind == FLOAT else plain
-        array = pa.array([one.get(feature.name) for one in values], _type_of(column))
-        statistic = new_statistic(column.kind, is_list=column.is_list, num_listed=column.num_listed)
+        kind, is_list = kind_of(feature), feature.is_list
+        values = sent if kind == FLOAT else plain
+        arrow = _ARROW.get(kind, pa.int64())
+        array = pa.array(
+            [one.get(feature.name) for one in values], pa.list_(arrow) if is_list else arrow
+        )
+        statistic = new_statistic(kind, is_list=is_list, num_listed=num_listed(feature))
         statistic.add(array)
         found[feature.name] = statistic.summary()
     return {"features": found}
-
-
-def _type_of(column: Column) -> Any:
-    kind = _ARROW.get(column.kind, pa.int64())
-    return pa.list_(kind) if column.is_list else kind
 
 
 def _of_images(parsed: Sequence[Json], rows: Sequence[Any], workload: Any) -> Json:

@@ -9,19 +9,12 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.rows import Block
-from components.prepare_examples.tables.table_schema import (
-    FLOAT,
-    INT,
-    TIME,
-    Column,
-    TableSchema,
-)
+from components.prepare_examples.tables.table_schema import INT, TableSchema, kind_of
 from components.prepare_examples.tables.values.labels import parse_label
 from components.prepare_examples.tables.values.lists import parse_list
 from components.prepare_examples.tables.values.numbers import check_limits, to_integers
 from components.prepare_examples.tables.values.times import UNITS, parse_times
-
-WHOLE = {INT, TIME}
+from trainer.workloads.declarations.features import Category, Feature, Limits, Number, Timestamp
 
 
 def clean(block: Block, schema: TableSchema) -> Block:
@@ -40,7 +33,7 @@ def clean(block: Block, schema: TableSchema) -> Block:
             column = parse_label(column, schema.label, block.bad)
         columns[name] = column
     for part in schema.parts:
-        time = schema.by_name[part.of]
+        [time] = [time for time in schema.times if time.name == part.of]
         found = UNITS[part.part](_without_impossible(columns[time.name], time))
         columns[part.name] = found.cast(pa.int64())
     for name in schema.never_missing:
@@ -48,17 +41,17 @@ def clean(block: Block, schema: TableSchema) -> Block:
     return replace(block, table=pa.table(columns), zones=zones)
 
 
-def _cleaned(column: pa.Array, known: Column, bad: BadRows, zones: Counter[str]) -> pa.Array:
-    if known.is_list:
+def _cleaned(column: pa.Array, known: Feature, bad: BadRows, zones: Counter[str]) -> pa.Array:
+    if isinstance(known, Number | Category) and known.is_list:
         return parse_list(column, known, bad)
-    if known.kind == TIME:
+    if isinstance(known, Timestamp):
         column = parse_times(column, bad, known, zones=zones)
-    if known.has_limits or known.kind == FLOAT:
+    if isinstance(known, Number) or (isinstance(known, Limits) and known.has_limits):
         check_limits(column, known, bad)
-    return to_integers(column, known.name, bad) if known.kind in WHOLE else column
+    return to_integers(column, known.name, bad) if kind_of(known) == INT else column
 
 
-def _without_impossible(column: pa.Array, known: Column) -> pa.Array:
+def _without_impossible(column: pa.Array, known: Timestamp) -> pa.Array:
     """Return a column with null for each value outside its limits."""
     is_possible = pc.is_valid(column)
     if known.low is not None:

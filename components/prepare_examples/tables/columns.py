@@ -15,16 +15,17 @@ from numpy.typing import NDArray
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.states import Statistic, new_statistic
 from components.prepare_examples.tables.table_schema import (
-    FLOAT,
-    IMAGE,
     MAX_CLASSES,
     MULTILABEL,
     REGRESSION,
     TableSchema,
+    kind_of,
+    num_listed,
 )
 from components.prepare_examples.tfrecords.row_splits import hash_rows, split_numbers
 from components.prepare_examples.tfrecords.table_encoder import encode_rows
 from trainer.errors import did_you_mean
+from trainer.workloads.declarations.features import Image, Number
 from trainer.workloads.declarations.names import normal_form
 
 logger = logging.getLogger(__name__)
@@ -161,7 +162,7 @@ def check_key(key: Sequence[str], columns: Sequence[str], schema: TableSchema) -
     """
     if not key:
         return default_key(columns, schema)
-    whole = [c.name for c in schema.columns if c.kind != FLOAT and not c.is_list and c.is_stored]
+    whole = [c.name for c in schema.stored if not (isinstance(c, Number) or c.is_list)]
     allowed = [name for name in dict.fromkeys((*schema.keys, *whole)) if name in columns]
     named = schema.named(key)
     for name in named:
@@ -222,9 +223,9 @@ def new_statistics(schema: TableSchema) -> dict[str, Statistic]:
     label = schema.label
     return {
         **{
-            c.name: new_statistic(c.kind, is_list=c.is_list, num_listed=c.num_listed)
+            c.name: new_statistic(kind_of(c), is_list=c.is_list, num_listed=num_listed(c))
             for c in schema.stored
-            if c.kind != IMAGE
+            if not isinstance(c, Image)
         },
         label.name: new_statistic(
             label.stored_kind, is_list=label.kind == MULTILABEL, num_listed=MAX_CLASSES
@@ -235,7 +236,7 @@ def new_statistics(schema: TableSchema) -> dict[str, Statistic]:
 def encode(examples: pa.Table, schema: TableSchema) -> pa.Array:
     """Return a serialised tf.train.Example for each row; missing values are absent features."""
     columns = {name: examples[name].combine_chunks() for name in examples.column_names}
-    floats = [c.name for c in schema.stored if c.kind == FLOAT and c.name in columns]
+    floats = [c.name for c in schema.stored if isinstance(c, Number) and c.name in columns]
     floats += [schema.label.name] if schema.label.kind == REGRESSION else []
     for name in floats:
         is_list = pa.types.is_list(columns[name].type)

@@ -1,68 +1,21 @@
 """The schema of a table from the declarations of a workload."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.table_schema import (
     BINARY,
     CLASSES,
-    FLOAT,
-    IMAGE,
-    INT,
     MULTILABEL,
-    PART,
     REGRESSION,
-    TEXT,
-    TIME,
-    WORDS,
-    Column,
     LabelColumn,
     TableSchema,
 )
-from trainer.workloads.declarations.features import (
-    Category,
-    Feature,
-    Image,
-    Number,
-    Text,
-    TimePart,
-    Timestamp,
-)
+from trainer.workloads.declarations.features import Feature, Number, TimePart, Timestamp
 from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
 
 FORM = ("decimal", "thousands", "signs")  # of numbers in files, see Written
-
-
-def column_of(feature: Feature, *, is_stored: bool = True) -> Column:
-    """Return the column of a feature's declaration."""
-    made: dict[str, Any] = {
-        "name": feature.name,
-        "is_required": feature.is_required,
-        "is_stored": is_stored,
-    }
-    for name in ("low", "high", "unit", "format", "time_zone", "of", "part", "length", *FORM):
-        if hasattr(feature, name):
-            made[name] = getattr(feature, name)
-    made["missing"] = tuple(feature.missing)
-    match feature:
-        case Number():
-            made |= {"kind": FLOAT, "separator": feature.separator if feature.length else ""}
-        case Category():
-            made |= {"kind": INT if feature.is_integer else TEXT, "separator": feature.separator}
-            made |= {"num_listed": feature.max_values}
-        case Text():
-            made |= {"kind": WORDS, "num_listed": feature.max_tokens}
-        case Timestamp():
-            made |= {"kind": TIME}
-        case TimePart():
-            made |= {"kind": PART}
-        case Image():
-            made |= {"kind": IMAGE, "is_required": True, "size": tuple(feature.size)}
-            made |= {"channels": feature.channels, "fit": feature.fit}
-        case _:
-            raise DataError(f"{feature.name} is a {type(feature).__name__}, which no table has")
-    return Column(**made)
 
 
 def label_of(label: Label) -> LabelColumn:
@@ -93,7 +46,7 @@ def schema_of(
     *,
     features: Iterable[Feature],
     label: Label,
-    only_read: Iterable[Feature] = (),
+    only_read: Sequence[Feature] = (),
     weight: str = "",
     reference: str = "",
     **more: Any,
@@ -112,35 +65,36 @@ def schema_of(
     Raises:
         DataError: a name is declared twice, or a part of a time lacks its time.
     """
-    columns = [column_of(feature) for feature in features]
-    columns += [column_of(feature, is_stored=False) for feature in only_read]
+    columns, unstored = [*features, *only_read], {column.name for column in only_read}
     found = label_of(label)
     known = {column.name for column in columns}
     if weight and weight not in known:
-        columns.append(Column(name=weight, kind=FLOAT, low=0, is_required=True))
+        columns.append(Number(weight, low=0, is_required=True))
         known.add(weight)
     for name in found.rule_columns:
         if name not in known:
-            columns.append(Column(name=name, kind=FLOAT, is_stored=False))
+            columns.append(Number(name))
+            unstored.add(name)
     _check(columns, found)
     return TableSchema(
         workload=workload,
         columns=tuple(columns),
         label=found,
+        only_read=frozenset(unstored),
         reference=reference,
         **more,
     )
 
 
-def _check(columns: list[Column], label: LabelColumn) -> None:
+def _check(columns: list[Feature], label: LabelColumn) -> None:
     names = [*(column.name for column in columns), label.name]
     for name in names:
         if names.count(name) > 1:
             both = "a feature and the label" if name == label.name else "two features"
             raise DataError(f"{name!r} is {both} of the workload; declare it once")
-    times = [column.name for column in columns if column.kind == TIME]
+    times = [column.name for column in columns if isinstance(column, Timestamp)]
     for column in columns:
-        if column.kind == PART and column.of not in times:
+        if isinstance(column, TimePart) and column.of not in times:
             raise DataError(
                 f"{column.name} is a part of {column.of!r}, which is no timestamp of the workload;"
                 f" its timestamps are {', '.join(times) or 'none'}"

@@ -12,7 +12,8 @@ import pyarrow as pa
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.rows import Block
-from components.prepare_examples.tables.table_schema import Column, TableSchema
+from components.prepare_examples.tables.table_schema import TableSchema
+from trainer.workloads.declarations.features import Image
 from trainer.workloads.encoding.image_files import SUFFIXES, decode_image
 
 BLOCK_BYTES = 32 << 20  # of pixels that are in memory at once
@@ -125,7 +126,7 @@ def rows_at_once(schema: TableSchema) -> int:
     return max(BLOCK_BYTES // max(num_bytes, 1), 1)
 
 
-def num_pixels(column: Column) -> int:
+def num_pixels(column: Image) -> int:
     """Return the bytes of a stored picture."""
     height, width = column.size
     return height * width * column.channels
@@ -155,7 +156,7 @@ class _Picture:
     pixels: bytes
 
 
-def _load(name: str, column: Column, pictures: Pictures) -> _Picture | str:
+def _load(name: str, column: Image, pictures: Pictures) -> _Picture | str:
     """Return a picture, or why there is none."""
     height, width = column.size
     try:

@@ -25,9 +25,9 @@ from components.prepare_examples.tables.reading.parquet_columns import (
     to_doubles,
 )
 from components.prepare_examples.tables.rows import NUMBER_PATTERN, utf8_or_null
-from components.prepare_examples.tables.table_schema import TIME, Column
 from components.prepare_examples.tables.values.times import UNITS, parse_times, wall_times
 from components.prepare_examples.tfrecords.row_splits import MULTIPLIER, mix
+from trainer.workloads.declarations.features import Timestamp
 
 Hashes = NDArray[np.uint64]
 
@@ -56,7 +56,7 @@ _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 _CYCLES = {"year": 100, "hour": 12}
 _SEPARATORS = b" \t\r\n,;|[]()\"'"
 _NUMBER_TYPES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-_UTC = Column(name="", kind=TIME)
+_UTC = Timestamp("")
 
 
 def hash_raw_rows(columns: Mapping[str, pa.Array], names: Mapping[str, str]) -> pa.Array:

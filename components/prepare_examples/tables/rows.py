@@ -13,15 +13,10 @@ from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
 from components.prepare_examples.output.quarantine import BadRows
-from components.prepare_examples.tables.table_schema import (
-    IMAGE,
-    TIME,
-    WORDS,
-    Column,
-    LabelColumn,
-    TableSchema,
-)
+from components.prepare_examples.tables.table_schema import LabelColumn, TableSchema
 from components.prepare_examples.tables.values.written import plain_numbers, plain_texts
+from trainer.workloads.declarations.features import Feature, Image, Text, Timestamp
+from trainer.workloads.declarations.written import Written
 
 HEADER = "repeated header"  # the column of a row that repeats the file's first line
 REPEATED = "repeated picture"  # of a row that repeats another one with the same picture
@@ -121,7 +116,11 @@ def _as_read(column: pa.Array) -> Any:
 
 def _types(schema: TableSchema) -> dict[str, pa.DataType]:
     known = map(schema.column, schema.numbers)
-    written = {c.name for c in known if c.missing or not c.is_plain}
+    written = {
+        column.name
+        for column in known
+        if column.missing or (isinstance(column, Written) and not column.is_plain)
+    }
     return {
         **dict.fromkeys(schema.numbers, pa.float64()),
         **dict.fromkeys(schema.texts, pa.string()),
@@ -186,12 +185,14 @@ def parse_column(column: pa.Array, name: str, bad: BadRows, schema: TableSchema)
 
 
 def parse_numbers(
-    column: pa.Array, known: Column | LabelColumn, bad: BadRows, *, markers: Sequence[str] = ()
+    column: pa.Array, known: Feature | LabelColumn, bad: BadRows, *, markers: Sequence[str] = ()
 ) -> pa.Array:
     """Return texts as float64; texts that are not numbers are null, and their rows bad."""
     decoded = utf8_or_null(column)
     texts = plain_texts(decoded, markers, is_spelled=False)
-    plain = texts if known.is_plain else plain_numbers(texts, known)
+    plain = texts
+    if isinstance(known, Written) and not known.is_plain:
+        plain = plain_numbers(texts, known)
     is_number = pc.match_substring_regex(plain, NUMBER_PATTERN.decode()).fill_null(False)
     is_missing = pc.and_(texts.is_null(), pc.or_(decoded.is_valid(), column.is_null()))
     is_right = pc.or_(is_missing, is_number)
@@ -202,7 +203,7 @@ def parse_numbers(
 
 
 def parse_texts(
-    column: pa.Array, known: Column | LabelColumn, bad: BadRows, *, markers: Sequence[str] = ()
+    column: pa.Array, known: Feature | LabelColumn, bad: BadRows, *, markers: Sequence[str] = ()
 ) -> pa.Array:
     """Return texts without blanks around them and without markers of missing values.
 
@@ -212,7 +213,7 @@ def parse_texts(
     is_wrong = pc.and_(texts.is_null(), column.is_valid())
     wrong = np.flatnonzero(is_wrong.to_numpy(zero_copy_only=False))
     bad.add(wrong, known.name, lambda row: f"{_shown(column[row].as_py())} is not UTF-8")
-    return plain_texts(texts, markers, is_spelled=known.kind not in (WORDS, TIME, IMAGE))
+    return plain_texts(texts, markers, is_spelled=not isinstance(known, Text | Timestamp | Image))
 
 
 def without_markers(numbers: pa.Array, markers: Sequence[str]) -> pa.Array:

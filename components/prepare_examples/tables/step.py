@@ -1,7 +1,7 @@
 """Planning of tables: files are split at the ends of records, and rows into splits by key."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from components.prepare_examples.tables.plan import TablePlan, plan_table
 from components.prepare_examples.tables.reading.bigquery import fetch_rows, query_of
 from components.prepare_examples.tables.reading.files import TableFile, digest_of, open_table
 from components.prepare_examples.tables.sampling import with_values_of_label
-from components.prepare_examples.tables.table_schema import TIME, TableSchema
+from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.write import TableOptions
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS
 from trainer.workloads.base import Workload
@@ -161,8 +161,7 @@ def _schema(workload: Workload, options: PrepareOptions) -> TableSchema:
         zone = workload.source.bigquery.time_zone or zone
     if not zone:
         return schema
-    changed = [replace(c, time_zone=zone) if c.kind == TIME else c for c in schema.columns]
-    return replace(schema, columns=tuple(changed))
+    return schema.in_time_zone(zone)
 
 
 def _patterns(options: PrepareOptions) -> list[str]:

@@ -5,85 +5,48 @@ the workload.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from trainer.workloads.declarations.features import (
+    Category,
+    Feature,
+    Image,
+    Limits,
+    Number,
+    Text,
+    TimePart,
+    Timestamp,
+)
 from trainer.workloads.declarations.names import declared_names
 from trainer.workloads.declarations.written import Written
 
-# How a column is stored: float32, int64, or bytes; words are texts whose tokens are counted. A part
-# is computed from a time, and a column of its name is not read.
-FLOAT, INT, TEXT, WORDS, TIME, PART = "float", "int", "text", "words", "time", "part"
-IMAGE = "image"  # the name of a file, whose pixels are stored
+FLOAT, INT, TEXT, WORDS = "float", "int", "text", "words"  # words are texts, counted by tokens
 BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
 MAX_CLASSES = 20_000  # values of a label that the statistics list
 
 
-@dataclass(frozen=True, kw_only=True)
-class Column(Written):
-    """A column of the files, or a part of one; numbers in texts are as Written says.
+def kind_of(column: Feature) -> str:
+    """Return how a column is stored: FLOAT (float32), INT (int64), TEXT or WORDS (bytes)."""
+    if isinstance(column, Number):
+        return FLOAT
+    if isinstance(column, Text):
+        return WORDS
+    if isinstance(column, Timestamp | TimePart) or getattr(column, "is_integer", False):
+        return INT
+    return TEXT
 
-    Attributes:
-        name: its name in the examples.
-        kind: FLOAT, INT, TEXT, WORDS, TIME, PART or IMAGE.
-        low, high: the possible values; None: any.
-        unit: of the limits, for messages.
-        is_required: quarantine rows without a value.
-        is_stored: write it to the examples; else it is only read, for the label.
-        separator: what separates the values of a list in a text; "" for single values.
-        length: the number of values of a list; 0: any.
-        format: of a time, as in `datetime.strptime`; "": Unix seconds and ISO 8601.
-        time_zone: of the wall time to which a time with a zone is converted.
-        of, part: the time and the unit of a PART.
-        num_listed: how many values or tokens the statistics list.
-        missing: texts that mean a missing value of this column.
-        size, channels, fit: of an IMAGE's pixels.
-    """
 
-    name: str
-    kind: str
-    low: float | None = None
-    high: float | None = None
-    unit: str = ""
-    is_required: bool = False
-    is_stored: bool = True
-    separator: str = ""
-    length: int = 0
-    format: str = ""
-    time_zone: str = "UTC"
-    of: str = ""
-    part: str = ""
-    num_listed: int = 0
-    missing: tuple[str, ...] = ()
-    size: tuple[int, ...] = ()
-    channels: int = 0
-    fit: str = ""
-
-    @property
-    def is_list(self) -> bool:
-        """True if an example may have several values."""
-        return bool(self.separator)
-
-    @property
-    def has_limits(self) -> bool:
-        """True if not every value is possible."""
-        return self.low is not None or self.high is not None
-
-    @property
-    def allowed(self) -> str:
-        """The limits as text."""
-        if self.high is None:
-            limits = f"at least {self.low:,}"
-        elif self.low is None:
-            limits = f"at most {self.high:,}"
-        else:
-            limits = f"{self.low:,} to {self.high:,}"
-        return f"{limits} {self.unit}".strip()
+def num_listed(column: Feature) -> int:
+    """Return how many values or tokens the statistics list."""
+    if isinstance(column, Text):
+        return column.max_tokens
+    return column.max_values if isinstance(column, Category) else 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelColumn(Written):
+class LabelColumn(Written, Limits):
     """The label: a column, or the result of a rule over several columns.
 
     Attributes:
@@ -95,7 +58,7 @@ class LabelColumn(Written):
         values: the values of CLASSES or MULTILABEL; (): any.
         is_integer: the values of CLASSES are whole numbers; None: as in the first rows.
         separator: what separates the labels of MULTILABEL in a text.
-        low, high, unit: of REGRESSION, as in Column.
+        low, high, unit: of REGRESSION.
         rule_columns: the columns from which a rule computes a BINARY label.
         rule_text: the rule in words.
         missing: texts that mean a missing label.
@@ -142,6 +105,7 @@ class TableSchema:
     Attributes:
         workload: the workload's name, for messages and files.
         columns: the columns in the order of the statistics.
+        only_read: names of columns that are read for the label, but not written.
         label: the label.
         key: the column that identifies a row, or "". It is not stored, unless it is one of
             `columns`. Rows of one key are in the same split.
@@ -154,8 +118,9 @@ class TableSchema:
     """
 
     workload: str
-    columns: tuple[Column, ...]
+    columns: tuple[Feature, ...]
     label: LabelColumn
+    only_read: frozenset[str] = frozenset()
     key: str = ""
     group_by: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
@@ -164,25 +129,33 @@ class TableSchema:
     header: tuple[str, ...] = ()
     reference: str = ""
 
+    def in_time_zone(self, zone: str) -> "TableSchema":
+        """Return the schema with another time zone of all times."""
+        columns = (
+            replace(column, time_zone=zone) if isinstance(column, Timestamp) else column
+            for column in self.columns
+        )
+        return replace(self, columns=tuple(columns))
+
     @cached_property
-    def by_name(self) -> dict[str, Column]:
+    def by_name(self) -> dict[str, Feature]:
         """The columns by name."""
         return {column.name: column for column in self.columns}
 
-    def column(self, name: str) -> Column | LabelColumn:
+    def column(self, name: str) -> Feature | LabelColumn:
         """Return a column by its name, or the label; a key alone is any text."""
         if name == self.label.name and not self.label.rule_columns:
             return self.label
-        return self.by_name.get(name) or Column(name=name, kind=WORDS)
+        return self.by_name.get(name) or Text(name)
 
     def markers(self, name: str) -> tuple[str, ...]:
         """Return the texts that mean a missing value of a column, besides the empty one."""
         return (*self.missing, *self.column(name).missing)
 
     @cached_property
-    def stored(self) -> tuple[Column, ...]:
+    def stored(self) -> tuple[Feature, ...]:
         """The columns that are features of the examples."""
-        return tuple(column for column in self.columns if column.is_stored)
+        return tuple(column for column in self.columns if column.name not in self.only_read)
 
     @cached_property
     def features(self) -> tuple[str, ...]:
@@ -192,38 +165,43 @@ class TableSchema:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the features that have statistics, the label last."""
-        counted = (column.name for column in self.stored if column.kind != IMAGE)
+        counted = (column.name for column in self.stored if not isinstance(column, Image))
         return (*counted, self.label.name)
 
     @cached_property
-    def images(self) -> tuple[Column, ...]:
+    def images(self) -> tuple[Image, ...]:
         """The columns of pictures."""
-        return tuple(column for column in self.columns if column.kind == IMAGE)
+        return tuple(column for column in self.columns if isinstance(column, Image))
 
     def values_of(self, name: str) -> str:
         """Return the column of a block with the stored values of a column: of a picture, pixels."""
         known = self.by_name.get(name)
-        return f"the pixels of {name}" if known and known.kind == IMAGE else name
+        return f"the pixels of {name}" if isinstance(known, Image) else name
 
     def key_of(self, name: str) -> str:
         """Return the column of a block that decides the split: of a picture, its file's digest."""
         known = self.by_name.get(name)
-        return f"the bytes of {name}" if known and known.kind == IMAGE else name
+        return f"the bytes of {name}" if isinstance(known, Image) else name
 
     @cached_property
-    def times(self) -> tuple[Column, ...]:
+    def times(self) -> tuple[Timestamp, ...]:
         """The columns of times."""
-        return tuple(column for column in self.columns if column.kind == TIME)
+        return tuple(column for column in self.columns if isinstance(column, Timestamp))
 
     @cached_property
-    def parts(self) -> tuple[Column, ...]:
+    def parts(self) -> tuple[TimePart, ...]:
         """The features that are computed from times."""
-        return tuple(column for column in self.columns if column.kind == PART)
+        return tuple(column for column in self.columns if isinstance(column, TimePart))
 
     @cached_property
     def numbers(self) -> frozenset[str]:
         """The columns that are read as numbers."""
-        found = {c.name for c in self.columns if c.kind in (FLOAT, INT) and not c.is_list}
+        found = {
+            column.name
+            for column in self.columns
+            if kind_of(column) in (FLOAT, INT)
+            and not (column.is_list or isinstance(column, Timestamp | TimePart))
+        }
         return frozenset(found | ({self.label.name} if self._has_number_label else set()))
 
     @cached_property
@@ -253,14 +231,14 @@ class TableSchema:
     def expected(self) -> tuple[str, ...]:
         """The columns that every file must have."""
         label = self.label.rule_columns or (self.label.name,)
-        features = [column.name for column in self.columns if column.kind != PART]
+        features = [column.name for column in self.columns if not isinstance(column, TimePart)]
         key = (self.key,) if self.key and not self.group_by else ()
         return tuple(dict.fromkeys((*label, *features, *key)))
 
     @cached_property
     def never_missing(self) -> tuple[str, ...]:
         """The columns without whose value a row is bad; the label has a check of its own."""
-        required = [column.name for column in self.columns if column.is_required]
+        required = [c.name for c in self.columns if c.is_required or isinstance(c, Image)]
         return tuple(dict.fromkeys((*self.label.rule_columns, *required)))
 
     @property

@@ -23,8 +23,6 @@ from components.prepare_examples.tables.reading.typed import json_batches, parqu
 from components.prepare_examples.tables.rows import NUMBER_PATTERN, read_csv_block
 from components.prepare_examples.tables.table_schema import (
     CLASSES,
-    TEXT,
-    Column,
     LabelColumn,
     TableSchema,
 )
@@ -32,6 +30,7 @@ from pipelines.projects.starter.names import valid_names
 from pipelines.projects.starter.texts import Texts
 from pipelines.projects.starter.typed_columns import facts_of, texts_of
 from pipelines.projects.starter.written import read_texts
+from trainer.workloads.declarations.features import Category
 from trainer.workloads.declarations.names import normal_form
 
 MAX_ROWS = 300_000
@@ -217,7 +216,7 @@ def _own_tables(file: TableFile, names: tuple[str, ...]) -> Iterator[pa.Table]:
         except pa.ArrowException as error:
             raise DataError(f"{file.path} cannot be read: {error}; write it again") from error
         return
-    columns = tuple(Column(name=name, kind=TEXT) for name in names)
+    columns = tuple(map(Category, names))
     label = LabelColumn(name=names[0], kind=CLASSES, is_integer=False)
     schema = TableSchema(workload="new", columns=columns, label=label)
     num_rows = 0

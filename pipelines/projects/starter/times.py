@@ -10,10 +10,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from components.prepare_examples.output.quarantine import BadRows
-from components.prepare_examples.tables.table_schema import TIME, Column
 from components.prepare_examples.tables.values.times import parse_times
 from pipelines.projects.starter.texts import FEATURE, IGNORED, Guess, Texts, quoted
-from trainer.workloads.declarations.features import UNIX_UNITS
+from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
 
 FORMATS = (
     *("", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y"),
@@ -79,7 +78,7 @@ def _parts(texts: pa.Array, spelling: str) -> str:
 
 
 def _parsed(texts: pa.Array, spelling: str, bad: BadRows) -> pa.Array:
-    column = Column(name="time", kind=TIME, format=spelling)
+    column = Timestamp("time", format=spelling)
     return parse_times(texts, bad, column, zones=Counter())
 
 

@@ -12,17 +12,16 @@ from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.pictures import num_pixels
 from components.prepare_examples.tables.table_schema import (
     BINARY,
-    FLOAT,
-    IMAGE,
     MULTILABEL,
     REGRESSION,
     TEXT,
     WORDS,
-    Column,
     LabelColumn,
     TableSchema,
+    kind_of,
 )
 from trainer import Json
+from trainer.workloads.declarations.features import Feature, Image, Limits, Number
 
 NUM_ROWS = 64
 
@@ -49,23 +48,24 @@ def write_made_up(schema: TableSchema, folder: Path) -> tuple[Json, Json]:
     return entry, {name: statistic.summary() for name, statistic in files.statistics.items()}
 
 
-def _values(column: Column) -> pa.Array:
-    low = 0.0 if column.low is None else column.low
-    high = low + 10 if column.high is None else column.high
-    if column.kind == IMAGE:
+def _values(column: Feature) -> pa.Array:
+    if isinstance(column, Image):
         pixels = bytes(num_pixels(column))
         return pa.array([pixels] * NUM_ROWS, pa.binary())
-    if column.kind in (TEXT, WORDS):
+    if kind_of(column) in (TEXT, WORDS):
         return _listed(column, lambda row: "ab"[row % 2], pa.string())
-    if column.kind == FLOAT:
+    assert isinstance(column, Limits)
+    low = 0.0 if column.low is None else column.low
+    high = low + 10 if column.high is None else column.high
+    if isinstance(column, Number):
         return _listed(column, lambda row: low + (high - low) * row / NUM_ROWS, pa.float64())
     return _listed(column, lambda row: int(low) + row % (int(high - low) + 1), pa.int64())
 
 
-def _listed(column: Column, value: Callable[[int], Any], kind: pa.DataType) -> pa.Array:
+def _listed(column: Feature, value: Callable[[int], Any], kind: pa.DataType) -> pa.Array:
     if not column.is_list:
         return pa.array(map(value, range(NUM_ROWS)), kind)
-    length = column.length or 1
+    length = getattr(column, "length", 1)
     return pa.array([[value(row)] * length for row in range(NUM_ROWS)], pa.list_(kind))
 
 

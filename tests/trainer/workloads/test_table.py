@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from components.prepare_examples.output.quarantine import BadRows
-from components.prepare_examples.tables.declared import column_of
 from components.prepare_examples.tables.values.times import parse_times
 from trainer.errors import ConfigError
 from trainer.runtime.tensorflow_logs import import_tensorflow
@@ -400,7 +399,7 @@ def test_a_moment_may_be_sent_as_seconds_or_text(sent, time):
 )
 def test_a_request_reads_a_moment_as_preparing_does(form, texts):
     feature = Timestamp("at", format=form, time_zone="Europe/Helsinki")
-    prepared = parse_times(pa.array(texts), BadRows(), column_of(feature), zones=Counter())
+    prepared = parse_times(pa.array(texts), BadRows(), feature, zones=Counter())
     for text, seconds in zip(texts, prepared.to_pylist(), strict=True):
         if seconds is None:
             with pytest.raises(ValueError, match=r"at is .* not a time"):

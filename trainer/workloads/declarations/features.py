@@ -20,6 +20,31 @@ def image_shape(size: tuple[int, int], channels: int) -> tuple[int, ...]:
     return (size[0], size[1]) if channels == 1 else (size[0], size[1], channels)
 
 
+class Limits:
+    """Limits of numbers, in words."""
+
+    name: str
+    low: float | None
+    high: float | None
+    unit: str = ""
+
+    @property
+    def has_limits(self) -> bool:
+        """True if not every value is possible."""
+        return self.low is not None or self.high is not None
+
+    @property
+    def allowed(self) -> str:
+        """The limits as text."""
+        if self.high is None:
+            limits = f"at least {self.low:,}"
+        elif self.low is None:
+            limits = f"at most {self.high:,}"
+        else:
+            limits = f"{self.low:,} to {self.high:,}"
+        return f"{limits} {self.unit}".strip()
+
+
 @dataclass(frozen=True)
 class Feature:
     """A column that the model may use.
@@ -37,9 +62,14 @@ class Feature:
     is_used: bool = True
     missing: tuple[str, ...] = ()
 
+    @property
+    def is_list(self) -> bool:
+        """True if an example may have several values."""
+        return False
+
 
 @dataclass(frozen=True)
-class Number(Feature, Written):
+class Number(Feature, Written, Limits):
     """A number, stored as float32; the model gets it scaled to mean 0 and deviation 1.
 
     In texts it may be written with other signs than a program's, see Written.
@@ -66,9 +96,14 @@ class Number(Feature, Written):
     length: int = 0
     separator: str = ","
 
+    @property
+    def is_list(self) -> bool:
+        """True if an example has several numbers."""
+        return bool(self.length)
+
 
 @dataclass(frozen=True)
-class Category(Feature):
+class Category(Feature, Limits):
     """One of several values; by default texts, whose vocabulary is that of the train split.
 
     Texts are stored as bytes; whole numbers from `low` to `high` as int64.
@@ -101,6 +136,11 @@ class Category(Feature):
         """True if the values are whole numbers."""
         return self.low is not None
 
+    @property
+    def is_list(self) -> bool:
+        """True if an example may have several values."""
+        return bool(self.separator)
+
 
 @dataclass(frozen=True)
 class Text(Feature):
@@ -120,7 +160,7 @@ class Text(Feature):
 
 
 @dataclass(frozen=True)
-class Timestamp(Feature):
+class Timestamp(Feature, Limits):
     """A moment, stored as int64 seconds of wall time since 1970.
 
     Attributes:
@@ -168,7 +208,7 @@ class Image(Feature):
 
 
 @dataclass(frozen=True)
-class TimePart(Feature):
+class TimePart(Feature, Limits):
     """A part of a Timestamp as a feature of its own, stored as int64 and computed in preparing.
 
     A column of this name in the files is not read.

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.rows import Block, parse_column, without_markers
-from components.prepare_examples.tables.table_schema import MULTILABEL, TIME, TableSchema
+from components.prepare_examples.tables.table_schema import MULTILABEL, TableSchema
 from components.prepare_examples.tables.values.times import wall_times
-from trainer.workloads.declarations.features import UNIX_UNITS
+from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
 
 UUID_BYTES = 16
 ALLOWED = {
@@ -39,9 +39,8 @@ def from_columns(
     arrays = {}
     for name, column in plain.items():
         known = schema.by_name.get(name)
-        kind = known.kind if known else ""
-        if kind == TIME and (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
-            assert known is not None
+        is_time = pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)
+        if is_time and isinstance(known, Timestamp):
             arrays[name] = wall_times(column, known)
             if getattr(column.type, "tz", None):
                 zones[f"{name} {column.type.tz}"] += len(column) - column.null_count
@@ -75,12 +74,12 @@ def _converted(
     if _is_text(column.type):
         return parse_column(column.cast(pa.binary()), name, bad, schema)
     if _is_plain(column.type) and not is_list:
-        is_unix = known and known.kind == TIME and known.format in ("", *UNIX_UNITS)
+        is_unix = isinstance(known, Timestamp) and known.format in ("", *UNIX_UNITS)
         if name in schema.texts and not is_unix:
             return parse_column(column.cast(pa.string()), name, bad, schema)
         return without_markers(to_doubles(column), schema.markers(name))
     kind = "number" if name in schema.numbers else "text"
-    if known and known.kind == TIME:
+    if isinstance(known, Timestamp):
         kind = "time"
     raise DataError(
         f"{path}: the column {name!r} has the type {column.type}; allowed are"

@@ -11,15 +11,13 @@ import pyarrow.compute as pc
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.table_schema import (
     BINARY,
-    FLOAT,
     MULTILABEL,
     REGRESSION,
-    TEXT,
-    Column,
     LabelColumn,
 )
 from components.prepare_examples.tables.values.lists import parse_list
 from components.prepare_examples.tables.values.numbers import check_limits, to_integers
+from trainer.workloads.declarations.features import Category
 from trainer.workloads.declarations.written import plain_text
 
 TRUE, FALSE = {"true", "t", "1"}, {"false", "f", "0"}
@@ -36,8 +34,7 @@ def parse_label(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Array:
     if label.kind == MULTILABEL:
         return _several(column, label, bad)
     if label.kind == REGRESSION:
-        known = Column(name=label.name, kind=FLOAT, low=label.low, high=label.high, unit=label.unit)
-        check_limits(column, known, bad)
+        check_limits(column, label, bad)
         return column
     if label.kind == BINARY:
         return _binary(column, label, bad)
@@ -109,8 +106,7 @@ def _class_values(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Arra
 
 def _several(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Array:
     """Return lists of labels; a missing value is an empty list."""
-    known = Column(name=label.name, kind=TEXT, separator=label.separator)
-    found = parse_list(column, known, bad)
+    found = parse_list(column, Category(label.name, separator=label.separator), bad)
     if label.values:
         allowed = _texts_of(label)
         shown = _shown(label)
@@ -119,8 +115,7 @@ def _several(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Array:
             for row, values in enumerate(found.to_pylist()):
                 for value in values or ():
                     if value in wrong:
-                        reason = f"{value!r} is not a label; allowed: {shown}"
-                        bad.add(np.array([row]), label.name, lambda _: reason)  # noqa: B023
+                        bad.put(row, label.name, f"{value!r} is not a label; allowed: {shown}")
     if not found.null_count:
         return found
     lengths = pc.list_value_length(found).fill_null(0).to_numpy(zero_copy_only=False)

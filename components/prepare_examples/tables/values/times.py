@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.output.quarantine import BadRows
-from components.prepare_examples.tables.table_schema import Column
-from trainer.workloads.declarations.features import UNIX_UNITS
+from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
 
 FORMATS = ("%m/%d/%Y %I:%M:%S %p", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d")
 # Directives that Arrow parses as Python does, apart from the days of short months.
@@ -30,7 +29,7 @@ FIRST_YEAR = 1000  # Arrow parses years of fewer digits, too
 YEARS_1_TO_9998 = (-62_135_596_800, 253_370_764_800)  # seconds
 
 
-def wall_times(column: pa.Array, known: Column) -> pa.Array:
+def wall_times(column: pa.Array, known: Timestamp) -> pa.Array:
     """Return timestamps or dates as naive seconds; with a zone, as wall time of the column."""
     if not pa.types.is_timestamp(column.type):
         return column.cast(pa.timestamp("s"))
@@ -42,7 +41,7 @@ def wall_times(column: pa.Array, known: Column) -> pa.Array:
     return pc.add(seconds.cast(pa.int64()), shifts).cast(pa.timestamp("s"))
 
 
-def _offsets(seconds: pa.Array, known: Column) -> pa.Array:
+def _offsets(seconds: pa.Array, known: Timestamp) -> pa.Array:
     """Return how many seconds the column's zone is ahead of UTC at each moment.
 
     Computed by Python, once for each quarter of an hour: Arrow needs the system's time zone
@@ -59,7 +58,9 @@ def _offsets(seconds: pa.Array, known: Column) -> pa.Array:
     return pa.array(np.array(shifts, np.int64)[places])
 
 
-def parse_times(column: pa.Array, bad: BadRows, known: Column, *, zones: Counter[str]) -> pa.Array:
+def parse_times(
+    column: pa.Array, bad: BadRows, known: Timestamp, *, zones: Counter[str]
+) -> pa.Array:
     """Return Unix seconds, int64, of texts or naive timestamps; texts that are not times are null.
 
     Args:
@@ -125,7 +126,7 @@ def _remainder(values: pa.Array, divisor: int) -> pa.Array:
     return pc.if_else(pc.less(rest, 0), pc.add(rest, divisor), rest)  # before 1970
 
 
-def _parse_texts(column: pa.Array, known: Column, zones: Counter[str]) -> pa.Array:
+def _parse_texts(column: pa.Array, known: Timestamp, zones: Counter[str]) -> pa.Array:
     is_number = pc.match_substring_regex(column, r"^\d{1,12}(\.0*)?$")
     digits = pc.if_else(is_number, pc.replace_substring_regex(column, r"\..*", ""), None)
     found = digits.cast(pa.int64())
@@ -148,7 +149,7 @@ def _parse_texts(column: pa.Array, known: Column, zones: Counter[str]) -> pa.Arr
     return pc.if_else(has_offset, walls, found)
 
 
-def _parse_format(column: pa.Array, known: Column) -> pa.Array:
+def _parse_format(column: pa.Array, known: Timestamp) -> pa.Array:
     """Return the seconds of texts in the column's format; null for other texts."""
     directives = {text[:1] for text in known.format.split("%")[1:]}
     if directives <= ARROW_DIRECTIVES:

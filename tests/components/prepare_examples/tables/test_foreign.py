@@ -17,10 +17,9 @@ from pyarrow import parquet
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
-from components.prepare_examples.tables.table_schema import TIME as TIME_KIND
-from components.prepare_examples.tables.table_schema import Column
 from components.prepare_examples.tables.values.times import wall_times
 from tests.support.data.prepared import quarantined
+from trainer.workloads.declarations.features import Timestamp
 
 TIME = "trip_start_timestamp"
 DERIVED = ("trip_start_hour", "trip_start_day", "trip_start_month")
@@ -270,7 +269,7 @@ def test_timestamps_with_a_zone_become_the_citys_wall_time(same, write, rows, un
 def test_wall_times_are_right_where_clocks_change(day, zone):
     first = datetime.datetime.fromisoformat(f"{day} 00:00+00:00") - datetime.timedelta(hours=15)
     moments = [first + datetime.timedelta(minutes=5 * number) for number in range(500)]
-    column = Column(name="t", kind=TIME_KIND, time_zone=zone)
+    column = Timestamp("t", time_zone=zone)
     found = wall_times(pa.array([None, *moments], pa.timestamp("ms", "UTC")), column)
     expected = [moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None) for moment in moments]
     assert found.to_pylist() == [None, *expected]

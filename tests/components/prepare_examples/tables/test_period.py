@@ -11,7 +11,8 @@ from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.period import Period, period_of, within
-from components.prepare_examples.tables.table_schema import TIME, Column, TableSchema
+from components.prepare_examples.tables.table_schema import TableSchema
+from trainer.workloads.declarations.features import Timestamp
 
 pytestmark = pytest.mark.fast
 TIMES = ["2014-05-13T23:59", "2014-05-14T00:00", "2014-05-14T23:59", "2014-05-15T00:00"]
@@ -50,7 +51,7 @@ def test_the_query_of_bigquery_selects_its_days_itself(schema):
     ],
 )
 def test_a_table_without_the_one_time_is_refused(schema, columns, column, problem):
-    times = tuple(Column(name=name, kind=TIME) for name in columns)
+    times = tuple(map(Timestamp, columns))
     other = TableSchema(**{**vars(schema), "workload": "w", "columns": times})
     with pytest.raises(DataError, match=problem):
         period_of(other, PrepareOptions(dates=DAY, time_column=column))
@@ -58,7 +59,7 @@ def test_a_table_without_the_one_time_is_refused(schema, columns, column, proble
 
 @pytest.mark.parametrize("name", ["b", "Zeit/UTC"])
 def test_the_named_time_selects_the_rows(schema, name):
-    times = tuple(Column(name=letter, kind=TIME) for letter in "ab")
+    times = tuple(map(Timestamp, "ab"))
     other = TableSchema(**{**vars(schema), "columns": times, "aliases": {"Zeit/UTC": "b"}})
     options = PrepareOptions(dates=("1970-01-02", "1970-01-02"), time_column=name)
     assert period_of(other, options) == Period("b", 86_400, 2 * 86_400)
