@@ -3,7 +3,7 @@
 A script that does the same with the SDK imports it before its first request. The commands are
 timed from their start to their end, in turns with the import; all but --help send requests to a
 service on this machine. `models rollback` moves the traffic of an endpoint between two versions
-that are deployed to it, forth and back. Their server is tests/support/servers/tiny_server.py.
+that are deployed to it, forth and back. Their server is vertex_local/tests/support/tiny_server.py.
 
 python -m benchmarks.cli_start [--rounds 5]
 """
@@ -23,7 +23,7 @@ from components.shared.vertex.resource_name import ResourceName
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from vertex_local import testing
 
-SERVER = Path(__file__).parents[1] / "tests" / "support" / "servers" / "tiny_server.py"
+SERVER = Path(__file__).parents[1] / "vertex_local" / "tests" / "support" / "tiny_server.py"
 TRAINYARD = [sys.executable, "-m", "pipelines.cli"]
 TIMEOUT_SECONDS = 120
 COMMANDS = ("--help", "models list", "runs list", "models rollback tiny")

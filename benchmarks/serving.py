@@ -4,7 +4,7 @@ Clients send requests to an endpoint of the local service continuously while the
 replaced, and while the prediction server is killed. Then the latency of a prediction through the
 endpoint is compared with one sent to the prediction server directly, and that of a GET of the API
 with stuck predictions, and with half-open connections, with one without. The model is
-`tests/support/servers/tiny_server.py`.
+`vertex_local/tests/support/tiny_server.py`.
 """
 
 import argparse
@@ -25,11 +25,11 @@ import requests
 
 from benchmarks.support.clusters import scratch
 from benchmarks.support.report import report
-from tests.support.processes.seen import host_pid
 from vertex_local import testing
 from vertex_local.testing import PARENT, RunningService
+from vertex_local.tests.support.seen import host_pid
 
-SERVER = Path(__file__).parents[1] / "tests" / "support" / "servers" / "tiny_server.py"
+SERVER = Path(__file__).parents[1] / "vertex_local" / "tests" / "support" / "tiny_server.py"
 REQUEST: Any = {"instances": [21]}
 TIMEOUT_SECONDS = 120
 NUM_CLIENTS, NUM_TIMED, NUM_STUCK, NUM_HALF_OPEN = 4, 200, 40, 1200

@@ -6,8 +6,8 @@ import pytest
 from kfp import dsl
 
 from pipelines.train_and_deploy import RETRY
-from tests.support.servers.service import running_service
-from tests.vertex_local.pipelines.test_pipelines import PRELOADED, STEP, Runs
+from vertex_local.tests.pipelines.test_pipelines import PRELOADED, STEP, Runs
+from vertex_local.tests.support.service import running_service
 
 pytestmark = [pytest.mark.usefixtures("temp_folder"), pytest.mark.timeout(120)]
 

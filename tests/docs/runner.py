@@ -21,10 +21,11 @@ from pipelines.cli import main
 from pipelines.cli import parse as parse_trainyard
 from pipelines.places.target import LOCAL_PROJECT
 from tests.docs.pages import ROOT
-from tests.support.processes.forks import EVERYTHING, Fork, forks_with
+from tests.support.processes.everything import EVERYTHING
 from trainer.config.model_settings import is_model_setting
 from trainer.config.train_config import parse_flags
 from vertex_local.cli import main as vertex_local
+from vertex_local.tests.support.forks import Fork, forks_with
 
 TIMEOUT_SECONDS = 120
 LOG = Path("programs.log")

@@ -30,7 +30,7 @@ from tests.docs.pages import (
     table_rows,
 )
 from tests.docs.runner import Runner, write_instances
-from tests.support.servers.service import (
+from vertex_local.tests.support.service import (
     PRELOAD_KFP,
     SERVER_SCRIPT,
     RunningService,

@@ -8,7 +8,7 @@ import pytest
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from pipelines.cli import main
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
-from tests.support.servers.service import RunningService
+from vertex_local.tests.support.service import RunningService
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from pipelines.runs.facts import newest_runs  # noqa: E402
 from pipelines.runs.request import create_run, run_request  # noqa: E402
 from pipelines.schedules import differences as schedules  # noqa: E402
 from pipelines.serving.instances import Instance, predict  # noqa: E402
-from tests.support.processes.forks import EVERYTHING, forks_with  # noqa: E402
+from tests.support.processes.everything import EVERYTHING  # noqa: E402
 from tests.support.servers.recorder import PARENT, recording  # noqa: E402
 from tests.support.servers.sdk_requests import (  # noqa: E402
     ACCOUNT,
@@ -43,6 +43,7 @@ from tests.support.servers.sdk_requests import (  # noqa: E402
     VALUES,
     record,
 )
+from vertex_local.tests.support.forks import forks_with  # noqa: E402
 
 GOLDEN = FOLDER / "golden" / "requests.json"
 UPDATE = "to accept: python tests/pipelines/test_requests.py"

@@ -23,8 +23,9 @@ from pathlib import Path
 from components.shared.vertex.api import VertexApi, connect
 from pipelines.resources.kinds import JOB
 from tests.conftest import write_mnist
-from tests.support.processes.forks import EVERYTHING, Fork, forks_with
+from tests.support.processes.everything import EVERYTHING
 from tests.whole_runs.test_whole_run import PRELOAD, Home
+from vertex_local.tests.support.forks import Fork, forks_with
 
 FAULTS = "any=0.1;late-seconds=0.5"
 START_TIMEOUT_SECONDS = 60

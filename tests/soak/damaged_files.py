@@ -33,15 +33,16 @@ from kfp import compiler, dsl
 from components.model_version.companions import STATISTICS_FILE
 from components.model_version.golden import read_golden, write_golden
 from components.prepare_examples.statistics.drift import read_baseline
-from tests.support.processes.forks import EVERYTHING, forks_with
+from tests.support.processes.everything import EVERYTHING
 from tests.support.processes.replicas import free_ports, write_examples
-from tests.support.servers.service import (
+from vertex_local.machine import lost_and_found
+from vertex_local.tests.support.forks import forks_with
+from vertex_local.tests.support.service import (
     PRELOAD_KFP,
     RunningService,
     container_spec,
     running_service,
 )
-from vertex_local.machine import lost_and_found
 
 RUN_SECONDS = 120
 TRAIN_FLAGS = ("--workload", "mnist", "--batch-size", "32", "--checkpoint-every-steps", "10")

@@ -25,9 +25,9 @@ from pathlib import Path
 import requests
 
 from tests.conftest import write_mnist
-from tests.support.processes.forks import Fork
 from tests.whole_runs.test_whole_run import Home
 from vertex_local.pipelines import journal
+from vertex_local.tests.support.forks import Fork
 
 MOUNT = ("mount", "-t", "tmpfs", "-o", "size=300m,nr_inodes=20000,mode=700", "tmpfs")
 TASKS = (

@@ -29,8 +29,8 @@ from typing import Any
 import psutil
 
 from tests.support.data.untrained import export_untrained
-from tests.support.servers.service import PARENT, RunningService, running_service
 from vertex_local.server import MODULES
+from vertex_local.tests.support.service import PARENT, RunningService, running_service
 
 TIMEOUT_SECONDS = 30
 MAX_GROWTH_BYTES = 400_000_000

@@ -30,7 +30,7 @@ from components.model_version.registry import set_default
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.serving.releases import roll_back
-from tests.support.servers.service import container_spec, running_service
+from vertex_local.tests.support.service import container_spec, running_service
 
 TIMEOUT_SECONDS = 60
 PREDICTION = {"class": 0, "label": "a", "probabilities": [0.75, 0.25]}  # of `classes`

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 
 from components.release.options import ReleaseOptions
 from components.release.replay import answer_in_turns, judge
-from tests.support.servers.http_server import Handler
+from vertex_local.tests.support.http_server import Handler
 
 REQUESTS = 200
 COMPUTE_SECONDS = 0.002

@@ -26,7 +26,8 @@ from components.shared.vertex.api import VertexApi, connect
 from pipelines.runs.facts import newest_runs
 from tests.soak.bad_day import START_TIMEOUT_SECONDS, _await_url, _environment, _print
 from tests.support.data.taxi_days import write_taxi_days
-from tests.support.processes.forks import EVERYTHING, forks_with
+from tests.support.processes.everything import EVERYTHING
+from vertex_local.tests.support.forks import forks_with
 
 FIRST_DAY, FIRST_NIGHT, LAST_DAY = "2015-05-01", datetime.date(2015, 6, 1), "2015-07-31"
 CLOCK_SPEED = 17280  # a day takes five seconds

@@ -16,10 +16,10 @@ from components.model_version.component import find_version
 from components.release.component import release_model
 from components.shared.vertex.labels import CANDIDATE, STATE_LABEL
 from components.teardown.component import teardown
-from tests.support.servers.service import RunningService, running_service
-from tests.vertex_local.pipelines.test_interrupted import ended, kill_everything, kill_runner
-from tests.vertex_local.pipelines.test_pipelines import SERVER_SCRIPT, STEP, WHERE, Runs
 from vertex_local.pipelines import journal
+from vertex_local.tests.pipelines.test_interrupted import ended, kill_everything, kill_runner
+from vertex_local.tests.pipelines.test_pipelines import SERVER_SCRIPT, STEP, WHERE, Runs
+from vertex_local.tests.support.service import RunningService, running_service
 
 pytestmark = pytest.mark.usefixtures("temp_folder")
 

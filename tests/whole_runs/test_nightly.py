@@ -18,8 +18,9 @@ import yaml
 
 from components.shared.run_summary.summary import summarize
 from components.shared.vertex.labels import SCHEDULE_LABEL
-from tests.support.processes.forks import EVERYTHING, forks_with
-from tests.support.processes.waiting import wait_until
+from tests.support.processes.everything import EVERYTHING
+from vertex_local.tests.support.forks import forks_with
+from vertex_local.tests.support.waiting import wait_until
 
 NUM_NIGHTS = int(os.environ.get("NIGHTS", "2"))
 LAST, BEFORE = str(NUM_NIGHTS), str(NUM_NIGHTS - 1)

@@ -8,8 +8,8 @@ import psutil
 import pytest
 import requests
 
-from tests.support.processes.forks import Fork
 from tests.whole_runs.test_whole_run import WAIT_TIMEOUT_SECONDS, Home, ended
+from vertex_local.tests.support.forks import Fork
 
 ANY_ACCURACY = ("--keep-endpoint", "--set", "thresholds.accuracy=0")
 FAILED_EXIT = 1

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import RETRAINING, YOUR_OWN, commands_of, files_of
-from tests.support.processes.forks import EVERYTHING, forks_with
+from tests.support.processes.everything import EVERYTHING
+from vertex_local.tests.support.forks import forks_with
 
 pytestmark = pytest.mark.timeout(400)
 

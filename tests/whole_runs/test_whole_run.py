@@ -16,7 +16,8 @@ import requests
 import yaml
 
 from tests.conftest import write_mnist
-from tests.support.processes.forks import EVERYTHING, Fork, forks_with
+from tests.support.processes.everything import EVERYTHING
+from vertex_local.tests.support.forks import Fork, forks_with
 
 PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
 RUN_TIMEOUT_SECONDS = 150

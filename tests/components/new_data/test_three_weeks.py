@@ -21,9 +21,9 @@ from components.prepare_examples.fingerprint import check_unchanged
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from tests.support.data.taxi_days import look_at_days, write_taxi_days
-from tests.vertex_local.schedules.test_scheduler import World
 from vertex_local.pipelines import placeholders
 from vertex_local.pipelines import resource as pipelines
+from vertex_local.tests.schedules.test_scheduler import World
 
 pytestmark = pytest.mark.fast
 FIRST_NIGHT = datetime.date(2015, 6, 1)

@@ -27,8 +27,8 @@ from components.release.release import release_version
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.shared.vertex.labels import CANDIDATE, STATE_LABEL
 from components.shared.vertex.resource_name import ResourceName
-from tests.support.servers.http_server import Handler, serving
-from tests.support.servers.service import container_spec, running_service
+from vertex_local.tests.support.http_server import Handler, serving
+from vertex_local.tests.support.service import container_spec, running_service
 
 RIGHT = {"class": 0, "label": "a", "probabilities": [0.75, 0.25]}  # of the tiny server's `classes`
 GOLDEN = {"instances": [{"x": 1}], "predictions": [RIGHT], "labels": ["a"]}

@@ -9,7 +9,7 @@ import pytest
 from components.release.evidence import is_above
 from components.release.options import ReleaseOptions
 from components.release.replay import Answer, answer_in_turns, is_changed, judge, measurements
-from tests.support.servers.http_server import Handler, serving
+from vertex_local.tests.support.http_server import Handler, serving
 
 pytestmark = pytest.mark.fast
 

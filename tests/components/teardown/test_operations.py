@@ -9,7 +9,7 @@ from components.shared.vertex import creations
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.shared.vertex.labels import CANDIDATE, RUN_LABEL, STATE_LABEL
 from components.teardown.teardown import teardown
-from tests.support.servers.service import running_service
+from vertex_local.tests.support.service import running_service
 
 
 @pytest.fixture

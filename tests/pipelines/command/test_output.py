@@ -10,8 +10,8 @@ from kfp import compiler, dsl
 
 from pipelines import cli
 from pipelines.exit_codes import GATED, INTERRUPTED
-from tests.support.processes.signals import WITH_DEFAULT_SIGINT
-from tests.support.servers.service import PRELOAD_KFP, running_service
+from vertex_local.tests.support.service import PRELOAD_KFP, running_service
+from vertex_local.tests.support.signals import WITH_DEFAULT_SIGINT
 
 WAIT_SECONDS = 60
 COMMAND = f"{sys.executable} -m pipelines.cli"

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from components.plan_training.prices import PRICES
 from pipelines.cli import main
 from pipelines.package.image import SOURCE_ROOT, SOURCES, default_image, source_digest
-from tests.support.processes.docker_command import docker
+from vertex_local.tests.support.docker_command import docker
 
 MAX_BYTES = 3e9
 NUM_SOURCE_LAYERS = 3  # trainer, components, bytecode of both

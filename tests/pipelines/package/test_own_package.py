@@ -6,8 +6,8 @@ import pytest
 
 from pipelines.config.built_in import RUNS
 from pipelines.package.compile import write_package
-from tests.support.servers.service import PRELOAD_KFP, running_service, sdk_at
-from tests.vertex_local.pipelines.test_foreign_pipelines import await_end
+from vertex_local.tests.pipelines.test_foreign_pipelines import await_end
+from vertex_local.tests.support.service import PRELOAD_KFP, running_service, sdk_at
 
 LOCATION = "us-central1"
 START_TIMEOUT_SECONDS = 60

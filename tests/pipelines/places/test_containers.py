@@ -10,8 +10,8 @@ from pipelines.cli import main
 from pipelines.command.target_options import mounts_of
 from pipelines.package.image import default_image
 from pipelines.places.target import local_target
-from tests.support.servers.service import running_service
 from vertex_local.client import LocalService
+from vertex_local.tests.support.service import running_service
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -14,11 +14,12 @@ from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from pipelines.errors import ServiceError
 from pipelines.places.local_service import PRELOAD, PRELOAD_VARIABLE, SOURCE, local_service
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT, STATE_DIR_VARIABLE
-from tests.support.processes.forks import EVERYTHING, Fork, forks_with
-from tests.support.processes.waiting import wait_until
-from tests.support.servers.service import PRELOAD_KFP
+from tests.support.processes.everything import EVERYTHING
 from vertex_local import client
 from vertex_local.client import START_FILE, USERS_FILE, service_pid, stop_service
+from vertex_local.tests.support.forks import Fork, forks_with
+from vertex_local.tests.support.service import PRELOAD_KFP
+from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 WAIT_SECONDS = 60

@@ -14,7 +14,7 @@ from components.shared.vertex.labels import RUN_LABEL
 from pipelines.package.image import default_image
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from pipelines.runs.resume import await_end
-from tests.support.servers.service import PARENT, PRELOAD_KFP, running_service
+from vertex_local.tests.support.service import PARENT, PRELOAD_KFP, running_service
 
 pytestmark = pytest.mark.timeout(120)
 

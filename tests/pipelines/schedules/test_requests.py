@@ -15,7 +15,7 @@ from pipelines.places.target import Target
 from pipelines.schedules import differences as schedules
 from pipelines.schedules.differences import plan_schedule
 from pipelines.schedules.file import ScheduleFile
-from tests.support.servers.http_server import Handler, running
+from vertex_local.tests.support.http_server import Handler, running
 
 PROJECT, LOCATION = "demo", "us-central1"
 PARENT = f"projects/{PROJECT}/locations/{LOCATION}"

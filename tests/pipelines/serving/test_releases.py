@@ -18,7 +18,7 @@ from components.shared.vertex.labels import CANDIDATE, MODEL_LABEL, RUN_LABEL, S
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.serving.releases import deploy_version
 from tests.support.servers.models import aliases
-from tests.support.servers.service import container_spec
+from vertex_local.tests.support.service import container_spec
 
 RIGHT = {"class": 0, "label": "a", "probabilities": [0.75, 0.25]}  # of the tiny server's `classes`
 WRONG = {**RIGHT, "probabilities": [0.5, 0.5]}

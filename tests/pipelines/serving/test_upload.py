@@ -20,7 +20,7 @@ from pipelines.places.target import LOCAL_PROJECT
 from pipelines.serving import upload as upload_module
 from pipelines.serving.upload import upload
 from tests.support.servers.models import aliases, versions
-from tests.support.servers.service import running_service
+from vertex_local.tests.support.service import running_service
 
 WAIT_SECONDS = 60
 DESCRIBED = '{"workload": "mnist", "facts": {}}'

@@ -6,8 +6,9 @@ from pathlib import Path
 from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.trial.findings import OK, Finding
 from pipelines.projects.trial.steps import Trial
-from tests.support.processes.forks import EVERYTHING, forks_with
+from tests.support.processes.everything import EVERYTHING
 from trainer import Json
+from vertex_local.tests.support.forks import forks_with
 
 TIMEOUT_SECONDS = 90
 

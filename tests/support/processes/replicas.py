@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.processes.forks import EVERYTHING, Fork, forks_with
+from tests.support.processes.everything import EVERYTHING
 from trainer.runtime.tensorflow_logs import import_tensorflow
+from vertex_local.tests.support.forks import Fork, forks_with
 
 SPLITS = {"train": (512, 3), "eval": (100, 1), "test": (100, 1)}
 WAIT_SECONDS = 120

@@ -14,7 +14,7 @@ from http.server import ThreadingHTTPServer
 
 import yaml
 
-from tests.support.servers.http_server import Handler, running
+from vertex_local.tests.support.http_server import Handler, running
 
 TOKEN = "test-token"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{3,127}")

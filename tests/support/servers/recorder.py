@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from http.server import ThreadingHTTPServer
 from typing import Any
 
-from tests.support.servers.http_server import Handler, running
+from vertex_local.tests.support.http_server import Handler, running
 
 PARENT = "projects/demo/locations/us-central1"
 # Parameters of the form of the response: no part of the request itself.

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.cli import main
 from pipelines.config.cluster_files import read_cluster
-from tests.support.servers.service import running_service
+from vertex_local.tests.support.service import running_service
 
 pytestmark = pytest.mark.timeout(180)
 FILES = [

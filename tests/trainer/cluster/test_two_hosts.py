@@ -15,8 +15,9 @@ import pytest
 from components.plan_training.cluster_file import load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.spellings.tf_config import commands
-from tests.support.processes.forks import EVERYTHING, Fork, forks_with
+from tests.support.processes.everything import EVERYTHING
 from trainer.errors import EXIT_RESTART
+from vertex_local.tests.support.forks import Fork, forks_with
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from tests.support.processes.waiting import wait_until
 from trainer.cluster.ports import check_port
 from trainer.cluster.tf_config import Cluster
 from trainer.cluster.watchdog import Watchdog
 from trainer.errors import EXIT_RESTART, TrainerError
+from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.fast
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pipelines.cli import main
-from tests.support.servers.service import running_service
 from trainer.runtime.tensorflow_logs import import_tensorflow
+from vertex_local.tests.support.service import running_service
 
 pytestmark = pytest.mark.timeout(240)
 FILE = "tests/components/plan_training/old_cluster_files/mnist-two-nodes.yaml"

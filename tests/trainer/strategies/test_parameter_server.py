@@ -10,9 +10,9 @@ import pytest
 from components.prepare_examples.tfrecords.records import frame_row, record_file
 from tests.support.data.evaluation import evaluate
 from tests.support.processes.replicas import free_ports
-from tests.support.processes.waiting import wait_until
 from trainer.errors import EXIT_RESTART
 from trainer.training.checkpoint import list_checkpoints
+from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 # Blocks of ten steps; a step is 32 digits of 792 bytes.

@@ -17,7 +17,7 @@ from components.shared.vertex import retries
 from components.shared.vertex.api import connect
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.resource_name import ResourceName
-from tests.support.servers.http_server import Handler, serving
+from vertex_local.tests.support.http_server import Handler, serving
 
 pytestmark = pytest.mark.fast
 

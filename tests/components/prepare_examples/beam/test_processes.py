@@ -11,8 +11,8 @@ import pytest
 
 from components.prepare_examples.beam.processes import forked, result, start
 from components.prepare_examples.errors import DataError
-from tests.support.processes.seen import is_running
-from tests.support.processes.waiting import wait_until
+from vertex_local.tests.support.seen import is_running
+from vertex_local.tests.support.waiting import wait_until
 
 KEY = "folder"
 

@@ -19,7 +19,6 @@ import pytest
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data import downloads, packages
 from components.prepare_examples.raw_data.fetch import fetch, fetch_source
-from tests.support.servers.http_server import Handler, serving
 from trainer.workloads.data_sets import MNIST
 from trainer.workloads.declarations.sources import (
     Download,
@@ -28,6 +27,7 @@ from trainer.workloads.declarations.sources import (
     Source,
     SourceFile,
 )
+from vertex_local.tests.support.http_server import Handler, serving
 
 pytestmark = pytest.mark.fast
 

@@ -22,8 +22,7 @@ from components.release.check_model.step import (
     wire_requests,
 )
 from tests.support.data.untrained import export_untrained
-from tests.support.processes.forks import EVERYTHING, forks_with
-from tests.support.servers.http_server import Handler, serving
+from tests.support.processes.everything import EVERYTHING
 from trainer.errors import InstanceError
 from trainer.serving.http.limits import MAX_BODY_BYTES
 from trainer.workloads import (
@@ -39,6 +38,8 @@ from trainer.workloads import (
     load_workload,
 )
 from trainer.workloads.description import describe, read_description
+from vertex_local.tests.support.forks import forks_with
+from vertex_local.tests.support.http_server import Handler, serving
 
 pytestmark = pytest.mark.timeout(120)
 

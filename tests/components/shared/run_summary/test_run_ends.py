@@ -19,9 +19,9 @@ from components.shared.run_summary import webhook
 from components.shared.run_summary.summary import summarize
 from components.shared.run_summary.webhook import post_summary
 from components.teardown.component import teardown
-from tests.support.servers.service import running_service
-from tests.vertex_local.pipelines.test_interrupted import kill_everything, kill_runner
-from tests.vertex_local.pipelines.test_pipelines import STEP, WHERE, Runs, hang
+from vertex_local.tests.pipelines.test_interrupted import kill_everything, kill_runner
+from vertex_local.tests.pipelines.test_pipelines import STEP, WHERE, Runs, hang
+from vertex_local.tests.support.service import running_service
 
 pytestmark = [pytest.mark.usefixtures("temp_folder"), pytest.mark.timeout(120)]
 PRELOAD = ("--preload", "kfp.local,kfp.dsl.executor_main,components.teardown.ending")

@@ -10,7 +10,7 @@ from components.shared.vertex.api import connect
 from components.shared.vertex.creations import deploy_model
 from pipelines.jobs.request import create_job
 from pipelines.resources.kinds import JOB
-from tests.support.servers.service import container_spec, running_service
+from vertex_local.tests.support.service import container_spec, running_service
 
 FAULTS = "GET:any=0.2;POST+DELETE:503=0.2,reset=0.2;late-seconds=0.05;seed=5"
 

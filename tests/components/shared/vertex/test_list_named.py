@@ -9,7 +9,7 @@ import requests
 from components.endpoint.ensure import find_endpoint
 from components.model_version.registry import find_model
 from components.shared.vertex.api import VertexApi
-from tests.support.servers.http_server import Handler, serving
+from vertex_local.tests.support.http_server import Handler, serving
 
 pytestmark = pytest.mark.fast
 

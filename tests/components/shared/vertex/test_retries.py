@@ -19,7 +19,7 @@ from components.shared.vertex.errors import VertexError
 from pipelines.jobs.request import create_job
 from pipelines.runs import request as vertex
 from pipelines.schedules import differences as schedules
-from tests.support.servers.http_server import Handler, running
+from vertex_local.tests.support.http_server import Handler, running
 
 pytestmark = pytest.mark.fast
 

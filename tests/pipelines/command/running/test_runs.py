@@ -11,9 +11,9 @@ from typing import NamedTuple
 import pytest
 from kfp import compiler, dsl
 
-from tests.support.processes.signals import WITH_DEFAULT_SIGINT
-from tests.support.processes.waiting import wait_until
-from tests.support.servers.service import PRELOAD_KFP, running_service
+from vertex_local.tests.support.service import PRELOAD_KFP, running_service
+from vertex_local.tests.support.signals import WITH_DEFAULT_SIGINT
+from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 WAIT_SECONDS = 60

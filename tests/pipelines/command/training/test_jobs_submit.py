@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.support.processes.forks import EVERYTHING, forks_with
+from tests.support.processes.everything import EVERYTHING
+from vertex_local.tests.support.forks import forks_with
 
 pytestmark = pytest.mark.timeout(120)
 

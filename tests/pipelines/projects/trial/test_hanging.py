@@ -8,9 +8,9 @@ import tempfile
 import pytest
 
 from pipelines.cli import main
-from tests.support.processes.seen import is_running
-from tests.support.processes.signals import WITH_DEFAULT_SIGINT
-from tests.support.processes.waiting import wait_until
+from vertex_local.tests.support.seen import is_running
+from vertex_local.tests.support.signals import WITH_DEFAULT_SIGINT
+from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -14,7 +14,7 @@ from components.shared.vertex.errors import VertexError
 from pipelines.cli import main
 from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import Decision, OldRun, decide, prune
-from tests.support.servers.service import PRELOAD_KFP, running_service
+from vertex_local.tests.support.service import PRELOAD_KFP, running_service
 
 pytestmark = pytest.mark.timeout(180)
 DAY = 86_400

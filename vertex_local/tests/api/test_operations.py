@@ -1,0 +1,35 @@
+"""Operations whose result cannot be stored at first."""
+
+import sqlite3
+
+import pytest
+
+from vertex_local.api import ends, operations
+from vertex_local.api.database.store import Store
+from vertex_local.api.service import Service
+from vertex_local.tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.fast
+
+
+def test_a_result_that_a_full_disk_refuses_is_stored_once_there_is_space(monkeypatch, tmp_path):
+    service = Service(root=tmp_path, store=Store(tmp_path / "vertex.db"), url="")
+    monkeypatch.setattr(ends, "RETRY_SECONDS", 0.01)
+    update, refusals = service.store.update, [sqlite3.OperationalError("disk is full")] * 3
+
+    def refuse(name, change):
+        if refusals:
+            raise refusals.pop()
+        return update(name, change)
+
+    monkeypatch.setattr(service.store, "update", refuse)
+    begun = operations.start(
+        service,
+        "projects/p/locations/l/models/1",
+        metadata_type="UploadModelOperationMetadata",
+        response_type="UploadModelResponse",
+        work=lambda _: {"model": "m"},
+    )
+    wait_until(lambda: service.store.get(begun["name"])["done"])
+    assert service.store.get(begun["name"])["response"]["model"] == "m"
+    service.store.close()

@@ -1,0 +1,202 @@
+"""Errors of Google's SDK for methods that the service does not implement."""
+
+import re
+
+import pytest
+from google.api_core import exceptions
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import aiplatform
+from google.cloud.aiplatform_v1.services.job_service import JobServiceClient
+from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
+from google.cloud.aiplatform_v1.services.vizier_service import VizierServiceClient
+
+from vertex_local.tests.support.service import PARENT
+
+WHERE = {"project": "demo", "location": "us-central1", "api_transport": "rest"}
+KINDS = "customJobs, endpoints, models, operations, pipelineJobs, schedules"
+
+
+@pytest.fixture(scope="module")
+def sdk(shared_service):
+    """The SDK with the service as its endpoint, which has a model and an endpoint."""
+    sdk = Sdk(shared_service.url)
+    sdk.model = aiplatform.Model.upload(display_name="m", serving_container_image_uri="i")
+    sdk.endpoint = aiplatform.Endpoint.create(display_name="e")
+    return sdk
+
+
+class Sdk:
+    """Calls of the SDK that need more than a name."""
+
+    def __init__(self, url):
+        self.where = {**WHERE, "api_endpoint": url, "credentials": AnonymousCredentials()}
+        aiplatform.init(**self.where)
+
+    def client(self, kind):
+        options = {"api_endpoint": self.where["api_endpoint"]}
+        return kind(transport="rest", credentials=self.where["credentials"], client_options=options)
+
+    def tuning(self):
+        container = {"image_uri": "i"}
+        pool = {"machine_spec": {}, "replica_count": 1, "container_spec": container}
+        job = aiplatform.CustomJob(
+            display_name="c", worker_pool_specs=[pool], staging_bucket="gs://b"
+        )
+        parameter = aiplatform.hyperparameter_tuning.DoubleParameterSpec(
+            min=1, max=2, scale="linear"
+        )
+        return aiplatform.HyperparameterTuningJob(
+            display_name="x",
+            custom_job=job,
+            metric_spec={"a": "maximize"},
+            parameter_spec={"lr": parameter},
+            max_trial_count=1,
+            parallel_trial_count=1,
+        )
+
+
+JSONL = {"instances_format": "jsonl", "predictions_format": "jsonl"}
+GCS = {"gcs_source": "gs://b/x", "gcs_destination_prefix": "gs://b/y"}
+# Each with the kind of resource that the service lacks.
+KIND_CALLS = {
+    "Tensorboard.create": (
+        lambda sdk: aiplatform.Tensorboard.create(display_name="x"),
+        "tensorboards",
+    ),
+    "Tensorboard.list": (lambda sdk: aiplatform.Tensorboard.list(), "tensorboards"),
+    "Tensorboard": (lambda sdk: aiplatform.Tensorboard("5"), "tensorboards"),
+    "TabularDataset.create": (
+        lambda sdk: aiplatform.TabularDataset.create(display_name="x", gcs_source="gs://b/x.csv"),
+        "datasets",
+    ),
+    "ImageDataset.list": (lambda sdk: aiplatform.ImageDataset.list(), "datasets"),
+    "Featurestore.create": (lambda sdk: aiplatform.Featurestore.create("fs"), "featurestores"),
+    "Featurestore.list": (lambda sdk: aiplatform.Featurestore.list(), "featurestores"),
+    "BatchPredictionJob.create": (
+        lambda sdk: aiplatform.BatchPredictionJob.create(
+            job_display_name="x", model_name=sdk.model.resource_name, **JSONL, **GCS
+        ),
+        "batchPredictionJobs",
+    ),
+    "BatchPredictionJob.list": (
+        lambda sdk: aiplatform.BatchPredictionJob.list(),
+        "batchPredictionJobs",
+    ),
+    "Model.batch_predict": (
+        lambda sdk: sdk.model.batch_predict(job_display_name="x", **GCS),
+        "batchPredictionJobs",
+    ),
+    "HyperparameterTuningJob.run": (lambda sdk: sdk.tuning().run(), "hyperparameterTuningJobs"),
+    "init(experiment=)": (
+        lambda sdk: aiplatform.init(experiment="x", **sdk.where),
+        "metadataStores",
+    ),
+    "Experiment.create": (lambda sdk: aiplatform.Experiment.create("x"), "metadataStores"),
+    "Experiment.list": (lambda sdk: aiplatform.Experiment.list(), "metadataStores"),
+    "Artifact.create": (
+        lambda sdk: aiplatform.Artifact.create(schema_title="system.Model"),
+        "metadataStores",
+    ),
+    "Artifact.list": (lambda sdk: aiplatform.Artifact.list(), "metadataStores"),
+    "Context.list": (lambda sdk: aiplatform.Context.list(), "metadataStores"),
+    "CustomContainerTrainingJob.run": (
+        lambda sdk: aiplatform.CustomContainerTrainingJob(
+            display_name="x", container_uri="i", staging_bucket="gs://b"
+        ).run(replica_count=1),
+        "trainingPipelines",
+    ),
+    "AutoMLTabularTrainingJob.list": (
+        lambda sdk: aiplatform.AutoMLTabularTrainingJob.list(),
+        "trainingPipelines",
+    ),
+    "MatchingEngineIndex.list": (lambda sdk: aiplatform.MatchingEngineIndex.list(), "indexes"),
+    "MatchingEngineIndexEndpoint.create": (
+        lambda sdk: aiplatform.MatchingEngineIndexEndpoint.create(
+            display_name="x", public_endpoint_enabled=True
+        ),
+        "indexEndpoints",
+    ),
+    "DeploymentResourcePool.create": (
+        lambda sdk: aiplatform.models.DeploymentResourcePool.create("p"),
+        "deploymentResourcePools",
+    ),
+    "ModelDeploymentMonitoringJob.list": (
+        lambda sdk: aiplatform.ModelDeploymentMonitoringJob.list(),
+        "modelDeploymentMonitoringJobs",
+    ),
+    "list_nas_jobs": (
+        lambda sdk: list(sdk.client(JobServiceClient).list_nas_jobs(parent=PARENT)),
+        "nasJobs",
+    ),
+    "create_study": (
+        lambda sdk: sdk.client(VizierServiceClient).create_study(
+            parent=PARENT, study={"display_name": "x"}
+        ),
+        "studies",
+    ),
+    "list_training_pipelines": (
+        lambda sdk: list(sdk.client(PipelineServiceClient).list_training_pipelines(parent=PARENT)),
+        "trainingPipelines",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "missing"), KIND_CALLS.values(), ids=KIND_CALLS)
+def test_the_error_names_the_missing_kind_and_the_implemented_ones(sdk, call, missing):
+    with pytest.raises(exceptions.MethodNotImplemented) as error:
+        call(sdk)
+    problem = error.value.message.rpartition(": ")[2]
+    assert re.search(rf"no {missing}\b", problem)
+    assert KINDS in problem
+
+
+# Each with its path, and an implemented method of the same kind.
+METHOD_CALLS = {
+    "Model.copy": (
+        lambda sdk: sdk.model.copy(destination_location="us-central1"),
+        "models:copy",
+        "GET models/ID:listVersions",
+    ),
+    "Endpoint.explain": (
+        lambda sdk: sdk.endpoint.explain(instances=[1]),
+        ":explain",
+        "POST endpoints/ID:predict",
+    ),
+    "batch_delete_pipeline_jobs": (
+        lambda sdk: sdk.client(PipelineServiceClient).batch_delete_pipeline_jobs(
+            parent=PARENT, names=[f"{PARENT}/pipelineJobs/x"]
+        ),
+        "pipelineJobs:batchDelete",
+        "DELETE pipelineJobs/ID",
+    ),
+    "batch_cancel_pipeline_jobs": (
+        lambda sdk: sdk.client(PipelineServiceClient).batch_cancel_pipeline_jobs(
+            parent=PARENT, names=[f"{PARENT}/pipelineJobs/x"]
+        ),
+        "pipelineJobs:batchCancel",
+        "POST pipelineJobs/ID:cancel",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "path", "there"), METHOD_CALLS.values(), ids=METHOD_CALLS)
+def test_the_error_names_the_missing_method_and_those_of_its_kind(sdk, call, path, there):
+    with pytest.raises(exceptions.MethodNotImplemented) as error:
+        call(sdk)
+    assert path in error.value.message
+    assert there in error.value.message
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: aiplatform.Model("77"),
+        lambda: aiplatform.Endpoint("77").list_models(),
+        lambda: aiplatform.PipelineJob.get("x"),
+        lambda: aiplatform.CustomJob.get("77"),
+    ],
+)
+@pytest.mark.usefixtures("sdk")
+def test_a_missing_resource_is_not_found(call):
+    with pytest.raises(exceptions.NotFound, match="is not found"):
+        call()

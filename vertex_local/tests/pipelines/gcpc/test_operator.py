@@ -1,0 +1,310 @@
+"""Comparison with Google's launchers: the same requests, resources and files."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+import requests
+from google.auth.credentials import AnonymousCredentials
+from google_cloud_pipeline_components.types.artifact_types import (
+    UnmanagedContainerModel,
+    VertexEndpoint,
+    VertexModel,
+)
+from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
+from google_cloud_pipeline_components.v1.endpoint import (
+    EndpointCreateOp,
+    EndpointDeleteOp,
+    ModelDeployOp,
+    ModelUndeployOp,
+)
+from google_cloud_pipeline_components.v1.model import ModelDeleteOp, ModelGetOp, ModelUploadOp
+from kfp.local import executor_input_utils, placeholder_utils, utils
+
+from vertex_local.pipelines.gcpc.operator import Operator
+from vertex_local.pipelines.gcpc.requests import GcpcError
+from vertex_local.tests.support.service import SERVER_SCRIPT
+
+GOOGLE = "https://us-central1-aiplatform.googleapis.com"
+WHERE = {"project": "demo", "location": "us-central1"}
+LABELS = {"trainyard_run": "r1"}
+
+
+def resolved_command(component, folder: Path, **arguments) -> list[str]:
+    """Return the command line of a GCPC task, as kfp.local passes it to its handler."""
+    spec = component.pipeline_spec
+    [(name, component_spec)] = spec.components.items()
+    executor = utils.struct_to_executor_spec(
+        spec.deployment_spec["executors"][component_spec.executor_label]
+    )
+    executor_input = executor_input_utils.construct_executor_input(
+        component_spec=component_spec,
+        arguments=arguments,
+        task_root=str(folder),
+        block_input_artifact=False,
+    )
+    return placeholder_utils.replace_placeholders(
+        full_command=[*executor.container.command, *executor.container.args],
+        executor_input_dict=executor_input_utils.executor_input_to_dict(
+            executor_input, component_spec
+        ),
+        pipeline_resource_name="run-1",
+        task_resource_name=name,
+        pipeline_root=str(folder),
+        unique_pipeline_id="run-1",
+    )
+
+
+class Recorder(requests.Session):
+    """Send all requests to the service, whatever their host; record those that change something."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.trust_env = False
+        self._url = url
+        self.changes: list[tuple[str, str, dict | None]] = []
+
+    def request(self, method, url, **arguments):
+        path = url.partition("/v1/")[2]
+        response = super().request(method, f"{self._url}/v1/{path}", **arguments)
+        if method != "GET":
+            body = response.request.body
+            self.changes.append((method, path, json.loads(body) if body else None))
+        return response
+
+
+class Both:
+    """Runs a task with Google's launcher and with ours, in separate folders."""
+
+    def __init__(self, service, folder: Path, monkeypatch) -> None:
+        self._service = service
+        self._folder = folder
+        self._num_tasks = 0
+        self.google = Recorder(service.url)
+        self.ours = Recorder(service.url)
+        monkeypatch.setenv("VERTEX_AI_PIPELINES_RUN_LABELS", json.dumps(LABELS))
+        self._point_google_here(monkeypatch)
+
+    def _point_google_here(self, monkeypatch) -> None:
+        import google.auth
+        from google.cloud import aiplatform
+        from google_cloud_pipeline_components.container.v1.gcp_launcher import (
+            job_remote_runner,
+            lro_remote_runner,
+        )
+
+        credentials = AnonymousCredentials()
+        credentials.token = "none"
+
+        class JobServiceClient(aiplatform.gapic.JobServiceClient):
+            def __init__(client, client_options=None, client_info=None) -> None:  # noqa: N805
+                super().__init__(
+                    credentials=AnonymousCredentials(),
+                    transport="rest",
+                    client_options={"api_endpoint": self._service.url},
+                )
+
+        monkeypatch.setattr(google.auth, "default", lambda **_: (credentials, "demo"))
+        monkeypatch.setattr(aiplatform.gapic, "JobServiceClient", JobServiceClient)
+        for module in (job_remote_runner, lro_remote_runner):
+            monkeypatch.setattr(module, "_POLLING_INTERVAL_IN_SECONDS", 0.05)
+        for verb in ("get", "post", "delete"):
+
+            def send(url, verb=verb, **arguments):
+                return self.google.request(verb.upper(), url, **arguments)
+
+            monkeypatch.setattr(requests, verb, send)
+
+    def by_google(self, component, **arguments) -> dict:
+        folder, command = self._task(component, arguments)
+        launcher = importlib.import_module(command[command.index("-m") + 1])
+        launcher.main(command[command.index("-m") + 2 :])
+        return self._files(folder)
+
+    def by_us(self, component, **arguments) -> dict:
+        folder, command = self._task(component, arguments)
+        operator = Operator(
+            url=self._service.url,
+            must_stop=lambda: False,
+            write_log=lambda line: None,
+            session=self.ours,
+        )
+        operator.execute(command)
+        return self._files(folder)
+
+    def _task(self, component, arguments: dict) -> tuple[Path, list[str]]:
+        self._num_tasks += 1
+        folder = self._folder / f"task-{self._num_tasks}"
+        folder.mkdir(parents=True)
+        return folder, resolved_command(component, folder, **arguments)
+
+    def _files(self, folder: Path) -> dict:
+        """Return the files of the task, with the address and the folder replaced."""
+        found = {}
+        for path in folder.iterdir():
+            text = path.read_text().replace(GOOGLE, self._service.url)
+            found[path.name] = json.loads(text.replace(folder.name, "task"))
+        return found
+
+
+@pytest.fixture
+def both(service, tmp_path, monkeypatch):
+    return Both(service, tmp_path, monkeypatch)
+
+
+def resource(files: dict, output: str) -> str:
+    [artifact] = files["executor_output.json"]["artifacts"][output]["artifacts"]
+    return artifact["metadata"]["resourceName"]
+
+
+def without_identity(value, *names: str):
+    """Return the value as text, without parts that differ between two resources."""
+    text = json.dumps(value, sort_keys=True)
+    for name in names:
+        text = text.replace(name, "NAME")
+    return text
+
+
+@pytest.fixture
+def model_arguments(artifact_folder):
+    container = {
+        "imageUri": "any",
+        "command": ["python", str(SERVER_SCRIPT)],
+        "ports": [{"containerPort": 8080}],
+        "deploymentTimeout": "20s",
+    }
+    unmanaged = UnmanagedContainerModel(
+        name="unmanaged_container_model",
+        uri=str(artifact_folder),
+        metadata={"containerSpec": container},
+    )
+    return {
+        "display_name": "m",
+        "unmanaged_container_model": unmanaged,
+        "version_aliases": ["champion"],
+        "labels": {"own": "yes"},
+        **WHERE,
+    }
+
+
+def test_model_and_endpoint_operations_send_what_google_sends(both, service, model_arguments):
+    def same(component, **arguments) -> tuple[dict, dict]:
+        google, ours = (by(component, **arguments) for by in (both.by_google, both.by_us))
+        assert both.ours.changes[-1] == both.google.changes[-1]
+        assert sorted(google) == sorted(ours)
+        return google, ours
+
+    google, ours = same(ModelUploadOp, **model_arguments)
+    models = [resource(files, "model") for files in (google, ours)]
+    assert both.ours.changes[-1][2]["model"]["labels"] == {**LABELS, "own": "yes"}
+    assert models[0].endswith("@1")
+    names = [name.rpartition("@")[0] for name in models]
+    assert without_identity(google["executor_output.json"], names[0]) == without_identity(
+        ours["executor_output.json"], names[1]
+    )
+    made = [service.do("GET", f"/v1/{name}") for name in models]
+    for model in made:
+        for field in [key for key in model if key.endswith("Time")] + ["name", "etag"]:
+            model.pop(field, None)
+        model.pop("artifactUri", None)
+    assert made[0] == made[1]
+
+    parent = VertexModel.create("parent_model", "", models[0])
+    versions = same(ModelUploadOp, **model_arguments, parent_model=parent)
+    assert [resource(one, "model") for one in versions] == [f"{names[0]}@2", f"{names[0]}@3"]
+    none = VertexModel.create("parent_model", "", "")
+    assert resource(same(ModelUploadOp, **model_arguments, parent_model=none)[1], "model")
+
+    google, ours = same(EndpointCreateOp, display_name="e", **WHERE)
+    endpoints = [resource(files, "endpoint") for files in (google, ours)]
+    assert without_identity(google["executor_output.json"], endpoints[0]) == without_identity(
+        ours["executor_output.json"], endpoints[1]
+    )
+    assert ours["gcp_resources"]["resources"][0]["resourceType"] == "VertexLro"
+    assert google["gcp_resources"]["resources"][0].keys() == {"resourceType", "resourceUri"}
+
+    deploy = {
+        "model": VertexModel.create("model", "", models[1]),
+        "endpoint": VertexEndpoint.create("endpoint", "", endpoints[1]),
+        "traffic_split": {"0": "100"},
+        "dedicated_resources_machine_type": "n1-standard-4",
+        "dedicated_resources_min_replica_count": 1,
+        "dedicated_resources_max_replica_count": 1,
+    }
+    assert same(ModelDeployOp, **deploy)[1].keys() == {"gcp_resources"}
+    deployed = service.do("GET", f"/v1/{endpoints[1]}")["deployedModels"]
+    assert len(deployed) == 2
+    undeploy = {key: deploy[key] for key in ("model", "endpoint")}
+    split = {deployed[1]["id"]: "100"}
+    both.by_google(ModelUndeployOp, **undeploy, traffic_split=split)
+    both.by_us(ModelUndeployOp, **undeploy)
+    google_request, our_request = both.google.changes[-1], both.ours.changes[-1]
+    assert google_request[:2] == our_request[:2]
+    assert google_request[2].pop("traffic_split") == split
+    assert google_request[2].keys() == our_request[2].keys()
+    assert service.do("GET", f"/v1/{endpoints[1]}").get("deployedModels", []) == []
+
+    for component, key, kind, resources in (
+        (EndpointDeleteOp, "endpoint", VertexEndpoint, endpoints),
+        (ModelDeleteOp, "model", VertexModel, models),
+    ):
+        both.by_google(component, **{key: kind.create(key, "", resources[0])})
+        both.by_us(component, **{key: kind.create(key, "", resources[1])})
+        (method, path, body), ours = both.google.changes[-1], both.ours.changes[-1]
+        bare = [name.partition("@")[0] for name in resources]
+        assert (method, path, body) == ("DELETE", bare[0], None)
+        assert ours == ("DELETE", bare[1], None)
+        for name in bare:
+            assert service.call("GET", f"/v1/{name}").status_code == 404
+
+
+def job_arguments(code: str) -> dict:
+    container = {"image_uri": "any", "command": ["python", "-c", code], "args": []}
+    pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1}
+    return {
+        "display_name": "j",
+        "worker_pool_specs": [{**pool, "container_spec": container}],
+        "timeout": "60s",
+        "labels": {"own": "yes"},
+        "persistent_resource_id": "",
+        **WHERE,
+    }
+
+
+def test_custom_jobs_are_created_like_googles(both, service):
+    arguments = job_arguments("print('trained')")
+    google = both.by_google(CustomTrainingJobOp, **arguments)
+    ours = both.by_us(CustomTrainingJobOp, **arguments)
+    jobs = service.do("GET", "customJobs")["customJobs"]
+    assert len(jobs) == 2
+    for job, files in zip(jobs, (google, ours), strict=True):
+        [entry] = files["gcp_resources"]["resources"]
+        uri = f"{service.url}/v1/{job['name']}"
+        assert entry == {"resourceType": "CustomJob", "resourceUri": uri}
+        assert job["labels"] == {**LABELS, "own": "yes"}
+        for field in [key for key in job if key.endswith("Time")] + ["name"]:
+            job.pop(field)
+    assert jobs[0] == jobs[1]
+
+
+def test_a_failed_job_fails_the_task_with_the_jobs_message(both):
+    arguments = job_arguments("raise SystemExit('out of cheese')")
+    with pytest.raises(ValueError, match="error state"):
+        both.by_google(CustomTrainingJobOp, **arguments)
+    with pytest.raises(GcpcError, match=r"(?s)JOB_STATE_FAILED: .*out of cheese"):
+        both.by_us(CustomTrainingJobOp, **arguments)
+
+
+def test_refused_requests_and_unknown_operations_are_named(both, service):
+    with pytest.raises(GcpcError, match="INVALID_ARGUMENT"):
+        both.by_us(EndpointCreateOp, display_name="", **WHERE)
+    with pytest.raises(GcpcError, match=r"get_model.*supported operations are CustomJob"):
+        both.by_us(ModelGetOp, model_name="m", **WHERE)
+    operator = Operator(
+        url="http://127.0.0.1:9", must_stop=lambda: False, write_log=lambda line: None
+    )
+    with pytest.raises(GcpcError, match=r"127\.0\.0\.1:9"):
+        operator.execute(
+            resolved_command(EndpointCreateOp, both._folder, display_name="e", **WHERE)
+        )

@@ -1,0 +1,123 @@
+"""Exit tasks, failures, and tasks that run in spite of them.
+
+`EXPECTED` says how each run ends, and what its "result" returns.
+"""
+
+from kfp import dsl
+
+from vertex_local.tests.pipelines.habits.steps import (
+    fail,
+    fail_file,
+    final,
+    join,
+    note,
+    note_file,
+    read,
+    say,
+    tidy,
+    write,
+)
+
+
+@dsl.pipeline(name="exit-after-success")
+def exit_after_success():
+    with dsl.ExitHandler(final().set_display_name("result")):
+        say(text="fine")
+
+
+@dsl.pipeline(name="exit-after-failure")
+def exit_after_failure():
+    with dsl.ExitHandler(final().set_display_name("result")):
+        fail(message="bad")
+
+
+@dsl.pipeline(name="exit-without-status")
+def exit_without_status():
+    with dsl.ExitHandler(tidy().set_display_name("result")):
+        fail(message="bad")
+
+
+@dsl.pipeline(name="exit-handlers-in-a-row")
+def two_exit_handlers():
+    with dsl.ExitHandler(final(), name="first"):
+        say(text="one")
+    with dsl.ExitHandler(final().set_display_name("result"), name="second"):
+        say(text="two")
+
+
+@dsl.pipeline(name="exit-after-loop-and-condition")
+def exit_after_loop(go: str = "yes"):
+    with dsl.ExitHandler(final().set_display_name("result")):
+        with dsl.ParallelFor(["a", "b"]) as text:
+            said = say(text=text)
+        with dsl.If(go == "yes"):
+            join(texts=dsl.Collected(said.output))
+
+
+@dsl.pipeline(name="exit-after-failure-in-loop")
+def exit_after_failure_in_loop():
+    with dsl.ExitHandler(tidy().set_display_name("result")):
+        with dsl.ParallelFor(["a", "b"]) as text:
+            fail(message=text)
+
+
+@dsl.pipeline(name="exit-after-retries")
+def exit_after_retries():
+    with dsl.ExitHandler(tidy().set_display_name("result")):
+        fail(message="bad").set_retry(num_retries=1, backoff_duration="0s", backoff_factor=1)
+
+
+@dsl.pipeline(name="ignore-upstream-failure")
+def ignore_upstream_failure():
+    failed = fail()
+    note(message=failed.output, more="said").ignore_upstream_failure().set_display_name("result")
+
+
+@dsl.pipeline(name="ignore-upstream-success")
+def ignore_upstream_success():
+    said = say(text="fine")
+    note(message=said.output, more="said").ignore_upstream_failure().set_display_name("result")
+
+
+@dsl.pipeline(name="ignore-upstream-failure-after")
+def ignore_upstream_failure_after():
+    noted = note(message="given", more="on").after(fail())
+    noted.ignore_upstream_failure().set_display_name("result")
+
+
+@dsl.pipeline(name="ignore-upstream-failure-artifact")
+def ignore_upstream_failure_artifact():
+    failed = fail_file()
+    note_file(file=failed.outputs["file"]).ignore_upstream_failure().set_display_name("result")
+
+
+@dsl.pipeline(name="ignore-upstream-success-artifact")
+def ignore_upstream_success_artifact():
+    made = write(text="made")
+    noted = note_file(file=made.outputs["file"]).ignore_upstream_failure()
+    say(text=noted.output).set_display_name("result")
+
+
+@dsl.pipeline(name="tasks-after-a-failure")
+def after_a_failure():
+    """Tasks that do not depend on the failed one still run."""
+    failed = fail_file()
+    read(file=failed.outputs["file"])
+    say(text="independent").set_display_name("result")
+
+
+EXPECTED = {
+    "exit_after_success": ("SUCCEEDED", '["SUCCEEDED", null, null]'),
+    "exit_after_failure": ("FAILED", '["FAILED", 9, "The DAG failed because some tasks failed.'),
+    "exit_without_status": ("FAILED", "tidied"),
+    "two_exit_handlers": ("SUCCEEDED", '["SUCCEEDED", null, null]'),
+    "exit_after_loop": ("SUCCEEDED", '["SUCCEEDED", null, null]'),
+    "exit_after_failure_in_loop": ("FAILED", "tidied"),
+    "exit_after_retries": ("FAILED", "tidied"),
+    "ignore_upstream_failure": ("FAILED", "nothing said"),
+    "ignore_upstream_success": ("SUCCEEDED", "fine said"),
+    "ignore_upstream_failure_after": ("FAILED", "given on"),
+    "ignore_upstream_failure_artifact": ("FAILED", "none"),
+    "ignore_upstream_success_artifact": ("SUCCEEDED", "made"),
+    "after_a_failure": ("FAILED", "independent"),
+}

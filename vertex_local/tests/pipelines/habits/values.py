@@ -1,0 +1,256 @@
+"""Parameters and artifacts of every kind, placeholders, and settings of tasks."""
+
+from typing import NamedTuple, Optional
+
+from kfp import dsl
+from kfp.dsl import (
+    HTML,
+    Artifact,
+    ClassificationMetrics,
+    Dataset,
+    Input,
+    Markdown,
+    Metrics,
+    Model,
+    Output,
+    OutputPath,
+)
+
+from vertex_local.tests.pipelines.habits.steps import STEP, read, say, shape_of, uri_of
+
+
+@dsl.component(**STEP)
+def all_kinds(
+    text: str,
+    number: int,
+    ratio: float,
+    yes: bool,
+    items: list,
+    shape: dict,
+    more: Optional[str] = None,
+) -> str:
+    import json
+
+    return json.dumps([text, number, ratio, yes, items, dict(sorted(shape.items())), more])
+
+
+@dsl.pipeline(name="all-kinds")
+def kinds(
+    text: str = 'it\'s "so" {x}',
+    number: int = 3,
+    ratio: float = 2.0,
+    yes: bool = False,
+    items: list = [1, 2.5, "a"],  # noqa: B006
+    shape: dict = {"a": 1, "b": {"c": [2]}},  # noqa: B006
+    more: Optional[str] = None,
+):
+    all_kinds(
+        text=text, number=number, ratio=ratio, yes=yes, items=items, shape=shape, more=more
+    ).set_display_name("result")
+
+
+@dsl.pipeline(name="outputs-in-structures")
+def outputs_in_structures(name: str = "n"):
+    said = say(text='a "quoted" word')
+    shape_of(shape={"said": said.output, "list": [name, f"<{said.output}>"]}).set_display_name(
+        "result"
+    )
+
+
+@dsl.component(**STEP)
+def several() -> NamedTuple("Outputs", [("first", str), ("second", int), ("third", dict)]):
+    return ("a", 2, {"b": 3})
+
+
+@dsl.pipeline(name="named-outputs")
+def named_outputs():
+    made = several()
+    shape_of(shape=made.outputs["third"])
+    say(text=f"{made.outputs['first']}{made.outputs['second']}").set_display_name("result")
+
+
+@dsl.component(**STEP)
+def paths(text: OutputPath(str), data: OutputPath("Dataset")):
+    with open(text, "w") as file:
+        file.write("by path")
+    with open(data, "w") as file:
+        file.write("data")
+
+
+@dsl.pipeline(name="output-paths")
+def output_paths():
+    made = paths()
+    read(file=made.outputs["data"])
+    say(text=made.outputs["text"]).set_display_name("result")
+
+
+@dsl.component(**STEP)
+def report(metrics: Output[Metrics], classes: Output[ClassificationMetrics], page: Output[HTML]):
+    metrics.log_metric("accuracy", 0.5)
+    metrics.log_metric("count", 3)
+    classes.log_confusion_matrix(["a", "b"], [[1, 2], [3, 4]])
+    classes.log_roc_curve([0.0, 1.0], [0.0, 1.0], [1.0, 0.0])
+    with open(page.path, "w") as file:
+        file.write("<p>hello</p>")
+
+
+@dsl.component(**STEP)
+def metric_of(metrics: Input[Metrics], classes: Input[ClassificationMetrics]) -> str:
+    import json
+
+    return json.dumps(
+        [dict(sorted(metrics.metadata.items())), classes.metadata["confusionMatrix"]["rows"][0]]
+    )
+
+
+@dsl.pipeline(name="metrics")
+def metrics():
+    made = report()
+    metric_of(metrics=made.outputs["metrics"], classes=made.outputs["classes"]).set_display_name(
+        "result"
+    )
+
+
+@dsl.component(**STEP)
+def model_of(model: Output[Model]):
+    model.framework = "tf"
+    model.metadata["depth"] = 3
+    with open(model.path, "w") as file:
+        file.write("model")
+
+
+@dsl.component(**STEP)
+def describe(thing: Input[Artifact]) -> str:
+    return f"{thing.schema_title} {thing.metadata['depth']}"
+
+
+@dsl.pipeline(name="generic-artifact")
+def generic_artifact():
+    describe(thing=model_of().outputs["model"]).set_display_name("result")
+
+
+@dsl.pipeline(name="importer-local")
+def importer_local(uri: str = "/etc/hostname"):
+    imported = dsl.importer(
+        artifact_uri=uri, artifact_class=Dataset, reimport=True, metadata={"depth": 1}
+    )
+    describe(thing=imported.output).set_display_name("result")
+
+
+@dsl.pipeline(name="importer-of-output")
+def importer_of_output():
+    said = say(text="/etc/passwd")
+    imported = dsl.importer(artifact_uri=said.output, artifact_class=Dataset, reimport=False)
+    uri_of(thing=imported.output).set_display_name("result")
+
+
+@dsl.component(**STEP)
+def variable(name: str) -> str:
+    import os
+
+    return os.environ[name]
+
+
+@dsl.pipeline(name="settings")
+def settings():
+    said = say(text="first").set_cpu_limit("2").set_memory_limit("4G").set_caching_options(False)
+    said.set_cpu_request("1").set_memory_request("1G").set_retry(
+        num_retries=2, backoff_duration="1s", backoff_factor=2, backoff_max_duration="5s"
+    )
+    variable(name="COLOUR").set_env_variable("COLOUR", "blue").after(said).set_display_name(
+        "result"
+    )
+
+
+@dsl.pipeline(name="placeholders")
+def run_placeholders():
+    say(
+        text="|".join(
+            (
+                dsl.PIPELINE_JOB_NAME_PLACEHOLDER,
+                dsl.PIPELINE_JOB_RESOURCE_NAME_PLACEHOLDER,
+                dsl.PIPELINE_JOB_ID_PLACEHOLDER,
+                dsl.PIPELINE_TASK_NAME_PLACEHOLDER,
+                dsl.PIPELINE_ROOT_PLACEHOLDER,
+                dsl.PIPELINE_JOB_CREATE_TIME_UTC_PLACEHOLDER,
+                dsl.PIPELINE_JOB_SCHEDULE_TIME_UTC_PLACEHOLDER,
+                "{{$.pipeline_google_cloud_project_id}}",
+                "{{$.pipeline_google_cloud_location}}",
+            )
+        )
+    ).set_display_name("result")
+
+
+@dsl.pipeline(name="executor-input")
+def executor_input(greeting: str = 'say "hi"'):
+    say(text=f"{dsl.PIPELINE_TASK_EXECUTOR_INPUT_PLACEHOLDER}").set_display_name("result")
+
+
+@dsl.pipeline(name="twice")
+def twice():
+    first = say(text="a")
+    second = say(text=first.output)
+    third = say(text=f"{first.output}{second.output}")
+    say(text=third.output).set_display_name("result")
+
+
+@dsl.component(**STEP)
+def folder_of(folder: Output[Model], notes: Output[Markdown]):
+    import os
+
+    os.makedirs(folder.path)
+    with open(os.path.join(folder.path, "weights"), "w") as file:
+        file.write("w")
+    with open(notes.path, "w") as file:
+        file.write("# Notes")
+
+
+@dsl.component(**STEP)
+def list_of(folder: Input[Model], notes: Input[Markdown]) -> str:
+    import os
+
+    return f"{os.listdir(folder.path)} {open(notes.path).read()}"
+
+
+@dsl.pipeline(name="folder-artifacts")
+def folders():
+    made = folder_of()
+    list_of(folder=made.outputs["folder"], notes=made.outputs["notes"]).set_display_name("result")
+
+
+@dsl.pipeline(name="placeholders-in-structures")
+def placeholders_in_structures():
+    shape_of(
+        shape={
+            "run": dsl.PIPELINE_JOB_NAME_PLACEHOLDER,
+            "more": [{"in": ["{{$.pipeline_google_cloud_location}}"]}],
+        }
+    ).set_display_name("result")
+
+
+@dsl.pipeline(name="accelerators-and-limits")
+def accelerators():
+    said = say(text="no GPU needed").set_accelerator_type("NVIDIA_TESLA_T4")
+    said.set_accelerator_limit(1).set_display_name("result")
+
+
+EXPECTED = {
+    "kinds": '["it\'s \\"so\\" {x}", 3, 2.0, false, '
+    '[1, 2.5, "a"], {"a": 1, "b": {"c": [2]}}, null]',
+    "outputs_in_structures": '{"list": ["n", "<a \\"quoted\\" word>"], '
+    '"said": "a \\"quoted\\" word"}',
+    "named_outputs": "a2",
+    "output_paths": "by path",
+    "metrics": '[{"accuracy": 0.5, "count": 3}, {"row": [1, 2]}]',
+    "generic_artifact": "system.Model 3",
+    "importer_local": "system.Dataset 1",
+    "importer_of_output": "/etc/passwd",
+    "settings": "blue",
+    "twice": "aa",
+    "folders": "['weights'] # Notes",
+    "placeholders_in_structures": '{"more": [{"in": ["us-central1"]}], "run": "RUN"}',
+    "run_placeholders": "RUN|projects/demo/locations/us-central1/pipelineJobs/RUN|RUN|say|"
+    "ROOT|CREATED|CREATED|demo|us-central1",
+    "executor_input": '{"inputs": {"parameterValues": {"text": "{{$}}"}}',
+    "accelerators": "no GPU needed",
+}

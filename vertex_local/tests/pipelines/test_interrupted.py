@@ -1,0 +1,501 @@
+"""Runs whose runner or service ends early: exit tasks, jobs, final states."""
+
+import fcntl
+import json
+import os
+import signal
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from google_cloud_pipeline_components.types.artifact_types import UnmanagedContainerModel
+from google_cloud_pipeline_components.v1.endpoint import EndpointCreateOp, ModelDeployOp
+from google_cloud_pipeline_components.v1.model import ModelUploadOp
+from kfp import dsl
+
+from vertex_local.machine.clock import now
+from vertex_local.pipelines import journal
+from vertex_local.tests.pipelines.test_pipelines import (
+    PRELOADED,
+    SERVER_SCRIPT,
+    STEP,
+    WHERE,
+    Runs,
+    await_true,
+    detail,
+    echo,
+    hang,
+    job_hangs,
+    states,
+)
+from vertex_local.tests.support.seen import is_running
+from vertex_local.tests.support.service import running_service
+
+pytestmark = pytest.mark.usefixtures("temp_folder")
+INTERRUPTED = "interrupted: the service stopped"
+
+
+@dsl.component(**STEP)
+def mark(folder: str, text: str) -> str:
+    """Add a line to FOLDER/marks, to count executions."""
+    from pathlib import Path
+
+    with (Path(folder) / "marks").open("a") as marks:
+        marks.write(f"{text}\n")
+    return text
+
+
+@dsl.component(**STEP)
+def close_down(folder: str, name: str, status: dsl.PipelineTaskFinalStatus):
+    """Add the status to FOLDER/NAME, send a request to the service, wait while NAME.hold exists."""
+    import json
+    import os
+    import time
+    import urllib.request
+    from pathlib import Path
+
+    host, job = os.environ["VERTEX_EMULATOR_HOST"], status.pipeline_job_resource_name
+    with urllib.request.urlopen(f"http://{host}/v1/{job}", timeout=30) as response:
+        seen = json.load(response)["state"]
+    line = {"state": status.state, "error": status.error_message, "seen": seen}
+    with (Path(folder) / name).open("a") as notes:
+        notes.write(json.dumps(line) + "\n")
+    while (Path(folder) / f"{name}.hold").exists():
+        time.sleep(0.02)
+
+
+@dsl.pipeline(name="one-hangs")
+def one_hangs(folder: str):
+    with dsl.ExitHandler(close_down(folder=folder, name="notes")):
+        marked = mark(folder=folder, text="first").set_caching_options(False)
+        hung = hang(folder=folder).after(marked)
+        echo(text="later").after(hung)
+
+
+@dsl.pipeline(name="ends-well")
+def ends_well(folder: str):
+    with dsl.ExitHandler(close_down(folder=folder, name="notes")):
+        mark(folder=folder, text="first").set_caching_options(False)
+
+
+@dsl.pipeline(name="two-handlers")
+def two_handlers(folder: str):
+    with dsl.ExitHandler(close_down(folder=folder, name="first")):
+        echo(text="a")
+    with dsl.ExitHandler(close_down(folder=folder, name="second")):
+        echo(text="b")
+
+
+@dsl.pipeline(name="part")
+def part(folder: str, name: str, hangs: bool) -> str:
+    marked = mark(folder=folder, text=name).set_caching_options(False)
+    with (
+        dsl.ExitHandler(close_down(folder=folder, name=name)),
+        dsl.If(hangs == True, name="hangs"),  # noqa: E712  a condition of KFP
+    ):
+        hang(folder=folder).after(marked)
+    return marked.output
+
+
+@dsl.pipeline(name="nested")
+def nested(folder: str):
+    with dsl.ExitHandler(close_down(folder=folder, name="notes")):
+        named = mark(folder=folder, text="inner").set_caching_options(False)
+        first = part(folder=folder, name="before", hangs=False)
+        second = part(folder=folder, name=named.output, hangs=True).after(first)
+        part(folder=folder, name="after", hangs=False).after(second)
+
+
+@dsl.component(**STEP)
+def unhealthy_model(folder: str, server: str, model: dsl.Output[UnmanagedContainerModel]):
+    from pathlib import Path
+
+    (Path(folder) / "model").mkdir()
+    (Path(folder) / "model" / "saved_model.pb").write_text("model")
+    model.uri = f"{folder}/model"
+    model.metadata["containerSpec"] = {
+        "imageUri": "any",
+        "command": ["python", server, "unhealthy"],
+        "deploymentTimeout": "300s",
+    }
+
+
+@dsl.pipeline(name="deploys")
+def deploys(folder: str, server: str):
+    with dsl.ExitHandler(close_down(folder=folder, name="notes")):
+        made = unhealthy_model(folder=folder, server=server).set_caching_options(False)
+        uploaded = ModelUploadOp(
+            display_name="tiny", unmanaged_container_model=made.outputs["model"], **WHERE
+        ).set_caching_options(False)
+        endpoint = EndpointCreateOp(display_name="tiny", **WHERE).set_caching_options(False)
+        ModelDeployOp(
+            model=uploaded.outputs["model"],
+            endpoint=endpoint.outputs["endpoint"],
+            traffic_split={"0": "100"},
+        ).set_caching_options(False)
+
+
+@dsl.pipeline(name="every-kind")
+def every_kind(folder: str):
+    with dsl.ExitHandler(close_down(folder=folder, name="notes")):
+        first = mark(folder=folder, text="go").set_caching_options(False)
+        with dsl.If(first.output == "go", name="goes"):
+            mark(folder=folder, text="then").set_caching_options(False)
+        with dsl.If(first.output == "stop", name="stops"):
+            mark(folder=folder, text="never").set_caching_options(False)
+        with dsl.ParallelFor(["x", "y"]) as letter:
+            mark(folder=folder, text=letter).set_caching_options(False).after(first)
+
+
+@pytest.fixture
+def cold_runs(service, tmp_path):
+    """Runs on a service that starts a new interpreter for each process."""
+    return Runs(service, tmp_path)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Runs on a service of the test's own, for the tests that stop it."""
+    with running_service(tmp_path / "vertex", *PRELOADED) as running:
+        yield Runs(running, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def warm_service(tmp_path_factory):
+    with running_service(tmp_path_factory.mktemp("warm") / "vertex", *PRELOADED) as running:
+        yield running
+
+
+@pytest.fixture
+def warm_runs(warm_service, tmp_path):
+    return Runs(warm_service, tmp_path)
+
+
+def start(runs: Runs, pipeline, **parameters) -> dict:
+    return runs.submit(pipeline, parameterValues={"folder": str(runs.folder), **parameters})
+
+
+def notes(runs: Runs, name: str = "notes") -> list[dict]:
+    path = runs.folder / name
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def await_notes(runs: Runs, count: int, name: str = "notes") -> None:
+    await_true(lambda: len(notes(runs, name)) >= count, f"note {count} of {name}", 40)
+
+
+def hold(runs: Runs, name: str = "notes") -> Path:
+    path = runs.folder / f"{name}.hold"
+    path.touch()
+    return path
+
+
+def kill_runner(runs: Runs, job: dict) -> None:
+    """Kill the run's current runner, unless it has just ended, and wait for its end."""
+    path = runs.files(job) / "state.json"
+
+    def runner() -> dict:
+        return json.loads(path.read_text())["replicas"]["pipeline"]
+
+    await_true(lambda: runner()["pid"], "a runner")
+    pid = runner()["pid"]
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    await_true(lambda: not is_running(pid), "the end of the runner")
+
+
+def kill_everything(runs: Runs) -> None:
+    """Kill the service and all its processes at once, so that none sees another end."""
+    service = psutil.Process(runs.service.process.pid)
+    killed = [service, *service.children(recursive=True)]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in killed:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+    runs.service.kill()
+    for process in killed:
+        await_true(lambda pid=process.pid: not is_running(pid), f"the end of process {process.pid}")
+
+
+def ended(runs: Runs, job: dict) -> dict:
+    return runs.wait(job, timeout_seconds=60)
+
+
+@pytest.mark.timeout(120)
+def test_after_a_kill_of_all_processes_the_next_service_runs_the_exit_task(cold_runs):
+    job = start(cold_runs, one_hangs)
+    pids = cold_runs.pids()
+    kill_everything(cold_runs)
+    killed_at = now()
+    assert not any(is_running(pid) for pid in pids)
+    cold_runs.service.start()
+    job = ended(cold_runs, job)
+    assert job["state"] == "PIPELINE_STATE_FAILED"
+    assert job["error"]["message"] == INTERRUPTED
+    assert detail(job, "hang")["error"]["message"] == INTERRUPTED
+    assert detail(job, "hang")["startTime"] <= detail(job, "hang")["endTime"] <= killed_at
+    seen = {"state": "FAILED", "error": INTERRUPTED, "seen": "PIPELINE_STATE_RUNNING"}
+    assert notes(cold_runs) == [seen]
+    assert (cold_runs.folder / "marks").read_text() == "first\n", (
+        "what had succeeded is not repeated"
+    )
+
+
+@pytest.mark.timeout(180)
+def test_a_service_for_its_users_stays_until_the_exit_task_of_an_interrupted_run_ends(tmp_path):
+    users = tmp_path / "vertex" / "users"
+    with running_service(tmp_path / "vertex", *PRELOADED) as service:
+        runs = Runs(service, tmp_path)
+        job = start(runs, one_hangs)
+        runs.pids()
+        held = hold(runs)
+        service.kill()
+        service.options += ("--while-used",)
+        with users.open("a") as user:
+            fcntl.flock(user, fcntl.LOCK_SH)
+            service.start()
+            await_notes(runs, 1)
+        assert runs.get(job)["state"] == "PIPELINE_STATE_RUNNING", "it continues without a user"
+        held.unlink()
+        assert service.process.wait(60) == 0, "it stops by itself"
+        service.options = PRELOADED
+        service.start()
+        assert runs.get(job)["state"] == "PIPELINE_STATE_FAILED"
+        assert len(notes(runs)) == 1
+
+
+@pytest.mark.timeout(180)
+def test_an_exit_task_that_outlasts_the_service_runs_again_in_the_next_one(runs):
+    job = start(runs, one_hangs)
+    runs.pids()
+    held = hold(runs)
+    assert runs.service.stop() == 0
+    assert len(notes(runs)) == 1
+    held.unlink()
+    runs.service.start()
+    job = ended(runs, job)
+    assert job["state"] == "PIPELINE_STATE_CANCELLED"
+    assert [one["state"] for one in notes(runs)] == ["CANCELLED", "CANCELLED"]
+    attempts = [
+        d["state"] for d in job["jobDetail"]["taskDetails"] if d["taskName"] == "close-down"
+    ]
+    assert attempts == ["CANCELLED", "SUCCEEDED"]
+
+
+def test_an_interrupted_exit_task_runs_again_and_the_run_succeeds(warm_runs):
+    held = hold(warm_runs)
+    job = start(warm_runs, ends_well)
+    await_notes(warm_runs, 1)
+    kill_runner(warm_runs, job)
+    await_notes(warm_runs, 2)
+    assert warm_runs.get(job)["state"] == "PIPELINE_STATE_RUNNING"
+    held.unlink()
+    job = ended(warm_runs, job)
+    assert job["state"] == "PIPELINE_STATE_SUCCEEDED"
+    assert "error" not in job
+    assert [(one["state"], one["error"]) for one in notes(warm_runs)] == 2 * [("SUCCEEDED", None)]
+    names = [d["taskUniqueName"] for d in job["jobDetail"]["taskDetails"]]
+    assert names == ["mark", "close-down", "close-down-run-2"]
+
+
+def test_cancelling_after_the_last_task_cancels_the_run_but_not_its_exit_task(warm_runs):
+    held = hold(warm_runs)
+    job = start(warm_runs, ends_well)
+    await_notes(warm_runs, 1)
+    warm_runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
+    kill_runner(warm_runs, job)
+    await_notes(warm_runs, 2)
+    held.unlink()
+    assert ended(warm_runs, job)["state"] == "PIPELINE_STATE_CANCELLED"
+    assert notes(warm_runs)[1]["state"] == "SUCCEEDED"
+
+
+def test_an_exit_task_that_had_succeeded_does_not_run_again(warm_runs):
+    held = hold(warm_runs, "second")
+    job = start(warm_runs, two_handlers)
+    await_notes(warm_runs, 1, "second")
+    kill_runner(warm_runs, job)
+    await_notes(warm_runs, 2, "second")
+    held.unlink()
+    assert ended(warm_runs, job)["state"] == "PIPELINE_STATE_SUCCEEDED"
+    assert len(notes(warm_runs, "first")) == 1
+
+
+@pytest.mark.timeout(120)
+def test_after_three_killed_runners_the_error_says_that_exit_tasks_did_not_run(warm_runs):
+    hold(warm_runs)
+    job = start(warm_runs, one_hangs)
+    warm_runs.pids()
+    kill_runner(warm_runs, job)
+    for attempt in range(1, 4):
+        await_notes(warm_runs, attempt)
+        kill_runner(warm_runs, job)
+    job = ended(warm_runs, job)
+    assert job["state"] == "PIPELINE_STATE_FAILED"
+    assert "3 attempts" in job["error"]["message"]
+    assert Counter(d["state"] for d in job["jobDetail"]["taskDetails"]) == {
+        "SUCCEEDED": 1,
+        "FAILED": 4,
+    }
+    assert len(notes(warm_runs)) == 3
+
+
+def test_a_cancelled_run_whose_runner_is_killed_runs_its_exit_task_as_cancelled(warm_runs):
+    held = hold(warm_runs)
+    job = start(warm_runs, one_hangs)
+    pids = warm_runs.pids()
+    warm_runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
+    await_notes(warm_runs, 1)
+    kill_runner(warm_runs, job)
+    await_notes(warm_runs, 2)
+    assert warm_runs.get(job)["state"] == "PIPELINE_STATE_CANCELLING"
+    held.unlink()
+    job = ended(warm_runs, job)
+    assert job["state"] == "PIPELINE_STATE_CANCELLED"
+    assert job["error"]["message"] == "The pipeline was cancelled."
+    assert [one["state"] for one in notes(warm_runs)] == ["CANCELLED", "CANCELLED"]
+    assert states(job) == {
+        "mark": "SUCCEEDED",
+        "hang": "CANCELLED",
+        "echo": "NOT_TRIGGERED",
+        "close-down": "SUCCEEDED",
+    }
+    assert not any(is_running(pid) for pid in pids)
+
+
+def test_cancelling_does_not_stop_exit_tasks_of_an_interrupted_run(warm_runs):
+    held = hold(warm_runs)
+    job = start(warm_runs, one_hangs)
+    warm_runs.pids()
+    kill_runner(warm_runs, job)
+    await_notes(warm_runs, 1)
+    warm_runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
+    held.unlink()
+    job = ended(warm_runs, job)
+    assert job["state"] == "PIPELINE_STATE_FAILED"
+    assert "SIGKILL" in job["error"]["message"]
+    assert len(notes(warm_runs)) == 1
+
+
+def test_a_run_that_is_cancelled_before_any_task_runs_nothing(warm_runs):
+    job = start(warm_runs, one_hangs)
+    warm_runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
+    job = ended(warm_runs, job)
+    assert job["state"] == "PIPELINE_STATE_CANCELLED"
+    begun = [d for d in job.get("jobDetail", {}).get("taskDetails", []) if "startTime" in d]
+    assert len(notes(warm_runs)) == len([d for d in begun if d["taskName"] == "close-down"])
+    assert {d["taskName"] for d in begun} <= {"mark", "close-down"}
+
+
+def test_an_interrupted_run_without_started_tasks_runs_no_exit_task(cold_runs):
+    job = start(cold_runs, one_hangs)
+    cold_runs.service.kill()  # while the runner imports KFP
+    assert "task_started" not in [one["event"] for one in journal.read(cold_runs.files(job))]
+    cold_runs.service.start()
+    job = cold_runs.get(job)
+    assert job["state"] == "PIPELINE_STATE_FAILED"
+    assert job["error"]["message"] == INTERRUPTED
+    assert notes(cold_runs) == []
+
+
+def test_only_nested_pipelines_that_had_started_run_their_exit_tasks(warm_runs):
+    job = start(warm_runs, nested)
+    warm_runs.pids()
+    kill_runner(warm_runs, job)
+    job = ended(warm_runs, job)
+    assert job["state"] == "PIPELINE_STATE_FAILED"
+    assert [one["state"] for one in notes(warm_runs, "before")] == ["SUCCEEDED"]
+    assert [one["state"] for one in notes(warm_runs, "inner")] == ["FAILED"], "by a task's output"
+    assert [one["state"] for one in notes(warm_runs)] == ["FAILED"]
+    assert notes(warm_runs, "after") == []
+    marks = (warm_runs.folder / "marks").read_text().split()
+    assert sorted(marks) == ["before", "inner", "inner"], "nothing is repeated"
+
+
+@pytest.mark.timeout(120)
+def test_the_custom_job_of_a_killed_runner_is_cancelled(warm_runs):
+    job = start(warm_runs, job_hangs)
+    [pid] = warm_runs.pids()
+    other = {"displayName": "other", "jobSpec": warm_runs.service.do("GET", "customJobs")}
+    other["jobSpec"] = other["jobSpec"]["customJobs"][-1]["jobSpec"]
+    other_name = warm_runs.service.do("POST", "customJobs", other)["name"]
+    kill_runner(warm_runs, job)
+    job = ended(warm_runs, job)
+    assert job["state"] == "PIPELINE_STATE_FAILED"
+    assert not is_running(pid)
+    found = warm_runs.service.do("GET", "customJobs")["customJobs"]
+    by_name = {one["name"]: one["state"] for one in found}
+    assert by_name.pop(other_name) in ("JOB_STATE_PENDING", "JOB_STATE_RUNNING")
+    assert set(by_name.values()) == {"JOB_STATE_CANCELLED"}
+    assert warm_runs.note()["state"] == "FAILED"
+    warm_runs.service.do("POST", f"/v1/{other_name}:cancel", {})
+
+
+@pytest.mark.timeout(120)
+def test_the_deployment_that_a_killed_runner_waits_for_is_cancelled(warm_runs):
+    job = start(warm_runs, deploys, server=str(SERVER_SCRIPT))
+
+    def operation() -> dict:
+        events = journal.read(warm_runs.files(job))
+        names = [one["resource"] for one in events if one["event"] == "task_created"]
+        return warm_runs.get({"name": names[2]}) if len(names) > 2 else {}
+
+    await_true(operation, "the deployment to begin", 40)
+    assert not operation()["done"]
+    kill_runner(warm_runs, job)
+    job = ended(warm_runs, job)
+    assert job["state"] == "PIPELINE_STATE_FAILED"
+    assert operation()["error"]["code"] == 1
+    [endpoint] = warm_runs.service.do("GET", "endpoints")["endpoints"]
+    assert "deployedModels" not in endpoint
+    assert len(notes(warm_runs)) == 1
+
+
+def check_end(runs: Runs, job: dict) -> None:
+    """Check the end of a run of `every_kind` that was interrupted at any event."""
+    tasks = job["jobDetail"]["taskDetails"]
+    by_name = Counter((one["taskName"], one["state"]) for one in tasks)
+    assert not {"RUNNING", "PENDING"} & {one["state"] for one in tasks}
+    marks = runs.folder / "marks"
+    done = Counter(marks.read_text().split() if marks.exists() else [])
+    assert done.total() == len(done), f"executed twice: {done}"
+    assert by_name["close-down", "SUCCEEDED"] == 1, tasks
+    is_complete = set(done) == {"go", "then", "x", "y"} and not any(
+        state == "FAILED" and name != "close-down" for name, state in by_name
+    )
+    state = "SUCCEEDED" if is_complete else "FAILED"
+    assert job["state"] == f"PIPELINE_STATE_{state}"
+    assert notes(runs)[-1]["state"] == state
+    assert {name for name, _ in by_name} == {"mark", "mark-2", "mark-3", "mark-4", "close-down"}
+
+
+def kill_at(runs: Runs, number: int, kill) -> dict:
+    """Start a run of `every_kind`; kill once its journal has that many events."""
+    job = start(runs, every_kind)
+    path = runs.files(job) / journal.FILE_NAME
+    deadline = time.monotonic() + 40
+    while not (path.exists() and path.read_bytes().count(b"\n") >= number):
+        assert time.monotonic() < deadline, f"event {number} did not come: {runs.log(job)}"
+    kill(runs, job)
+    return job
+
+
+NUM_EVENTS = 13  # of `every_kind`
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("number", range(3, NUM_EVENTS + 1, 2))
+def test_a_run_is_finished_after_its_runner_was_killed_at_any_event(warm_runs, number):
+    job = kill_at(warm_runs, number, kill_runner)
+    check_end(warm_runs, ended(warm_runs, job))
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("number", [2, 8])
+def test_the_next_service_finishes_a_run_after_a_kill_at_any_event(runs, number):
+    job = kill_at(runs, number, lambda runs, job: runs.service.kill())
+    runs.service.start()
+    check_end(runs, ended(runs, job))

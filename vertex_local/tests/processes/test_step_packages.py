@@ -1,0 +1,394 @@
+"""Steps that ask for packages, with a real uv: they get them, and the service keeps its own."""
+
+import json
+import os
+import shutil
+import site
+import subprocess
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import kfp
+import pytest
+from kfp import components, dsl
+
+from vertex_local.processes.environments.layer import Layer
+from vertex_local.processes.environments.store import DRAFT_PREFIX
+from vertex_local.tests.pipelines.test_pipelines import PRELOADED, Runs, await_true, detail
+from vertex_local.tests.support.seen import is_running
+from vertex_local.tests.support.service import running_service
+from vertex_local.tests.support.wheels import write_kfp_wheel, write_slow_sdist, write_wheel
+
+pytestmark = [
+    pytest.mark.timeout(240),
+    pytest.mark.filterwarnings("ignore:The default base_image:FutureWarning"),
+]
+OLD_KFP = "2.14.6"
+JOB_ENDS = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED")
+WAIT_SECONDS = 120
+PIP_VARIABLES = ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL", "PIP_TARGET", "PIP_USER")
+
+
+def report() -> str:
+    import json
+    import os
+    import sys
+
+    import kfp
+
+    found = {"prefix": sys.prefix, "kfp": kfp.__version__, "warm": "kfp.local" in sys.modules}
+    found["cwd"] = os.getcwd()
+    for name in ("numpy", "fares"):
+        try:
+            module = __import__(name)
+            found[name] = module.__version__
+        except ImportError:
+            found[name] = ""
+    return json.dumps(found)
+
+
+def install_here(ours: str) -> str:
+    """Try to write to the environment of this step, and to that of the service."""
+    import json
+    import subprocess
+
+    attempts = [
+        ["pip", "install", "fares==1.0"],
+        ["python3", "-m", "pip", "install", "numpy==1.0"],
+        ["pip", "uninstall", "-y", "kfp"],
+        [f"{ours}/bin/pip", "uninstall", "-y", "rich"],
+    ]
+    ends = [subprocess.run(command, check=False).returncode for command in attempts]
+    import fares
+
+    return json.dumps({"ends": ends, "fares": fares.__version__})
+
+
+def install_in_every_way(ours: str) -> str:
+    """Try to write to the environment of the service."""
+    import json
+    import os
+    import subprocess
+    import sys
+
+    attempts = [
+        [sys.executable, "-m", "pip", "install", "fares==1.0"],
+        ["python3", "-m", "pip", "install", "--force-reinstall", "--no-deps", "kfp==2.14.6"],
+        ["pip", "install", "numpy==1.0"],
+        ["sh", "-c", "pip3 uninstall -y rich"],
+        ["pip", "install", "--prefix", ours, "fares==1.0"],
+        ["pip", "--python", f"{ours}/bin/python", "install", "fares==1.0"],
+        [f"{ours}/bin/python", "-m", "pip", "install", "--no-deps", "kfp==2.14.6"],
+        [f"{ours}/bin/pip", "uninstall", "-y", "rich"],
+    ]
+    ends = [subprocess.run(command, check=False).returncode for command in attempts]
+    try:
+        from pip._internal.cli.main import main
+
+        ends.append(main(["install", "--force-reinstall", "fares==1.0"]))
+    except Exception as error:
+        ends.append(str(error))
+    try:
+        with open(os.path.join(os.path.dirname(json.__file__), "x.py"), "w") as file:
+            file.write("")
+        os.remove(file.name)
+    except OSError:
+        pass
+    import fares
+
+    return json.dumps({"ends": ends, "fares": fares.__version__})
+
+
+def component(function=report, *, kfp_version=kfp.__version__, **options):
+    """Return a component as another version of kfp compiles it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kfp, "__version__", kfp_version)
+        return dsl.component(function, **options)
+
+
+def pipeline_of(*made, **arguments):
+    @dsl.pipeline(name="packages")
+    def packages():
+        for one in made:
+            one(**arguments).set_caching_options(False)
+
+    return packages
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheels")
+    for version in (OLD_KFP, kfp.__version__):
+        write_kfp_wheel(folder, version)
+    write_wheel(folder, "fares", "1.0", {"fares.py": "__version__ = '1.0'\n"})
+    write_wheel(folder, "numpy", "1.0", {"numpy.py": "__version__ = '1.0'\n"})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, wheels):
+    """Return the folder of a service whose only package index is local, and its environments."""
+    folder = tmp_path_factory.mktemp("offline")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in PIP_VARIABLES:
+            patch.delenv(name, raising=False)
+        patch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # as in many images
+        patch.setenv("PIP_CONFIG_FILE", os.devnull)
+        patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_NO_WARN_CONFLICTS", "0")  # 3 s for the requirements of all installed
+        patch.setenv("PIP_FIND_LINKS", str(wheels))
+        patch.setenv("VERTEX_LOCAL_ENVIRONMENTS", str(folder / "environments"))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def service(place):
+    with running_service(place / "vertex", *PRELOADED) as one:
+        yield one
+
+
+@pytest.fixture
+def runs(service, tmp_path):
+    return Runs(service, tmp_path)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_written():
+    """Compare every file of the environment of the service and these tests; it takes seconds."""
+    before = installed()
+    yield
+    after = installed()
+    assert before == after, sorted(set(before.items()) ^ set(after.items()))[:10]
+
+
+def installed() -> dict[str, str]:
+    """The size and the time of change of each file, by its path."""
+    folders = sorted({*site.getsitepackages(), sysconfig.get_path("scripts")})
+    chosen = ["-name", "__pycache__", "-prune", "-o", "!", "-type", "d", "-printf"]
+    command = ["find", *folders, *chosen, "%p\\t%s %T@\\n"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
+    return dict(line.split("\t") for line in listed.stdout.splitlines())
+
+
+def succeeded(runs, made, **arguments) -> list[dict]:
+    job = runs.wait(runs.submit(pipeline_of(*made, **arguments)), timeout_seconds=WAIT_SECONDS)
+    assert job["state"] == "PIPELINE_STATE_SUCCEEDED", (job["error"], runs.log(job))
+    details = job["jobDetail"]["taskDetails"]
+    outputs = [
+        one["execution"]["metadata"]["output:Output"] for one in details if "execution" in one
+    ]
+    return [json.loads(text) for text in outputs if text]
+
+
+def failure(runs, made) -> str:
+    job = runs.wait(runs.submit(pipeline_of(made)), timeout_seconds=WAIT_SECONDS)
+    assert job["state"] == "PIPELINE_STATE_FAILED"
+    return detail(job, "report")["error"]["message"]
+
+
+def num_built(runs) -> int:
+    logs = runs.service.root.glob("pipelines/*/tasks/*.log")
+    return sum(path.read_text().count("building the environment") for path in logs)
+
+
+def environments(place: Path) -> list[Path]:
+    """Return the complete environments."""
+    paths = (place / "environments").glob("*")
+    return [path for path in paths if not path.name.startswith(DRAFT_PREFIX)]
+
+
+def kept(place: Path) -> set[str]:
+    """Return all environments, complete or not."""
+    folder = place / "environments"
+    return {path.name for path in folder.iterdir()} if folder.exists() else set()
+
+
+def test_a_default_component_of_this_kfp_runs_warm(runs):
+    [found] = succeeded(runs, [component()])
+    assert found["warm"]
+    assert found["kfp"] == kfp.__version__
+
+
+@pytest.mark.parametrize("use_venv", [False, True])
+def test_a_step_may_require_versions_that_conflict_with_the_service(runs, use_venv):
+    made = component(packages_to_install=["numpy==1.0"], use_venv=use_venv)
+    [found] = succeeded(runs, [made])
+    assert (found["numpy"], found["kfp"]) == ("1.0", kfp.__version__)
+
+
+def test_concurrent_steps_with_equal_requirements_share_an_environment(runs, place):
+    made = component(packages_to_install=["fares==1.0", "numpy"], install_kfp_package=False)
+    before = len(environments(place))
+    with ThreadPoolExecutor(2) as threads:
+        both = [
+            threads.submit(succeeded, Runs(runs.service, runs.folder / n), [made, made])
+            for n in ("a", "b")
+            if not (runs.folder / n).mkdir()
+        ]
+        found = [one for run in both for one in run.result()]
+    assert {(one["fares"], one["numpy"], one["kfp"]) for one in found} == {
+        ("1.0", "1.0", kfp.__version__)
+    }
+    assert len(found) == 4
+    assert len({one["prefix"] for one in found}) == 4, "each has a layer of its own"
+    assert len(environments(place)) == before + 1
+    assert kept(place) == {path.name for path in environments(place)}
+    assert all(list(one.rglob("kfp/__pycache__")) for one in environments(place)), "compiled once"
+
+
+def test_no_installer_in_a_step_changes_the_service_or_the_next_step(runs):
+    installer = component(install_in_every_way, install_kfp_package=False)
+    [found] = succeeded(runs, [installer], ours=sys.prefix)
+    assert found["fares"] == "1.0"
+    assert found["ends"][:4] == [0, 0, 0, 0], "as in a container"
+    [after] = succeeded(runs, [component()])
+    assert (after["fares"], after["kfp"]) == ("", kfp.__version__)
+    assert after["numpy"] != "1.0"
+
+
+def test_a_default_component_of_another_kfp_gets_an_environment_that_no_step_changes(runs):
+    made = component(install_here, kfp_version=OLD_KFP)
+    [found] = succeeded(runs, [made], ours=sys.prefix)
+    assert found["fares"] == "1.0"
+    assert found["ends"][:2] == [0, 0]
+    [after] = succeeded(runs, [component(kfp_version=OLD_KFP)])
+    assert (after["fares"], after["kfp"]) == ("", OLD_KFP)
+    assert after["numpy"] == "", "only the packages it requires, as in a container"
+    assert not after["warm"]
+    assert after["prefix"] != sys.prefix
+    assert after["cwd"] != os.getcwd()
+
+
+def test_other_commands_install_into_their_layer(runs):
+    text = json.dumps(
+        {
+            "name": "report",
+            "outputs": [{"name": "Output", "type": "String"}],
+            "implementation": {"container": _shell(component(install_kfp_package=False))},
+        }
+    )
+    [found] = succeeded(runs, [components.load_component_from_text(text)])
+    assert (found["fares"], found["kfp"]) == ("1.0", OLD_KFP)
+
+
+def _shell(made) -> dict:
+    """Return a container component with a hand-written installation."""
+    container = made.component_spec.implementation.container
+    script = f'for one in fares kfp=={OLD_KFP}; do pip install --no-deps "$one"; done; "$0" "$@"'
+    command = ["sh", "-c", script, *container.command]
+    return {
+        "image": "python:3.11",
+        "command": command,
+        "args": [
+            "--executor_input",
+            {"executorInput": None},
+            "--function_to_execute",
+            "report",
+        ],
+    }
+
+
+def test_a_job_that_installs_packages_has_them_and_the_service_keeps_its_own(service, tmp_path):
+    code = f"import numpy; open('{tmp_path}/said', 'w').write(numpy.__version__)"
+    script = f'pip install numpy==1.0 && python -c "{code}"'
+    container = {"imageUri": "any", "command": ["sh", "-c", script]}
+    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": container}
+    job = {"displayName": "j", "jobSpec": {"workerPoolSpecs": [{**pool, "replicaCount": 1}]}}
+    name = service.do("POST", "customJobs", job)["name"]
+    await_true(
+        lambda: service.do("GET", f"/v1/{name}")["state"] in JOB_ENDS, "the job", WAIT_SECONDS
+    )
+    assert (tmp_path / "said").read_text() == "1.0"
+
+
+def test_the_error_names_a_package_that_cannot_be_installed(runs, place):
+    before = kept(place)
+    made = component(packages_to_install=["fares==9.9", "numpy"], base_image="python:3.8-slim")
+    message = failure(runs, made)
+    assert "there is no version of fares==9.9" in message.partition(" uv: ")[2]
+    assert "Its image has Python 3.8" in message
+    assert kept(place) == before
+
+
+def test_the_error_of_a_failed_clone_has_the_message_of_git(runs, tmp_path):
+    address = f"git+file://{tmp_path}/none"
+    message = failure(runs, component(packages_to_install=[address]))
+    assert address in message.partition(" uv: ")[0]
+    assert "does not appear to be a git repository" in message, message
+
+
+@pytest.fixture
+def slow(runs, wheels, tmp_path):
+    """Return a component whose package build waits for the test."""
+    write_slow_sdist(wheels, place=tmp_path)
+    yield component(packages_to_install=["slow-fares==1.0"])
+    (wheels / "slow-fares-1.0.tar.gz").unlink()
+
+
+def test_a_cancel_ends_the_build_and_leaves_nothing(runs, slow, place, tmp_path):
+    before = kept(place)
+    job = runs.submit(pipeline_of(slow))
+    await_true((tmp_path / "begun").exists, "the build", WAIT_SECONDS)
+    pids = builders()
+    assert pids
+    runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
+    assert runs.wait(job)["state"] == "PIPELINE_STATE_CANCELLED"
+    assert not any(map(is_running, pids))
+    assert kept(place) == before
+
+
+def test_an_environment_half_built_by_a_killed_service_is_built_again(
+    place, wheels, slow, tmp_path
+):
+    with running_service(tmp_path / "vertex", *PRELOADED) as service:
+        runs = Runs(service, tmp_path)
+        job = runs.submit(pipeline_of(slow))
+        await_true((tmp_path / "begun").exists, "the build", WAIT_SECONDS)
+        pids = builders()
+        complete = len(environments(place))
+        service.kill()
+        await_true(lambda: not any(map(is_running, pids)), "the build to end")
+        assert len(environments(place)) == complete
+        service.start()
+        assert runs.wait(job)["state"] == "PIPELINE_STATE_FAILED"
+        (tmp_path / "go").touch()
+        succeeded(runs, [slow])
+        assert len(environments(place)) == complete + 1
+        hidden = shutil.move(wheels, wheels.with_name("hidden"))
+        assert service.stop() == 0
+        service.start()
+        try:  # without the package index, from the kept environment
+            before = num_built(runs)
+            succeeded(runs, [slow])
+            assert num_built(runs) == before
+        finally:
+            shutil.move(hidden, wheels)
+
+
+def builders() -> list[int]:
+    """Return the processes that build an environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if b"slow-fares==1.0" in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_layer_has_the_packages_of_its_base_and_its_own(tmp_path):
+    layer = Layer.make(tmp_path / "a layer", base=Path(sys.prefix))
+    code = "import sys, sysconfig, kfp; print(sys.prefix, sysconfig.get_path('purelib'), sep='|')"
+    given = {**os.environ, "PIP_TARGET": "/x", "_KFP_RUNTIME": "true"}
+    env = layer.environment(given)
+    ended = subprocess.run(
+        ["python3", "-c", code], env=env, cwd="/", capture_output=True, text=True, check=True
+    )
+    prefix, packages = ended.stdout.strip().split("|")
+    assert prefix == str(layer.folder)
+    assert packages.startswith(prefix)
+    assert "PIP_TARGET" not in env
+    assert env["VIRTUAL_ENV"] == prefix

@@ -1,0 +1,205 @@
+"""Schedules with Google's SDK."""
+
+import re
+import time
+
+import pytest
+import yaml
+from kfp import compiler, dsl
+
+from vertex_local.client import ENDS_WHEN_UNUSED_FILE, Lease
+from vertex_local.tests.support.service import PARENT, running_service
+from vertex_local.tests.support.waiting import wait_until
+
+YEARLY = "TZ=Europe/Berlin 0 3 1 1 *"
+CLOCK_SPEED = 600  # a minute takes a tenth of a second
+
+
+@dsl.component(install_kfp_package=False, base_image="python:3.11")
+def note(text: str) -> str:
+    return text
+
+
+@dsl.pipeline(name="notes")
+def notes(text: str = "none"):
+    note(text=f"{text} {dsl.PIPELINE_JOB_SCHEDULE_TIME_UTC_PLACEHOLDER}")
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    path = tmp_path_factory.mktemp("package") / "notes.yaml"
+    compiler.Compiler().compile(notes, str(path))
+    return path
+
+
+@pytest.fixture
+def job(aiplatform, package, tmp_path):
+    return aiplatform.PipelineJob(
+        display_name="notes",
+        template_path=str(package),
+        pipeline_root=str(tmp_path / "root"),
+        parameter_values={"text": "hello"},
+        labels={"team": "a"},
+        location="us-central1",
+    )
+
+
+@pytest.fixture
+def body(package, tmp_path):
+    """Request body of a schedule."""
+    job = {
+        "displayName": "yearly",
+        "pipelineSpec": yaml.safe_load(package.read_text()),
+        "runtimeConfig": {"gcsOutputDirectory": str(tmp_path / "root")},
+    }
+    return {
+        "displayName": "yearly",
+        "cron": YEARLY,
+        "maxConcurrentRunCount": "1",
+        "createPipelineJobRequest": {"parent": PARENT, "pipelineJob": job},
+    }
+
+
+def test_the_sdk_creates_changes_pauses_resumes_and_deletes(service, aiplatform, job):
+    schedule = job.create_schedule(cron=YEARLY, display_name="yearly", max_concurrent_run_count=2)
+    assert schedule.state.name == "ACTIVE"
+    [listed] = aiplatform.PipelineJobSchedule.list(
+        filter='display_name="yearly" AND state="ACTIVE"'
+    )
+    assert listed.resource_name == schedule.resource_name
+    found = service.do("GET", f"/v1/{schedule.resource_name}")
+    assert found["nextRunTime"].endswith("-01-01T02:00:00Z")
+    assert found["createPipelineJobRequest"]["pipelineJob"]["labels"] == {"team": "a"}
+
+    schedule.update(cron="0 5 1 1 *", max_run_count=3)
+    assert (schedule.cron, schedule.max_run_count) == ("0 5 1 1 *", 3)
+    found = service.do("GET", f"/v1/{schedule.resource_name}")
+    assert found["nextRunTime"].endswith("-01-01T05:00:00Z")
+
+    schedule.pause()
+    assert schedule.state.name == "PAUSED"
+    again = service.call("POST", f"/v1/{schedule.resource_name}:pause", {})
+    assert again.json()["error"]["status"] == "FAILED_PRECONDITION"
+    schedule.resume()
+    assert schedule.state.name == "ACTIVE"
+
+    schedule.delete()
+    assert service.call("GET", f"/v1/{schedule.resource_name}").status_code == 404
+    assert aiplatform.PipelineJobSchedule.list() == []
+
+
+def test_lists_come_in_pages(service, body):
+    for number in range(3):
+        service.do("POST", "schedules", {**body, "displayName": f"s{number}"})
+
+    first = service.do("GET", "schedules", params={"pageSize": "2"})
+    query = {"pageSize": "2", "pageToken": first["nextPageToken"]}
+    rest = service.do("GET", "schedules", params=query)
+
+    names = [one["displayName"] for page in (first, rest) for one in page["schedules"]]
+    assert (names, "nextPageToken" in rest) == (["s0", "s1", "s2"], False)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cron": "0 0 3 * * *"}, "6 fields"),
+        ({"cron": "TZ=Mars/Olympus 0 3 * * *"}, '"Mars/Olympus"'),
+        ({"cron": None}, "cron is missing"),
+        ({"displayName": ""}, "displayName is missing"),
+        ({"maxConcurrentRunCount": None}, "maxConcurrentRunCount is missing"),
+        ({"maxRunCount": "-1"}, "maxRunCount is -1"),
+        ({"startTime": "2030-01-02T00:00:00Z", "endTime": "2030-01-01T00:00:00Z"}, "not after"),
+        ({"endTime": "2020-01-01T00:00:00Z"}, "has passed"),
+        ({"createPipelineJobRequest": None}, "createPipelineJobRequest is missing"),
+        ({"crom": "0 3 * * *"}, "crom"),
+    ],
+    ids=str,
+)
+def test_an_invalid_schedule_is_refused(shared_service, body, change, message):
+    wrong = {key: value for key, value in {**body, **change}.items() if value is not None}
+
+    response = shared_service.call("POST", "schedules", wrong)
+
+    assert response.status_code == 400
+    assert message in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"parent": "projects/other/locations/l"}, "parent is"),
+        ({"pipelineJobId": "same"}, "pipelineJobId must be empty"),
+        ({"pipelineJob": {}}, "pipelineSpec is missing"),
+    ],
+    ids=str,
+)
+def test_an_invalid_run_request_is_refused(shared_service, body, change, message):
+    request = {**body["createPipelineJobRequest"], **change}
+
+    response = shared_service.call(
+        "POST", "schedules", {**body, "createPipelineJobRequest": request}
+    )
+
+    assert response.status_code == 400
+    assert message in response.json()["error"]["message"]
+
+
+def test_a_pipeline_that_cannot_be_run_is_refused_when_it_is_scheduled(shared_service, body):
+    executors = body["createPipelineJobRequest"]["pipelineJob"]["pipelineSpec"]["deploymentSpec"]
+    executors["executors"]["exec-note"]["container"]["command"] = ["echo", "hello"]
+
+    response = shared_service.call("POST", "schedules", body)
+
+    assert response.status_code == 400
+    assert "--containers" in response.json()["error"]["message"]
+    assert shared_service.do("GET", "schedules") == {"schedules": []}
+
+
+def test_an_unknown_parameter_is_refused(shared_service, body):
+    job = body["createPipelineJobRequest"]["pipelineJob"]
+    job["runtimeConfig"]["parameterValues"] = {"txet": "hello"}
+
+    response = shared_service.call("POST", "schedules", body)
+
+    assert '"txet"' in response.json()["error"]["message"]
+
+
+@pytest.fixture
+def fast_service(tmp_path):
+    """Serve with a fast clock until the last user ends, as for a command."""
+    root = tmp_path / "vertex"
+    root.mkdir()
+    user = Lease(root)
+    with running_service(root, "--while-used", "--clock-speed", str(CLOCK_SPEED)) as service:
+        yield service
+    user.close()
+
+
+def test_runs_start_on_time_once_the_service_stays(fast_service, body):
+    def runs() -> list[dict]:
+        query = {"filter": f'schedule_name="{name}"'}
+        return fast_service.do("GET", "pipelineJobs", params=query).get("pipelineJobs", [])
+
+    def get(name: str) -> dict:
+        return fast_service.do("GET", f"/v1/{name}")
+
+    minutely = {**body, "cron": "* * * * *", "maxRunCount": "2", "allowQueueing": True}
+    name = fast_service.do("POST", "schedules", minutely)["name"]
+    time.sleep(0.5)
+    assert runs() == [], "it may end at any moment"
+
+    (fast_service.root / ENDS_WHEN_UNUSED_FILE).unlink()
+    wait_until(lambda: get(name)["state"] == "COMPLETED", "the start of two runs")
+
+    assert len(runs()) == 2
+    for run in runs():
+        wait_until(
+            lambda run=run: get(run["name"])["state"] == "PIPELINE_STATE_SUCCEEDED",
+            f"the success of {run['name']}",
+        )
+        [detail] = get(run["name"])["jobDetail"]["taskDetails"]
+        said = detail["execution"]["metadata"]["output:Output"]
+        assert re.sub("[^0-9]", "", said) == run["name"][-14:], "the time it was due"
+    last = get(name)["lastScheduledRunResponse"]["runResponse"]
+    assert last == max(run["name"] for run in runs())
