@@ -7,6 +7,7 @@ from google.api_core.exceptions import BadRequest, FailedPrecondition
 from google.cloud import aiplatform
 from kfp import compiler, dsl
 
+from vertex_local import client
 from vertex_local.tests.support import service as services
 from vertex_local.tests.support.service import container_spec
 
@@ -18,7 +19,7 @@ SERVE_SLOWLY = [sys.executable, "-m", "vertex_local.tests.support.slow_service",
 def service(tmp_path_factory):
     """A service whose operations are all slow, as the endpoint of the SDK."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(services, "SERVE", SERVE_SLOWLY)
+        patch.setattr(client, "SERVE", SERVE_SLOWLY)
         with services.running_service(tmp_path_factory.mktemp("slow") / "vertex") as running:
             services.sdk_at(running.url)
             yield running
