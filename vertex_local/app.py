@@ -16,7 +16,7 @@ from vertex_local import Json, console
 from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
 from vertex_local.api.unimplemented import Unimplemented
-from vertex_local.errors import ApiError, aborted, invalid_argument, of_exception
+from vertex_local.errors import ApiError, invalid_argument, of_exception
 from vertex_local.http.plain_requests import LOCAL_HOST
 
 logger = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class Application:
             _refuse_cross_site(request)
             if self._service.closing.is_set():
                 # Not UNAVAILABLE, which clients would retry.
-                raise aborted("The service is shutting down.")
+                raise ApiError("ABORTED", "The service is shutting down.")
             if request.path == "/" and request.method in ("GET", "HEAD"):
                 return console.page(self._service)
             return self._dispatch(request)
@@ -99,9 +99,7 @@ class Application:
             api_error = self._unimplemented.error(request.method, request.path)
         else:
             api_error = ApiError(
-                code=error.code or 500,
-                status="INVALID_ARGUMENT",
-                message=error.description or error.name,
+                "INVALID_ARGUMENT", error.description or error.name, code=error.code or 500
             )
         response = _error_response(api_error)
         if isinstance(error, MethodNotAllowed) and error.valid_methods:
@@ -135,16 +133,14 @@ def _refuse_cross_site(request: Request) -> None:
     host = request.headers.get("Host", "")
     if not LOCAL_HOST.fullmatch(host):
         raise ApiError(
-            code=403,
-            status="PERMISSION_DENIED",
-            message=f'Host "{host}" is refused; use 127.0.0.1:PORT or localhost:PORT.',
+            "PERMISSION_DENIED",
+            f'Host "{host}" is refused; use 127.0.0.1:PORT or localhost:PORT.',
         )
     origin = request.headers.get("Origin")
     if origin is not None and origin != f"http://{host}":
         raise ApiError(
-            code=403,
-            status="PERMISSION_DENIED",
-            message=f'Requests from web pages of another origin ("{origin}") are refused.',
+            "PERMISSION_DENIED",
+            f'Requests from web pages of another origin ("{origin}") are refused.',
         )
 
 

@@ -12,30 +12,30 @@ from vertex_local import Json
 
 logger = logging.getLogger(__name__)
 
-# google.rpc.Code, which a failed long-running operation has instead of the HTTP code.
-RPC_CODES = {
-    "CANCELLED": 1,
-    "UNKNOWN": 2,
-    "INVALID_ARGUMENT": 3,
-    "DEADLINE_EXCEEDED": 4,
-    "NOT_FOUND": 5,
-    "ALREADY_EXISTS": 6,
-    "PERMISSION_DENIED": 7,
-    "RESOURCE_EXHAUSTED": 8,
-    "FAILED_PRECONDITION": 9,
-    "ABORTED": 10,
-    "UNIMPLEMENTED": 12,
-    "INTERNAL": 13,
-    "UNAVAILABLE": 14,
+# HTTP code and google.rpc.Code of each status; a failed long-running operation has the second.
+CODES = {
+    "CANCELLED": (499, 1),
+    "UNKNOWN": (500, 2),
+    "INVALID_ARGUMENT": (400, 3),
+    "DEADLINE_EXCEEDED": (504, 4),
+    "NOT_FOUND": (404, 5),
+    "ALREADY_EXISTS": (409, 6),
+    "PERMISSION_DENIED": (403, 7),
+    "RESOURCE_EXHAUSTED": (429, 8),
+    "FAILED_PRECONDITION": (400, 9),
+    "ABORTED": (409, 10),
+    "UNIMPLEMENTED": (501, 12),
+    "INTERNAL": (500, 13),
+    "UNAVAILABLE": (503, 14),
 }
 
 
 class ApiError(Exception):
-    """Error response to a request; `code` is the HTTP code."""
+    """Error response to a request; `code` is the HTTP code, by default that of the status."""
 
-    def __init__(self, *, code: int, status: str, message: str) -> None:
+    def __init__(self, status: str, message: str, *, code: int = 0) -> None:
         super().__init__(message)
-        self.code = code
+        self.code = code or CODES[status][0]
         self.status = status
         self.message = message
 
@@ -50,57 +50,27 @@ class ApiError(Exception):
 
 def rpc_status(status: str, message: str) -> Json:
     """Return a `google.rpc.Status`; `status` is a name of `google.rpc.Code`."""
-    return {"code": RPC_CODES.get(status, RPC_CODES["UNKNOWN"]), "message": message}
+    return {"code": CODES.get(status, CODES["UNKNOWN"])[1], "message": message}
 
 
 def not_found(name: str) -> ApiError:
     """Return the error for a resource that does not exist."""
-    return ApiError(code=404, status="NOT_FOUND", message=f"{name} is not found.")
+    return ApiError("NOT_FOUND", f"{name} is not found.")
 
 
 def already_exists(name: str) -> ApiError:
     """Return the error for a name that is in use."""
-    return ApiError(code=409, status="ALREADY_EXISTS", message=f"{name} already exists.")
+    return ApiError("ALREADY_EXISTS", f"{name} already exists.")
 
 
 def invalid_argument(message: str) -> ApiError:
     """Return the error for a request that is invalid in any state of the resource."""
-    return ApiError(code=400, status="INVALID_ARGUMENT", message=message)
+    return ApiError("INVALID_ARGUMENT", message)
 
 
 def failed_precondition(message: str) -> ApiError:
     """Return the error for a request that is invalid in the present state of the resource."""
-    return ApiError(code=400, status="FAILED_PRECONDITION", message=message)
-
-
-def unavailable(message: str) -> ApiError:
-    """Return the error for a request that needs a process that is not running."""
-    return ApiError(code=503, status="UNAVAILABLE", message=message)
-
-
-def deadline_exceeded(message: str) -> ApiError:
-    """Return the error for a request that timed out."""
-    return ApiError(code=504, status="DEADLINE_EXCEEDED", message=message)
-
-
-def aborted(message: str) -> ApiError:
-    """Return the error for a request that was interrupted."""
-    return ApiError(code=409, status="ABORTED", message=message)
-
-
-def cancelled(message: str) -> ApiError:
-    """Return the error for an operation that the client cancelled."""
-    return ApiError(code=499, status="CANCELLED", message=message)
-
-
-def resource_exhausted(message: str) -> ApiError:
-    """Return the error for a full disk."""
-    return ApiError(code=429, status="RESOURCE_EXHAUSTED", message=message)
-
-
-def internal(message: str) -> ApiError:
-    """Return the error for a failure of the service itself."""
-    return ApiError(code=500, status="INTERNAL", message=message)
+    return ApiError("FAILED_PRECONDITION", message)
 
 
 def is_full_disk(error: Exception) -> bool:
@@ -119,8 +89,10 @@ def of_exception(error: Exception) -> ApiError:
     if isinstance(error, RecursionError):
         return invalid_argument("The body is nested too deeply.")
     if is_full_disk(error):
-        return resource_exhausted(f"No space left where the service keeps its files: {error}")
+        return ApiError(
+            "RESOURCE_EXHAUSTED", f"No space left where the service keeps its files: {error}"
+        )
     logger.error("Internal error", exc_info=error)
     if isinstance(error, OSError):
-        return internal(f"The service cannot use a file or folder: {error}")
-    return internal("Internal error. The service's log has the traceback.")
+        return ApiError("INTERNAL", f"The service cannot use a file or folder: {error}")
+    return ApiError("INTERNAL", "Internal error. The service's log has the traceback.")

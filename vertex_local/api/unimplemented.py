@@ -31,17 +31,15 @@ class Unimplemented:
         found = GOOGLE.fullmatch(path)
         if found is None or not _is_google(found["version"], found["rest"]):
             return ApiError(
-                code=404,
-                status="NOT_FOUND",
-                message=f"{path} is not a path of this service; its page is /, its API begins at "
+                "NOT_FOUND",
+                f"{path} is not a path of this service; its page is /, its API begins at "
                 "/v1/projects/PROJECT/locations/LOCATION/models.",
             )
         location = LOCATION.fullmatch(found["rest"])
         wanted = location["path"] if location else found["rest"]
         return ApiError(
-            code=501,
-            status="UNIMPLEMENTED",
-            message=f"vertex-local does not implement {method} {wanted or found['rest']}: "
+            "UNIMPLEMENTED",
+            f"vertex-local does not implement {method} {wanted or found['rest']}: "
             f"{self._reason(found['version'], wanted)}",
         )
 

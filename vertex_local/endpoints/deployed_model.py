@@ -22,8 +22,6 @@ from vertex_local.endpoints.serving_contract import ServingSpec
 from vertex_local.errors import (
     ApiError,
     of_exception,
-    resource_exhausted,
-    unavailable,
 )
 from vertex_local.machine.clock import timestamp
 from vertex_local.processes import group as processes
@@ -139,9 +137,10 @@ class ServingProcess:
         """
         with self._changed:
             if self._in_flight >= MAX_IN_FLIGHT:
-                raise resource_exhausted(
+                raise ApiError(
+                    "RESOURCE_EXHAUSTED",
                     f"{self.title} has {MAX_IN_FLIGHT} requests in flight, the maximum; try again "
-                    "later."
+                    "later.",
                 )
             self._in_flight += 1
         try:
@@ -182,7 +181,7 @@ class ServingProcess:
             if self._state == State.STOPPING:
                 raise NotAnsweredError(f"{self.title} is being stopped.", was_sent=False)
             if self._state != State.RUNNING or self._server is None:
-                raise unavailable(self._not_serving())
+                raise ApiError("UNAVAILABLE", self._not_serving())
             return self._server
 
     def _not_serving(self) -> str:
@@ -207,7 +206,11 @@ class ServingProcess:
             self._stopping.wait(delay_seconds)
 
     def _stopped(self) -> ApiError | None:
-        return unavailable(f"{self.title} was stopped.") if self._stopping.is_set() else None
+        return (
+            ApiError("UNAVAILABLE", f"{self.title} was stopped.")
+            if self._stopping.is_set()
+            else None
+        )
 
     def _start_once(self, interruption: Interruption) -> ServerProcess:
         processes.await_end(self._folder, timeout_seconds=PREVIOUS_END_TIMEOUT_SECONDS)

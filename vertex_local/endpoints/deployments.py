@@ -13,9 +13,7 @@ from vertex_local.endpoints.server_requests import NotAnsweredError
 from vertex_local.endpoints.serving_contract import ServingSpec, serving_spec
 from vertex_local.errors import (
     ApiError,
-    aborted,
     already_exists,
-    cancelled,
     invalid_argument,
 )
 from vertex_local.machine.clock import now
@@ -167,8 +165,8 @@ def _stop_at_close(process: ServingProcess) -> None:
 
 def _interruption(service: Service, stop: threading.Event) -> ApiError | None:
     if service.closing.is_set():
-        return aborted("interrupted: the service stopped")
-    return cancelled("The deployment was cancelled.") if stop.is_set() else None
+        return ApiError("ABORTED", "interrupted: the service stopped")
+    return ApiError("CANCELLED", "The deployment was cancelled.") if stop.is_set() else None
 
 
 def key_of(name: str, deployed_id: str) -> str:

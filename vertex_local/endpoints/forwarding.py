@@ -22,11 +22,8 @@ from vertex_local.endpoints.server_process import ServerProcess
 from vertex_local.endpoints.server_requests import NotAnsweredError
 from vertex_local.errors import (
     ApiError,
-    deadline_exceeded,
     failed_precondition,
     of_exception,
-    resource_exhausted,
-    unavailable,
 )
 from vertex_local.http.channel import Channel
 from vertex_local.http.server import MAX_PREDICTIONS, HttpServer
@@ -89,9 +86,10 @@ class Forwarder:
                 too many requests are in flight, UNAVAILABLE or DEADLINE_EXCEEDED.
         """
         if not self.in_flight.acquire(blocking=False):
-            raise resource_exhausted(
+            raise ApiError(
+                "RESOURCE_EXHAUSTED",
                 f"{MAX_PREDICTIONS} predictions are in flight, the maximum of this service; try "
-                "again later."
+                "again later.",
             )
         try:
             return self._exchange(name, request)
@@ -112,7 +110,7 @@ class Forwarder:
                     raise
                 logger.info("Retrying a prediction of %s: %s", name, error.message)
             if self._service.closing.wait(pause_seconds):
-                raise unavailable("The service is shutting down.")
+                raise ApiError("UNAVAILABLE", "The service is shutting down.")
             pause_seconds = min(2 * pause_seconds, MAX_PAUSE_SECONDS)
 
     def _choose(self, name: str) -> Target:
@@ -219,7 +217,9 @@ def _judge(
 ) -> Message | ApiError:
     """Return a response, or the error for an outcome that is none; 503 may be sent again."""
     if isinstance(outcome, TimeoutError):
-        return deadline_exceeded(f"{server.title} did not respond within {seconds:.0f} s.")
+        return ApiError(
+            "DEADLINE_EXCEEDED", f"{server.title} did not respond within {seconds:.0f} s."
+        )
     if isinstance(outcome, LostError):
         message = f"{server.title} has ended or does not accept connections: {outcome}."
         return NotAnsweredError(message + server.last_words(), was_sent=outcome.was_sent)

@@ -9,7 +9,7 @@ from pathlib import Path
 from vertex_local.endpoints import server_requests
 from vertex_local.endpoints.server_connections import ServerConnections
 from vertex_local.endpoints.serving_contract import ServingSpec
-from vertex_local.errors import ApiError, deadline_exceeded, failed_precondition
+from vertex_local.errors import ApiError, failed_precondition
 from vertex_local.machine.files import last_lines
 from vertex_local.machine.ports import POOL
 from vertex_local.processes import group as processes
@@ -63,9 +63,10 @@ class ServerProcess:
                     f"{self.title} ended before it was healthy.{self.last_words()}"
                 )
             if time.monotonic() > deadline:
-                raise deadline_exceeded(
+                raise ApiError(
+                    "DEADLINE_EXCEEDED",
                     f"{self.title} was not healthy on {self._spec.health_route} within "
-                    f"{self._spec.timeout_seconds:.0f} s.{self.last_words()}"
+                    f"{self._spec.timeout_seconds:.0f} s.{self.last_words()}",
                 )
             time.sleep(delay_seconds)
             delay_seconds = min(1.2 * delay_seconds, 0.5)

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from vertex_local import Json
-from vertex_local.errors import ApiError, internal, invalid_argument
+from vertex_local.errors import ApiError, invalid_argument
 from vertex_local.machine.ports import LOOPBACK
 
 MAX_MESSAGE_CHARACTERS = 4000
@@ -22,7 +22,7 @@ class NotAnsweredError(ApiError):
     """
 
     def __init__(self, message: str, *, was_sent: bool) -> None:
-        super().__init__(code=503, status="UNAVAILABLE", message=message)
+        super().__init__("UNAVAILABLE", message)
         self.was_sent = was_sent
 
 
@@ -66,9 +66,9 @@ def parse_predictions(data: bytes, *, title: str) -> Json:
     try:
         response = orjson.loads(data)
     except ValueError as error:
-        raise internal(f"{title} did not return JSON: {error}") from None
+        raise ApiError("INTERNAL", f"{title} did not return JSON: {error}") from None
     if not isinstance(response, dict) or "predictions" not in response:
-        raise internal(f'{title} returned no "predictions": {str(response)[:200]}')
+        raise ApiError("INTERNAL", f'{title} returned no "predictions": {str(response)[:200]}')
     return response
 
 
@@ -85,10 +85,10 @@ def error_of(status: int, data: bytes) -> ApiError:
     if status == http.HTTPStatus.SERVICE_UNAVAILABLE:
         return NotAnsweredError(text, was_sent=True)
     if status == http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        return ApiError(code=status, status="INVALID_ARGUMENT", message=text)
+        return ApiError("INVALID_ARGUMENT", text, code=status)
     if 400 <= status < 500:  # noqa: PLR2004
         return invalid_argument(text)
-    return internal(f"The prediction server returned {status}: {text}")
+    return ApiError("INTERNAL", f"The prediction server returned {status}: {text}")
 
 
 def is_json(data: bytes) -> bool:

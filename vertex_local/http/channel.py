@@ -45,7 +45,7 @@ class _Refusal(ErrorTask):  # type: ignore[misc]
             maximum = self.channel.adj.max_request_body_size
             message = f"The body is too large: at most {maximum - 1:,} bytes are allowed."
         status = STATUSES.get(error.code, "INVALID_ARGUMENT")
-        body = ApiError(code=error.code, status=status, message=message).to_body()
+        body = ApiError(status, message, code=error.code).to_body()
         data = json.dumps(body).encode()
         self.status = f"{error.code} {error.reason}"
         self.response_headers.append(("Content-Type", "application/json; charset=utf-8"))

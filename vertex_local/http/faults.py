@@ -24,7 +24,7 @@ from typing import Any
 
 from waitress.channel import ClientDisconnected
 
-from vertex_local.errors import ApiError, resource_exhausted, unavailable
+from vertex_local.errors import ApiError
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +158,9 @@ def _number(item: str, value: str) -> float:
 def _refuse(code: int, start_response: Callable[..., Any]) -> list[bytes]:
     message = "An injected fault; try again."
     is_quota = code == HTTPStatus.TOO_MANY_REQUESTS
-    error: ApiError = resource_exhausted(message) if is_quota else unavailable(message)
+    error: ApiError = (
+        ApiError("RESOURCE_EXHAUSTED", message) if is_quota else ApiError("UNAVAILABLE", message)
+    )
     body = json.dumps(error.to_body()).encode()
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
     start_response(SERVER_ERRORS[code], headers)

@@ -135,9 +135,8 @@ def _proc_address(address: bytes, port: int) -> str:
 
 def _forbidden(uid: int | None) -> bytes:
     error = ApiError(
-        code=403,
-        status="PERMISSION_DENIED",
-        message=f"This service accepts only uid {os.geteuid()}, and the connection is of "
+        "PERMISSION_DENIED",
+        f"This service accepts only uid {os.geteuid()}, and the connection is of "
         f"{_name(uid)}; `vertex-local serve --shared` accepts every user of the machine.",
     )
     body = json.dumps(error.to_body()).encode() + b"\n"

@@ -8,7 +8,7 @@ from vertex_local.api.routes import Call, Route
 from vertex_local.api.run_lifecycle import RunKind
 from vertex_local.api.service import Service
 from vertex_local.client import EMULATOR_VARIABLE
-from vertex_local.errors import RPC_CODES, invalid_argument
+from vertex_local.errors import invalid_argument, rpc_status
 from vertex_local.jobs import replica_status
 from vertex_local.jobs.replica_env import JobPlan, contained_specs, plan_job, process_specs
 from vertex_local.machine.docker_engine import Engine
@@ -27,7 +27,7 @@ OUTCOMES = {
 
 def _outcome(_folder: Path, group_state: Json) -> tuple[str, Json]:
     state, code = OUTCOMES[group_state["state"]]
-    error = {"code": RPC_CODES[code], "message": group_state["message"]} if code else {}
+    error = rpc_status(code, group_state["message"]) if code else {}
     return state, error
 
 

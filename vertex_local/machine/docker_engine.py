@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from vertex_local.errors import ApiError, invalid_argument, unavailable
+from vertex_local.errors import ApiError, invalid_argument
 from vertex_local.machine.docker import BRIDGE, Container, DockerError, docker
 
 VERSION_TIMEOUT_SECONDS = 15.0
@@ -64,7 +64,7 @@ class Engine:
         except DockerError as error:
             raise _image_error(image, field, error) from None
         except OSError as error:
-            raise unavailable(f"{field}: `docker` cannot be run: {error}") from None
+            raise ApiError("UNAVAILABLE", f"{field}: `docker` cannot be run: {error}") from None
 
     def check_folder(self, folder: Path | str, *, field: str) -> None:
         """Check that a folder is mounted in containers; errors name the request's `field`.
@@ -132,4 +132,4 @@ def _image_error(image: str, field: str, error: DockerError) -> ApiError:
             f'{field} "{image}" is not on this machine, and images are not pulled; build it, or '
             f"get it with `docker pull {image}`."
         )
-    return unavailable(f"{field}: the Docker engine does not respond: {error}")
+    return ApiError("UNAVAILABLE", f"{field}: the Docker engine does not respond: {error}")

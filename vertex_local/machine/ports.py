@@ -5,7 +5,7 @@ import random
 import socket
 import threading
 
-from vertex_local.errors import resource_exhausted
+from vertex_local.errors import ApiError
 
 LOOPBACK = "127.0.0.1"
 # Below the range that Linux uses for outgoing connections, so that a port which is free now is
@@ -33,8 +33,9 @@ class PortPool:
             while len(ports) < count:
                 port = next(candidates, None)
                 if port is None:
-                    raise resource_exhausted(
-                        f"Fewer than {count} ports are free from {FIRST} to {LAST}."
+                    raise ApiError(
+                        "RESOURCE_EXHAUSTED",
+                        f"Fewer than {count} ports are free from {FIRST} to {LAST}.",
                     )
                 if port not in self._taken and _is_free(port):
                     ports.append(port)

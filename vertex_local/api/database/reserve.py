@@ -12,7 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
-from vertex_local.errors import resource_exhausted
+from vertex_local.errors import ApiError
 
 logger = logging.getLogger(__name__)
 
@@ -85,9 +85,10 @@ class Reserve:
             ApiError: RESOURCE_EXHAUSTED.
         """
         if shortage := self.shortage():
-            raise resource_exhausted(
+            raise ApiError(
+                "RESOURCE_EXHAUSTED",
                 f"{shortage} Until then requests can only read and delete: delete models, jobs or "
-                "runs, or free space in another way, and repeat the request."
+                "runs, or free space in another way, and repeat the request.",
             )
 
     def _make(self) -> bool:
