@@ -21,8 +21,7 @@ from vertex_local.http.plain_requests import LOCAL_HOST
 
 logger = logging.getLogger(__name__)
 
-SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-SAFE_MODEL = re.compile(r"[a-zA-Z0-9_-]{1,128}(@[a-zA-Z0-9_-]{1,128})?")
+SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}(@[a-zA-Z0-9_-]{1,128})?")
 
 # Requests that are allowed on a full disk: they add no data, or stop processes that do.
 SPACELESS_METHODS = ("GET", "HEAD", "DELETE")
@@ -145,10 +144,9 @@ def _refuse_cross_site(request: Request) -> None:
 
 
 def _check_id(name: str, value: str) -> None:
-    allowed = SAFE_MODEL if name == "model" else SAFE_ID
-    if not allowed.fullmatch(value):
+    if not SAFE_ID.fullmatch(value):
         raise invalid_argument(
-            f'{name} "{value}" in the path is not valid; it must match {allowed.pattern}.'
+            f'{name} "{value}" in the path is not valid; it must match {SAFE_ID.pattern}.'
         )
 
 

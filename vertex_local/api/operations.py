@@ -62,6 +62,13 @@ def finished(
     return service.store.get(operation["name"])
 
 
+def deleted(service: Service, resource: str) -> Json:
+    """Store and return the operation of a deletion that is done."""
+    return finished(
+        service, resource, metadata_type="DeleteOperationMetadata", response_type="", response={}
+    )
+
+
 def get(service: Service, call: Call) -> Json:
     """GET …/operations/ID: return an operation."""
     return service.store.get(_name(call))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from vertex_local import Json
+from vertex_local.api.query.fields import camel_case
 from vertex_local.api.service import Service
 from vertex_local.errors import invalid_argument
 
@@ -50,6 +51,25 @@ class Call:
         """`projects/P/locations/L`."""
         return f"projects/{self.args['project']}/locations/{self.args['location']}"
 
+    def name(self, collection: str) -> str:
+        """Return the name of the resource in the path: `projects/P/locations/L/COLLECTION/ID`."""
+        return f"{self.parent}/{collection}/{self.args['id']}"
+
+    def update_mask(self, allowed: tuple[str, ...]) -> list[str]:
+        """Return the fields of `updateMask`, in camelCase.
+
+        Raises:
+            ApiError: INVALID_ARGUMENT if it is missing or names a field that cannot be changed.
+        """
+        mask = [camel_case(field.strip()) for field in self.query.get("updateMask", "").split(",")]
+        for name in mask:
+            if name not in allowed:
+                raise invalid_argument(
+                    f'updateMask field "{name}" cannot be updated here; allowed are '
+                    f"{', '.join(allowed)}."
+                )
+        return mask
+
 
 Handler = Callable[[Service, Call], Json]
 RawHandler = Callable[[Service, Call], Message]
@@ -59,8 +79,8 @@ RawHandler = Callable[[Service, Call], Message]
 class Route:
     """HTTP method, werkzeug pattern and handler; `/v1/` precedes a pattern without a leading `/`.
 
-    A variable of the pattern matches `[a-zA-Z0-9_-]+`, so its value may name a folder; for other
-    values the response is 400. The variable `<model>` may have a version: `5@2`, `5@default`.
+    A variable of the pattern matches `[a-zA-Z0-9_-]+`, a model's with a version `5@2`, so its value
+    may name a folder; for other values the response is 400.
     """
 
     method: str

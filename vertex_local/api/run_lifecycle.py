@@ -85,10 +85,6 @@ class RunKind:
             Route("POST", f"{collection}/<id>:cancel", self.cancel),
         ]
 
-    def name(self, call: Call) -> str:
-        """Return the resource name in the path of a request."""
-        return f"{call.parent}/{self.collection}/{call.args['id']}"
-
     def folder_of(self, service: Service, name: str) -> Path:
         """Return the folder of a run, with its logs and the state of its processes."""
         return service.root / self.folder / ResourceName.from_name(name).id
@@ -115,14 +111,14 @@ class RunKind:
 
     def cancel(self, service: Service, call: Call) -> Json:
         """POST …/ID:cancel; no effect on a run that is being cancelled or has ended."""
-        run = service.store.get(self.name(call))
+        run = service.store.get(call.name(self.collection))
         if self.is_unfinished(run) and not self._is_cancelling(run):
             self._cancel(service, run["name"], grace_seconds=self.cancel_grace_seconds)
         return {}
 
     def delete(self, service: Service, call: Call) -> Json:
         """DELETE …/ID: delete the run and its logs, but not its outputs."""
-        name = self.name(call)
+        name = call.name(self.collection)
         folder = self.folder_of(service, name)
         with lost_and_found.deletion(service.root, folder), service.store.atomic():
             run = service.store.get(name)
@@ -132,9 +128,7 @@ class RunKind:
                     "cancel it or wait until it has ended, then delete it."
                 )
             service.store.delete(name)
-        return operations.finished(
-            service, name, metadata_type="DeleteOperationMetadata", response_type="", response={}
-        )
+        return operations.deleted(service, name)
 
     def watch(
         self,

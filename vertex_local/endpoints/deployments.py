@@ -129,7 +129,7 @@ def list_deployed_models(service: Service, call: Call) -> Json:
 
     An addition to Vertex AI's API, which returns 404 here.
     """
-    name = f"{call.parent}/endpoints/{call.args['endpoint']}"
+    name = call.name("endpoints")
     deployed = service.store.get(name).get("deployedModels", [])
     found = [{"id": one["id"], **status(service, name, one["id"])} for one in deployed]
     return {"deployedModels": found} if found else {}

@@ -32,7 +32,7 @@ MAX_ID = 2**63 - 1
 
 def list_logged_requests(service: Service, call: Call) -> Json:
     """GET endpoints/E/loggedRequests: the logged requests, newest first (see the module)."""
-    name = f"{call.parent}/endpoints/{call.args['endpoint']}"
+    name = call.name("endpoints")
     service.store.get(name)  # raises NOT_FOUND
     size, before = _page_size(call), _before(call.query.get("pageToken", ""))
     log = log_of(service)

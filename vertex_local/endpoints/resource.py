@@ -9,7 +9,6 @@ from vertex_local.api.query.pages import list_page
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
-from vertex_local.api.update_mask import update_mask
 from vertex_local.endpoints import deployments, forwarding, log_pages, request_log, traffic
 from vertex_local.errors import (
     failed_precondition,
@@ -55,7 +54,7 @@ def create(service: Service, call: Call) -> Json:
 
 def get(service: Service, call: Call) -> Json:
     """GET endpoints/E."""
-    return service.store.get(_name(call))
+    return service.store.get(call.name("endpoints"))
 
 
 def list_endpoints(service: Service, call: Call) -> Json:
@@ -66,7 +65,7 @@ def list_endpoints(service: Service, call: Call) -> Json:
 def update(service: Service, call: Call) -> Json:
     """PATCH endpoints/E: change the fields in `updateMask`; a traffic split is validated."""
     given = protos.parse("Endpoint", call.body)
-    fields = update_mask(call, UPDATES)
+    fields = call.update_mask(UPDATES)
     if request_log.CONFIG in fields:
         request_log.check_config(given)
 
@@ -78,13 +77,13 @@ def update(service: Service, call: Call) -> Json:
             endpoint[field] = given.get(field, {} if field in OBJECTS else "")
         endpoint["updateTime"] = now()
 
-    return service.store.update(_name(call), change)
+    return service.store.update(call.name("endpoints"), change)
 
 
 def delete(service: Service, call: Call) -> Json:
     """DELETE endpoints/E, which must have no deployed models."""
-    name = _name(call)
-    folder = service.root / "endpoints" / call.args["endpoint"]
+    name = call.name("endpoints")
+    folder = service.root / "endpoints" / call.args["id"]
     with lost_and_found.deletion(service.root, folder):
         with service.store.atomic():
             deployed = service.store.get(name).get("deployedModels", [])
@@ -94,20 +93,14 @@ def delete(service: Service, call: Call) -> Json:
                     f"{name} has deployed models ({ids}); undeploy them first."
                 )
             service.store.delete(name)
-            operation = operations.finished(
-                service,
-                name,
-                metadata_type="DeleteOperationMetadata",
-                response_type="",
-                response={},
-            )
+            operation = operations.deleted(service, name)
         request_log.log_of(service).forget(name)
     return operation
 
 
 def deploy_model(service: Service, call: Call) -> Json:
     """POST …:deployModel: start the process of a version; done once it is healthy."""
-    name = _name(call)
+    name = call.name("endpoints")
     request = protos.parse("DeployModelRequest", {**call.body, "endpoint": name})
     endpoint = service.store.get(name)
     requested = request.get("deployedModel", {})
@@ -140,7 +133,7 @@ def deploy_model(service: Service, call: Call) -> Json:
 
 def undeploy_model(service: Service, call: Call) -> Json:
     """POST …:undeployModel: remove a deployed model, then drain and end its process."""
-    name = _name(call)
+    name = call.name("endpoints")
     request = protos.parse("UndeployModelRequest", {**call.body, "endpoint": name})
     deployed_id = request.get("deployedModelId", "")
     split = request.get("trafficSplit", {})
@@ -172,7 +165,7 @@ def undeploy_model(service: Service, call: Call) -> Json:
 
 def predict(service: Service, call: Call) -> Message:
     """POST …:predict: return the predictions of a deployed model chosen by the traffic split."""
-    name = _name(call)
+    name = call.name("endpoints")
     service.store.get(name)  # raises NOT_FOUND
     _check_instances(call.message.json())
     return forwarding.predict(service, name, Message(call.message.data, forwarding.JSON_FIELDS))
@@ -180,12 +173,12 @@ def predict(service: Service, call: Call) -> Message:
 
 def raw_predict(service: Service, call: Call) -> Message:
     """POST …:rawPredict: pass a body to a deployed model's server, and its response back."""
-    name = _name(call)
+    name = call.name("endpoints")
     service.store.get(name)  # raises NOT_FOUND
     target, response = service.running[forwarding.KEY].exchange(name, call.message)
     fields = {key: value for key, value in response.fields.items() if key.title() in RAW_FIELDS}
     source = {
-        "X-Vertex-AI-Endpoint-Id": call.args["endpoint"],
+        "X-Vertex-AI-Endpoint-Id": call.args["id"],
         "X-Vertex-AI-Deployed-Model-Id": target.id,
     }
     return Message(response.data, {**fields, **source}, response.status)
@@ -223,21 +216,17 @@ def _check_instances(body: Json) -> None:
         raise invalid_argument('"instances" is required, and must be a list.')
 
 
-def _name(call: Call) -> str:
-    return f"{call.parent}/endpoints/{call.args['endpoint']}"
-
-
 COLLECTION = "projects/<project>/locations/<location>/endpoints"
 ROUTES = [
     Route("POST", COLLECTION, create),
     Route("GET", COLLECTION, list_endpoints),
-    Route("GET", f"{COLLECTION}/<endpoint>", get),
-    Route("PATCH", f"{COLLECTION}/<endpoint>", update),
-    Route("DELETE", f"{COLLECTION}/<endpoint>", delete),
-    Route("POST", f"{COLLECTION}/<endpoint>:deployModel", deploy_model),
-    Route("POST", f"{COLLECTION}/<endpoint>:undeployModel", undeploy_model),
-    RawRoute("POST", f"{COLLECTION}/<endpoint>:predict", predict),
-    RawRoute("POST", f"{COLLECTION}/<endpoint>:rawPredict", raw_predict, RAW_FIELDS),
-    Route("GET", f"{COLLECTION}/<endpoint>/deployedModels", deployments.list_deployed_models),
-    Route("GET", f"{COLLECTION}/<endpoint>/loggedRequests", log_pages.list_logged_requests),
+    Route("GET", f"{COLLECTION}/<id>", get),
+    Route("PATCH", f"{COLLECTION}/<id>", update),
+    Route("DELETE", f"{COLLECTION}/<id>", delete),
+    Route("POST", f"{COLLECTION}/<id>:deployModel", deploy_model),
+    Route("POST", f"{COLLECTION}/<id>:undeployModel", undeploy_model),
+    RawRoute("POST", f"{COLLECTION}/<id>:predict", predict),
+    RawRoute("POST", f"{COLLECTION}/<id>:rawPredict", raw_predict, RAW_FIELDS),
+    Route("GET", f"{COLLECTION}/<id>/deployedModels", deployments.list_deployed_models),
+    Route("GET", f"{COLLECTION}/<id>/loggedRequests", log_pages.list_logged_requests),
 ]

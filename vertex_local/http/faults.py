@@ -158,9 +158,7 @@ def _number(item: str, value: str) -> float:
 def _refuse(code: int, start_response: Callable[..., Any]) -> list[bytes]:
     message = "An injected fault; try again."
     is_quota = code == HTTPStatus.TOO_MANY_REQUESTS
-    error: ApiError = (
-        ApiError("RESOURCE_EXHAUSTED", message) if is_quota else ApiError("UNAVAILABLE", message)
-    )
+    error = ApiError("RESOURCE_EXHAUSTED" if is_quota else "UNAVAILABLE", message)
     body = json.dumps(error.to_body()).encode()
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
     start_response(SERVER_ERRORS[code], headers)

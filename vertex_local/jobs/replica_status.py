@@ -25,7 +25,7 @@ def list_replicas(kind: RunKind, service: Service, call: Call) -> Json:
     process tree, taken `usageSeconds` after `usageStartTime`: null while the replica did not run,
     and missing where usage cannot be read.
     """
-    name = kind.name(call)
+    name = call.name(kind.collection)
     service.store.get(name)  # raises NOT_FOUND
     folder = kind.folder_of(service, name)
     try:

@@ -60,7 +60,7 @@ def create(service: Service, call: Call) -> Json:
 
 def get(service: Service, call: Call) -> Json:
     """GET …/customJobs/ID."""
-    return service.store.get(KIND.name(call))
+    return service.store.get(call.name(KIND.collection))
 
 
 def list_replicas(service: Service, call: Call) -> Json:

@@ -36,11 +36,11 @@ def list_evaluations(service: Service, call: Call) -> Json:
 
 
 def _version_name(service: Service, call: Call) -> str:
-    model = models.resolve(service, f"{call.parent}/models/{call.args['model']}")
+    model = models.resolve(service, call.name("models"))
     return f"{model['name']}@{model['versionId']}"
 
 
-COLLECTION = f"projects/<project>/locations/<location>/models/<model>/{KIND}"
+COLLECTION = f"projects/<project>/locations/<location>/models/<id>/{KIND}"
 ROUTES = [
     Route("POST", f"{COLLECTION}:import", import_evaluation),
     Route("GET", COLLECTION, list_evaluations),

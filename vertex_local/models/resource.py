@@ -13,7 +13,6 @@ from vertex_local.api.query.pages import list_page, list_versions_page
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
-from vertex_local.api.update_mask import update_mask
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument
 from vertex_local.machine import lost_and_found
 from vertex_local.machine.clock import now
@@ -69,7 +68,7 @@ def upload(service: Service, call: Call) -> Json:
 
 def get(service: Service, call: Call) -> Json:
     """GET models/M[@V], with its deployed models."""
-    model = resolve(service, _name(call))
+    model = resolve(service, call.name("models"))
     places = [
         {"endpoint": endpoint["name"], "deployedModelId": deployed["id"]}
         for endpoint, deployed in _deployments(service, model["name"], [model["versionId"]])
@@ -89,7 +88,7 @@ def list_models(service: Service, call: Call) -> Json:
 
 def list_versions(service: Service, call: Call) -> Json:
     """GET models/M:listVersions."""
-    record = service.store.get(_name(call).partition("@")[0])
+    record = service.store.get(call.name("models").partition("@")[0])
     versions = [registry.view(record, version) for version in record["versions"]]
     return list_versions_page(call, record["name"], versions)
 
@@ -97,9 +96,9 @@ def list_versions(service: Service, call: Call) -> Json:
 def update(service: Service, call: Call) -> Json:
     """PATCH models/M or models/M@V: change the fields in `updateMask`."""
     given = protos.parse("Model", call.body)
-    model_name, _, reference = _name(call).partition("@")
+    model_name, _, reference = call.name("models").partition("@")
     allowed = VERSION_UPDATES if reference else MODEL_UPDATES
-    fields = update_mask(call, allowed)
+    fields = call.update_mask(allowed)
 
     def change(record: Json) -> None:
         version = registry.find_version(record, reference)
@@ -111,12 +110,12 @@ def update(service: Service, call: Call) -> Json:
             version["versionUpdateTime"] = moment
 
     service.store.update(model_name, change)
-    return resolve(service, _name(call))
+    return resolve(service, call.name("models"))
 
 
 def merge_version_aliases(service: Service, call: Call) -> Json:
     """POST models/M@V:mergeVersionAliases: move the alias `golden` here, remove `-golden`."""
-    request = protos.parse("MergeVersionAliasesRequest", {**call.body, "name": _name(call)})
+    request = protos.parse("MergeVersionAliasesRequest", {**call.body, "name": call.name("models")})
     model_name, reference = _with_version(call)
     changes = request.get("versionAliases", [])
     if not changes:
@@ -135,7 +134,7 @@ def merge_version_aliases(service: Service, call: Call) -> Json:
 
 def delete(service: Service, call: Call) -> Json:
     """DELETE models/M: remove the model with all its versions, if none is deployed."""
-    name = _name(call)
+    name = call.name("models")
     if "@" in name:
         raise invalid_argument(f"{name} names a version; use DELETE {name}:deleteVersion.")
     folder = service.root / "models" / service.store.get(name)["folder"]
@@ -145,7 +144,7 @@ def delete(service: Service, call: Call) -> Json:
         _refuse_deployed(service, name, version_ids)
         _delete_evaluations(service, name, version_ids)
         service.store.delete(name)
-        return _deleted(service, name)
+        return operations.deleted(service, name)
 
 
 def delete_version(service: Service, call: Call) -> Json:
@@ -163,7 +162,7 @@ def delete_version(service: Service, call: Call) -> Json:
     with lost_and_found.deletion(service.root, folder), service.store.atomic():
         service.store.update(model_name, change)
         _delete_evaluations(service, model_name, [version_id])
-        return _deleted(service, model_name)
+        return operations.deleted(service, model_name)
 
 
 def recover(service: Service) -> None:
@@ -273,31 +272,21 @@ def _delete_evaluations(service: Service, model_name: str, version_ids: list[str
             service.store.delete(evaluation["name"])
 
 
-def _name(call: Call) -> str:
-    return f"{call.parent}/models/{call.args['model']}"
-
-
 def _with_version(call: Call) -> tuple[str, str]:
-    name, _, reference = _name(call).partition("@")
+    name, _, reference = call.name("models").partition("@")
     if not reference:
         raise invalid_argument(f"{name} has no version; use {name}@VERSION.")
     return name, reference
-
-
-def _deleted(service: Service, name: str) -> Json:
-    return operations.finished(
-        service, name, metadata_type="DeleteOperationMetadata", response_type="", response={}
-    )
 
 
 COLLECTION = "projects/<project>/locations/<location>/models"
 ROUTES = [
     Route("POST", f"{COLLECTION}:upload", upload),
     Route("GET", COLLECTION, list_models),
-    Route("GET", f"{COLLECTION}/<model>", get),
-    Route("GET", f"{COLLECTION}/<model>:listVersions", list_versions),
-    Route("PATCH", f"{COLLECTION}/<model>", update),
-    Route("POST", f"{COLLECTION}/<model>:mergeVersionAliases", merge_version_aliases),
-    Route("DELETE", f"{COLLECTION}/<model>", delete),
-    Route("DELETE", f"{COLLECTION}/<model>:deleteVersion", delete_version),
+    Route("GET", f"{COLLECTION}/<id>", get),
+    Route("GET", f"{COLLECTION}/<id>:listVersions", list_versions),
+    Route("PATCH", f"{COLLECTION}/<id>", update),
+    Route("POST", f"{COLLECTION}/<id>:mergeVersionAliases", merge_version_aliases),
+    Route("DELETE", f"{COLLECTION}/<id>", delete),
+    Route("DELETE", f"{COLLECTION}/<id>:deleteVersion", delete_version),
 ]

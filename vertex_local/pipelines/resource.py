@@ -116,7 +116,7 @@ def require_kfp() -> None:
 
 def get(service: Service, call: Call) -> Json:
     """GET …/pipelineJobs/ID, with its tasks; lists omit them, as on Vertex AI."""
-    return with_tasks(service, service.store.get(KIND.name(call)))
+    return with_tasks(service, service.store.get(call.name(KIND.collection)))
 
 
 def with_tasks(service: Service, job: Json) -> Json:

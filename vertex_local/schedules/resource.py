@@ -8,7 +8,6 @@ from vertex_local.api import operations, protos
 from vertex_local.api.query.pages import list_page
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
-from vertex_local.api.update_mask import update_mask
 from vertex_local.errors import ApiError, failed_precondition, invalid_argument
 from vertex_local.machine.clock import moment_of, timestamp
 from vertex_local.pipelines import resource as pipelines
@@ -58,7 +57,7 @@ def create(service: Service, call: Call) -> Json:
 
 def get(service: Service, call: Call) -> Json:
     """GET …/schedules/ID: return a schedule."""
-    return view(service.store.get(_name(call)))
+    return view(service.store.get(call.name(COLLECTION)))
 
 
 def list_schedules(service: Service, call: Call) -> Json:
@@ -69,7 +68,7 @@ def list_schedules(service: Service, call: Call) -> Json:
 def update(service: Service, call: Call) -> Json:
     """PATCH …/schedules/ID?updateMask=…; runs that are due but have not started are skipped."""
     given = protos.parse("Schedule", call.body)
-    mask = update_mask(call, CHANGEABLE)
+    mask = call.update_mask(CHANGEABLE)
 
     def change(record: Json) -> None:
         _refuse_state(record, "COMPLETED", "it cannot be changed; delete it and create a new one.")
@@ -116,14 +115,8 @@ def resume(service: Service, call: Call) -> Json:
 
 def delete(service: Service, call: Call) -> Json:
     """DELETE …/schedules/ID; does not affect runs that have started."""
-    service.store.delete(_name(call))
-    return operations.finished(
-        service,
-        _name(call),
-        metadata_type="DeleteOperationMetadata",
-        response_type="",
-        response={},
-    )
+    service.store.delete(call.name(COLLECTION))
+    return operations.deleted(service, call.name(COLLECTION))
 
 
 def view(record: Json) -> Json:
@@ -134,16 +127,12 @@ def view(record: Json) -> Json:
     return {field: value for field, value in record.items() if field not in hidden}
 
 
-def _name(call: Call) -> str:
-    return f"{call.parent}/{COLLECTION}/{call.args['id']}"
-
-
 def _update_record(service: Service, call: Call, change: Any) -> Json:
     def stamped(record: Json) -> None:
         change(record)
         record["updateTime"] = timestamp(service.clock.now())
 
-    record = service.store.update(_name(call), stamped)
+    record = service.store.update(call.name(COLLECTION), stamped)
     Scheduler.wake(service)
     return view(record)
 
@@ -187,17 +176,13 @@ def _check_request(service: Service, request: Json, *, parent: str) -> None:
         raise invalid_argument(f"{REQUEST}.pipelineJob: {error.message}") from None
 
 
-def _routes() -> list[Route]:
-    collection = f"projects/<project>/locations/<location>/{COLLECTION}"
-    return [
-        Route("POST", collection, create),
-        Route("GET", collection, list_schedules),
-        Route("GET", f"{collection}/<id>", get),
-        Route("PATCH", f"{collection}/<id>", update),
-        Route("DELETE", f"{collection}/<id>", delete),
-        Route("POST", f"{collection}/<id>:pause", pause),
-        Route("POST", f"{collection}/<id>:resume", resume),
-    ]
-
-
-ROUTES = _routes()
+PATH = f"projects/<project>/locations/<location>/{COLLECTION}"
+ROUTES = [
+    Route("POST", PATH, create),
+    Route("GET", PATH, list_schedules),
+    Route("GET", f"{PATH}/<id>", get),
+    Route("PATCH", f"{PATH}/<id>", update),
+    Route("DELETE", f"{PATH}/<id>", delete),
+    Route("POST", f"{PATH}/<id>:pause", pause),
+    Route("POST", f"{PATH}/<id>:resume", resume),
+]

@@ -11,7 +11,6 @@ import pytest
 from vertex_local.api.query import select
 from vertex_local.api.query.pages import Page, list_versions_page
 from vertex_local.api.routes import Call
-from vertex_local.api.update_mask import update_mask
 from vertex_local.errors import ApiError
 
 pytestmark = pytest.mark.fast
@@ -330,8 +329,8 @@ def test_versions_have_filters_order_and_pages():
 
 def test_update_mask_accepts_snake_case_and_camel_case():
     allowed = ("displayName", "labels")
-    assert update_mask(call(updateMask="display_name,labels"), allowed) == list(allowed)
+    assert call(updateMask="display_name,labels").update_mask(allowed) == list(allowed)
     with pytest.raises(ApiError, match="displayName, labels"):
-        update_mask(call(updateMask="name"), allowed)
+        call(updateMask="name").update_mask(allowed)
     with pytest.raises(ApiError, match="updateMask"):
-        update_mask(call(), allowed)
+        call().update_mask(allowed)

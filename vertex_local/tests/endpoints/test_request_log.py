@@ -47,7 +47,7 @@ def logged(number, **fields):
 
 
 def read(service, **query):
-    args = {"project": "p", "location": "l", "endpoint": "5"}
+    args = {"project": "p", "location": "l", "id": "5"}
     return log_pages.list_logged_requests(service, Call(args=args, query=query))
 
 
