@@ -17,7 +17,7 @@ def test_the_versions_are_printed(capsys):
 
     assert ended.value.code == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"trainyard {version('trainyard')}"
+    assert lines[0] == f"trainyard {version('trainyard-pipelines')}"
     packages = ("kfp", "tensorflow", "google-cloud-aiplatform")
     assert {f"  {name} {version(name)}" for name in packages} <= set(lines)
 
