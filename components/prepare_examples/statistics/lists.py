@@ -7,7 +7,6 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.statistics.texts import Strings
-from components.prepare_examples.statistics.words import Words
 from trainer import Json
 
 
@@ -15,7 +14,7 @@ from trainer import Json
 class Lists:
     """Counts of the values of lists; an example with an empty list has the feature."""
 
-    values: Numbers | Strings | Words
+    values: Numbers | Strings
     num_missing: int = 0
     num_present: int = 0
     num_values: int = 0

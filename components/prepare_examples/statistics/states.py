@@ -36,10 +36,9 @@ and the split has "pixels": {"mean": [a number per channel], "std": […]}, of b
 
 from components.prepare_examples.statistics.lists import Lists
 from components.prepare_examples.statistics.numbers import NUM_TOP_VALUES, Numbers
-from components.prepare_examples.statistics.texts import Strings
-from components.prepare_examples.statistics.words import Words
+from components.prepare_examples.statistics.texts import Strings, Words
 
-Statistic = Numbers | Strings | Words | Lists
+Statistic = Numbers | Strings | Lists
 
 
 def new_statistic(kind: str, *, is_list: bool = False, num_listed: int = 0) -> Statistic:

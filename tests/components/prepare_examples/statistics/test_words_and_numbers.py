@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.prepare_examples.statistics import numbers, words
+from components.prepare_examples.statistics import numbers, texts
 from components.prepare_examples.statistics.lists import Lists
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.statistics.states import new_statistic
-from components.prepare_examples.statistics.words import Words
+from components.prepare_examples.statistics.texts import Words
 from trainer.workloads.encoding.tokens import split_tokens
 
 pytestmark = pytest.mark.fast
@@ -25,12 +25,12 @@ def test_tokens_are_those_of_the_model():
     found = Words()
     found.add(pa.array([*TEXTS, None]))
     expected = [token for text in TEXTS for token in split_tokens(text)]
-    assert found.tokens == {token: expected.count(token) for token in expected}
+    assert found.counts == {token: expected.count(token) for token in expected}
     assert (found.num_present, found.num_missing) == (len(TEXTS), 1)
 
 
 def test_rare_tokens_are_dropped_beyond_the_limit(monkeypatch):
-    monkeypatch.setattr(words, "MAX_TOKENS", 10)
+    monkeypatch.setattr(texts, "MAX_TOKENS", 10)
     found = Words(num_listed=5)
     found.add(pa.array([" ".join(f"w{n}" for n in range(n + 1)) for n in range(30)]))
     summary = found.summary()
