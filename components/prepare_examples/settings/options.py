@@ -24,7 +24,6 @@ from trainer.config.settings import MOST_SECONDS, check_settings, make_settings,
 from trainer.errors import ConfigError
 
 SOURCES = ("files", "bigquery")
-ROW_FILTERS = ("none", "complete")
 BYTES_PER_MB = 1_000_000
 PREVIOUS = "previous"  # the baseline that is the promoted version's data
 
@@ -109,12 +108,6 @@ class TableOptions:
         " group_by columns, or else all values of a row",
         default=(),
         metavar="COLUMNS",
-    )
-    row_filter: str = setting(
-        "complete keeps only rows without a missing feature",
-        default="none",
-        choices=ROW_FILTERS,
-        metavar="NAME",
     )
     ignore_columns: tuple[str, ...] = setting(
         "columns of your files to skip, if the workload does not have them; * and ? are allowed",

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
@@ -208,14 +207,6 @@ def splits_of(
     """Return the number of the split of each clean row."""
     hashes = hash_rows([table[name].combine_chunks() for name in key])
     return split_numbers(hashes, ratios)
-
-
-def is_complete(examples: pa.Table, schema: TableSchema) -> pa.Array:
-    """Return for each row whether it has every feature."""
-    complete = pa.array([True] * examples.num_rows)
-    for name in schema.features:
-        complete = pc.and_(complete, examples[name].combine_chunks().is_valid())
-    return complete
 
 
 def new_statistics(schema: TableSchema) -> dict[str, Statistic]:

@@ -232,13 +232,6 @@ def _no_rows_message(tally: Json, rows: Json, options: TableOptions) -> str:
             f"0 of {rows['read']:,} rows have a {options.period}; use other dates, or a longer"
             " window"
         )
-    if rows["filtered"]:
-        scarcest = max(schema.features, key=lambda name: int(tally["missing"].get(name, 0)))
-        missing = tally["missing"][scarcest]
-        return (
-            f"the row filter 'complete' leaves 0 of {rows['read']:,} rows: it requires every "
-            f"feature, and {scarcest} is missing in {missing:,} of them; leave the filter out"
-        )
     if not rows["read"]:
         return "the files have headers but no rows"
     if "unlabelled" in rows:

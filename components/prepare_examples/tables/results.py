@@ -14,10 +14,10 @@ class Tally:
     """Numbers of rows: each is written, quarantined, unlabelled, filtered or repeated.
 
     Attributes:
+        filtered: rows outside the period.
         headers: rows that repeat the header of their file.
         repeated: rows that repeat another one with the same picture.
         quarantined: bad rows by column.
-        missing: rows without a value, by feature, if rows with all features are asked for.
         zones: converted times by `COLUMN ZONE`.
         labels: rows by the value of a binary label.
     """
@@ -29,7 +29,6 @@ class Tally:
     headers: int = 0
     repeated: int = 0
     quarantined: Counter[str] = field(default_factory=Counter)
-    missing: Counter[str] = field(default_factory=Counter)
     zones: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
 

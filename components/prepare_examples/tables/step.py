@@ -131,7 +131,6 @@ def make_job(opened: OpenedTable, table: TablePlan, options: PrepareOptions) -> 
         key=key,
         ratios=options.ratios,
         num_shards=opened.num_shards(options),
-        row_filter=options.row_filter,
         compression=COMPRESSIONS[options.compression],
         period=opened.period,
         patterns=tuple(_patterns(options)),

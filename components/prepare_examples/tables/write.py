@@ -41,7 +41,6 @@ class TableOptions:
     key: tuple[str, ...]
     ratios: Mapping[str, float]
     num_shards: int
-    row_filter: str = "none"
     compression: str = "GZIP"
     period: Period | None = None
     patterns: tuple[str, ...] = ()  # of the files, to find pictures
@@ -118,19 +117,12 @@ def _write_block(
     tally.unlabelled += of_period.num_rows - good.num_rows
     examples = columns.to_examples(good, options.schema, rule)
     numbers = columns.splits_of(good, key=options.key, ratios=options.ratios)
-    if options.row_filter == "complete":
-        complete = columns.is_complete(examples, options.schema).to_numpy(zero_copy_only=False)
-        for name in options.schema.features:
-            tally.missing[name] += examples[name].null_count
-        numbers = numbers.copy()
-        numbers[~complete] = len(SPLITS)
-        tally.filtered += int((~complete).sum())
     for number, name in enumerate(SPLITS):
         rows = _rows(examples, numbers == number)
         if rows.num_rows:
             arrays = {column: rows[column].combine_chunks() for column in rows.column_names}
             splits[name].add(arrays, columns.encode(rows, options.schema))
-    tally.written += int((numbers < len(SPLITS)).sum())
+    tally.written += good.num_rows
 
 
 def _is_good(block: Block) -> NDArray[np.bool_]:

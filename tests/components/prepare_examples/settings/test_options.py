@@ -47,7 +47,7 @@ def test_a_given_number_of_shards_wins():
         ('{"num_workers": 0}', "num_workers is 0; it must be a whole number from 1"),
         ('{"files": ["trips.csv"]}', "prepare.files is 'trips.csv'.*absolute path"),
         ('{"schema": "s.pbtxt"}', "prepare.schema is 's.pbtxt'.*absolute path"),
-        ('{"row_filter": "old"}', "row_filter is 'old'; allowed are none, complete"),
+        ('{"block_on": "old"}', "block_on is 'old'; allowed are error, warning, none"),
     ],
 )
 def test_a_wrong_option_is_named_with_what_is_allowed(text, problem):
@@ -71,7 +71,6 @@ def test_absolute_paths_are_accepted_from_json():
         ("files", ["a.csv"]),
         ("ratios", {"train": 2, "eval": 1, "test": 1}),
         ("split_key", ["unique_key"]),
-        ("row_filter", "complete"),
         ("ignore_columns", ["weather"]),
         ("source", "bigquery"),
     ],

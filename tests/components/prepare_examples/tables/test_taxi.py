@@ -362,19 +362,6 @@ def test_a_derived_feature_of_the_input_is_not_read(tmp_path, run, taxi_rows, wr
     assert sorted(map(str, all_examples(tmp_path / "out"))) == expected
 
 
-def test_the_filter_that_leaves_nothing_says_which_feature_is_missing(run, taxi_rows, write_csv):
-    with pytest.raises(DataError, match=r"'complete'.* 0 of 50 .*pickup_census_tract"):
-        run(write_csv(taxi_rows(50)), row_filter="complete")
-
-
-def test_filtered_rows_are_counted(run, taxi_rows, write_csv):
-    rows = taxi_rows(100)
-    for row in rows:
-        row["pickup_census_tract"] = "17031081700"
-    manifest = run(write_csv(rows), row_filter="complete")
-    assert manifest["rows"] == {"read": 100, "written": 80, "quarantined": 0, "filtered": 20}
-
-
 def test_a_limit_takes_the_first_rows_over_all_files(tmp_path, run, taxi_rows, write_csv):
     rows = taxi_rows(120)
     files = [write_csv(rows[:50], "a.csv"), write_csv(rows[50:], "b.csv")]
