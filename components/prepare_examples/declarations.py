@@ -5,6 +5,7 @@ from typing import Any
 
 from components.prepare_examples.errors import DataError
 from trainer.workloads import Table, Workload, WorkloadError, load_workload
+from trainer.workloads.declarations.sources import Source
 from trainer.workloads.encoding.images import ImageWorkload
 
 # Kinds of data.
@@ -52,3 +53,18 @@ def table_fields(workload: Workload) -> dict[str, Any]:
     assert isinstance(workload, Table)
     names = ("features", "label", "only_read", "weight", "key", "group_by", "aliases", "ignored")
     return {name: getattr(workload, name) for name in (*names, "missing", "header")}
+
+
+def source_of(workload: str) -> Source:
+    """Return the source of a workload's data.
+
+    Raises:
+        DataError: the workload is unknown, or has none.
+    """
+    found = declared(workload)
+    if found.source is None:
+        raise DataError(
+            f"the workload {found.name} declares no source; give your files with"
+            " prepare.files (--files)"
+        )
+    return found.source

@@ -9,7 +9,7 @@ from glob import escape, glob
 from pathlib import Path
 from typing import Any
 
-from components.prepare_examples.declarations import declared, is_table
+from components.prepare_examples.declarations import declared, is_table, source_of
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.buckets import find_objects
@@ -17,7 +17,6 @@ from components.prepare_examples.raw_data.digests import cached_digests
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.raw_data.folders import data_folder
-from components.prepare_examples.raw_data.sources import source_of
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.statistics.drift import statistics_file
 from components.prepare_examples.tables.reading.bigquery import table_modified

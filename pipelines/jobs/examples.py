@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.prepare_examples.declarations import source_of
 from components.prepare_examples.output.publish import MANIFEST
 from components.prepare_examples.raw_data.run_files import resolve, run_moment
-from components.prepare_examples.raw_data.sources import source_of
 from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.config.run_config import RunConfig
 from pipelines.places.target import Target

@@ -4,17 +4,11 @@ import argparse
 import dataclasses
 import logging
 import sys
-import time
 from collections.abc import Sequence
-from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
 
 from components.prepare_examples.beam.runner_flags import runner_flags
 from components.prepare_examples.command_line.flags import create_parser
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.prepare import explain, prepare
 from components.prepare_examples.raw_data.folders import check_data_dir
 from components.prepare_examples.settings.options import PrepareOptions
@@ -26,7 +20,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Prepare examples and return the exit code: 0 done, 1 failed, 2 wrong input."""
     args = create_parser().parse_args(arguments)
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
-    started = time.monotonic()
     try:
         options = _options(args)
         check_data_dir(args.data_dir)
@@ -34,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.dry_run:
             print("\n".join(explain(args.workload, **folders, options=options)))
             return 0
-        manifest = prepare(args.workload, **folders, options=options)
+        prepare(args.workload, **folders, options=options)
     except (ConfigError, DataError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -44,7 +37,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("stopped; nothing was written", file=sys.stderr)
         return 130
-    _print_summary(manifest["splits"], local_path(args.output_dir), time.monotonic() - started)
     return 0
 
 
@@ -60,15 +52,3 @@ def _options(args: argparse.Namespace) -> PrepareOptions:
             "beam_options": (*beam, *args.beam_options),
         }
     )
-
-
-def _print_summary(splits: dict[str, dict[str, object]], output: Path, seconds: float) -> None:
-    table = Table("split", "examples", "shards", "MB", title=f"{output} ({seconds:.1f} s)")
-    for name, split in splits.items():
-        shards = split["shards"]
-        assert isinstance(shards, list)
-        num_bytes = sum((output / shard["file"]).stat().st_size for shard in shards)
-        table.add_row(
-            name, f"{split['num_examples']:,}", str(len(shards)), f"{num_bytes / 1e6:.1f}"
-        )
-    Console().print(table)

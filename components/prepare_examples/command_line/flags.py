@@ -12,39 +12,18 @@ DESCRIPTION = f"""\
 Turn a workload's raw data into sharded TFRecords of tf.train.Example, with Apache Beam.
 
 The raw files are downloaded once into a cache folder and verified by SHA-256 before each use; after
-the first run no network is needed. The output folder appears only when it is complete. It holds
-shards named SPLIT-SSSSS-of-NNNNN.tfrecord.gz, and manifest.json with the number of examples in each
-shard, the source of the data and its checksums. The same input always gives the same bytes.
-
-schema.pbtxt and statistics describe the examples, in tensorflow-metadata's format and in JSON.
-
-Data of your own is described by a workload file: a table (CSV or Parquet), class folders of images,
-or TFRecords. Rows, images and records with impossible values are quarantined, not dropped:
-quarantine-*.jsonl has each of them with the reason, and the manifest accounts for all.
-statistics.json describes each feature of each split, report.html shows it, and anomalies.json lists
-where the data differs from a schema or from an earlier run.
+the first run no network is needed. The output folder appears only when it is complete, and the same
+input always gives the same bytes. Data of your own is described by a workload file.
 
 workloads: {", ".join(BUILT_IN)}, or the path of a workload file or its folder"""
 
 EXAMPLES = """\
 examples:
-  # all of MNIST, from the network or the cache
-  python -m components.prepare_examples --workload mnist --output-dir /tmp/mnist
-
   # a small sample: 640 images in the proportions of the whole
   python -m components.prepare_examples --workload mnist --output-dir /tmp/sample --max-examples 640
 
-  # your own files in MNIST's format, such as Fashion-MNIST, without verification
-  python -m components.prepare_examples --workload mnist --output-dir /tmp/fashion \\
-      --data-dir ~/fashion --trust-files
-
   # your own table, as churn/workload.py describes it
   python -m components.prepare_examples --workload churn/ --output-dir /tmp/churn --files data.csv
-
-  # taxi trips exported from the city's portal or BigQuery, on both cores
-  python -m components.prepare_examples --workload taxi --output-dir /tmp/taxi \\
-      --files 'trips/*.csv.gz' --ratios train=0.9,eval=0.05,test=0.05 \\
-      --direct-workers 2
 
   # the query to BigQuery for a million trips of one year
   python -m components.prepare_examples --workload taxi --output-dir /tmp/taxi --dry-run \\

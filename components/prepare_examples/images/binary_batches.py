@@ -85,10 +85,14 @@ def _checked_rows(kind: BinaryBatches, path: Path) -> int:
     num_rows = _num_rows(kind, path)
     # Mapped, as only one byte of each record is looked at.
     labels = np.memmap(path, np.uint8, "r").reshape(num_rows, -1)[:, 0]
-    wrong = (labels >= kind.num_classes).nonzero()[0]
+    check_labels(labels, path, num_classes=kind.num_classes)
+    return num_rows
+
+
+def check_labels(labels: NDArray[np.uint8], path: Path, *, num_classes: int) -> None:
+    """Raise DataError for a label that is the number of no class; names the first."""
+    wrong = (labels >= num_classes).nonzero()[0]
     if wrong.size:
         raise DataError(
-            f"{path}: label {wrong[0]} is {labels[wrong[0]]}; allowed are 0 to"
-            f" {kind.num_classes - 1}"
+            f"{path}: label {wrong[0]} is {labels[wrong[0]]}; allowed are 0 to {num_classes - 1}"
         )
-    return num_rows

@@ -3,11 +3,11 @@
 import logging
 from pathlib import Path
 
+from components.prepare_examples.declarations import source_of
 from components.prepare_examples.errors import DamagedError, DataError, RouteError
 from components.prepare_examples.raw_data.files import gunzip, in_threads, sha256_of
 from components.prepare_examples.raw_data.png_batches import fetch_png_batches
 from components.prepare_examples.raw_data.routes import fetch_by
-from components.prepare_examples.raw_data.sources import source_of
 from trainer.workloads.declarations.sources import (
     Addresses,
     Route,

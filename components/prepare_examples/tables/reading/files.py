@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -20,7 +21,6 @@ from components.prepare_examples.tables.reading.csv_records import (
     record_blocks,
 )
 from components.prepare_examples.tables.reading.header import read_header
-from components.prepare_examples.tables.reading.hive import folder_columns
 from components.prepare_examples.tables.reading.kinds import (
     ARRAY,
     LINES,
@@ -36,8 +36,10 @@ from components.prepare_examples.tables.reading.kinds import (
     read_head,
 )
 from components.prepare_examples.tables.reading.typed import json_rows
+from trainer.workloads.declarations.names import normal_form
 
 CSV, STREAM, JSON = "csv", "stream", "json"  # a stream can be read from its start only
+MISSING_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 STREAM_RATIO = 5  # estimated size of an unpacked CSV file by its gzipped size, for planning only
 
 
@@ -52,7 +54,7 @@ class TableFile:
     data_start: int = 0
     group_rows: tuple[int, ...] = ()
     separator: str = ","
-    folder_values: tuple[str | None, ...] = ()  # of the last columns, see hive.py
+    folder_values: tuple[str | None, ...] = ()  # of the last columns, see folder_columns
 
     @property
     def weight(self) -> int:
@@ -97,6 +99,20 @@ def open_table(path: str, *, header: Sequence[str] = ()) -> TableFile:
     file = _open(path, header)
     more = folder_columns(path, file.names)
     return replace(file, names=(*file.names, *more), folder_values=tuple(more.values()))
+
+
+def folder_columns(path: str, names: Iterable[str]) -> dict[str, str | None]:
+    """Return the columns of a file's folders, without those that the file has itself.
+
+    Hive, Spark and BigQuery name folders as `year=2025/month=11`.
+    """
+    pairs = [part.split("=", 1) for part in Path(path).parts[:-1] if "=" in part]
+    present = {normal_form(name) for name in names}
+    return {
+        name: None if value == MISSING_FOLDER else unquote(value)
+        for name, value in pairs
+        if name and normal_form(name) not in present
+    }
 
 
 def _open(path: str, header: Sequence[str]) -> TableFile:

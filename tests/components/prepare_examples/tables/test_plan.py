@@ -8,7 +8,7 @@ from components.prepare_examples.command_line.cli import main
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images import idx_images
 from components.prepare_examples.images.beam_pipeline import merge_entries
-from components.prepare_examples.images.idx import open_idx
+from components.prepare_examples.images.idx_images import open_idx
 from components.prepare_examples.output import publish
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.tfrecords.shards import Rows, limit_splits, plan_shards
