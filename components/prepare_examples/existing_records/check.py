@@ -1,5 +1,6 @@
 """Checks of the values of records against the declaration."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.existing_records.record_schema import FLOAT, RecordFeature
-from components.prepare_examples.tables.table_schema import BINARY, LabelColumn
+from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
 
 
-def wrong_values(column: pa.Array, feature: RecordFeature, label: LabelColumn) -> dict[int, str]:
+def wrong_values(column: pa.Array, feature: RecordFeature, label: Label) -> dict[int, str]:
     """Return the rows whose values do not fit the declaration, each with the reason."""
     lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
     wrong = {}
@@ -34,15 +35,17 @@ def wrong_values(column: pa.Array, feature: RecordFeature, label: LabelColumn) -
     return wrong
 
 
-def _wrong_label(items: list[Any], label: LabelColumn) -> str:
+def _wrong_label(items: list[Any], label: Label) -> str:
     for item in items:
         value: Any = item.decode(errors="replace") if isinstance(item, bytes) else item
-        if label.kind == BINARY and value not in {0, 1}:
+        if isinstance(label, Binary) and value not in {0, 1}:
             return f"{value} is not 0 or 1"
-        if label.values and value not in label.values and str(value) not in label.values:
-            return f"{value!r} is not a class; allowed: {', '.join(map(str, label.values[:10]))}"
-        if label.low is not None and value < label.low:
-            return f"{value} is impossible; it must be at least {label.low}"
-        if label.high is not None and value > label.high:
-            return f"{value} is impossible; it must be at most {label.high}"
+        classes = label.values if isinstance(label, Classes | Multilabel) else ()
+        if classes and value not in classes and str(value) not in classes:
+            return f"{value!r} is not a class; allowed: {', '.join(map(str, classes[:10]))}"
+        if isinstance(label, Regression):
+            low = -math.inf if label.low is None else label.low
+            high = math.inf if label.high is None else label.high
+            if not low <= value <= high:
+                return f"{value} is impossible; allowed: {label.allowed}"
     return ""

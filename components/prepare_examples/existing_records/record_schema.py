@@ -5,15 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.tables.declared import label_of
-from components.prepare_examples.tables.table_schema import (
-    BINARY,
-    CLASSES,
-    MULTILABEL,
-    REGRESSION,
-    LabelColumn,
-)
+from components.prepare_examples.tables.declared import has_whole_classes
 from trainer.workloads import Workload
+from trainer.workloads.declarations.labels import Binary, Label, Multilabel, Regression
 
 FLOAT, INT, BYTES = "float32", "int64", "string"
 KINDS = {FLOAT: "float", INT: "int", BYTES: "text"}  # of statistics.states.new_statistic
@@ -55,7 +49,7 @@ class RecordSchema:
 
     workload: str
     features: tuple[RecordFeature, ...]
-    label: LabelColumn
+    label: Label
 
 
 def schema_of(workload: Workload, sample: Mapping[str, tuple[str, list[Any]]]) -> RecordSchema:
@@ -69,7 +63,7 @@ def schema_of(workload: Workload, sample: Mapping[str, tuple[str, list[Any]]]) -
     Raises:
         DataError: the first record has no such label.
     """
-    label = label_of(workload.label)
+    label = workload.label
     declared: Mapping[str, Any] = workload.features  # type: ignore[attr-defined]
     features = [_feature(name, spec) for name, spec in declared.items()]
     weight = getattr(workload, "weight", "")
@@ -83,8 +77,6 @@ def schema_of(workload: Workload, sample: Mapping[str, tuple[str, list[Any]]]) -
         else feature
         for feature in features
     ]
-    if label.kind == CLASSES:
-        label = replace(label, is_integer=features[-1].dtype == INT)
     return RecordSchema(workload=workload.name, features=tuple(counted), label=label)
 
 
@@ -98,16 +90,15 @@ def _feature(name: str, spec: Any) -> RecordFeature:
     return RecordFeature(name=name, dtype=dtype, shape=tuple(spec.shape), is_required=is_required)
 
 
-def _label_feature(
-    label: LabelColumn, sample: Mapping[str, tuple[str, list[Any]]]
-) -> RecordFeature:
-    if label.kind == MULTILABEL:
+def _label_feature(label: Label, sample: Mapping[str, tuple[str, list[Any]]]) -> RecordFeature:
+    if isinstance(label, Multilabel):
         return RecordFeature(name=label.name, dtype=BYTES, shape=None, is_required=False)
-    if label.kind in {BINARY, REGRESSION}:
-        dtype = INT if label.kind == BINARY else FLOAT
+    if isinstance(label, Binary | Regression):
+        dtype = INT if isinstance(label, Binary) else FLOAT
         return RecordFeature(name=label.name, dtype=dtype)
-    if label.values:
-        return RecordFeature(name=label.name, dtype=INT if label.is_integer else BYTES)
+    is_whole = has_whole_classes(label)
+    if is_whole is not None:
+        return RecordFeature(name=label.name, dtype=INT if is_whole else BYTES)
     if label.name not in sample:
         names = ", ".join(sorted(sample))
         raise DataError(f"the first record has no label {label.name!r}; it has {names}")

@@ -31,6 +31,7 @@ from components.prepare_examples.raw_data.files import find_files, sha256_of
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.checks import check_label
 from components.prepare_examples.tables.results import finish
+from components.prepare_examples.tables.table_schema import label_words
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS
 from trainer import Json
 from trainer.workloads import Workload
@@ -97,7 +98,7 @@ class RecordJob:
             workload=schema.workload,
             compression=self.options.compression,
             split_rule=self.split_rule,
-            label=schema.label.words,
+            label=label_words(schema.label),
             sources=self.sources,
             settings=settings.changed(),
             rows={

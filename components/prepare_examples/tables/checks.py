@@ -5,14 +5,9 @@ from typing import Any
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.quarantine import by_column
-from components.prepare_examples.tables.table_schema import (
-    BINARY,
-    CLASSES,
-    MULTILABEL,
-    LabelColumn,
-)
 from components.prepare_examples.tables.values.labels import binary_text
 from trainer import Json
+from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel
 
 MOST_SHOWN = 5  # values of a label in an error
 
@@ -30,7 +25,7 @@ def check_splits(splits: Json, key: Sequence[str]) -> None:
 def check_label(
     statistics: Mapping[str, Json],
     values: Mapping[str, int],
-    label: LabelColumn,
+    label: Label,
     *,
     quarantined: Mapping[str, int],
 ) -> None:
@@ -47,12 +42,12 @@ def check_label(
     """
     found = {split: features[label.name] for split, features in statistics.items()}
     train = found["train"]
-    if label.kind == MULTILABEL and not train["num_unique"]:
+    if isinstance(label, Multilabel) and not train["num_unique"]:
         raise DataError(f"no row of the train split has a label in {label.name}")
-    if label.kind != MULTILABEL and train["num_unique"] == 1:
+    if not isinstance(label, Multilabel) and train["num_unique"] == 1:
         value, count = train["top_values"][0]
         reason = f"{label.name} is {value} in all {count:,} rows of the train split"
-        if label.kind == BINARY and values:
+        if isinstance(label, Binary) and values:
             reason += (
                 f": it is 1 where the column is positive={label.positive!r}, and the files have"
                 f" {ranked_values(values)}"
@@ -69,7 +64,7 @@ def check_label(
                 f" quarantined ({by_column(quarantined)}); correct these first"
             )
         raise DataError(reason)
-    if label.kind not in {CLASSES, MULTILABEL} or label.values:
+    if not isinstance(label, Classes | Multilabel) or label.values:
         return
     known = {value for value, _ in train["top_values"]}
     for split, feature in found.items():
@@ -83,14 +78,14 @@ def check_label(
             )
 
 
-def check_binary(values: Mapping[str, int], label: LabelColumn) -> None:
+def check_binary(values: Mapping[str, int], label: Label, negative: str | None) -> None:
     """Raise DataError if a binary label has more than two values; names them with counts.
 
     Rows whose value occurs once besides two others are only quarantined.
     """
-    if label.kind != BINARY or label.is_one_against_rest:
+    if not isinstance(label, Binary) or label.is_one_against_rest:
         return
-    counted = [v for v, count in values.items() if count > 1 or label.negative is None]
+    counted = [v for v, count in values.items() if count > 1 or negative is None]
     if len(counted) > 2:  # noqa: PLR2004
         raise DataError(
             f"{label.name} has {len(values)} values, and a Binary label two:"
@@ -106,12 +101,12 @@ def ranked_values(counts: Mapping[str, int]) -> str:
     return ", ".join([*shown, *(["…"] if len(ranked) > MOST_SHOWN else [])])
 
 
-def absent_classes(statistics: Mapping[str, Json], label: LabelColumn) -> dict[str, list[Any]]:
+def absent_classes(statistics: Mapping[str, Json], label: Label) -> dict[str, list[Any]]:
     """Return the classes of the train split that another split lacks, by split.
 
     The classes of a binary label are 0 and 1.
     """
-    if label.kind not in {BINARY, CLASSES}:
+    if not isinstance(label, Binary | Classes):
         return {}
     classes = {
         split: {value for value, _ in features[label.name]["top_values"]}

@@ -14,7 +14,8 @@ from components.prepare_examples.tables.values.labels import parse_label
 from components.prepare_examples.tables.values.lists import parse_list
 from components.prepare_examples.tables.values.numbers import check_limits, to_integers
 from components.prepare_examples.tables.values.times import UNITS, parse_times
-from trainer.workloads.declarations.features import Category, Feature, Limits, Number, Timestamp
+from trainer.workloads.declarations.features import Category, Feature, Number, Timestamp
+from trainer.workloads.declarations.written import Limits
 
 
 def clean(block: Block, schema: TableSchema) -> Block:
@@ -30,7 +31,7 @@ def clean(block: Block, schema: TableSchema) -> Block:
         if known is not None:
             column = _cleaned(column, known, block.bad, zones)
         elif name == label:
-            column = parse_label(column, schema.label, block.bad)
+            column = parse_label(column, schema, block.bad)
         columns[name] = column
     for part in schema.parts:
         [time] = [time for time in schema.times if time.name == part.of]
@@ -47,7 +48,7 @@ def _cleaned(column: pa.Array, known: Feature, bad: BadRows, zones: Counter[str]
     if isinstance(known, Timestamp):
         column = parse_times(column, bad, known, zones=zones)
     if isinstance(known, Number) or (isinstance(known, Limits) and known.has_limits):
-        check_limits(column, known, bad)
+        check_limits(column, known.name, known, bad)
     return to_integers(column, known.name, bad) if kind_of(known) == INT else column
 
 

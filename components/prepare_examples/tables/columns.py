@@ -15,8 +15,6 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.states import Statistic, new_statistic
 from components.prepare_examples.tables.table_schema import (
     MAX_CLASSES,
-    MULTILABEL,
-    REGRESSION,
     TableSchema,
     kind_of,
     num_listed,
@@ -25,6 +23,7 @@ from components.prepare_examples.tfrecords.row_splits import hash_rows, split_nu
 from components.prepare_examples.tfrecords.table_encoder import encode_rows
 from trainer.errors import did_you_mean
 from trainer.workloads.declarations.features import Image, Number
+from trainer.workloads.declarations.labels import Multilabel, Regression
 from trainer.workloads.declarations.names import normal_form
 
 logger = logging.getLogger(__name__)
@@ -76,7 +75,7 @@ def match_headers(
     """
     headers = {path: match_header(names, schema, ignored=ignored) for path, names in files.items()}
     known = {name for header in headers.values() for name in header.columns}
-    known -= {*schema.keys, *schema.label.rule_columns, schema.label.name, *schema.never_missing}
+    known -= {*schema.keys, *schema.rule_columns, schema.label.name, *schema.never_missing}
     for path, header in headers.items():
         added = [name for name in header.missing if name in known]
         if added:
@@ -184,7 +183,7 @@ def to_examples(table: pa.Table, schema: TableSchema, rule: Rule | None = None) 
 
 def _ruled(table: pa.Table, schema: TableSchema, rule: Rule) -> pa.Array:
     """Return the label that a rule computes."""
-    columns = schema.label.rule_columns
+    columns = schema.rule_columns
     found = np.asarray(rule({name: table[name].to_numpy() for name in columns}))
     name = schema.label.name
     if found.shape != (table.num_rows,):
@@ -219,7 +218,7 @@ def new_statistics(schema: TableSchema) -> dict[str, Statistic]:
             if not isinstance(c, Image)
         },
         label.name: new_statistic(
-            label.stored_kind, is_list=label.kind == MULTILABEL, num_listed=MAX_CLASSES
+            schema.label_kind, is_list=isinstance(label, Multilabel), num_listed=MAX_CLASSES
         ),
     }
 
@@ -228,7 +227,7 @@ def encode(examples: pa.Table, schema: TableSchema) -> pa.Array:
     """Return a serialised tf.train.Example for each row; missing values are absent features."""
     columns = {name: examples[name].combine_chunks() for name in examples.column_names}
     floats = [c.name for c in schema.stored if isinstance(c, Number) and c.name in columns]
-    floats += [schema.label.name] if schema.label.kind == REGRESSION else []
+    floats += [schema.label.name] if isinstance(schema.label, Regression) else []
     for name in floats:
         is_list = pa.types.is_list(columns[name].type)
         columns[name] = columns[name].cast(pa.list_(pa.float32()) if is_list else pa.float32())

@@ -1,44 +1,13 @@
 """The schema of a table from the declarations of a workload."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.tables.table_schema import (
-    BINARY,
-    CLASSES,
-    MULTILABEL,
-    REGRESSION,
-    LabelColumn,
-    TableSchema,
-)
+from components.prepare_examples.tables.table_schema import TableSchema
 from trainer.workloads.declarations.features import Feature, Number, TimePart, Timestamp
-from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
-
-FORM = ("decimal", "thousands", "signs")  # of numbers in files, see Written
-
-
-def label_of(label: Label) -> LabelColumn:
-    """Return the column of a label's declaration."""
-    made: dict[str, Any] = {"name": label.column, "missing": tuple(label.missing)}
-    for name in ("separator", "low", "high", "unit", "positive", "rule_text", *FORM):
-        if hasattr(label, name):
-            made[name] = getattr(label, name)
-    match label:
-        case Binary():
-            made |= {"kind": BINARY, "is_one_against_rest": label.is_one_against_rest}
-            made |= {"rule_columns": tuple(label.rule_columns)}
-        case Classes():
-            whole = all(type(value) is int for value in label.values)
-            made |= {"kind": CLASSES, "values": tuple(label.values)}
-            made |= {"is_integer": whole if label.values else None}
-        case Multilabel():
-            made |= {"kind": MULTILABEL, "values": tuple(label.values)}
-        case Regression():
-            made |= {"kind": REGRESSION}
-        case _:
-            raise DataError(f"the label is a {type(label).__name__}, which no table has")
-    return LabelColumn(**made)
+from trainer.workloads.declarations.labels import Binary, Classes, Label
 
 
 def schema_of(
@@ -66,27 +35,35 @@ def schema_of(
         DataError: a name is declared twice, or a part of a time lacks its time.
     """
     columns, unstored = [*features, *only_read], {column.name for column in only_read}
-    found = label_of(label)
+    rule_columns = label.rule_columns if isinstance(label, Binary) else ()
     known = {column.name for column in columns}
     if weight and weight not in known:
         columns.append(Number(weight, low=0, is_required=True))
         known.add(weight)
-    for name in found.rule_columns:
+    for name in rule_columns:
         if name not in known:
             columns.append(Number(name))
             unstored.add(name)
-    _check(columns, found)
+    _check(columns, label)
     return TableSchema(
         workload=workload,
         columns=tuple(columns),
-        label=found,
+        label=replace(label, rule=None) if isinstance(label, Binary) else label,
+        has_whole_classes=has_whole_classes(label),
         only_read=frozenset(unstored),
         reference=reference,
         **more,
     )
 
 
-def _check(columns: list[Feature], label: LabelColumn) -> None:
+def has_whole_classes(label: Label) -> bool | None:
+    """Return whether the declared classes are whole numbers, None without any."""
+    if not isinstance(label, Classes) or not label.values:
+        return None
+    return all(type(value) is int for value in label.values)
+
+
+def _check(columns: list[Feature], label: Label) -> None:
     names = [*(column.name for column in columns), label.name]
     for name in names:
         if names.count(name) > 1:

@@ -30,7 +30,7 @@ from components.prepare_examples.tables.picture_rows import PictureRows
 from components.prepare_examples.tables.plan import TablePlan
 from components.prepare_examples.tables.reading.files import CSV, STREAM
 from components.prepare_examples.tables.results import finish
-from components.prepare_examples.tables.table_schema import TableSchema
+from components.prepare_examples.tables.table_schema import TableSchema, label_words
 from components.prepare_examples.tables.write import TableOptions, write_part
 from trainer import Json
 
@@ -134,7 +134,8 @@ class Outcome:
 
     def check_values(self) -> None:
         """Check that a binary label has two values."""
-        check_binary(self.result["tally"]["labels"], self.job.options.schema.label)
+        schema = self.job.options.schema
+        check_binary(self.result["tally"]["labels"], schema.label, schema.negative)
 
     def check_share(self) -> None:
         """Check that no more rows are bad than max_quarantine allows."""
@@ -177,7 +178,7 @@ class Outcome:
             compression=options.compression,
             split_rule=job.split_rule,
             split_columns=job.split_columns,
-            label=options.schema.label.words,
+            label=label_words(options.schema.label),
             query=job.query,
             sources=[
                 source_entry(Path(path).name, sha256, is_verified=job.is_verified)

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
 from components.prepare_examples.output.quarantine import BadRows
-from components.prepare_examples.tables.table_schema import LabelColumn, TableSchema
+from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.written import plain_numbers, plain_texts
 from trainer.workloads.declarations.features import Feature, Image, Text, Timestamp
+from trainer.workloads.declarations.labels import Label
 from trainer.workloads.declarations.written import Written
 
 HEADER = "repeated header"  # the column of a row that repeats the file's first line
@@ -185,7 +186,7 @@ def parse_column(column: pa.Array, name: str, bad: BadRows, schema: TableSchema)
 
 
 def parse_numbers(
-    column: pa.Array, known: Feature | LabelColumn, bad: BadRows, *, markers: Sequence[str] = ()
+    column: pa.Array, known: Feature | Label, bad: BadRows, *, markers: Sequence[str] = ()
 ) -> pa.Array:
     """Return texts as float64; texts that are not numbers are null, and their rows bad."""
     decoded = utf8_or_null(column)
@@ -203,7 +204,7 @@ def parse_numbers(
 
 
 def parse_texts(
-    column: pa.Array, known: Feature | LabelColumn, bad: BadRows, *, markers: Sequence[str] = ()
+    column: pa.Array, known: Feature | Label, bad: BadRows, *, markers: Sequence[str] = ()
 ) -> pa.Array:
     """Return texts without blanks around them and without markers of missing values.
 

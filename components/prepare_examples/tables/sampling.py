@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 from components.prepare_examples.tables.plan import Part
 from components.prepare_examples.tables.reading.files import CSV
 from components.prepare_examples.tables.reading.segments import blocks
-from components.prepare_examples.tables.table_schema import BINARY, CLASSES, TableSchema
+from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.labels import binary_text, is_whole
+from trainer.workloads.declarations.labels import Binary, Classes
 
 
 def with_values_of_label(schema: TableSchema, parts: Sequence[Part]) -> TableSchema:
@@ -21,11 +22,11 @@ def with_values_of_label(schema: TableSchema, parts: Sequence[Part]) -> TableSch
     two hardly occurs.
     """
     label = schema.label
-    if label.kind == CLASSES and label.is_integer is None:
+    if isinstance(label, Classes) and schema.has_whole_classes is None:
         values = [value for value, _ in _first_values(schema, parts)]
         is_integer = bool(values) and all(map(is_whole, values))
-        return replace(schema, label=replace(label, is_integer=is_integer))
-    if label.kind != BINARY or label.rule_columns or label.is_one_against_rest:
+        return replace(schema, has_whole_classes=is_integer)
+    if not isinstance(label, Binary) or label.rule_columns or label.is_one_against_rest:
         return schema
     counts = Counter[str]()
     for value, count in _first_values(schema, parts):
@@ -33,12 +34,12 @@ def with_values_of_label(schema: TableSchema, parts: Sequence[Part]) -> TableSch
     num_positive = counts.pop(binary_text(str(label.positive), label.positive), 0)
     value, count = counts.most_common(1)[0] if counts else ("", 0)
     negative = value if num_positive and count > 1 else None
-    return replace(schema, label=replace(label, negative=negative))
+    return replace(schema, negative=negative)
 
 
 def _first_values(schema: TableSchema, parts: Sequence[Part]) -> list[tuple[str, int]]:
     """Return the label's values in the first block of rows, with their numbers."""
-    texts = replace(schema.label, kind=CLASSES, values=(), is_integer=None)
+    texts = Classes(schema.label.column, missing=schema.label.missing)
     sampled = replace(schema, columns=(), key="", group_by=(), label=texts)
     segment = next(segment for part in parts for segment in part.segments)
     if segment.kind == CSV:

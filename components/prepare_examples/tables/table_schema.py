@@ -1,29 +1,25 @@
 """The schema of a table: the columns, the label and the keys that its files must have.
 
-Every part of preparing gets it, without the function of a label's rule, which a worker takes from
-the workload.
+Every part of preparing gets it.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from trainer.workloads.declarations.features import (
     Category,
     Feature,
     Image,
-    Limits,
     Number,
     Text,
     TimePart,
     Timestamp,
 )
+from trainer.workloads.declarations.labels import Binary, Label, Multilabel, Regression
 from trainer.workloads.declarations.names import declared_names
-from trainer.workloads.declarations.written import Written
 
 FLOAT, INT, TEXT, WORDS = "float", "int", "text", "words"  # words are texts, counted by tokens
-BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
 MAX_CLASSES = 20_000  # values of a label that the statistics list
 
 
@@ -45,57 +41,16 @@ def num_listed(column: Feature) -> int:
     return column.max_values if isinstance(column, Category) else 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class LabelColumn(Written, Limits):
-    """The label: a column, or the result of a rule over several columns.
-
-    Attributes:
-        name: its name in the examples, and in the files unless it has a rule.
-        kind: BINARY, CLASSES, MULTILABEL or REGRESSION.
-        positive: the value of a BINARY label's positive class.
-        negative: the other value of a BINARY label, as `binary_text` returns it; None: any.
-        is_one_against_rest: allow other values than one besides `positive`.
-        values: the values of CLASSES or MULTILABEL; (): any.
-        is_integer: the values of CLASSES are whole numbers; None: as in the first rows.
-        separator: what separates the labels of MULTILABEL in a text.
-        low, high, unit: of REGRESSION.
-        rule_columns: the columns from which a rule computes a BINARY label.
-        rule_text: the rule in words.
-        missing: texts that mean a missing label.
-    """
-
-    name: str
-    kind: str
-    positive: Any = 1
-    negative: str | None = None
-    is_one_against_rest: bool = False
-    values: tuple[Any, ...] = ()
-    is_integer: bool | None = None
-    separator: str = ""
-    low: float | None = None
-    high: float | None = None
-    unit: str = ""
-    rule_columns: tuple[str, ...] = ()
-    rule_text: str = ""
-    missing: tuple[str, ...] = ()
-
-    @property
-    def stored_kind(self) -> str:
-        """The kind of its values in the examples: FLOAT, INT or TEXT."""
-        if self.kind == REGRESSION:
-            return FLOAT
-        return INT if self.kind == BINARY or self.is_integer else TEXT
-
-    @property
-    def words(self) -> str:
-        """The label in words, for the manifest."""
-        kinds = {
-            BINARY: f"1 if it is {self.positive!r}, else 0",
-            CLASSES: "a class",
-            MULTILABEL: "any number of labels",
-            REGRESSION: f"a number {self.unit}".strip(),
-        }
-        return f"{self.name}: {self.rule_text or kinds[self.kind]}"
+def label_words(label: Label) -> str:
+    """Return a label in words, for the manifest."""
+    match label:
+        case Binary():
+            words = label.rule_text or f"1 if it is {label.positive!r}, else 0"
+        case Regression():
+            words = f"a number {label.unit}".strip()
+        case _:
+            words = "any number of labels" if isinstance(label, Multilabel) else "a class"
+    return f"{label.name}: {words}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +61,9 @@ class TableSchema:
         workload: the workload's name, for messages and files.
         columns: the columns in the order of the statistics.
         only_read: names of columns that are read for the label, but not written.
-        label: the label.
+        label: the label, without its rule, which a worker takes from the workload.
+        negative: the other value of a Binary label, as `binary_text` returns it; None: any.
+        has_whole_classes: the values of Classes are whole numbers; None: as in the first rows.
         key: the column that identifies a row, or "". It is not stored, unless it is one of
             `columns`. Rows of one key are in the same split.
         group_by: columns that decide the split of files without the key.
@@ -119,7 +76,9 @@ class TableSchema:
 
     workload: str
     columns: tuple[Feature, ...]
-    label: LabelColumn
+    label: Label
+    negative: str | None = None
+    has_whole_classes: bool | None = None
     only_read: frozenset[str] = frozenset()
     key: str = ""
     group_by: tuple[str, ...] = ()
@@ -142,9 +101,9 @@ class TableSchema:
         """The columns by name."""
         return {column.name: column for column in self.columns}
 
-    def column(self, name: str) -> Feature | LabelColumn:
+    def column(self, name: str) -> Feature | Label:
         """Return a column by its name, or the label; a key alone is any text."""
-        if name == self.label.name and not self.label.rule_columns:
+        if name == self.label.name and not self.rule_columns:
             return self.label
         return self.by_name.get(name) or Text(name)
 
@@ -208,7 +167,7 @@ class TableSchema:
     def texts(self) -> frozenset[str]:
         """The columns that are read as texts, with those of times and lists."""
         found = {column.name for column in self.columns} | {*self.keys}
-        if not self.label.rule_columns:
+        if not self.rule_columns:
             found.add(self.label.name)
         return frozenset(found - self.numbers - {part.name for part in self.parts})
 
@@ -220,7 +179,7 @@ class TableSchema:
     @cached_property
     def known(self) -> frozenset[str]:
         """The names that columns of files can have here."""
-        label = () if self.label.rule_columns else (self.label.name,)
+        label = () if self.rule_columns else (self.label.name,)
         return frozenset((*self.by_name, *self.keys, *label))
 
     def named(self, names: Sequence[str]) -> list[str]:
@@ -230,7 +189,7 @@ class TableSchema:
     @cached_property
     def expected(self) -> tuple[str, ...]:
         """The columns that every file must have."""
-        label = self.label.rule_columns or (self.label.name,)
+        label = self.rule_columns or (self.label.name,)
         features = [column.name for column in self.columns if not isinstance(column, TimePart)]
         key = (self.key,) if self.key and not self.group_by else ()
         return tuple(dict.fromkeys((*label, *features, *key)))
@@ -239,9 +198,20 @@ class TableSchema:
     def never_missing(self) -> tuple[str, ...]:
         """The columns without whose value a row is bad; the label has a check of its own."""
         required = [c.name for c in self.columns if c.is_required or isinstance(c, Image)]
-        return tuple(dict.fromkeys((*self.label.rule_columns, *required)))
+        return tuple(dict.fromkeys((*self.rule_columns, *required)))
+
+    @property
+    def rule_columns(self) -> tuple[str, ...]:
+        """The columns from which a rule computes the label; () without one."""
+        return tuple(getattr(self.label, "rule_columns", ()))
+
+    @property
+    def label_kind(self) -> str:
+        """The kind of the label's values in the examples: FLOAT, INT or TEXT."""
+        if isinstance(self.label, Regression):
+            return FLOAT
+        return INT if isinstance(self.label, Binary) or self.has_whole_classes else TEXT
 
     @property
     def _has_number_label(self) -> bool:
-        label = self.label
-        return label.kind == REGRESSION or (label.kind == CLASSES and label.is_integer is True)
+        return self.label_kind != TEXT and not isinstance(self.label, Binary)

@@ -25,10 +25,11 @@ from components.prepare_examples.tables.plan import Part
 from components.prepare_examples.tables.reading.segments import blocks
 from components.prepare_examples.tables.results import PartResult, Tally
 from components.prepare_examples.tables.rows import HEADER, REPEATED, Block
-from components.prepare_examples.tables.table_schema import BINARY, TableSchema
+from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.labels import binary_text
 from components.prepare_examples.tfrecords.shards import SPLITS
 from trainer import Json
+from trainer.workloads.declarations.labels import Binary
 
 MAX_LABELS = 100
 
@@ -61,7 +62,7 @@ def write_part(part: Part, *, options: TableOptions, output_dir: str) -> PartRes
         DataError: a file is damaged, or has changed while it was read.
     """
     schema, tally, pictures = options.schema, Tally(), options.pictures
-    rule = load_rule(schema.reference) if schema.label.rule_columns else None
+    rule = load_rule(schema.reference) if schema.rule_columns else None
     side = Path(output_dir, f"quarantine-{part.shards[0]:05d}-of-{options.num_shards:05d}.jsonl")
     with contextlib.ExitStack() as stack:
         side_file = stack.enter_context(partial_path(side).open("w", encoding="utf-8"))
@@ -91,7 +92,7 @@ def write_part(part: Part, *, options: TableOptions, output_dir: str) -> PartRes
 def _count_labels(block: Block, tally: Tally, options: TableOptions) -> None:
     """Count the values of a binary label in rows that are good otherwise, for an error."""
     label = options.schema.label
-    if label.kind != BINARY or label.rule_columns or len(tally.labels) > MAX_LABELS:
+    if not isinstance(label, Binary) or label.rule_columns or len(tally.labels) > MAX_LABELS:
         return
     is_counted = _is_good(block)
     is_counted[[row for row, why in block.bad.reasons.items() if why[0] == label.name]] = True
@@ -133,7 +134,7 @@ def _is_good(block: Block) -> NDArray[np.bool_]:
 
 def _labelled_rows(table: pa.Table, schema: TableSchema) -> pa.Table:
     """Return the rows with a label; the columns that a rule reads are required anyway."""
-    if schema.label.rule_columns:
+    if schema.rule_columns:
         return table
     has_label = table[schema.label.name].combine_chunks().is_valid()
     return _rows(table, has_label.to_numpy(zero_copy_only=False))

@@ -21,16 +21,13 @@ from components.prepare_examples.tables.reading.header import CONVERT
 from components.prepare_examples.tables.reading.kinds import damaged, gzip_errors
 from components.prepare_examples.tables.reading.typed import json_batches, parquet_batches
 from components.prepare_examples.tables.rows import NUMBER_PATTERN, read_csv_block
-from components.prepare_examples.tables.table_schema import (
-    CLASSES,
-    LabelColumn,
-    TableSchema,
-)
+from components.prepare_examples.tables.table_schema import TableSchema
 from pipelines.projects.starter.names import valid_names
 from pipelines.projects.starter.texts import Texts
 from pipelines.projects.starter.typed_columns import facts_of, texts_of
 from pipelines.projects.starter.written import read_texts
 from trainer.workloads.declarations.features import Category
+from trainer.workloads.declarations.labels import Classes
 from trainer.workloads.declarations.names import normal_form
 
 MAX_ROWS = 300_000
@@ -217,8 +214,7 @@ def _own_tables(file: TableFile, names: tuple[str, ...]) -> Iterator[pa.Table]:
             raise DataError(f"{file.path} cannot be read: {error}; write it again") from error
         return
     columns = tuple(map(Category, names))
-    label = LabelColumn(name=names[0], kind=CLASSES, is_integer=False)
-    schema = TableSchema(workload="new", columns=columns, label=label)
+    schema = TableSchema(workload="new", columns=columns, label=Classes(names[0]))
     num_rows = 0
     try:
         with open_records(file.path, file.kind, file.data_start) as content:

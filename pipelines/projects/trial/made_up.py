@@ -10,18 +10,11 @@ import pyarrow as pa
 from components.prepare_examples.output.split_files import open_splits
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.pictures import num_pixels
-from components.prepare_examples.tables.table_schema import (
-    BINARY,
-    MULTILABEL,
-    REGRESSION,
-    TEXT,
-    WORDS,
-    LabelColumn,
-    TableSchema,
-    kind_of,
-)
+from components.prepare_examples.tables.table_schema import TEXT, WORDS, TableSchema, kind_of
 from trainer import Json
-from trainer.workloads.declarations.features import Feature, Image, Limits, Number
+from trainer.workloads.declarations.features import Feature, Image, Number
+from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
+from trainer.workloads.declarations.written import Limits
 
 NUM_ROWS = 64
 
@@ -29,7 +22,7 @@ NUM_ROWS = 64
 def write_made_up(schema: TableSchema, folder: Path) -> tuple[Json, Json]:
     """Write rows that fit a schema; return their entry for the manifest and their statistics."""
     arrays = {column.name: _values(column) for column in schema.stored}
-    arrays[schema.label.name] = _labels(schema.label)
+    arrays[schema.label.name] = _labels(schema)
     examples = pa.table(arrays)
     with contextlib.ExitStack() as stack:
         files = open_splits(
@@ -69,15 +62,16 @@ def _listed(column: Feature, value: Callable[[int], Any], kind: pa.DataType) -> 
     return pa.array([[value(row)] * length for row in range(NUM_ROWS)], pa.list_(kind))
 
 
-def _labels(label: LabelColumn) -> pa.Array:
-    rows = range(NUM_ROWS)
-    if label.kind == BINARY:
+def _labels(schema: TableSchema) -> pa.Array:
+    label, rows = schema.label, range(NUM_ROWS)
+    if isinstance(label, Binary):
         return pa.array([row % 2 for row in rows], pa.int64())
-    if label.kind == REGRESSION:
+    if isinstance(label, Regression):
         low = 0.0 if label.low is None else label.low
         return pa.array([low + row / NUM_ROWS for row in rows], pa.float64())
+    assert isinstance(label, Classes | Multilabel)
     values = label.values or ("a", "b")
     chosen = [values[row % len(values)] for row in rows]
-    if label.kind == MULTILABEL:
+    if isinstance(label, Multilabel):
         return pa.array([[str(one)] for one in chosen], pa.list_(pa.string()))
-    return pa.array(chosen if label.is_integer else list(map(str, chosen)))
+    return pa.array(chosen if schema.has_whole_classes else list(map(str, chosen)))

@@ -16,14 +16,14 @@ from components.prepare_examples.tables.plan import Part, Segment, TablePlan, se
 from components.prepare_examples.tables.reading.files import STREAM, TableFile, scan
 from components.prepare_examples.tables.results import finish
 from components.prepare_examples.tables.step import OpenedTable, make_job, open_files
-from components.prepare_examples.tables.table_schema import CLASSES, MULTILABEL, TableSchema
+from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.write import write_part
 from pipelines.projects.trial.made_up import write_made_up
 from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.sample import Sample
 from trainer import Json
 from trainer.errors import did_you_mean
-from trainer.workloads import Binary, Workload
+from trainer.workloads import Binary, Classes, Multilabel, Workload
 
 NUM_RANGES = 10
 MAX_ROWS = 20_000  # read in a fraction of a second
@@ -126,7 +126,7 @@ def _absent(statistics: Json, schema: TableSchema, workload: Workload) -> dict[s
 
 def _made_up(schema: TableSchema, folder: Path, problems: list[str]) -> Sample:
     label = schema.label
-    if label.kind in (CLASSES, MULTILABEL) and not label.values:  # their number is not known
+    if isinstance(label, Classes | Multilabel) and not label.values:  # their number is not known
         return Sample(entries=(), statistics={}, names=(), problems=problems, is_made_up=True)
     entry, statistics = write_made_up(schema, folder)
     return Sample(

@@ -6,7 +6,7 @@ extra 0/1 input beside a number.
 
 from dataclasses import KW_ONLY, dataclass
 
-from trainer.workloads.declarations.written import Written
+from trainer.workloads.declarations.written import Limits, Written
 
 # What the calendar says of a moment; weekday is 1 on Sunday.
 TIME_PARTS = ("year", "month", "day", "weekday", "hour", "minute")
@@ -18,31 +18,6 @@ UNIX_UNITS = {"milliseconds": 1_000, "microseconds": 1_000_000}
 def image_shape(size: tuple[int, int], channels: int) -> tuple[int, ...]:
     """Return the shape of stored pixels, which have no axis for a single channel."""
     return (size[0], size[1]) if channels == 1 else (size[0], size[1], channels)
-
-
-class Limits:
-    """Limits of numbers, in words."""
-
-    name: str
-    low: float | None
-    high: float | None
-    unit: str = ""
-
-    @property
-    def has_limits(self) -> bool:
-        """True if not every value is possible."""
-        return self.low is not None or self.high is not None
-
-    @property
-    def allowed(self) -> str:
-        """The limits as text."""
-        if self.high is None:
-            limits = f"at least {self.low:,}"
-        elif self.low is None:
-            limits = f"at most {self.high:,}"
-        else:
-            limits = f"{self.low:,} to {self.high:,}"
-        return f"{limits} {self.unit}".strip()
 
 
 @dataclass(frozen=True)

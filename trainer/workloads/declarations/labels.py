@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from trainer.workloads.declarations.written import Written
+from trainer.workloads.declarations.written import Limits, Written
 
 Value = str | int | float | bool
 
@@ -21,6 +21,11 @@ class Label:
     column: str = "label"
     _: KW_ONLY
     missing: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The label's name in examples."""
+        return self.column
 
     def names_of_classes(self) -> tuple[str, ...]:
         """Return the declared names of the classes or labels, () if they are learnt or no classes.
@@ -103,7 +108,7 @@ class Multilabel(Label):
 
 
 @dataclass(frozen=True)
-class Regression(Label, Written):
+class Regression(Label, Written, Limits):
     """A number, in texts perhaps with other signs than a program's, see Written.
 
     Examples store a float32. A prediction is a value.

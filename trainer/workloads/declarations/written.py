@@ -82,3 +82,27 @@ class Written:
             return float(digits.replace(self.decimal, "."))
         except ValueError:  # two signs
             return None
+
+
+class Limits:
+    """Limits of numbers, in words."""
+
+    low: float | None
+    high: float | None
+    unit: str = ""
+
+    @property
+    def has_limits(self) -> bool:
+        """True if not every value is possible."""
+        return self.low is not None or self.high is not None
+
+    @property
+    def allowed(self) -> str:
+        """The limits as text."""
+        if self.high is None:
+            limits = f"at least {self.low:,}"
+        elif self.low is None:
+            limits = f"at most {self.high:,}"
+        else:
+            limits = f"{self.low:,} to {self.high:,}"
+        return f"{limits} {self.unit}".strip()

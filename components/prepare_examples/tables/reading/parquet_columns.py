@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.rows import Block, parse_column, without_markers
-from components.prepare_examples.tables.table_schema import MULTILABEL, TableSchema
+from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.times import wall_times
 from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
+from trainer.workloads.declarations.labels import Multilabel
 
 UUID_BYTES = 16
 ALLOWED = {
@@ -66,7 +67,7 @@ def _converted(
     column: pa.Array, name: str, bad: BadRows, schema: TableSchema, *, path: str
 ) -> pa.Array:
     known = schema.by_name.get(name)
-    is_list = known.is_list if known else schema.label.kind == MULTILABEL
+    is_list = known.is_list if known else isinstance(schema.label, Multilabel)
     if is_list and is_list_type(column.type):
         return column.cast(pa.list_(column.type.value_type))
     if pa.types.is_boolean(column.type) and name in schema.texts:

@@ -9,36 +9,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.output.quarantine import BadRows
-from components.prepare_examples.tables.table_schema import (
-    BINARY,
-    MULTILABEL,
-    REGRESSION,
-    LabelColumn,
-)
+from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.lists import parse_list
 from components.prepare_examples.tables.values.numbers import check_limits, to_integers
 from trainer.workloads.declarations.features import Category
+from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
 from trainer.workloads.declarations.written import plain_text
 
 TRUE, FALSE = {"true", "t", "1"}, {"false", "f", "0"}
 
 
-def parse_label(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Array:
+def parse_label(column: pa.Array, schema: TableSchema, bad: BadRows) -> pa.Array:
     """Return the label of each row: int64, float64, texts or lists of texts.
 
     Args:
         column: the values that were read; numbers for a regression and for classes of integers.
-        label: the label in the schema.
+        schema: of the table.
         bad: gets the rows whose value the label does not have. A missing one is null in the result.
     """
-    if label.kind == MULTILABEL:
+    label = schema.label
+    if isinstance(label, Multilabel):
         return _several(column, label, bad)
-    if label.kind == REGRESSION:
-        check_limits(column, label, bad)
+    if isinstance(label, Regression):
+        check_limits(column, label.name, label, bad)
         return column
-    if label.kind == BINARY:
-        return _binary(column, label, bad)
-    return _class_values(column, label, bad)
+    if isinstance(label, Binary):
+        return _binary(column, label, schema.negative, bad)
+    assert isinstance(label, Classes)
+    return _class_values(column, label, bad, is_integer=bool(schema.has_whole_classes))
 
 
 def binary_text(text: str, positive: Any) -> str:
@@ -71,25 +69,25 @@ def _number(text: str) -> float | None:
     return found if np.isfinite(found) else None
 
 
-def _binary(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Array:
+def _binary(column: pa.Array, label: Binary, negative: str | None, bad: BadRows) -> pa.Array:
     """Return 1 for the positive value, else 0; a row with neither value is bad."""
     positive = binary_text(str(label.positive), label.positive)
     texts = _mapped(column, lambda value: binary_text(value, label.positive), pa.string())
-    if label.negative is not None:
-        is_wrong = pc.invert(pc.is_in(texts, pa.array([positive, label.negative, None])))
+    if negative is not None:
+        is_wrong = pc.invert(pc.is_in(texts, pa.array([positive, negative, None])))
         bad.add(
             np.flatnonzero(is_wrong.to_numpy(zero_copy_only=False)),
             label.name,
-            lambda row: f"{texts[row].as_py()!r} is neither {positive!r} nor {label.negative!r}",
+            lambda row: f"{texts[row].as_py()!r} is neither {positive!r} nor {negative!r}",
         )
     return pc.equal(texts, positive).cast(pa.int64())
 
 
-def _class_values(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Array:
-    if label.is_integer:
+def _class_values(column: pa.Array, label: Classes, bad: BadRows, *, is_integer: bool) -> pa.Array:
+    if is_integer:
         column = to_integers(column, label.name, bad)
     if label.values:
-        known = set(label.values) if label.is_integer else _texts_of(label)
+        known = set(label.values) if is_integer else _texts_of(label)
         counted = column.dictionary_encode()
         values = counted.dictionary.to_pylist()
         wrong_codes = [code for code, value in enumerate(values) if value not in known]
@@ -104,7 +102,7 @@ def _class_values(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Arra
     return column
 
 
-def _several(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Array:
+def _several(column: pa.Array, label: Multilabel, bad: BadRows) -> pa.Array:
     """Return lists of labels; a missing value is an empty list."""
     found = parse_list(column, Category(label.name, separator=label.separator), bad)
     if label.values:
@@ -130,10 +128,10 @@ def _mapped(column: pa.Array, function: Callable[[str], Any], kind: pa.DataType)
     return pa.array(found, kind).take(encoded.indices)
 
 
-def _texts_of(label: LabelColumn) -> set[str]:
+def _texts_of(label: Classes | Multilabel) -> set[str]:
     return {plain_text(str(value)) for value in label.values}
 
 
-def _shown(label: LabelColumn) -> str:
+def _shown(label: Classes | Multilabel) -> str:
     values = list(map(str, label.values))
     return ", ".join(values[:10]) + (", …" if len(values) > 10 else "")  # noqa: PLR2004

@@ -27,7 +27,7 @@ def parse_list(column: pa.Array, known: Number | Category, bad: BadRows) -> pa.A
     lengths, rows, values = _flat(column)
     if is_number:
         values = _numbers(values, rows, known, bad)
-        check_limits(values, known, bad, rows=rows)
+        check_limits(values, known.name, known, bad, rows=rows)
         if isinstance(known, Number):
             wrong = np.flatnonzero((lengths != known.length) & (lengths >= 0))
             bad.add(

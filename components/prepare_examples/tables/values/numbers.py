@@ -5,31 +5,31 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from components.prepare_examples.output.quarantine import BadRows
-from trainer.workloads.declarations.features import Limits
+from trainer.workloads.declarations.written import Limits
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 Rows = NDArray[np.int64]
 
 
 def check_limits(
-    column: pa.Array, known: Limits, bad: BadRows, *, rows: Rows | None = None
+    column: pa.Array, name: str, limits: Limits, bad: BadRows, *, rows: Rows | None = None
 ) -> None:
     """Add rows with a value outside the limits, or beyond those of float32, to `bad`.
 
     `rows` has the row of each value of lists.
     """
-    low = -FLOAT32_MAX if known.low is None else known.low
-    high = FLOAT32_MAX if known.high is None else known.high
+    low = -FLOAT32_MAX if limits.low is None else limits.low
+    high = FLOAT32_MAX if limits.high is None else limits.high
     values = column.to_numpy(zero_copy_only=False).astype(np.float64)
     with np.errstate(invalid="ignore"):
         is_possible = (values >= low) & (values <= high)
     if is_possible.all():
         return
-    allowed = known.allowed if known.has_limits else "numbers of float32"
+    allowed = limits.allowed if limits.has_limits else "numbers of float32"
     present = column.is_valid().to_numpy(zero_copy_only=False)
     for place in np.flatnonzero(present & ~is_possible).tolist():
         row = place if rows is None else int(rows[place])
-        bad.put(row, known.name, f"{values[place]:.15g} is impossible; allowed: {allowed}")
+        bad.put(row, name, f"{values[place]:.15g} is impossible; allowed: {allowed}")
 
 
 def to_integers(column: pa.Array, name: str, bad: BadRows, *, rows: Rows | None = None) -> pa.Array:
