@@ -10,16 +10,20 @@ from components import IMAGE
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def batch_predict(
-    model_uri: str,
+    project: str,
+    location: str,
+    model_name: str,
     inputs: str,
     predictions: Output[Artifact],
     output_dir: str = "",
     options: str = "{}",
 ) -> NamedTuple("Outputs", [("num_rows", int), ("num_errors", int)]):  # type: ignore[valid-type]
-    """Write a model's predictions for all rows of files.
+    """Write the predictions of a model's default version for all rows of files.
 
     Args:
-        model_uri: Folder of the model.
+        project: Project of the model.
+        location: Location of the model.
+        model_name: Display name of the model.
         inputs: Paths or patterns of the files, separated by commas.
         predictions: The folder of the predictions.
         output_dir: Another place for that folder; empty: among the run's artifacts.
@@ -31,13 +35,16 @@ def batch_predict(
     from components.batch_predict.options import PredictOptions
     from components.batch_predict.step import check_absolute, describe, predict_files
     from components.errors import StepError, errors_in_one_line
+    from components.model_version.champion import find_champion
+    from components.shared.vertex.api import connect
     from components.time_limit import A_DAY_SECONDS
     from trainer import paths
     from trainer.config.trust import OWN
 
     with errors_in_one_line() as limit:
         limit.set(A_DAY_SECONDS)
-        if not model_uri:
+        champion = find_champion(connect(project, location), model_name)
+        if not champion.version:
             raise StepError("the model has no promoted version yet; train one first")
         patterns = inputs.split(",")
         check_absolute("inputs", *patterns)
@@ -45,7 +52,7 @@ def batch_predict(
             check_absolute("output_dir", output_dir)
             predictions.uri = paths.uri(output_dir)
         summary = predict_files(
-            model_uri,
+            champion.model_uri,
             inputs=patterns,
             output_dir=output_dir or predictions.path,
             options=PredictOptions.from_json(options),

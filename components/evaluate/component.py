@@ -2,7 +2,10 @@
 
 from typing import NamedTuple
 
-from google_cloud_pipeline_components.types.artifact_types import UnmanagedContainerModel
+from google_cloud_pipeline_components.types.artifact_types import (
+    UnmanagedContainerModel,
+    VertexModel,
+)
 from kfp import dsl
 from kfp.dsl import HTML, Artifact, ClassificationMetrics, Dataset, Input, Metrics, Output
 
@@ -11,58 +14,100 @@ from components import IMAGE
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def evaluate(
+    project: str,
+    location: str,
+    model_name: str,
     thresholds: str,
+    image: str,
     examples: Input[Dataset],
     model: Input[UnmanagedContainerModel],
     metrics: Output[Metrics],
     confusion: Output[ClassificationMetrics],
+    latency: Output[Metrics],
     golden: Output[Artifact],
     report: Output[HTML],
     evaluation: Output[Artifact],
+    parent_model: Output[VertexModel],
     gate: str = "{}",
-    champion_version: str = "",
-    champion_uri: str = "",
-) -> NamedTuple("Outputs", [("verdict", str), ("reasons", str), ("challenger", str)]):  # type: ignore[valid-type]
-    """Evaluate a model on the test split, and judge it by thresholds and by comparison.
+) -> NamedTuple(  # type: ignore[valid-type]
+    "Evaluated",
+    [
+        ("verdict", str),
+        ("reasons", str),
+        ("state", str),
+        ("known_version", str),
+        ("digest", str),
+        ("champion_version", str),
+    ],
+):
+    """Judge a model by thresholds, by comparison, and by its own prediction server.
+
+    Never cached, since the registry changes; but the results for the same model, examples, settings
+    and champion are kept beside the model. On Vertex AI a deployed model without traffic cannot get
+    requests, so this is the last check before users' requests reach the model.
 
     Args:
+        project: Project of the run.
+        location: Location of the run.
+        model_name: Display name of the model.
         thresholds: JSON, such as {"accuracy": 0.985} or {"rmse": {"at_most": 3.2}}.
+        image: Image of the run; another one evaluates again.
         examples: The prepared dataset.
         model: The trained model.
         metrics: Every metric of the test split.
         confusion: The confusion matrix of classes.
+        latency: Latencies of the prediction server under load, and requests per second.
         golden: Ten instances with the model's offline predictions, JSON.
         report: HTML page.
         evaluation: Everything that a report draws, JSON.
+        parent_model: The model that a new version belongs to; its resource name is empty for a new
+            model, as the launcher of `ModelUploadOp` takes it.
         gate: Settings of the gate beside the thresholds (GateOptions), a JSON object.
-        champion_version: Resource name of the version to compare with; empty without one.
-        champion_uri: Folder of its model.
 
     Returns:
-        verdict: `passed` or `failed`; reasons: one line for each check; challenger: `yes` for a
-        model that did not pass and is to be kept beside the default version.
+        verdict: `passed` or `failed`; reasons: one line for each check; state: of the version to
+        upload, `candidate`, `challenger`, or empty for none; known_version: the default version if
+        it is the same model, and passed, else empty; digest: of the model's files;
+        champion_version: the version that it was compared with.
     """
+    from pathlib import Path
+
     from components.errors import errors_in_one_line
+    from components.evaluate.assess import Case
     from components.evaluate.gate.options import GateOptions
-    from components.evaluate.step import evaluate_model
+    from components.evaluate.step import evaluate_model, publish, state_of
+    from components.model_version.same_model import find_standing
+    from components.shared.vertex.api import connect
 
     report.uri += ".html"  # so that a browser opens it as a page
     with errors_in_one_line() as limit:
         options = GateOptions.from_json(gate)
         limit.set(options.timeout_seconds, setting="gate.timeout_seconds")
-        judgement = evaluate_model(
-            thresholds=thresholds,
-            examples_dir=examples.path,
+        standing = find_standing(connect(project, location), model_name, Path(model.path))
+        case = Case(
             model_dir=model.path,
+            examples_dir=examples.path,
+            thresholds=thresholds,
+            gate=gate,
+            champion=standing.champion,
+        )
+        evaluated = evaluate_model(case, image=image)
+        publish(
+            evaluated,
             metrics=metrics,
             confusion=confusion,
+            latency=latency,
             golden_path=golden.path,
             report_path=report.path,
             evaluation_path=evaluation.path,
-            gate=gate,
-            champion_version=champion_version,
-            champion_uri=champion_uri,
         )
-    is_kept = options.keep_challenger and bool(champion_version)
-    challenger = "yes" if is_kept and not judgement.is_passed else "no"
-    return (judgement.verdict, "\n".join(judgement.reasons), challenger)
+    parent_model.metadata["resourceName"] = standing.parent
+    judgement = evaluated.judgement
+    return (
+        judgement.verdict,
+        "\n".join(judgement.reasons),
+        state_of(judgement, standing, keeps_challenger=options.keep_challenger),
+        standing.known_version if judgement.is_passed else "",
+        standing.digest,
+        standing.champion.version,
+    )

@@ -1,17 +1,18 @@
 """Content of evaluation.json: everything that a report of an evaluation draws."""
 
+import base64
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from components.evaluate.assess import Assessment
 from components.evaluate.gate.checks import is_slice_ok
-from components.evaluate.gate.comparison import CHAMPION, Comparison, Slice
+from components.evaluate.gate.comparison import CHAMPION, Slice
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.gate.undefined import find_not_finite
-from components.evaluate.held_out import HeldOut
-from components.evaluate.pictures import image_uri
-from components.evaluate.roc import RocCurve
+from components.evaluate.held_out import HeldOut, Row
+from components.evaluate.roc import RocCurve, roc_curve
 from components.evaluate.thresholds import Check
 from trainer import Json
 from trainer.metrics.class_metrics import calibration
@@ -19,32 +20,28 @@ from trainer.metrics.evaluate import Evaluation, score
 from trainer.serving.finite_json import finite
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Multilabel, Regression
+from trainer.workloads.encoding.image_files import encode_png
 
 MAX_POINTS = 1000
 NUM_CURVE_POINTS = 100
 MAX_ANSWERS = 100_000
+IMAGE_DIMENSIONS = (2, 3)
 
 
-def evaluation_content(
-    evaluation: Evaluation,
-    held_out: HeldOut,
-    comparison: Comparison,
-    *,
-    workload: Workload,
-    options: GateOptions,
-    checks: Sequence[Check],
-    roc: RocCurve | None,
-    champion_version: str,
-) -> Json:
+def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
     """Return the content; numbers that are not finite are null.
 
     `champion` or `baseline` is null without such a model; `gain` is the gain over the champion, or
     else over the baseline. `low` and `high` are the ends of the interval of a slice's gain;
     its `ok` is null if it is `undefined`, with the reason.
     """
+    evaluation, held_out = assessed.evaluation, assessed.held_out
+    comparison, workload = assessed.comparison, assessed.predictor.workload
+    options, champion = GateOptions.from_json(assessed.case.gate), assessed.case.champion
     gain = comparison.champion or comparison.baseline
     name = comparison.baseline_name
     content = {
+        "workload": workload.name,
         "label_kind": type(held_out.label).__name__,
         "labels": evaluation.labels,
         "num_examples": evaluation.num_examples,
@@ -53,7 +50,7 @@ def evaluation_content(
         "unit": getattr(held_out.label, "unit", ""),
         "metrics": evaluation.metrics,
         "champion": {
-            "version": champion_version,
+            "version": champion.version,
             "metrics": _metrics(held_out, CHAMPION, workload),
         }
         if comparison.champion
@@ -70,7 +67,7 @@ def evaluation_content(
             }
             for c in checks
         ],
-        "curves": _curves(evaluation, held_out, roc),
+        "curves": _curves(evaluation, held_out, roc_curve(held_out)),
         "confusion": evaluation.confusion,
         "by_label": evaluation.by_label,
         "answers": _answers(held_out),
@@ -158,3 +155,13 @@ def _mistake(held_out: HeldOut, index: int) -> Json:
         "confidence": held_out.confidence(index),
         **shown,
     }
+
+
+def image_uri(row: Row) -> str:
+    """Return the pixels of an example of images as the `src` of an `<img>`; "" without any."""
+    image = row.get("image")
+    if not isinstance(image, np.ndarray) or image.dtype != np.uint8:
+        return ""
+    if image.ndim not in IMAGE_DIMENSIONS:
+        return ""
+    return "data:image/png;base64," + base64.b64encode(encode_png(image)).decode("ascii")

@@ -9,11 +9,10 @@ from trainer import Json
 PERCENT_METRICS = frozenset({"accuracy"})
 
 
-def render_report(workload: str, evaluation: Json, judgement: Judgement) -> str:
+def render_report(evaluation: Json, judgement: Judgement) -> str:
     """Return the page: verdict, metrics, the sections of the label's kind, and mistakes.
 
     Args:
-        workload: Name of the workload, for the title.
         evaluation: The content of evaluation.json.
         judgement: The verdict and its reasons.
     """
@@ -23,7 +22,9 @@ def render_report(workload: str, evaluation: Json, judgement: Judgement) -> str:
         tiles(_tiles(evaluation)),
         evaluation_sections(evaluation, metrics={}),
     ]
-    return fill(f"{workload}: {judgement.verdict}", "\n".join(body), about="Evaluation")
+    return fill(
+        f"{evaluation['workload']}: {judgement.verdict}", "\n".join(body), about="Evaluation"
+    )
 
 
 def _tiles(evaluation: Json) -> list[tuple[str, str, str]]:

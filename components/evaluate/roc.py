@@ -1,15 +1,11 @@
 """ROC curve of a binary classifier."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from components.evaluate.held_out import HeldOut
 from trainer.workloads.declarations.labels import Binary, Classes
-
-if TYPE_CHECKING:
-    from kfp.dsl import ClassificationMetrics
 
 NUM_CLASSES = 2
 NUM_POINTS = 100
@@ -44,9 +40,3 @@ def roc_curve(held_out: HeldOut) -> RocCurve | None:
         true_positive=[0.0, *map(float, taken[1])],
         thresholds=[1.0, *map(float, thresholds[::-1])],
     )
-
-
-def log_roc(artifact: "ClassificationMetrics", curve: RocCurve | None) -> None:
-    """Write the curve to the artifact's metadata, which Vertex AI's page of the run shows."""
-    if curve is not None:
-        artifact.log_roc_curve(curve.false_positive, curve.true_positive, curve.thresholds)

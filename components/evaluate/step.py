@@ -1,274 +1,178 @@
 """Evaluation step: metrics, verdict and artifacts of a model."""
 
-import dataclasses
 import json
 import logging
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from components.endpoint.predict.online_prediction import num_fitting
+from components.errors import StepError
+from components.evaluate.assess import Case, assess, golden_predictions
 from components.evaluate.content import evaluation_content
-from components.evaluate.gate.baseline import constant
-from components.evaluate.gate.checks import check_comparison, check_predictions, check_size
-from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
-from components.evaluate.gate.options import CONSTANT, NO_BASELINE, GateOptions
-from components.evaluate.gate.rivals import find_rivals, find_rules, missing_numbers
-from components.evaluate.gate.undefined import find_not_finite, why_undefined
-from components.evaluate.held_out import HeldOut, read_held_out
+from components.evaluate.gate.options import GateOptions
 from components.evaluate.report import render_report
-from components.evaluate.roc import log_roc, roc_curve
-from components.evaluate.thresholds import (
-    Check,
-    Judgement,
-    Limit,
-    check_limits,
-    check_metrics,
-    judge,
-    parse_thresholds,
+from components.evaluate.server.check import check_served_model
+from components.evaluate.server.server import started
+from components.evaluate.thresholds import Check, Judgement, judgement_of
+from components.model_version.companions import (
+    EVALUATED_FILE,
+    GOLDEN_FIELDS,
+    GOLDEN_FILE,
+    INPUT_FILE,
+    STATISTICS_FILE,
+    read_companion_object,
+    write_companion,
 )
-from components.model_version.golden import write_golden
-from components.new_data.companions import write_data_facts
-from components.shared.vertex.resource_name import ResourceName
+from components.model_version.same_model import Standing
+from components.prepare_examples.output.manifest import split_of
+from components.prepare_examples.output.publish import MANIFEST
+from components.shared.text.json_object import read_object
+from components.shared.vertex.labels import CANDIDATE, CHALLENGER
 from trainer import Json
 from trainer.config.trust import OWN
-from trainer.errors import ConfigError
-from trainer.metrics.evaluate import Evaluation, evaluated_names, score
-from trainer.metrics.resampling import comparable
-from trainer.runtime import tensorflow_logs
+from trainer.errors import InputError
 from trainer.serving.finite_json import finite
 
 if TYPE_CHECKING:
     from kfp.dsl import ClassificationMetrics, Metrics
 
-    from trainer.serving.export import Predictor
-
 logger = logging.getLogger(__name__)
 
 
-def evaluate_model(
-    *,
-    thresholds: str,
-    examples_dir: str,
-    model_dir: str,
-    metrics: "Metrics",
-    confusion: "ClassificationMetrics",
-    golden_path: str,
-    report_path: str,
-    evaluation_path: str,
-    gate: str = "{}",
-    champion_version: str = "",
-    champion_uri: str = "",
-) -> Judgement:
-    """Evaluate a model on the test split, write the artifacts and return the judgement.
-
-    Args:
-        thresholds: JSON, such as `{"accuracy": 0.985}`.
-        examples_dir: A prepared dataset.
-        model_dir: The SavedModel.
-        metrics: Receives the metrics and `num_examples`, as metadata and as a JSON file; the file
-            also has the rows of several labels at once, or of the deciles of a number.
-        confusion: Receives the confusion matrix of classes, as metadata and as a JSON file; for two
-            classes also the ROC curve, as metadata.
-        golden_path: JSON file for the golden predictions; they are also written beside the model.
-        report_path: HTML file for the report.
-        evaluation_path: JSON file for everything that a report draws.
-        gate: Settings of GateOptions, a JSON object.
-        champion_version: Resource name of the version to compare with, "" without one.
-        champion_uri: Folder of its model.
-
-    Raises:
-        ConfigError: The thresholds or the gate's settings are malformed (checked first), or name an
-            unknown metric or feature.
-        StepError: No example has a label.
-        trainer.errors.InputError: The examples are missing, damaged or another workload's.
-    """
-    assessed = assess(
-        thresholds=thresholds,
-        examples_dir=examples_dir,
-        model_dir=model_dir,
-        gate=gate,
-        champion_version=champion_version,
-        champion_uri=champion_uri,
-    )
-    evaluation, held_out, predictor = assessed.evaluation, assessed.held_out, assessed.predictor
-    judgement = assessed.judgement
-    log_metrics(metrics, evaluation, num_unlabelled=held_out.num_unlabelled)
-    log_confusion(confusion, evaluation)
-    roc = roc_curve(held_out)
-    log_roc(confusion, roc)
-    content = evaluation_content(
-        evaluation,
-        held_out,
-        assessed.comparison,
-        workload=predictor.workload,
-        options=GateOptions.from_json(gate),
-        checks=assessed.checks,
-        roc=roc,
-        champion_version=champion_version,
-    )
-    _write(evaluation_path, json.dumps(content))
-    golden = finite(golden_predictions(held_out, predictor))
-    _write(golden_path, json.dumps(golden))
-    write_golden(model_dir, golden)
-    write_data_facts(model_dir, examples_dir)
-    _write(report_path, render_report(predictor.workload.name, content, judgement))
-    logger.info("%s: %s", judgement.verdict, "; ".join(judgement.reasons))
-    return judgement
-
-
 @dataclass(frozen=True, kw_only=True)
-class Assessment:
-    """A model's predictions for the test split, their comparison with others', and the verdict."""
+class Evaluated:
+    """Results of an evaluation, which all artifacts are made of.
 
-    predictor: "Predictor"
-    held_out: HeldOut
-    evaluation: Evaluation
-    comparison: Comparison
-    checks: list[Check]
+    Attributes:
+        content: content of evaluation.json.
+        golden: instances with their offline predictions.
+        latency: measurements of the prediction server; none of a model that did not pass.
+    """
+
+    content: Json
+    golden: Json
+    latency: dict[str, float]
 
     @property
     def judgement(self) -> Judgement:
         """The verdict of all checks."""
-        return judge(self.checks)
+        return judgement_of(self.content["checks"])
 
 
-def assess(
-    *,
-    thresholds: str,
-    examples_dir: str,
-    model_dir: str,
-    gate: str = "{}",
-    champion_version: str = "",
-    champion_uri: str = "",
-) -> Assessment:
-    """Predict the test split with a model and its champion, and check the results.
+def evaluate_model(case: Case, *, image: str) -> Evaluated:
+    """Evaluate a model, and check its server if it passes; or return what an earlier run has found.
 
-    The arguments and errors are those of `evaluate_model`.
+    The results are kept beside the model with what they depend on.
+
+    Raises:
+        ConfigError, StepError, InputError: as `assess`.
     """
-    limits, options = parse_thresholds(thresholds), GateOptions.from_json(gate)
-    tensorflow_logs.import_tensorflow()
-    from trainer.serving.export import load_predictor
-
-    predictor = load_predictor(model_dir, trust=OWN)
-    workload = predictor.workload
-    _check_names(limits, options, predictor)
-    rules = find_rules(workload, options)
-    rivals = find_rivals(workload, options, champion_uri=champion_uri, examples_dir=examples_dir)
-    wanted = {name for rule in rules for name in rule.features}
-    held_out = read_held_out(examples_dir, predictor, others=rivals.models, columns=wanted)
-    held_out, why_broken = without_broken_champion(held_out)
-    if options.baseline != NO_BASELINE:
-        held_out = _with_constant(held_out)
-    if held_out.num_unlabelled:
-        logger.warning(
-            "%d examples of the test split are left out: their label is missing, or a class that"
-            " the train split does not have",
-            held_out.num_unlabelled,
-        )
-    with np.errstate(invalid="ignore"):  # predictions that are not finite fail a check below
-        evaluation = score(held_out.predictions, held_out.labels, workload, held_out.compiled)
-        numbers = missing_numbers(workload, rules)
-        comparison = compare(held_out, options, rules=rules, missing=numbers)
-    champion = _in_words(champion_version)
-    checks = [
-        *check_predictions(held_out),
-        *check_limits(
-            evaluation.metrics, limits, why_undefined=lambda name: why_undefined(name, held_out)
-        ),
-        *check_comparison(
-            comparison, options, champion=champion, why_not=rivals.why_not or why_broken
-        ),
-        *check_size(model_dir, options),
-    ]
-    return Assessment(
-        predictor=predictor,
-        held_out=held_out,
-        evaluation=evaluation,
-        comparison=comparison,
-        checks=checks,
-    )
-
-
-def _check_names(limits: tuple[Limit, ...], options: GateOptions, predictor: "Predictor") -> None:
-    """Raise ConfigError if the model does not have a metric of the thresholds or of the gate."""
-    workload, compiled = predictor.workload, predictor.compiled_score()
-    own = compiled.results() if compiled is not None else {}
-    known = {**evaluated_names(workload), **own}
-    check_metrics(limits, known, owner=workload.name)
-    allowed = comparable(workload.label, len(workload.labels))
-    if options.metric and options.metric not in allowed:
-        raise ConfigError(
-            f"gate.metric is {options.metric!r}, which {workload.name} does not have; allowed are"
-            f" {', '.join(allowed)}"
-        )
-
-
-def _in_words(version: str) -> str:
-    return (
-        f"version {ResourceName.from_version_name(version).version}" if version else "the default"
-    )
-
-
-def without_broken_champion(held_out: HeldOut) -> tuple[HeldOut, str]:
-    """Drop the champion if it predicts a NaN or an infinity; return why, or ""."""
-    others = dict(held_out.others)
-    bad = find_not_finite(others.get(CHAMPION, np.empty(0)))
-    if not len(bad):
-        return held_out, ""
-    why = f"{len(bad):,} of {len(others.pop(CHAMPION)):,} of its predictions are not finite numbers"
-    return dataclasses.replace(held_out, others=others), why
-
-
-def _with_constant(held_out: HeldOut) -> HeldOut:
-    best = constant(held_out.labels, held_out.label, len(held_out.names))
-    return dataclasses.replace(held_out, others={**held_out.others, CONSTANT: best})
-
-
-def golden_predictions(held_out: HeldOut, predictor: "Predictor") -> Json:
-    """Return instances, their offline predictions and true labels, to check a deployed model.
-
-    All fit into one request. The serving predictor predicts the very instances that are sent to
-    the deployed model, and unlike a server returns predictions that are not finite.
-    """
-    instances = [held_out.instance(index) for index in held_out.golden]
-    instances = instances[: max(1, num_fitting(instances))]
-    features = predictor.workload.parse_instances(instances)
-    return {
-        "instances": instances,
-        "predictions": predictor.predictions_of(predictor.predict_batch(features)),
-        "labels": [held_out.true_label(index) for index in held_out.golden[: len(instances)]],
+    inputs = {
+        **{"image": image, "thresholds": case.thresholds, "gate": case.gate},
+        **{"examples": case.examples_dir, "champion": case.champion.version},
     }
+    if earlier := _read_earlier(case.model_dir, inputs):
+        logger.info("evaluated before, with the same examples, settings and champion")
+        return earlier
+    with started(case.model_dir, trust=OWN) as await_url:  # forked before TensorFlow has run
+        assessed = assess(case)
+        golden = finite(golden_predictions(assessed.held_out, assessed.predictor))
+        checks, latency, is_served = list(assessed.checks), {}, True
+        if assessed.judgement.is_passed:
+            options = GateOptions.from_json(case.gate)
+            try:
+                latency = check_served_model(
+                    await_url(), golden, workload=assessed.predictor.workload, options=options
+                )
+            except StepError as error:
+                is_served = False
+                text = " ".join(str(error).split())
+                checks.append(Check(name="server", value=None, limit=None, is_ok=False, text=text))
+    content = evaluation_content(assessed, checks)
+    write_companion(case.model_dir, GOLDEN_FILE, golden)
+    write_data_facts(case.model_dir, case.examples_dir)
+    if is_served:  # else the machine may have been to blame
+        record = {"inputs": inputs, "content": content, "latency": latency}
+        write_companion(case.model_dir, EVALUATED_FILE, record)
+    return Evaluated(content=content, golden=golden, latency=latency)
 
 
-def log_metrics(artifact: "Metrics", evaluation: Evaluation, *, num_unlabelled: int = 0) -> None:
-    """Write the metrics to the artifact's metadata and file; without the file, no cache hit.
+def _read_earlier(model_dir: str, inputs: Json) -> Evaluated | None:
+    """Return the results beside a model if they depend on the same inputs."""
+    try:
+        record = read_companion_object(model_dir, EVALUATED_FILE, "inputs", "content", "latency")
+        golden = read_companion_object(model_dir, GOLDEN_FILE, *GOLDEN_FIELDS)
+    except InputError as error:
+        logger.warning("the model is evaluated again: %s", error)
+        return None
+    if not record or not golden or record["inputs"] != inputs:
+        return None
+    return Evaluated(content=record["content"], golden=golden, latency=record["latency"])
 
-    A metric that is not a number, such as the auc of a split with one class, is left out.
+
+def write_data_facts(model_dir: str, examples_dir: str) -> None:
+    """Write the statistics of the train split and the record of the input beside a model.
+
+    The record has the rule of the splits. Examples that another program has prepared have neither.
     """
-    values: Json = {name: one for name, one in evaluation.metrics.items() if math.isfinite(one)}
-    values["num_examples"] = evaluation.num_examples
-    if num_unlabelled:
-        values["num_unlabelled"] = num_unlabelled
+    if Path(examples_dir, STATISTICS_FILE).is_file():
+        content = read_object(Path(examples_dir, STATISTICS_FILE), "splits.train")
+        train = {"train": content["splits"]["train"]}
+        write_companion(model_dir, STATISTICS_FILE, {**content, "splits": train})
+    if Path(examples_dir, INPUT_FILE).is_file():
+        record = read_object(Path(examples_dir, INPUT_FILE))
+        record["split"] = split_of(read_object(Path(examples_dir, MANIFEST)))
+        write_companion(model_dir, INPUT_FILE, record)
+
+
+def state_of(judgement: Judgement, standing: Standing, *, keeps_challenger: bool) -> str:
+    """Return the state of the version to upload: CANDIDATE, CHALLENGER, or "" for none."""
+    if standing.known_version:
+        return ""
+    if judgement.is_passed:
+        return CANDIDATE
+    return CHALLENGER if keeps_challenger and standing.champion.version else ""
+
+
+def publish(
+    evaluated: Evaluated,
+    *,
+    metrics: "Metrics",
+    confusion: "ClassificationMetrics",
+    latency: "Metrics",
+    golden_path: str,
+    report_path: str,
+    evaluation_path: str,
+) -> None:
+    """Write the artifacts of an evaluation.
+
+    A metric that is not a number, such as the auc of a split with one class, is left out. The file
+    of the metrics also has the rows of several labels at once, or of the deciles of a number; the
+    file of the confusion matrix, true classes in rows, is written without classes too.
+    """
+    content, judgement = evaluated.content, evaluated.judgement
+    counts = {name: content[name] for name in ("num_examples", "num_unlabelled") if content[name]}
+    values = {name: one for name, one in content["metrics"].items() if one is not None} | counts
+    rows = {"by_label": content["by_label"], "by_decile": content["curves"].get("residuals")}
+    _log(metrics, values, **{name: one for name, one in rows.items() if one})
+    _log(latency, evaluated.latency)
+    if content["confusion"]:
+        confusion.log_confusion_matrix(content["labels"], content["confusion"])
+    if roc := content["curves"].get("roc"):  # which Vertex AI's page of the run shows
+        confusion.log_roc_curve(roc["false_positive"], roc["true_positive"], roc["thresholds"])
+    matrix = {name: content[name] for name in ("labels", "confusion")}
+    _write(confusion.path, json.dumps(matrix))
+    _write(golden_path, json.dumps(evaluated.golden))
+    _write(evaluation_path, json.dumps(content))
+    _write(report_path, render_report(content, judgement))
+    logger.info("%s: %s", judgement.verdict, "; ".join(judgement.reasons))
+
+
+def _log(artifact: "Metrics", values: Json, **rows: Json) -> None:
+    """Write values to an artifact's metadata, and with rows to its file."""
     for name, value in values.items():
         artifact.log_metric(name, value)
-    rows = {"by_label": evaluation.by_label, "by_decile": evaluation.by_decile}
-    found = {name: finite(one) for name, one in rows.items() if one}
-    _write(artifact.path, json.dumps({**values, **found}, indent=2))
-
-
-def log_confusion(artifact: "ClassificationMetrics", evaluation: Evaluation) -> None:
-    """Write the confusion matrix, true classes in rows, to the artifact's metadata and file.
-
-    Without classes only the file is written, with an empty matrix.
-    """
-    if evaluation.confusion:
-        artifact.log_confusion_matrix(evaluation.labels, evaluation.confusion)
-    content = {"labels": evaluation.labels, "confusion": evaluation.confusion}
-    _write(artifact.path, json.dumps(content))
+    _write(artifact.path, json.dumps({**values, **rows}, indent=2))
 
 
 def _write(path: str, text: str) -> None:

@@ -169,11 +169,16 @@ def check_limits(
 
 def judge(checks: Sequence[Check]) -> Judgement:
     """Return the verdict: passed if all checks are."""
+    return judgement_of([{"ok": check.is_ok, "text": check.text} for check in checks])
+
+
+def judgement_of(checks: Sequence[Json]) -> Judgement:
+    """Return the verdict of checks as evaluation.json has them."""
     if not checks:
         return Judgement(is_passed=True, reasons=("no threshold is set",))
     return Judgement(
-        is_passed=all(check.is_ok for check in checks),
-        reasons=tuple(check.text for check in checks),
+        is_passed=all(check["ok"] for check in checks),
+        reasons=tuple(check["text"] for check in checks),
     )
 
 

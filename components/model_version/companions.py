@@ -1,14 +1,17 @@
 """Files that a run writes beside a model for later runs; they are no part of the model's digest."""
 
+import json
 from pathlib import Path, PurePosixPath
 
 from components.shared.text.json_object import TRAIN_AGAIN, object_in
 from trainer import Json, paths
 
-GOLDEN_FILE = "golden.json"
+GOLDEN_FILE = "golden.json"  # instances with offline predictions, to check any server later
+GOLDEN_FIELDS = ("instances", "predictions", "labels")
+EVALUATED_FILE = "evaluated.json"  # the last evaluation, with what it depends on
 STATISTICS_FILE = "statistics.json"  # of the train split that the model has learnt from
 INPUT_FILE = "input.json"  # fingerprint, files and days of the raw data
-COMPANIONS = frozenset({GOLDEN_FILE, STATISTICS_FILE, INPUT_FILE})
+COMPANIONS = frozenset({GOLDEN_FILE, EVALUATED_FILE, STATISTICS_FILE, INPUT_FILE})
 DRAFTS = {name: PurePosixPath(name).with_suffix(".tmp").name for name in COMPANIONS}
 
 
@@ -23,12 +26,23 @@ def model_files(model_dir: str | Path) -> dict[str, Path]:
     return {name: path for name, path in named.items() if name not in beside and path.is_file()}
 
 
-def write_companion(model_dir: str, name: str, text: str) -> None:
-    """Write a file beside a SavedModel: all of it, or nothing."""
+def write_companion(model_dir: str, name: str, content: Json) -> None:
+    """Write a JSON object beside a SavedModel: all of it, or nothing."""
     path = Path(model_dir) / name
     draft = path.with_name(DRAFTS[name])
-    draft.write_text(text, encoding="utf-8")
+    draft.write_text(json.dumps(content), encoding="utf-8")
     draft.replace(path)
+
+
+def read_golden(version: Json) -> Json | None:
+    """Read the golden predictions of a model version; None if it has none.
+
+    They are in the version's artifact folder, on this machine or in a bucket.
+
+    Raises:
+        InputError: their file is damaged.
+    """
+    return read_companion_object(version.get("artifactUri", ""), GOLDEN_FILE, *GOLDEN_FIELDS)
 
 
 def read_companion(model_uri: str, name: str) -> bytes | None:

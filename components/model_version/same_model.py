@@ -1,11 +1,14 @@
 """Digest of a model's files, to recognize a model that is already registered."""
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 
+from components.model_version.champion import Champion, find_champion, find_compared
 from components.model_version.companions import model_files
 from components.model_version.registry import (
     DEFAULT,
+    find_model,
     list_versions,
     version_name,
     was_promoted,
@@ -16,6 +19,33 @@ from components.shared.vertex.labels import MODEL_LABEL
 
 DIGEST_DIGITS = 32
 FINGERPRINT = "fingerprint.pb"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """A trained model beside the registry.
+
+    Attributes:
+        digest: of the model's files.
+        parent: resource name of the model that it would be a version of, "" for a new one.
+        known_version: the default version if it is the same model, else "".
+        champion: the version to compare with: the promoted default version, or, if the model is
+            the same, the one that it was compared with before.
+    """
+
+    digest: str
+    parent: str
+    known_version: str
+    champion: Champion
+
+
+def find_standing(api: VertexApi, display_name: str, model_dir: Path) -> Standing:
+    """Look a trained model up among the versions of a display name."""
+    digest = model_digest(model_dir)
+    parent = find_model(api, display_name)
+    known = find_promoted(api, parent, digest) if parent else ""
+    champion = find_compared(api, known) if known else find_champion(api, display_name)
+    return Standing(digest=digest, parent=parent, known_version=known, champion=champion)
 
 
 def model_digest(model_dir: Path) -> str:

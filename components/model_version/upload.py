@@ -1,4 +1,4 @@
-"""Upload of a model version by hand, with the same result as the pipeline's ModelUploadOp."""
+"""Container of a model version, and upload of one by hand, as the pipeline's ModelUploadOp does."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,12 +9,28 @@ from components.model_version.registry import (
     find_model,
     set_default,
 )
-from components.plan_training.plan import serving_container
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.creations import upload_model
 from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
-from trainer.config.trust import STRANGER, Trust
+from trainer.config.trust import OWN, STRANGER, Trust
+
+SERVING_PORT = 8080
+
+
+def serving_container(image: str, *, trust: Trust = OWN) -> Json:
+    """Return the container spec of the model, with the routes of the prediction server.
+
+    Its arguments record the trust in the model's author; a run trusts the model of its own job.
+    """
+    return {
+        "imageUri": image,
+        "command": ["python", "-m", "trainer.serve"],
+        **({"args": flags} if (flags := trust.flags()) else {}),
+        "ports": [{"containerPort": SERVING_PORT}],
+        "healthRoute": "/health",
+        "predictRoute": "/predict",
+    }
 
 
 def upload_version(

@@ -16,6 +16,8 @@ def plan_training(
     image: str,
     examples: dsl.Input[dsl.Dataset],
     model: dsl.Output[UnmanagedContainerModel],
+    drift: dsl.Output[dsl.Artifact],
+    comparison: str = "",
 ) -> NamedTuple(  # type: ignore[valid-type]
     "Plan",
     [
@@ -25,17 +27,27 @@ def plan_training(
         ("restarts_whole_job", bool),
         ("scheduling_strategy", str),
         ("explanation", str),
+        ("verdict", str),
+        ("reasons", str),
     ],
 ):
-    """Turn the cluster into worker pools; the model is the `model/` that the job will write."""
+    """Turn the cluster into worker pools, and compare the examples with an earlier version's.
+
+    The model is the `model/` that the job will write. The verdict is `train` or `nothing new`, and
+    `drift` has the distances of the features, if a `comparison` is asked for (AskedComparison).
+    """
     import logging
+    from pathlib import Path
 
     from components.errors import errors_in_one_line
+    from components.model_version.upload import serving_container
     from components.plan_training.cluster_spec import ClusterSpec
-    from components.plan_training.plan import plan_training, serving_container
+    from components.plan_training.plan import plan_training
     from components.shared.text.json_object import parse_object
+    from components.start.comparison import compare
 
     with errors_in_one_line():
+        compared = compare(examples.path, comparison)
         plan = plan_training(
             workload,
             cluster=ClusterSpec.from_json(cluster),
@@ -43,6 +55,8 @@ def plan_training(
             image=image,
             examples_uri=examples.uri,
         )
+    Path(drift.path).write_text(compared.to_json(), encoding="utf-8")
+    drift.metadata["drift"] = "\n".join(compared.words)
     logging.getLogger("plan_training").info(plan.explanation)
     base_output_directory = model.uri
     model.uri = f"{base_output_directory}/model"
@@ -54,4 +68,6 @@ def plan_training(
         plan.restarts_whole_job,
         plan.scheduling_strategy,
         plan.explanation,
+        compared.news.verdict,
+        "\n".join(compared.news.reasons),
     )

@@ -1,4 +1,4 @@
-"""Request for a training job, and for the container that will serve its model."""
+"""Request for a training job."""
 
 import json
 from dataclasses import dataclass
@@ -9,10 +9,8 @@ from components.plan_training.spellings.pools import COMMAND
 from trainer import Json
 from trainer.cluster.roles import ROLES
 from trainer.config.model_settings import is_model_setting, setting_flag
-from trainer.config.trust import OWN, Trust
 from trainer.workloads.declarations.model_settings import as_text
 
-SERVING_PORT = 8080
 # On spot machines: the most work that is repeated after each preemption.
 SPOT_CHECKPOINT_SECONDS = 60
 
@@ -122,18 +120,3 @@ def trainer_args(flags: Json) -> list[str]:
         elif value is not False and value is not None:
             args.append(f"{flag}={value}")
     return args
-
-
-def serving_container(image: str, *, trust: Trust = OWN) -> Json:
-    """Return the container spec of the model, with the routes of the prediction server.
-
-    Its arguments record the trust in the model's author; a run trusts the model of its own job.
-    """
-    return {
-        "imageUri": image,
-        "command": ["python", "-m", "trainer.serve"],
-        **({"args": flags} if (flags := trust.flags()) else {}),
-        "ports": [{"containerPort": SERVING_PORT}],
-        "healthRoute": "/health",
-        "predictRoute": "/predict",
-    }

@@ -1,4 +1,4 @@
-"""KFP components: release of a new version, and service of a known one."""
+"""KFP components: record of a new version, and release of a new or a known one."""
 
 from google_cloud_pipeline_components.types.artifact_types import (
     UnmanagedContainerModel,
@@ -11,11 +11,75 @@ from components import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
+def record_version(
+    project: str,
+    location: str,
+    run: str,
+    endpoint_name: str,
+    state: str,
+    model: dsl.Input[VertexModel],
+    evaluation: dsl.Input[dsl.Artifact],
+    verdict: str,
+    reasons: str,
+    version: dsl.Output[VertexModel],
+    endpoint: dsl.Output[VertexEndpoint],
+) -> str:
+    """Attach the evaluation to an uploaded version, and find or create the endpoint to deploy to.
+
+    Args:
+        project: Project of the run.
+        location: Location of the run.
+        run: Name of the run.
+        endpoint_name: Display name of the endpoint.
+        state: `candidate`, or `challenger` for a version that is not to be deployed.
+        model: The uploaded version.
+        evaluation: Its evaluation, JSON.
+        verdict: Its verdict.
+        reasons: The reasons, which become the version's description.
+        version: The version, moved to the model that another run created at the same time.
+        endpoint: The endpoint. Its metadata tells the teardown whether it served before this run;
+            if so, it serves afterwards.
+
+    Returns:
+        Resource name of the version.
+    """
+    from components.endpoint.deployments import is_serving
+    from components.endpoint.ensure import ensure_endpoint
+    from components.errors import errors_in_one_line
+    from components.model_version.recorded import record_evaluation
+    from components.shared.text.json_object import read_object
+    from components.shared.vertex.api import connect
+    from components.shared.vertex.creations import endpoint_id_of
+    from components.shared.vertex.labels import CHALLENGER
+    from components.shared.vertex.resource_name import ResourceName
+    from components.shared.vertex.task_details import SERVED_BEFORE
+
+    api = connect(project, location)
+    uploaded = ResourceName.from_version_name(model.metadata["resourceName"])
+    with errors_in_one_line():
+        content = read_object(evaluation.path, "label_kind", "metrics")
+        name = record_evaluation(
+            api, uploaded, content, verdict=verdict, reasons=reasons, state=state
+        ).name
+        version.metadata["resourceName"] = name
+        if state != CHALLENGER:
+            own = endpoint_id_of(run)
+            found = ensure_endpoint(api, endpoint_name, run=run, endpoint_id=own)
+            endpoint.metadata["resourceName"] = found["name"]
+            endpoint.metadata[SERVED_BEFORE] = "yes" if is_serving(found) else "no"
+    return name
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
 def release_model(
     project: str,
     location: str,
-    version: dsl.Input[VertexModel],
-    endpoint: dsl.Input[VertexEndpoint],
+    run: str,
+    version: str,
+    is_known: bool,
+    endpoint_name: str,
+    machine: str,
+    keep_endpoint: bool,
     model: dsl.Input[UnmanagedContainerModel],
     examples: dsl.Input[dsl.Dataset],
     golden: dsl.Input[dsl.Artifact],
@@ -23,112 +87,84 @@ def release_model(
     gate: str,
     champion_version: str,
     reasons: str,
-    run: str,
     metrics: dsl.Output[dsl.Metrics],
     table: dsl.Output[dsl.Markdown],
     release: str = "{}",
 ) -> str:
-    """Move the traffic and the alias `default` to a version, and return its resource name.
-
-    Before that, the version answers logged requests and gets a share of the traffic, as `release`
-    says; then its predictions must be the offline ones. If another version became the default
-    since the evaluation, the model is compared with that one first. If anything fails, the traffic
-    split is restored. Deployed versions without traffic are undeployed, except the previous one if
-    `release` says so.
+    """Serve a version, make it the default unless it is, and return its resource name.
 
     Args:
         project: Project of the endpoint.
         location: Location of the endpoint.
-        version: The version, which is deployed.
-        endpoint: The endpoint that it is deployed to.
-        model: Its files.
+        run: Name of the run, for the model's history.
+        version: Resource name of the version. A new one is deployed.
+        is_known: The version is the default one, which equals the trained model. It is deployed
+            only if the endpoint is to be kept, or served another version before.
+        endpoint_name: Display name of the endpoint.
+        machine: Machine type of the prediction server.
+        keep_endpoint: Keep the version deployed after the run.
+        model: The trained model.
         examples: The prepared dataset, for another comparison.
         golden: Instances with offline predictions, JSON.
         thresholds: As in `evaluate`.
         gate: As in `evaluate`.
         champion_version: Resource name of the version that `evaluate` compared with.
         reasons: Reasons of the verdict, which become the version's description.
-        run: Name of the run, for the model's history.
         metrics: Latencies, the largest difference from an offline prediction, and measurements of
-            the replay and the canary.
+            the replay and the canary; empty for a known version.
         table: Each prediction with the true label.
         release: Settings (ReleaseOptions), a JSON object.
     """
     from components.errors import errors_in_one_line
-    from components.evaluate.step import assess
+    from components.evaluate.assess import Case, assess
+    from components.model_version.companions import GOLDEN_FIELDS
     from components.release.options import ReleaseOptions
     from components.release.overlap import Contest
-    from components.release.release import release_version
-    from components.shared.vertex.api import connect
-    from components.shared.vertex.resource_name import ResourceName
-
-    api = connect(project, location)
-    name = ResourceName.from_version_name(version.metadata["resourceName"])
-
-    def judge(default):
-        return assess(
-            thresholds=thresholds,
-            examples_dir=examples.path,
-            model_dir=model.path,
-            gate=gate,
-            champion_version=default.version,
-            champion_uri=default.model_uri,
-        ).judgement
-
-    contest = Contest(api, name, champion=champion_version, reasons=reasons, judge=judge)
-    with errors_in_one_line() as limit:
-        options = ReleaseOptions.from_json(release)
-        timeout_seconds = options.timeout_seconds + options.canary_seconds
-        limit.set(timeout_seconds, setting="release.timeout_seconds")
-        release_version(
-            api,
-            endpoint.metadata["resourceName"],
-            name,
-            contest=contest,
-            options=options,
-            run=run,
-            golden_path=golden.path,
-            metrics=metrics,
-            table_path=table.path,
-        )
-    return name.name
-
-
-@dsl.component(base_image=IMAGE, install_kfp_package=False)
-def serve_known(
-    project: str,
-    location: str,
-    version: str,
-    endpoint_name: str,
-    machine: str,
-    keep_endpoint: bool,
-    run: str,
-    golden: dsl.Input[dsl.Artifact],
-    release: str = "{}",
-) -> str:
-    """Serve the registered version that is the same as the trained model, and return its name.
-
-    It is deployed only if the endpoint is to be kept, or served another version before.
-    """
-    from components.errors import errors_in_one_line
-    from components.model_version.golden import FIELDS
-    from components.release.options import ReleaseOptions
-    from components.release.release import serve_promoted
+    from components.release.release import release_version, serve_promoted
     from components.shared.text.json_object import read_object
     from components.shared.vertex.api import connect
     from components.shared.vertex.resource_name import ResourceName
 
+    api = connect(project, location)
+    name = ResourceName.from_version_name(version)
+
+    def judge(default):
+        case = Case(
+            model_dir=model.path,
+            examples_dir=examples.path,
+            thresholds=thresholds,
+            gate=gate,
+            champion=default,
+        )
+        return assess(case).judgement
+
     with errors_in_one_line() as limit:
         options = ReleaseOptions.from_json(release)
-        limit.set(options.timeout_seconds, setting="release.timeout_seconds")
-        serve_promoted(
-            connect(project, location),
-            ResourceName.from_version_name(version),
-            endpoint_name=endpoint_name,
-            machine=machine,
-            keep_endpoint=keep_endpoint,
-            run=run,
-            golden=read_object(golden.path, *FIELDS),
-            options=options,
-        )
+        timeout_seconds = options.timeout_seconds + options.canary_seconds
+        limit.set(timeout_seconds, setting="release.timeout_seconds")
+        known = read_object(golden.path, *GOLDEN_FIELDS)
+        if is_known:
+            serve_promoted(
+                api,
+                name,
+                endpoint_name=endpoint_name,
+                machine=machine,
+                keep_endpoint=keep_endpoint,
+                run=run,
+                golden=known,
+                options=options,
+            )
+        else:
+            contest = Contest(api, name, champion=champion_version, reasons=reasons, judge=judge)
+            release_version(
+                api,
+                name,
+                endpoint_name=endpoint_name,
+                contest=contest,
+                options=options,
+                run=run,
+                golden=known,
+                metrics=metrics,
+                table_path=table.path,
+            )
     return version

@@ -20,15 +20,14 @@ from components.endpoint.ensure import ensure_endpoint, find_endpoint
 from components.endpoint.predict.step import check_version, predict_golden
 from components.endpoint.request_log import set_request_log
 from components.endpoint.traffic import WHOLE, all_to, with_share
+from components.errors import StepError
 from components.model_version.champion import default_champion
-from components.model_version.golden import FIELDS
 from components.model_version.history import promoted_by
 from components.model_version.registry import set_default
 from components.release.canary import watch
 from components.release.options import ReleaseOptions
 from components.release.overlap import Contest
 from components.release.replay import replay_logged
-from components.shared.text.json_object import read_object
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
@@ -41,13 +40,13 @@ logger = logging.getLogger(__name__)
 
 def release_version(
     api: VertexApi,
-    endpoint: str,
     version: ResourceName,
     *,
+    endpoint_name: str,
     contest: Contest,
     options: ReleaseOptions,
     run: str,
-    golden_path: str,
+    golden: Json,
     metrics: "Metrics",
     table_path: str,
 ) -> None:
@@ -62,12 +61,12 @@ def release_version(
 
     Args:
         api: Project and location.
-        endpoint: Resource name of the endpoint.
-        version: A version that is deployed to it.
+        version: A version that is deployed.
+        endpoint_name: Display name of the endpoint.
         contest: Its comparison with the default version.
         options: Settings of the release.
         run: Name of the run, for the model's history.
-        golden_path: JSON file that `evaluate` wrote.
+        golden: Instances with offline predictions.
         metrics: Receives the measurements of all steps.
         table_path: Markdown file for the table of predictions.
 
@@ -75,8 +74,10 @@ def release_version(
         StepError: The version must not be released; says why.
         VertexError: A request failed.
     """
-    golden = read_object(golden_path, *FIELDS)
-    body = api.get(endpoint)
+    body = find_endpoint(api, endpoint_name)
+    if body is None:
+        raise StepError(f"the endpoint {endpoint_name} was deleted during the run; start it again")
+    endpoint = body["name"]
     values = replay_logged(api, body, version, options=options)
     _set_log(api, body, options)
     with ExitStack() as stack:

@@ -2,7 +2,7 @@
 
 On Vertex AI a deployed model without traffic cannot get requests, and the servers of an endpoint
 are as far away as the network is slow. So both versions are served beside the step, as in
-`check_model`, and answer in turns: what slows this machine down slows both.
+`evaluate`, and answer in turns: what slows this machine down slows both.
 """
 
 import http.client
@@ -21,8 +21,8 @@ from components.endpoint.deployments import traffic_of, version_of
 from components.endpoint.predict.parity import differences
 from components.endpoint.request_log import is_logging, read_logged
 from components.errors import StepError
+from components.evaluate.server.server import serving
 from components.model_version.registry import trust_of
-from components.release.check_model.server import serving
 from components.release.evidence import is_above
 from components.release.options import ReleaseOptions
 from components.shared.text.value_text import count_not_finite

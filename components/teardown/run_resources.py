@@ -19,9 +19,9 @@ from components.shared.vertex.task_details import (
 )
 from trainer import Json
 
-# Names of tasks in the compiled pipeline.
-TRAIN, UPLOAD, RECORD = "custom-training-job", "model-upload", "record-evaluation"
-ENDPOINT, DEPLOY, EXIT = "ensure-endpoint", "model-deploy", "teardown"
+# Names of tasks in the compiled pipeline; RECORD also finds or creates the endpoint.
+TRAIN, UPLOAD, RECORD = "train", "upload-model", "record-version"
+DEPLOY, EXIT = "deploy-model", "teardown"
 DONE, NOT_TRIGGERED = ("SUCCEEDED", "SKIPPED"), ("NOT_TRIGGERED",)
 NOTHING_MADE = (*DONE, *NOT_TRIGGERED)
 
@@ -66,7 +66,7 @@ class RunResources:
         names = set[str]()
         if not all(self._is_settled(task, NOTHING_MADE) for task in (UPLOAD, RECORD)):
             names.update(self._models())
-        if not self._is_settled(ENDPOINT, NOTHING_MADE):
+        if not self._is_settled(RECORD, NOTHING_MADE):
             names.add(self.own_endpoint)
         if not self._is_settled(DEPLOY, NOTHING_MADE):
             names.update(endpoint["name"] for endpoint in self._find_endpoints())
@@ -92,10 +92,10 @@ class RunResources:
         return self._find_endpoints()
 
     def _find_endpoints(self) -> list[Json]:
-        if self._is_settled(ENDPOINT, DONE):
-            name = self._output(ENDPOINT, "endpoint").get("resourceName", "")
+        if self._is_settled(RECORD, DONE):
+            name = self._output(RECORD, "endpoint").get("resourceName", "")
             return [endpoint] if (endpoint := self._find(name)) else []
-        if self._is_settled(ENDPOINT, NOT_TRIGGERED):
+        if self._is_settled(RECORD, NOT_TRIGGERED):
             return []
         if name := self._parameter("endpoint_name"):
             return [endpoint] if (endpoint := find_endpoint(self.api, name)) else []
@@ -114,7 +114,7 @@ class RunResources:
     @property
     def served_before(self) -> bool:
         """True if the endpoint had traffic before this run."""
-        return bool(self._output(ENDPOINT, "endpoint").get(SERVED_BEFORE) == "yes")
+        return bool(self._output(RECORD, "endpoint").get(SERVED_BEFORE) == "yes")
 
     @property
     def release_options(self) -> ReleaseOptions:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from pipelines.config.built_in import RUNS
-from pipelines.other_pipelines import PIPELINES
+from pipelines.dags import PIPELINES
 from pipelines.package import registry
 from pipelines.package.compile import write_other, write_package
 from pipelines.package.image import IMAGE_REPOSITORY, default_image, source_tag

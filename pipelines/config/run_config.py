@@ -7,13 +7,13 @@ from typing import Any
 
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.thresholds import read_limits
-from components.new_data.trigger import Trigger
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import machine_error
 from components.prepare_examples.settings.options import PrepareOptions
 from components.release.options import ReleaseOptions
 from components.shared.run_summary.settings import READABLE_ADDRESS, SECRET, VARIABLE
 from components.shared.text.json_object import parse_object
+from components.start.trigger import Trigger
 from pipelines.config.labels import check_labels
 from trainer import Json
 from trainer.config.settings import check_settings, same_setting, setting

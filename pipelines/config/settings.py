@@ -7,10 +7,10 @@ from typing import Any
 
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.thresholds import DIRECTIONS, with_threshold
-from components.new_data.trigger import Trigger
 from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.settings.options import PrepareOptions
 from components.release.options import ReleaseOptions
+from components.start.trigger import Trigger
 from pipelines.config.built_in import metrics_of
 from pipelines.config.run_config import PLANNED_FLAGS, RunConfig
 from pipelines.config.values import read_value

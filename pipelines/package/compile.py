@@ -15,7 +15,7 @@ from typing import Any
 
 from components import IMAGE
 from pipelines.config.run_config import RunConfig
-from pipelines.other_pipelines import PIPELINES
+from pipelines.dags import PIPELINES
 from pipelines.package.image import SOURCE_ROOT, source_digest
 
 # What a compiled package depends on, besides its image and settings.
@@ -26,7 +26,7 @@ NUM_KEPT = 20
 
 def compile_pipeline(image: str, *, config: RunConfig) -> str:
     """Return the pipeline as YAML, with `image` in every container and `config` as defaults."""
-    from pipelines.train_and_deploy import train_and_deploy  # imports kfp and its components
+    from pipelines.dags.train_and_deploy import train_and_deploy  # imports kfp and its components
 
     return _compiled(
         train_and_deploy,

@@ -9,8 +9,8 @@ from typing import Any
 
 from cronsim import CronSim, CronSimError
 
-from components.new_data.trigger import Trigger
 from components.shared.text.yaml_text import Sources, YamlError, read_yaml_file, value_text
+from components.start.trigger import Trigger
 from pipelines.package.registry import is_address
 from pipelines.projects.runs import FORMS, is_reference, unknown_workload
 from trainer import Json

@@ -11,7 +11,7 @@ from components.endpoint.deployments import (
 )
 from components.endpoint.ensure import ensured_endpoint
 from components.endpoint.traffic import WHOLE, Split, handed_over, with_share
-from components.model_version.golden import read_golden
+from components.model_version.companions import read_golden
 from components.model_version.history import rolled_back
 from components.model_version.registry import (
     DEFAULT,

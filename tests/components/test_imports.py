@@ -16,8 +16,8 @@ HEAVY = ("tensorflow", "keras", "apache_beam", "google.cloud.aiplatform")
         "components.prepare_examples.raw_data.fetch",
         "components.prepare_examples.images.beam_pipeline",
         "components.evaluate.step",
-        "components.new_data.step",
-        "components.new_data.drift_since",
+        "components.start.step",
+        "components.start.comparison",
     ],
 )
 def test_nothing_heavy_is_imported_before_it_is_needed(module):

@@ -3,7 +3,6 @@
 import json
 import time
 from contextlib import nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,10 +16,9 @@ from components.model_version.champion import (
     find_champion,
     find_compared,
 )
-from components.model_version.component import record_evaluation
 from components.model_version.history import history_of, promoted_by, with_event
+from components.model_version.recorded import record_evaluation
 from components.model_version.registry import (
-    add_alias,
     find_model,
     is_candidate,
     list_versions,
@@ -39,7 +37,7 @@ from components.shared.vertex.labels import (
 )
 from components.shared.vertex.resource_name import ResourceName
 from components.teardown.ending import end_run
-from components.teardown.run_resources import DEPLOY, ENDPOINT, EXIT, RECORD, TRAIN, UPLOAD
+from components.teardown.run_resources import DEPLOY, EXIT, RECORD, TRAIN, UPLOAD
 from components.teardown.teardown import teardown
 from pipelines.cli import main
 from pipelines.command.running import teardown as command
@@ -60,6 +58,11 @@ LONG_JOB = {
 }
 LONG_JOB["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["args"] = ["import time; time.sleep(60)"]
 MAX_REQUESTS = 10
+NO_METRICS = {
+    **{"label_kind": "Binary", "labels": [], "num_examples": 8, "metrics": {}},
+    **{"confusion": [], "champion": None, "baseline": None, "gain": None},
+    **{"slices": [], "checks": []},
+}
 
 
 @pytest.fixture
@@ -124,7 +127,7 @@ def record_run(service, api):
         run: str,
         tasks: dict[str, dict | None],
         *,
-        has: tuple[str, ...] = (TRAIN, UPLOAD, RECORD, ENDPOINT, DEPLOY, EXIT),
+        has: tuple[str, ...] = (TRAIN, UPLOAD, RECORD, DEPLOY, EXIT),
         night: int = 1,
         schedule: str = "",
         **parameters,
@@ -224,39 +227,22 @@ def test_an_endpoint_is_created_once_and_then_reused(api):
     assert api.get(first["name"])["labels"] == {RUN_LABEL: "run-1"}
 
 
-def record(api, version: ResourceName, folder: Path, *, content: dict) -> tuple[str, ResourceName]:
-    """Record an evaluation; return the evaluation's name and the version, which may be moved."""
-    (folder / "evaluation").write_text(json.dumps(content))
-    recorded = SimpleNamespace(metadata={})
-    name = record_evaluation.python_func(
-        project=api.project,
-        location=api.location,
-        model=SimpleNamespace(metadata={"resourceName": version.name}),
-        evaluation=SimpleNamespace(path=str(folder / "evaluation")),
-        verdict="passed",
-        reasons="auc 0.75 is at least 0.7\nauc is better",
-        version=recorded,
-    )
-    return name, ResourceName.from_version_name(recorded.metadata["resourceName"])
+def record(api, version: ResourceName, *, content: dict, state: str = CANDIDATE) -> ResourceName:
+    """Record an evaluation; return the version, which may be moved."""
+    reasons = "auc 0.75 is at least 0.7\nauc is better"
+    return record_evaluation(api, version, content, verdict="passed", reasons=reasons, state=state)
 
 
-def test_two_first_runs_at_once_make_one_model_with_two_versions(
-    api, version, record_run, tmp_path
-):
-    content = {
-        **{"label_kind": "Binary", "labels": [], "num_examples": 8, "metrics": {}},
-        **{"confusion": [], "champion": None, "baseline": None, "gain": None},
-        **{"slices": [], "checks": []},
-    }
+def test_two_first_runs_at_once_make_one_model_with_two_versions(api, version, record_run):
     first = version(run="run-1")
     twin = version(run="run-2", **{BILLING_LABEL: record_run("run-2", {})})
 
-    _, kept = record(api, first, tmp_path, content=content)
-    evaluation, moved = record(api, twin, tmp_path, content=content)
+    kept = record(api, first, content=NO_METRICS)
+    moved = record(api, twin, content=NO_METRICS)
 
     assert kept == first
     assert moved == first.with_version(2)
-    assert evaluation.startswith(first.unversioned)
+    assert list(api.list_resources(f"{moved.name}/evaluations"))
     [model] = api.list_resources("models")
     assert model["name"].startswith(first.unversioned)
     assert aliases(api, first.unversioned) == {"1": ["default"], "2": []}
@@ -313,7 +299,7 @@ def test_a_challenger_stays_beside_the_default_version_until_it_is_promoted(
     set_default(api, first)
     labels = {STATE_LABEL: CHALLENGER, BILLING_LABEL: record_run("run-2", {})}
     second = version(run="run-2", parent=first.unversioned, **labels)
-    add_alias(api, second, "challenger")
+    record(api, second, content=NO_METRICS, state=CHALLENGER)
 
     path = tmp_path / "summary.json"
     where = {"run": "run-2", "keep_endpoint": False, "summary_path": str(path)}
@@ -327,7 +313,7 @@ def test_a_challenger_stays_beside_the_default_version_until_it_is_promoted(
     assert find_champion(api, "tiny").version == second.name
 
 
-def test_an_evaluation_is_attached_to_its_version_with_the_reasons(api, version, tmp_path):
+def test_an_evaluation_is_attached_to_its_version_with_the_reasons(api, version):
     first = version(run="run-1")
     champion = {"version": "projects/p/locations/l/models/5@2", "metrics": {"auc": 0.7}}
     content = {
@@ -339,9 +325,9 @@ def test_an_evaluation_is_attached_to_its_version_with_the_reasons(api, version,
         "champion": champion,
         **{"baseline": None, "gain": None, "slices": [], "checks": []},
     }
-    name, _ = record(api, first, tmp_path, content=content)
+    record(api, first, content=content)
 
-    found = api.get(name)
+    [found] = api.list_resources(f"{first.name}/evaluations")
     assert found["metricsSchemaUri"].endswith("/classification_metrics_1.0.0.yaml")
     assert found["metrics"] == {
         "auRoc": 0.75,
@@ -453,8 +439,10 @@ def test_an_endpoint_that_served_before_serves_the_promoted_version_after(
     record_run(
         "run-1",
         {
-            RECORD: {"version": {"resourceName": first.name}},
-            ENDPOINT: {"endpoint": {"resourceName": endpoint, "servedBefore": served}},
+            RECORD: {
+                "version": {"resourceName": first.name},
+                "endpoint": {"resourceName": endpoint, "servedBefore": served},
+            }
         },
     )
 
@@ -482,8 +470,10 @@ def test_a_promotion_that_was_interrupted_is_completed(
     record_run(
         "run-2",
         {
-            RECORD: {"version": {"resourceName": second.name}},
-            ENDPOINT: {"endpoint": {"resourceName": endpoint, "servedBefore": "yes"}},
+            RECORD: {
+                "version": {"resourceName": second.name},
+                "endpoint": {"resourceName": endpoint, "servedBefore": "yes"},
+            }
         },
         release=release,
     )
@@ -544,7 +534,10 @@ def lost_run(api, version, deploy, record_run):
         deploy(made, endpoint)
         tasks = {
             UPLOAD: {"model": {"resourceName": made.name}},
-            ENDPOINT: {"endpoint": {"resourceName": endpoint, "servedBefore": "no"}},
+            RECORD: {
+                "version": {"resourceName": made.name},
+                "endpoint": {"resourceName": endpoint, "servedBefore": "no"},
+            },
         }
         record_run(run, {TRAIN: {}, **tasks, DEPLOY: {}}, **recorded)
         return made
@@ -627,13 +620,15 @@ def test_teardown_takes_ten_requests_with_any_number_of_other_resources(  # noqa
 ):
     endpoint = endpoint_name(api)
     first = version(run="run-1", **{BILLING_LABEL: "bill-run-1"})
-    recorded = {"version": {"resourceName": first.name}}
-    served = {"endpoint": {"resourceName": endpoint, "servedBefore": "no"}}
+    recorded = {
+        "version": {"resourceName": first.name},
+        "endpoint": {"resourceName": endpoint, "servedBefore": "no"},
+    }
     if ends == "promoted":
         set_default(api, first)
     if ends != "interrupted while uploading":
         deploy(first, endpoint)
-        record_run("run-1", {TRAIN: {}, UPLOAD: {}, RECORD: recorded, ENDPOINT: served})
+        record_run("run-1", {TRAIN: {}, UPLOAD: {}, RECORD: recorded})
     else:
         api.delete(endpoint)
         record_run("run-1", {TRAIN: {}, UPLOAD: None})

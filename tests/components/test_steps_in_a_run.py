@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from kfp import dsl
 
-from pipelines.train_and_deploy import RETRY
+from pipelines.dags.parts import RETRY
 from vertex_local.tests.pipelines.test_pipelines import PRELOADED, STEP, Runs
 from vertex_local.tests.support.service import running_service
 

@@ -30,8 +30,12 @@ import requests
 import yaml
 from kfp import compiler, dsl
 
-from components.model_version.companions import STATISTICS_FILE
-from components.model_version.golden import read_golden, write_golden
+from components.model_version.companions import (
+    GOLDEN_FILE,
+    STATISTICS_FILE,
+    read_golden,
+    write_companion,
+)
 from components.prepare_examples.statistics.drift import read_baseline
 from tests.support.processes.everything import EVERYTHING
 from tests.support.processes.replicas import free_ports, write_examples
@@ -264,7 +268,9 @@ def make_companions(folder: Path) -> None:
     feature = {"type": "number", "mean": 1.5, "num_missing": 0}
     splits = {"train": {"num_examples": 3, "features": {"x": feature}}}
     (folder / STATISTICS_FILE).write_text(json.dumps({"splits": splits}))
-    write_golden(str(folder), {"instances": [{"x": 1}], "predictions": [2], "labels": ["a"]})
+    write_companion(
+        str(folder), GOLDEN_FILE, {"instances": [{"x": 1}], "predictions": [2], "labels": ["a"]}
+    )
 
 
 def make_training_state(folder: Path) -> None:

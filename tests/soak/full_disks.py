@@ -31,10 +31,10 @@ from vertex_local.tests.support.forks import Fork
 
 MOUNT = ("mount", "-t", "tmpfs", "-o", "size=300m,nr_inodes=20000,mode=700", "tmpfs")
 TASKS = (
-    *("prepare-examples", "train", "evaluate", "check-model", "upload-model"),
-    *("record-evaluation", "deploy-model", "release-model", "teardown"),
+    *("prepare-examples", "train", "evaluate", "upload-model"),
+    *("record-version", "deploy-model", "release-model", "teardown"),
 )
-LONG_TASKS = ("prepare-examples", "train", "check-model")
+LONG_TASKS = ("prepare-examples", "train", "evaluate")
 SHORT_SECONDS, LONG_SECONDS = 4.0, 20.0
 TIMEOUT_SECONDS = 240
 REASONS = ("No space left", "disk is full")

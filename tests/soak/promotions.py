@@ -24,7 +24,7 @@ import requests
 
 from components.endpoint.deployments import deploy, moved_traffic, undeploy_idle
 from components.endpoint.ensure import ensure_endpoint
-from components.model_version.golden import write_golden
+from components.model_version.companions import GOLDEN_FILE, write_companion
 from components.model_version.history import promoted_by
 from components.model_version.registry import set_default
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
@@ -127,7 +127,7 @@ def upload(api: VertexApi, folder: Path) -> ResourceName:
     """Upload a version of `tiny`."""
     folder.mkdir(exist_ok=True)
     (folder / "saved_model.pb").write_bytes(b"model")
-    write_golden(str(folder), GOLDEN)
+    write_companion(str(folder), GOLDEN_FILE, GOLDEN)
     parents = [one["name"] for one in api.list_resources("models")]
     model = {
         "displayName": "tiny",

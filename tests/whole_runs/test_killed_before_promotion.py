@@ -6,16 +6,18 @@ import os
 import time
 
 import pytest
-from google_cloud_pipeline_components.types.artifact_types import UnmanagedContainerModel
+from google_cloud_pipeline_components.types.artifact_types import (
+    UnmanagedContainerModel,
+    VertexModel,
+)
 from google_cloud_pipeline_components.v1.endpoint import ModelDeployOp
 from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from kfp import dsl
 
-from components.endpoint.component import ensure_endpoint
-from components.model_version.component import find_version
-from components.release.component import release_model
+from components.release.component import record_version, release_model
 from components.shared.vertex.labels import CANDIDATE, STATE_LABEL
 from components.teardown.component import teardown
+from pipelines.dags.parts import named
 from vertex_local.pipelines import journal
 from vertex_local.tests.pipelines.test_interrupted import ended, kill_everything, kill_runner
 from vertex_local.tests.pipelines.test_pipelines import SERVER_SCRIPT, STEP, WHERE, Runs
@@ -30,16 +32,23 @@ ALL_VARIABLE = "KILL_AT_ALL_EVENTS"
 
 
 @dsl.component(**STEP)
-def make_model(
+def make_model(  # noqa: PLR0917
+    project: str,
+    location: str,
     folder: str,
     server: str,
     model: dsl.Output[UnmanagedContainerModel],
     golden: dsl.Output[dsl.Artifact],
     examples: dsl.Output[dsl.Dataset],
-):
+    evaluation: dsl.Output[dsl.Artifact],
+    parent_model: dsl.Output[VertexModel],
+) -> str:
     import json
     import uuid
     from pathlib import Path
+
+    from components.model_version.same_model import find_standing
+    from components.shared.vertex.api import connect
 
     (Path(folder) / "model").mkdir(exist_ok=True)
     (Path(folder) / "model" / "saved_model.pb").write_text(uuid.uuid4().hex)
@@ -52,6 +61,12 @@ def make_model(
     prediction = {"class": 0, "probabilities": [0.75, 0.25]}
     known = {"instances": [{}], "predictions": [prediction], "labels": ["a"]}
     Path(golden.path).write_text(json.dumps(known))
+    content = {"label_kind": "Binary", "labels": [], "num_examples": 8, "metrics": {}}
+    content |= dict.fromkeys(("confusion", "champion", "baseline", "gain", "slices", "checks"))
+    Path(evaluation.path).write_text(json.dumps(content))
+    standing = find_standing(connect(project, location), "tiny", Path(model.uri))
+    parent_model.metadata["resourceName"] = standing.parent
+    return standing.champion.version
 
 
 @dsl.pipeline(name="promotes")
@@ -60,27 +75,34 @@ def promotes(folder: str, server: str, model_name: str = "tiny"):
     run = dsl.PIPELINE_JOB_NAME_PLACEHOLDER
     exit_task = teardown(run=run, keep_endpoint=True, **WHERE).set_caching_options(False)
     with dsl.ExitHandler(exit_task):
-        made = make_model(folder=folder, server=server)
-        found = find_version(display_name="tiny", model=made.outputs["model"], **WHERE)
-        uploaded = ModelUploadOp(
+        made = make_model(folder=folder, server=server, **WHERE)
+        uploaded = named(ModelUploadOp, "upload-model")(
             display_name="tiny",
-            parent_model=found.outputs["parent_model"],
+            parent_model=made.outputs["parent_model"],
             unmanaged_container_model=made.outputs["model"],
             labels={STATE_LABEL: CANDIDATE},
             **WHERE,
         )
-        endpoint = ensure_endpoint(display_name="tiny", run=run, **WHERE).after(uploaded)
-        served = {"endpoint": endpoint.outputs["endpoint"]}
-        deployed = ModelDeployOp(model=uploaded.outputs["model"], **served)
+        recorded = record_version(
+            model=uploaded.outputs["model"],
+            evaluation=made.outputs["evaluation"],
+            **{"endpoint_name": "tiny", "state": CANDIDATE, "verdict": "passed", "reasons": ""},
+            run=run,
+            **WHERE,
+        )
+        deployed = named(ModelDeployOp, "deploy-model")(
+            model=recorded.outputs["version"], endpoint=recorded.outputs["endpoint"]
+        )
         released = release_model(
-            version=uploaded.outputs["model"],
+            version=recorded.outputs["Output"],
+            is_known=False,
+            **{"endpoint_name": "tiny", "machine": "m", "keep_endpoint": True},
             **{name: made.outputs[name] for name in ("model", "examples", "golden")},
-            champion_version=found.outputs["champion_version"],
+            champion_version=made.outputs["Output"],
             **{"thresholds": "{}", "gate": "{}", "reasons": "", "release": CANARY, "run": run},
-            **served,
             **WHERE,
         ).after(deployed)
-        for task in (made, found, uploaded, endpoint, deployed, released):
+        for task in (made, uploaded, recorded, deployed, released):
             task.set_caching_options(False)
 
 
@@ -127,7 +149,7 @@ def kills(runs: Runs, job: dict) -> list[tuple[int, str]]:
     for number, event in enumerate(journal.read(runs.files(job)), start=1):
         if "name" in event:
             names[event["id"]] = event["name"]
-        if names.get(event.get("id")) in {"model-upload", "release-model"}:
+        if names.get(event.get("id")) in {"upload-model", "release-model"}:
             numbers.append(number)
     every = range(numbers[0], numbers[-1] + 1)
     if os.environ.get(ALL_VARIABLE):

@@ -22,13 +22,15 @@ def home(tmp_path, tiny_mnist):
         yield home
 
 
-def runner_at_check_model(home: Home, run: Fork) -> psutil.Process:
-    """Return the process that executes the tasks of the only run, once `check-model` starts."""
+def runner_at_record(home: Home, run: Fork) -> psutil.Process:
+    """Return the process that executes the tasks of the only run, once `record-version` starts."""
     deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
     folder = home.state / "vertex" / "pipelines"
-    while not any('"name": "check-model"' in path.read_text() for path in folder.glob("*/events*")):
+    while not any(
+        '"name": "record-version"' in path.read_text() for path in folder.glob("*/events*")
+    ):
         assert run.poll() is None, run.output
-        assert time.monotonic() < deadline, "check-model has not started in time"
+        assert time.monotonic() < deadline, "record-version has not started in time"
         time.sleep(0.02)
     [state] = folder.glob("*/state.json")
     return psutil.Process(json.loads(state.read_text())["replicas"]["pipeline"]["pid"])
@@ -38,7 +40,7 @@ def runner_at_check_model(home: Home, run: Fork) -> psutil.Process:
 def test_a_run_is_compared_with_the_version_that_another_run_promoted_meanwhile(home, min_gain):
     demand = ("--set", "train.seed=5", "--set", f"gate.min_gain={min_gain}")
     slow = home.start_run(*ANY_ACCURACY, *demand)
-    runner = runner_at_check_model(home, slow)
+    runner = runner_at_record(home, slow)
     runner.suspend()
     code, output = home.run(*ANY_ACCURACY)
     assert code == 0, output

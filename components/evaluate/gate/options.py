@@ -52,7 +52,7 @@ class GateOptions:
         at_most=100,
     )
     timeout_seconds: float = setting(
-        "time after which evaluate, or check_model, ends itself as failed",
+        "time after which evaluate ends itself as failed",
         default=LONG_SECONDS,
         above=0,
         at_most=MOST_SECONDS,

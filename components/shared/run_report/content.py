@@ -75,7 +75,7 @@ def read_content(job: Json, summary: Summary, *, replicas: Sequence[Json]) -> Co
     names = leaf_tasks(job["pipelineSpec"]) if "pipelineSpec" in job else {}
     outputs = outputs_by_task(job, names)
     logs = outputs.get("plan-training", {}).get("base_output_directory", "")
-    champion = str(outputs.get("find-champion", {}).get("model_uri", ""))
+    champion = str(outputs.get("start", {}).get("champion_uri", ""))
     return Content(
         summary=summary,
         nodes=nodes_of(job),

@@ -6,7 +6,6 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from components.new_data.trigger import NOTHING_NEW
 from components.shared.run_summary.settings import (
     code_digest,
     parameters_of,
@@ -17,6 +16,7 @@ from components.shared.run_summary.settings import (
 from components.shared.vertex.labels import SCHEDULE_LABEL
 from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import TaskView, leaf_tasks, outputs_by_task, task_views
+from components.start.trigger import NOTHING_NEW
 from trainer import Json, paths
 
 SUMMARY_FILE = "summary.json"
@@ -30,9 +30,9 @@ GATE_FAILED, FAILED = "gate-failed", "failed"
 CANCELLED, INTERRUPTED = "cancelled", "interrupted"
 GOOD = (PROMOTED, SAME_MODEL, SUCCEEDED, NO_NEWS)
 BAD = (GATE_FAILED, FAILED, CANCELLED, INTERRUPTED)
-SERVING_TASKS = ("check-model", "release-model")
+SERVING_OUTPUTS = {"evaluate": "latency", "release-model": "metrics"}  # by task
 EXIT_TASK, EXIT_OUTPUT = "teardown", "summary"
-DATA_TASKS = ("fingerprint-input", "compare-data")
+DATA_TASKS = ("start", "plan-training")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class Summary:
         seconds: Wall-clock time.
         error: Of a step with a user's error, only its line for the user.
         project_digest: Digest of the user's code; "" for a workload of this repository.
-        serving: Measurements of the tasks `check-model` and `release-model`, by task.
+        serving: Measurements of the tasks `evaluate` and `release-model`, by task.
         data_report: URI of the report on the examples.
         data_notes: Remarks on the examples.
         drift: Drift of the examples' features, the largest first.
@@ -143,9 +143,8 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
         outputs[EXIT_TASK] = {EXIT_OUTPUT: exit_metadata}
     evaluated = outputs.get("evaluate", {})
     examples = outputs.get("prepare-examples", {}).get("examples", {})
-    found_input = outputs.get("fingerprint-input", {})
-    compared = outputs.get("compare-data", {})
-    drift = compared.get("drift", {}).get("drift") or examples.get("drift", "")
+    started, planned = (outputs.get(task, {}) for task in DATA_TASKS)
+    drift = planned.get("drift", {}).get("drift") or examples.get("drift", "")
     views = task_views(job, names)
     state = str(job.get("state", f"{STATE_PREFIX}PENDING")).removeprefix(STATE_PREFIX)
     error = str(job.get("error", {}).get("message", ""))
@@ -164,7 +163,7 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
         model_version=f"{parameters.get('model_name', '')}@{version}" if version else "",
         is_new_version=bool(promoted) and not known,
         settings=settings_of(job),
-        data_digest=str(found_input.get("fingerprint") or found_input.get("Output", "")),
+        data_digest=str(started.get("fingerprint", "")),
         code_digest=code_digest(job),
         created=str(job.get("createTime", "")),
         ended=str(job.get("endTime", "")),
@@ -178,8 +177,12 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
         project_digest=project_digest(job),
         evaluation=str(evaluated.get("evaluation", {}).get("uri", "")),
         serving=_serving(outputs),
-        run_time=str(found_input.get("run_time", "")),
-        news=tuple(str({**found_input, **compared}.get("reasons", "")).splitlines()),
+        run_time=str(started.get("run_time", "")),
+        news=tuple(
+            reason
+            for outputs_of_task in (started, planned)
+            for reason in str(outputs_of_task.get("reasons", "")).splitlines()
+        ),
     )
 
 
@@ -253,7 +256,10 @@ def _warnings(outputs: dict[str, Json]) -> tuple[str, ...]:
 
 def _serving(outputs: dict[str, Json]) -> dict[str, dict[str, float]]:
     """Return the measurements of the tasks that send requests, by task."""
-    found = {task: _numbers(outputs.get(task, {}).get("metrics", {})) for task in SERVING_TASKS}
+    found = {
+        task: _numbers(outputs.get(task, {}).get(name, {}))
+        for task, name in SERVING_OUTPUTS.items()
+    }
     return {task: values for task, values in found.items() if values}
 
 

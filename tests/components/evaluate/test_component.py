@@ -1,43 +1,155 @@
+"""The step of an evaluation: what it keeps, repeats and publishes, without a real model."""
+
+import json
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
+from kfp.dsl import ClassificationMetrics, Metrics
 
+from components.errors import StepError
 from components.evaluate import step
-from components.evaluate.component import evaluate
-from components.evaluate.thresholds import Judgement
+from components.evaluate.assess import Case
+from components.evaluate.step import Evaluated, evaluate_model, publish, state_of
+from components.evaluate.thresholds import Check, Judgement, judge
+from components.model_version.champion import Champion
+from components.model_version.same_model import Standing
+from tests.support.data.report_files import ten_classes
 
 pytestmark = pytest.mark.fast
 
-ARTIFACTS = ("examples", "model", "metrics", "confusion", "golden", "report", "evaluation")
+VERSION = "projects/p/locations/l/models/5@3"
+GOLDEN = {"instances": [1], "predictions": [2], "labels": ["a"]}
 
 
 @pytest.mark.parametrize(
-    ("is_passed", "keeps", "champion", "challenger"),
+    ("is_passed", "keeps", "champion", "known", "state"),
     [
-        (False, "true", "projects/p/locations/l/models/5@3", "yes"),
-        (False, "true", "", "no"),
-        (False, "false", "projects/p/locations/l/models/5@3", "no"),
-        (True, "true", "projects/p/locations/l/models/5@3", "no"),
+        (False, True, VERSION, "", "challenger"),
+        (False, True, "", "", ""),
+        (False, True, VERSION, VERSION, ""),
+        (False, False, VERSION, "", ""),
+        (True, True, VERSION, "", "candidate"),
+        (True, False, VERSION, VERSION, ""),
     ],
-    ids=["asked", "first model", "not asked", "passed"],
+    ids=["asked", "first model", "known", "not asked", "passed", "passed and known"],
 )
 def test_a_model_that_did_not_pass_is_kept_beside_a_default_version_if_asked(
-    monkeypatch, is_passed, keeps, champion, challenger
+    is_passed, keeps, champion, known, state
 ):
-    given = {}
+    standing = Standing(
+        digest="d", parent="", known_version=known, champion=Champion(version=champion)
+    )
+    judgement = Judgement(is_passed=is_passed, reasons=())
 
-    def judged(**arguments):
-        given.update(arguments)
-        return Judgement(is_passed=is_passed, reasons=("a", "b"))
+    assert state_of(judgement, standing, keeps_challenger=keeps) == state
 
-    monkeypatch.setattr(step, "evaluate_model", judged)
-    artifacts = {name: SimpleNamespace(path=f"/{name}", uri=f"/{name}") for name in ARTIFACTS}
-    gate = f'{{"keep_challenger": {keeps}}}'
 
-    verdict, reasons, kept = evaluate.python_func(
-        thresholds="{}", gate=gate, champion_version=champion, champion_uri="/c", **artifacts
+@pytest.fixture
+def evaluation(tmp_path, monkeypatch):
+    """A model whose accuracy and server are set; counts evaluations and checks of the server."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "examples").mkdir()
+    made = SimpleNamespace(is_passed=True, problem="", done=[])
+    made.case = Case(
+        model_dir=str(tmp_path / "model"), examples_dir=str(tmp_path / "examples"), thresholds="{}"
     )
 
-    assert (verdict, reasons, kept) == ("passed" if is_passed else "failed", "a\nb", challenger)
-    assert (given["gate"], given["champion_uri"]) == (gate, "/c")
-    assert given["evaluation_path"] == "/evaluation"
+    def assess(case):
+        made.done.append("evaluated")
+        check = Check(name="auc", value=1, limit=1, is_ok=made.is_passed, text="auc is 1")
+        predictor = SimpleNamespace(workload=None)
+        return SimpleNamespace(
+            checks=[check], held_out=None, predictor=predictor, judgement=judge([check])
+        )
+
+    def check_served_model(*_, **__):
+        made.done.append("checked")
+        if made.problem:
+            raise StepError(made.problem)
+        return {"latency_ms_p99": 2.5}
+
+    @contextmanager
+    def started(model_dir, *, trust):
+        yield lambda: "http://127.0.0.1"
+
+    def content(assessed, checks):
+        return {"checks": [{"ok": one.is_ok, "text": one.text} for one in checks]}
+
+    monkeypatch.setattr(step, "assess", assess)
+    monkeypatch.setattr(step, "started", started)
+    monkeypatch.setattr(step, "check_served_model", check_served_model)
+    monkeypatch.setattr(step, "golden_predictions", lambda *_: GOLDEN)
+    monkeypatch.setattr(step, "evaluation_content", content)
+    return made
+
+
+def test_the_same_evaluation_is_not_repeated(evaluation):
+    first = evaluate_model(evaluation.case, image="i:1")
+    assert evaluation.done == ["evaluated", "checked"]
+    assert evaluate_model(evaluation.case, image="i:1") == first
+    assert evaluation.done == ["evaluated", "checked"]
+
+
+@pytest.mark.parametrize("change", ["image", "gate", "champion", "damaged"])
+def test_another_image_setting_or_champion_evaluates_again(evaluation, tmp_path, change):
+    evaluate_model(evaluation.case, image="i:1")
+    values = {**vars(evaluation.case)}
+    if change == "gate":
+        values["gate"] = '{"confidence": 0.9}'
+    if change == "champion":
+        values["champion"] = Champion(version=VERSION)
+    if change == "damaged":
+        (tmp_path / "model" / "evaluated.json").write_text("{")
+
+    evaluate_model(Case(**values), image="i:2" if change == "image" else "i:1")
+
+    assert evaluation.done.count("evaluated") == 2
+
+
+def test_a_server_that_fails_the_check_is_a_reason_and_is_checked_again(evaluation):
+    evaluation.problem = "the prediction server\nreturned 503"
+    judgement = evaluate_model(evaluation.case, image="i:1").judgement
+    assert (judgement.is_passed, judgement.reasons[-1]) == (
+        False,
+        "the prediction server returned 503",
+    )
+    evaluation.problem = ""
+    assert evaluate_model(evaluation.case, image="i:1").judgement.is_passed
+
+
+def test_the_server_of_a_model_that_did_not_pass_is_not_checked(evaluation):
+    evaluation.is_passed = False
+    found = evaluate_model(evaluation.case, image="i:1")
+    assert evaluation.done == ["evaluated"]
+    assert (found.judgement.is_passed, found.latency) == (False, {})
+
+
+def test_metrics_and_the_confusion_matrix_are_metadata_and_files(tmp_path):
+    content = ten_classes() | {"workload": "mnist", "num_examples": 10, "num_unlabelled": 0}
+    content["metrics"] = {"accuracy": 0.8, "loss": 0.5, "auc": None}
+    points = {"false_positive": [0.0, 1.0], "true_positive": [0.0, 1.0], "thresholds": [1.0, 0.5]}
+    content["curves"] = {"roc": points}
+    metrics = Metrics(name="metrics", uri=str(tmp_path / "new" / "metrics"))
+    confusion = ClassificationMetrics(name="confusion", uri=str(tmp_path / "confusion"))
+
+    publish(
+        Evaluated(content=content, golden=GOLDEN, latency={"latency_ms_p99": 2.5}),
+        metrics=metrics,
+        confusion=confusion,
+        latency=Metrics(name="latency", uri=str(tmp_path / "latency")),
+        golden_path=str(tmp_path / "golden"),
+        report_path=str(tmp_path / "report.html"),
+        evaluation_path=str(tmp_path / "evaluation.json"),
+    )
+
+    expected = {"accuracy": 0.8, "loss": 0.5, "num_examples": 10}
+    assert metrics.metadata == expected
+    written = json.loads((tmp_path / "new" / "metrics").read_text())
+    assert {name: written[name] for name in expected} == expected
+    logged = confusion.metadata["confusionMatrix"]
+    assert [row["row"] for row in logged["rows"]] == content["confusion"]
+    assert [spec["displayName"] for spec in logged["annotationSpecs"]] == content["labels"]
+    assert json.loads((tmp_path / "confusion").read_text())["labels"] == content["labels"]
+    assert len(confusion.metadata["confidenceMetrics"]) == 2
+    assert json.loads((tmp_path / "latency").read_text()) == {"latency_ms_p99": 2.5}

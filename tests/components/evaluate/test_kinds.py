@@ -13,12 +13,15 @@ from kfp.dsl import ClassificationMetrics, Metrics
 from components.endpoint.predict.parity import check_parity
 from components.endpoint.predict.table import format_table
 from components.errors import StepError
+from components.evaluate.assess import Case, assess
 from components.evaluate.held_out import error_sizes, golden_groups, read_held_out
-from components.evaluate.step import evaluate_model
-from components.release.check_model.step import wire_requests
+from components.evaluate.server.check import wire_requests
+from components.evaluate.step import publish
+from components.model_version.champion import Champion
 from components.shared.run_report.content import Content
 from components.shared.run_report.page import render
 from components.shared.run_summary.summary import summarize
+from tests.support.data.offline import evaluated_offline
 from tests.support.data.run_records import job
 from tests.trainer.workloads.test_table import adapted, make_example
 from trainer.errors import ConfigError, InputError
@@ -101,18 +104,23 @@ class Evaluated:
         write_examples(examples, rows)
         self.metrics = Metrics(name="metrics", uri=str(folder / "metrics"))
         self.confusion = ClassificationMetrics(name="confusion", uri=str(folder / "confusion"))
-        self.judgement = evaluate_model(
-            thresholds=thresholds,
-            examples_dir=str(examples),
+        case = Case(
             model_dir=str(self.model_dir),
+            examples_dir=str(examples),
+            thresholds=thresholds,
+            gate=gate,
+            champion=Champion(version=f"{MODEL}@3" if champion else "", model_uri=champion),
+        )
+        evaluated = evaluated_offline(case)
+        self.judgement = evaluated.judgement
+        publish(
+            evaluated,
             metrics=self.metrics,
             confusion=self.confusion,
+            latency=Metrics(name="latency", uri=str(folder / "latency")),
             golden_path=str(folder / "golden"),
             report_path=str(folder / "report.html"),
             evaluation_path=str(folder / "evaluation.json"),
-            gate=gate,
-            champion_version=f"{MODEL}@3" if champion else "",
-            champion_uri=champion,
         )
         evaluation = (folder / "evaluation.json").read_text()
         self.evaluation = json.loads(evaluation, parse_constant=pytest.fail)
@@ -311,15 +319,12 @@ def test_a_split_without_labels_is_named(regression, tmp_path):
 
 def test_a_metric_of_another_kind_is_named_before_the_examples_are_read(regression, tmp_path):
     with pytest.raises(ConfigError, match=r"thresholds\.accuracy.*loss, mae, rmse, r2"):
-        evaluate_model(
-            thresholds='{"accuracy": 0.9}',
-            examples_dir="/no/such/folder",
-            model_dir=str(regression.model_dir),
-            metrics=regression.metrics,
-            confusion=regression.confusion,
-            golden_path="",
-            report_path="",
-            evaluation_path="",
+        assess(
+            Case(
+                model_dir=str(regression.model_dir),
+                examples_dir="/no/such/folder",
+                thresholds='{"accuracy": 0.9}',
+            )
         )
 
 

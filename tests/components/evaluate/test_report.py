@@ -9,27 +9,19 @@ from types import SimpleNamespace
 import numpy as np
 import PIL.Image
 import pytest
-from kfp.dsl import ClassificationMetrics, Metrics
 
+from components.evaluate.assess import golden_predictions
+from components.evaluate.content import image_uri
 from components.evaluate.held_out import HeldOut, choose_golden, error_sizes, find_largest
-from components.evaluate.pictures import image_uri
 from components.evaluate.report import render_report
-from components.evaluate.roc import log_roc, roc_curve
-from components.evaluate.step import golden_predictions, log_confusion, log_metrics
+from components.evaluate.roc import roc_curve
 from components.evaluate.thresholds import Judgement
 from tests.support.data.report_files import ten_classes
-from trainer.metrics.evaluate import Evaluation
 from trainer.workloads import Classes
 
 pytestmark = pytest.mark.fast
 
 LABELS = ["cat", "<dog>", "owl"]
-EVALUATION = Evaluation(
-    num_examples=10,
-    metrics={"accuracy": 0.8, "loss": 0.5},
-    labels=LABELS,
-    confusion=[[4, 1, 0], [1, 4, 0], [0, 0, 0]],
-)
 
 
 def held_out(labels: list[int], predicted: list[int], confidence: list[float]) -> HeldOut:
@@ -92,10 +84,10 @@ def test_the_most_confident_mistakes_come_first():
 
 
 def test_the_page_has_the_verdict_and_the_sections_of_a_run():
-    content = {**ten_classes(), "num_unlabelled": 3, "num_mistakes": 500}
+    content = {**ten_classes(), "workload": "mnist", "num_unlabelled": 3, "num_mistakes": 500}
     judgement = Judgement(is_passed=False, reasons=("accuracy 0.8 is below <1>",))
 
-    page = render_report("mnist", {**content, "checks": []}, judgement)
+    page = render_report({**content, "checks": []}, judgement)
 
     for text in (
         *("<title>mnist: failed</title>", "&lt;1&gt;", "left out, without a label"),
@@ -104,12 +96,12 @@ def test_the_page_has_the_verdict_and_the_sections_of_a_run():
         assert text in page
     for text in ("http://", "https://", "<script", 'src="/', "$"):
         assert text not in page
-    found = render_report("mnist", content, judgement)
+    found = render_report(content, judgement)
     assert content["checks"]
     assert all(check["text"] in unescape(found) for check in content["checks"])
 
 
-def test_two_classes_have_a_roc_curve(tmp_path):
+def test_two_classes_have_a_roc_curve():
     probabilities = np.array([[0.9, 0.1], [0.4, 0.6], [0.6, 0.4], [0.1, 0.9]], np.float32)
     data = dataclasses.replace(
         held_out([0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]),
@@ -119,10 +111,6 @@ def test_two_classes_have_a_roc_curve(tmp_path):
     curve = roc_curve(data)
     assert curve.false_positive == [0, 0, 0.5, 0.5, 1]
     assert curve.true_positive == [0, 0.5, 0.5, 1, 1]
-    artifact = ClassificationMetrics(name="confusion", uri=str(tmp_path / "confusion"))
-    log_roc(artifact, curve)
-    assert len(artifact.metadata["confidenceMetrics"]) == 5
-    json.dumps(artifact.metadata, allow_nan=False)
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [1, 1]], ids=["three classes", "one class"])
@@ -145,20 +133,3 @@ def test_a_mistake_is_shown_with_its_pixels(shape, mode):
     shown = PIL.Image.open(io.BytesIO(base64.b64decode(encoded)))
     assert shown.mode == mode
     np.testing.assert_array_equal(np.asarray(shown), image)
-
-
-def test_metrics_are_metadata_and_a_file(tmp_path):
-    artifact = Metrics(name="metrics", uri=str(tmp_path / "new" / "metrics"))
-    log_metrics(artifact, EVALUATION)
-    expected = {"accuracy": 0.8, "loss": 0.5, "num_examples": 10}
-    assert artifact.metadata == expected
-    assert json.loads((tmp_path / "new" / "metrics").read_text()) == expected
-
-
-def test_the_confusion_matrix_is_metadata_and_a_file(tmp_path):
-    artifact = ClassificationMetrics(name="confusion", uri=str(tmp_path / "confusion"))
-    log_confusion(artifact, EVALUATION)
-    logged = artifact.metadata["confusionMatrix"]
-    assert [row["row"] for row in logged["rows"]] == EVALUATION.confusion
-    assert [spec["displayName"] for spec in logged["annotationSpecs"]] == LABELS
-    assert json.loads((tmp_path / "confusion").read_text())["labels"] == LABELS

@@ -22,7 +22,7 @@ def test_the_draft_of_a_killed_step_is_not_part_of_the_model(name, model_dir, mo
     before = model_digest(model_dir)
     with monkeypatch.context() as killed:
         killed.setattr("pathlib.Path.replace", lambda *_: None)
-        write_companion(str(model_dir), name, "{}")
+        write_companion(str(model_dir), name, {})
     assert len(list(model_dir.rglob("*.tmp"))) == 1
 
     assert model_digest(model_dir) == before

@@ -1,5 +1,7 @@
 """The component: its outputs, and its end for an error that the user can fix."""
 
+from functools import partial
+
 import pytest
 from kfp.dsl import Artifact
 
@@ -8,7 +10,12 @@ from components.plan_training.component import plan_training
 pytestmark = pytest.mark.fast
 
 
-def plan(model, *, cluster="{}", train="{}"):
+@pytest.fixture
+def plan(tmp_path):
+    return partial(planned, drift=Artifact(uri=str(tmp_path / "drift")))
+
+
+def planned(model, *, drift, cluster="{}", train="{}"):
     return plan_training.python_func(
         workload="mnist",
         cluster=cluster,
@@ -16,10 +23,11 @@ def plan(model, *, cluster="{}", train="{}"):
         image="i:1",
         examples=Artifact(uri="/examples"),
         model=model,
+        drift=drift,
     )
 
 
-def test_the_model_is_the_one_that_the_job_will_write():
+def test_the_model_is_the_one_that_the_job_will_write(plan):
     model = Artifact(uri="/run/train")
 
     _, base_output_directory, timeout, *_ = plan(model, cluster='{"timeout_seconds": 60}')
@@ -44,7 +52,7 @@ def test_the_model_is_the_one_that_the_job_will_write():
         pytest.param({"train": "[1]"}, ["train", "JSON", "'[1]'"], id="no-train"),
     ],
 )
-def test_an_error_of_the_user_is_one_line(arguments, words):
+def test_an_error_of_the_user_is_one_line(plan, arguments, words):
     with pytest.raises(SystemExit) as ended:
         plan(Artifact(uri="/run/train"), **arguments)
 

@@ -96,18 +96,16 @@ def put(
     api, version: ResourceName, tmp_path, prediction=RIGHT, /, *, judge=unexpected, **options
 ) -> dict[str, float]:
     """Release a version that was compared with version 1; return the measurements."""
-    path = tmp_path / "golden.json"
-    path.write_text(json.dumps({**GOLDEN, "predictions": [prediction]}))
     metrics = Metrics(name="metrics", uri=str(tmp_path / "metrics.json"))
     champion = version.with_version(1).name
     release_version(
         api,
-        endpoint_of(api)["name"],
         version,
+        endpoint_name=endpoint_of(api)["displayName"],
         contest=Contest(api, version, champion=champion, reasons="as ever", judge=judge),
         options=ReleaseOptions(keep_previous=True, **options),
         run="r",
-        golden_path=str(path),
+        golden={**GOLDEN, "predictions": [prediction]},
         metrics=metrics,
         table_path=str(tmp_path / "table.md"),
     )

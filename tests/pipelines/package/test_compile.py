@@ -21,12 +21,11 @@ from pipelines.package.compile import NUM_KEPT, compile_once, compile_pipeline
 from pipelines.package.image import SOURCES, default_image
 
 TEST_IMAGE = "trainyard:golden"
-SIDE_EFFECTS = {
-    *("fingerprint-input", "find-champion", "find-version"),
-    *("model-upload", "record-evaluation", "ensure-endpoint", "model-deploy", "release-model"),
-    *("serve-known", "model-upload-2", "record-evaluation-2", "teardown"),
+NEVER_CACHED = {
+    *("start", "evaluate", "upload-model", "record-version", "deploy-model"),
+    *("release-model", "serve-known", "teardown"),
 }
-NUM_TASKS_WITH_A_PLACE = 12
+NUM_TASKS_WITH_A_PLACE = 8
 UPDATE = "to accept: python tests/pipelines/package/test_compile.py"
 
 
@@ -119,51 +118,34 @@ def test_the_pipeline_is_valid_by_the_pipeline_spec_proto(pipeline):
     assert spec.pipeline_info.name == "train-and-deploy-mnist"
 
 
-def test_tasks_run_in_this_order(pipeline):
-    assert list(leaf_tasks(yaml.safe_load(pipeline)).values()) == [
-        "find-champion",
-        "fingerprint-input",
+def test_tasks_run_in_this_order_and_have_one_name(pipeline):
+    names = leaf_tasks(yaml.safe_load(pipeline))
+    assert list(names.values()) == [
+        "start",
         "prepare-examples",
-        "compare-data",
         "plan-training",
         "train",
-        "find-version",
         "evaluate",
-        "check-model",
         "upload-model",
-        "record-evaluation",
-        "ensure-endpoint",
+        "record-version",
         "deploy-model",
         "release-model",
         "serve-known",
-        "keep-challenger",
-        "record-challenger",
         "teardown",
     ]
-
-
-def test_side_effects_are_never_cached_and_the_rest_is(tasks):
-    cached = {n for n, t in tasks.items() if t.get("cachingOptions", {}).get("enableCache")}
-
-    assert not cached & SIDE_EFFECTS
-    assert {"prepare-examples", "plan-training", "custom-training-job", "evaluate"} <= cached
-    assert "check-model" in cached
+    assert list(names) == list(names.values())
 
 
 def test_cached_steps_have_the_runs_own_examples_in_their_key(tasks):
     """Outputs of a run have its folder in their addresses, so other data is another key."""
     source = {"workload", "data_dir", "trust_files", "prepare", "max_examples"}
     assert set(tasks["prepare-examples"]["inputs"]["parameters"]) == source | {"input_fingerprint"}
-    assert "pipelinechannel--fingerprint-input-fingerprint" in inputs_of(tasks["prepare-examples"])
-    made_of_examples = {
-        "compare-data": "prepare-examples",
-        "plan-training": "prepare-examples",
-        "evaluate": "prepare-examples",
-        "custom-training-job": "plan-training",
-        "check-model": "evaluate",
-    }
-    cached = {n for n, t in tasks.items() if t.get("cachingOptions", {}).get("enableCache")}
+    assert "pipelinechannel--start-fingerprint" in inputs_of(tasks["prepare-examples"])
+    made_of_examples = {"plan-training": "prepare-examples", "train": "plan-training"}
+    executed = {name for name, task in tasks.items() if "cachingOptions" in task}
+    cached = {n for n in executed if tasks[n]["cachingOptions"].get("enableCache")}
     assert cached == {"prepare-examples", *made_of_examples}
+    assert executed - cached == NEVER_CACHED
     for name, source in made_of_examples.items():
         assert source in inputs_of(tasks[name]), name
     assert "workload" in tasks["plan-training"]["inputs"]["parameters"]
@@ -174,14 +156,13 @@ def inputs_of(task):
 
 
 def test_teardown_uses_the_pipelines_task_names(tasks):
-    used = ("TRAIN", "UPLOAD", "RECORD", "ENDPOINT", "DEPLOY")
+    used = ("TRAIN", "UPLOAD", "RECORD", "DEPLOY", "EXIT")
     assert {getattr(run_resources, name) for name in used} <= set(tasks)
 
 
 def test_steps_that_are_safe_to_repeat_are_repeated(tasks):
     """A lost launcher's upload or deployment goes on: another attempt would make a second one."""
-    once = {"custom-training-job", "release-model", "serve-known"}
-    once |= {name for name in tasks if name.startswith(("model-upload", "model-deploy"))}
+    once = {"train", "upload-model", "deploy-model", "release-model", "serve-known"}
     executed = {name for name, task in tasks.items() if "cachingOptions" in task}
 
     repeated = {name for name in executed if tasks[name].get("retryPolicy")}
@@ -192,27 +173,23 @@ def test_steps_that_are_safe_to_repeat_are_repeated(tasks):
 
 def test_only_a_passed_verdict_deploys_and_only_a_new_model_is_registered(tasks):
     gates = [t["triggerPolicy"].get("condition") for t in tasks.values() if "triggerPolicy" in t]
-    known = "inputs.parameter_values['pipelinechannel--find-version-known_version']"
-
     assert {gate for gate in gates if gate} == {
-        "inputs.parameter_values['pipelinechannel--fingerprint-input-verdict'] != 'nothing new'",
-        "inputs.parameter_values['pipelinechannel--compare-data-verdict'] == 'train'",
-        "inputs.parameter_values['pipelinechannel--evaluate-verdict'] == 'passed'",
-        "inputs.parameter_values['pipelinechannel--evaluate-challenger'] == 'yes'",
-        f"{known} == ''",
-        f"!({known} == '')",
+        "inputs.parameter_values['pipelinechannel--start-verdict'] != 'nothing new'",
+        "inputs.parameter_values['pipelinechannel--plan-training-verdict'] == 'train'",
+        "inputs.parameter_values['pipelinechannel--evaluate-state'] != ''",
+        "inputs.parameter_values['pipelinechannel--evaluate-state'] == 'candidate'",
+        "inputs.parameter_values['pipelinechannel--evaluate-known_version'] != ''",
     }
 
 
-def test_a_model_is_deployed_without_traffic_once_it_was_checked(tasks):
-    assert "check-model" in tasks["condition-branches-5"]["dependentTasks"]
-    assert "find-version" in tasks["evaluate"]["dependentTasks"]
-    assert "traffic_split" not in tasks["model-deploy"]["inputs"]["parameters"]
-    assert "model-deploy" in tasks["release-model"]["dependentTasks"]
+def test_a_model_is_deployed_without_traffic(tasks):
+    assert "train" in tasks["evaluate"]["dependentTasks"]
+    assert "traffic_split" not in tasks["deploy-model"]["inputs"]["parameters"]
+    assert "deploy-model" in tasks["release-model"]["dependentTasks"]
 
 
 def test_cached_tasks_do_not_depend_on_the_run(tasks):
-    for name in ("prepare-examples", "plan-training", "custom-training-job", "evaluate"):
+    for name in ("prepare-examples", "plan-training", "train"):
         assert "pipeline_job_name" not in str(tasks[name]["inputs"]), name
 
 

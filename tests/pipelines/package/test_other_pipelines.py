@@ -8,14 +8,14 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 from components import IMAGE
 from components.shared.vertex.task_details import leaf_tasks
 from pipelines.cli import main
-from pipelines.other_pipelines import PIPELINES
+from pipelines.dags import PIPELINES
 from pipelines.package.spec import read_package_file
 from pipelines.places.target import local_target
 from pipelines.runs.submit import config_of, plan_run
 from trainer.errors import ConfigError
 
 TASKS = {
-    "batch-predict": ["find-champion", "batch-predict", "teardown"],
+    "batch-predict": ["batch-predict", "teardown"],
     "watch-endpoint": ["watch-endpoint", "teardown"],
 }
 SETTINGS = {

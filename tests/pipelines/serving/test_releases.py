@@ -7,8 +7,7 @@ import pytest
 
 from components.endpoint.deployments import moved_traffic
 from components.endpoint.traffic import with_share
-from components.model_version.companions import GOLDEN_FILE
-from components.model_version.golden import write_golden
+from components.model_version.companions import GOLDEN_FILE, write_companion
 from components.model_version.history import promoted_by
 from components.model_version.registry import set_default
 from components.model_version.same_model import find_promoted, model_digest
@@ -33,8 +32,10 @@ def version(api, tmp_path):
         folder.mkdir(exist_ok=True)
         (folder / "saved_model.pb").write_bytes(b"model")
         prediction = RIGHT if is_right else WRONG
-        write_golden(
-            str(folder), {"instances": [{"x": 1}], "predictions": [prediction], "labels": ["a"]}
+        write_companion(
+            str(folder),
+            GOLDEN_FILE,
+            {"instances": [{"x": 1}], "predictions": [prediction], "labels": ["a"]},
         )
         model = {
             "displayName": "tiny",
@@ -315,7 +316,7 @@ def test_the_digest_covers_names_and_bytes_but_not_the_golden_predictions(tmp_pa
     (tmp_path / "a").write_bytes(b"1")
     before = model_digest(tmp_path)
 
-    write_golden(str(tmp_path), {"instances": []})
+    write_companion(str(tmp_path), GOLDEN_FILE, {"instances": []})
     assert model_digest(tmp_path) == before
     assert json.loads((tmp_path / GOLDEN_FILE).read_text()) == {"instances": []}
     (tmp_path / "a").rename(tmp_path / "b")

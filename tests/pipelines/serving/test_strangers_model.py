@@ -10,7 +10,7 @@ from components.endpoint.watch.step import read_workload
 from components.errors import StepError
 from components.evaluate.gate.champion import NotComparableError, load_champion
 from components.model_version.saved_model import check_saved_model
-from components.plan_training.plan import serving_container
+from components.model_version.upload import serving_container
 from pipelines.cli import main
 from tests.support.data.untrained import export_untrained
 from tests.support.servers.models import versions

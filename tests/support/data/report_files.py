@@ -224,6 +224,7 @@ def run_with_files(
     if evaluation is not None:
         (folder / "evaluation.json").write_text(json.dumps(evaluation))
     found = {"evaluation": artifact(folder / "evaluation.json")}
+    started = {"champion_uri": str(champion), "fingerprint": "sha256:" + "a" * 64}
     return {
         "name": f"projects/p/locations/l/pipelineJobs/{name}",
         "state": "PIPELINE_STATE_SUCCEEDED",
@@ -240,13 +241,12 @@ def run_with_files(
         },
         "jobDetail": {
             "taskDetails": [
-                done("find-champion", 0, 1, values={"model_uri": str(champion)}),
-                done("fingerprint-input", 0, 2, values={"Output": "sha256:" + "a" * 64}),
-                done("prepare-examples", 2, 20, artifacts={"examples": artifact(examples)}),
+                done("start", 0, 2, values=started),
+                done("prepare-examples", 2, 20, artifacts={"examples": artifact(examples)})
+                | {"state": "SKIPPED"},
                 done("plan-training", 20, 21, values={"base_output_directory": str(logs.parent)}),
-                done("custom-training-job", 21, 80),
+                done("train", 21, 80),
                 done("evaluate", 80, 90, values={"verdict": verdict}, artifacts=found),
-                {"taskName": "check-model", "state": "SKIPPED"},
                 {"taskName": "release-model", "state": "NOT_TRIGGERED"},
             ]
         },

@@ -4,7 +4,7 @@ from components.shared.vertex.labels import SCHEDULE_LABEL
 
 NAME = "projects/p/locations/l/pipelineJobs/m-1"
 VERSION = "projects/p/locations/l/models/5@3"
-STEPS = ("fingerprint-input", "evaluate", "release-model", "serve-known", "teardown")
+STEPS = ("start", "evaluate", "release-model", "serve-known", "teardown")
 
 
 def pipeline(*names: str) -> dict:
@@ -41,7 +41,8 @@ def task(name: str, *, state: str = "SUCCEEDED", metrics: dict | None = None, **
         "execution": {"metadata": {f"output:{key}": value for key, value in outputs.items()}},
     }
     if metrics:
-        detail["outputs"] = {"metrics": {"artifacts": [{"uri": "/m", "metadata": metrics}]}}
+        found = {"artifacts": [{"uri": "/m", "metadata": metrics}]}
+        detail["outputs"] = {"metrics": found, "latency": found}
     return detail
 
 
@@ -74,7 +75,7 @@ def passed(accuracy: float) -> dict:
 def promoted(accuracy: float = 0.9871, **parameters: str) -> dict:
     """Return a run that has promoted a version."""
     found = job(
-        task("fingerprint-input", Output="sha256:" + "a" * 64),
+        task("start", fingerprint="sha256:" + "a" * 64),
         passed(accuracy),
         task("release-model", Output=VERSION),
         **{**SETTINGS, **parameters},

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from components.new_data.step import RunInput, look_at_input
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.fetch import fetch
+from components.start.step import Start, start_run
 
 CACHE = Path(__file__).resolve().parents[3] / ".trainyard" / "cache" / "taxi"
 
@@ -40,11 +40,10 @@ def write_taxi_days(folder: Path, *, first: str, last: str) -> dict[str, int]:
     return {day: len(found) for day, found in days.items()}
 
 
-def look_at_days(folder: Path, **settings: Any) -> RunInput:
+def look_at_days(folder: Path, **settings: Any) -> Start:
     """Return what a run's first step says about the data; the settings are its own."""
-    return look_at_input(
-        project="p",
-        location="l",
+    return start_run(
+        None,  # the registry is looked at only for a repeated run
         run="r",
         model_name="taxi",
         workload="taxi",

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from kfp.dsl import ClassificationMetrics, Metrics
 
 from components.endpoint.predict.parity import check_parity
+from components.evaluate.assess import Case
 from components.evaluate.held_out import read_held_out
-from components.evaluate.step import evaluate_model
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
+from tests.support.data.offline import evaluated_offline
 from tests.support.data.trips import write_trips
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders
@@ -41,18 +41,14 @@ def test_a_trained_model_is_evaluated_and_repeats_its_predictions(trips_dir, tmp
     folders = resolve_folders(str(tmp_path), {})
     job = make_job(config, Cluster(), folders, threading.Event())
     train_synchronously(job, ["/device:CPU:0"])
-    judgement = evaluate_model(
-        thresholds='{"auc": 0.95, "accuracy": 0.9}',
-        examples_dir=str(trips_dir),
+    case = Case(
         model_dir=folders.model,
-        metrics=Metrics(name="metrics", uri=str(tmp_path / "metrics")),
-        confusion=ClassificationMetrics(name="confusion", uri=str(tmp_path / "confusion")),
-        golden_path=str(tmp_path / "golden"),
-        report_path=str(tmp_path / "report.html"),
-        evaluation_path=str(tmp_path / "evaluation.json"),
+        examples_dir=str(trips_dir),
+        thresholds='{"auc": 0.95, "accuracy": 0.9}',
     )
-    assert judgement.verdict == "passed", judgement.reasons
-    golden = json.loads((tmp_path / "golden").read_text(), parse_constant=pytest.fail)
+    evaluated = evaluated_offline(case)
+    assert evaluated.judgement.is_passed, evaluated.judgement.reasons
+    golden = evaluated.golden
     assert {"small tip", "big tip"} == set(golden["labels"])
     assert "company" not in min(golden["instances"], key=len)
     predictions = load_predictor(folders.model).predict(golden["instances"])

@@ -3,10 +3,12 @@
 import dataclasses
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from components.evaluate.assess import Assessment, Case, without_broken_champion
 from components.evaluate.content import evaluation_content
 from components.evaluate.gate.checks import check_comparison, check_predictions, is_slice_ok
 from components.evaluate.gate.comparison import CHAMPION, Comparison, Slice, compare
@@ -14,7 +16,6 @@ from components.evaluate.gate.gain import Gain
 from components.evaluate.gate.options import CONSTANT, LINEAR, GateOptions
 from components.evaluate.gate.slice_rules import parse_rule
 from components.evaluate.held_out import HeldOut
-from components.evaluate.step import without_broken_champion
 from components.evaluate.thresholds import check_limits, judge, read_limits
 from trainer.metrics.evaluate import score
 from trainer.workloads import Binary, Multilabel, Regression
@@ -170,17 +171,16 @@ def test_an_evaluation_is_json_without_constants(value):
     )
     options = GateOptions.from_values({"slices": "plan", "slice_min_examples": 10})
     comparison = compare(data, options, rules=options.rules, missing={})
-    kind = dataclasses.make_dataclass("Kind", ["label", "labels"])(Binary("y"), ("no", "yes"))
-    content = evaluation_content(
-        score(data.predictions, data.labels, kind),
-        data,
-        comparison,
-        workload=kind,
-        options=options,
+    kind = SimpleNamespace(name="t", label=Binary("y"), labels=("no", "yes"))
+    assessed = Assessment(
+        case=Case(model_dir="", examples_dir="", thresholds="{}"),
+        predictor=SimpleNamespace(workload=kind),
+        held_out=data,
+        evaluation=score(data.predictions, data.labels, kind),
+        comparison=comparison,
         checks=check_comparison(comparison, options, champion="version 3"),
-        roc=None,
-        champion_version="models/1@3",
     )
+    content = evaluation_content(assessed, assessed.checks)
     text = json.dumps(content, allow_nan=False)
     assert json.loads(text)["metrics"]["auc"] is None
     assert "the slice has no 'yes'" in text

@@ -50,7 +50,7 @@ def test_nodes_have_times_and_earlier_dependencies(job):
     by_name = {node.name: node for node in nodes}
 
     assert (by_name["train"].start, by_name["train"].seconds) == (21.0, 59.0)
-    assert by_name["check-model"].is_cached
+    assert by_name["prepare-examples"].is_cached
     assert all(parent < place for place, node in enumerate(nodes) for parent in node.after)
 
 

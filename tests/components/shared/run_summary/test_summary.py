@@ -19,7 +19,7 @@ from tests.support.data.run_records import FAILED, PASSED, STEPS, VERSION, job, 
 
 pytestmark = pytest.mark.fast
 NO_NEWS = task(
-    "fingerprint-input",
+    "start",
     fingerprint="sha256:abc",
     run_time="2026-11-01T03:00:00-06:00",
     verdict="nothing new",
@@ -65,15 +65,15 @@ def test_a_run_without_news_says_why_and_for_which_date():
 
 
 def test_drift_and_reasons_are_those_of_the_comparison_with_the_champion():
-    compared = task("compare-data", verdict="train", reasons="drift: PSI 0.4")
+    compared = task("plan-training", verdict="train", reasons="drift: PSI 0.4")
     compared["outputs"] = {
         "drift": {"artifacts": [{"uri": "/d", "metadata": {"drift": "fare: up to 3 10 → 30 %"}}]}
     }
-    found = {**job(task("fingerprint-input", reasons="old"), compared)}
-    found["pipelineSpec"] = pipeline("fingerprint-input", "compare-data")
+    found = {**job(task("start", reasons="old"), compared)}
+    found["pipelineSpec"] = pipeline("start", "plan-training")
     summary = summarize(found)
 
-    assert (summary.outcome, summary.news) == ("succeeded", ("drift: PSI 0.4",))
+    assert (summary.outcome, summary.news) == ("succeeded", ("old", "drift: PSI 0.4"))
     assert summary.drift == ("fare: up to 3 10 → 30 %",)
 
 
@@ -90,7 +90,7 @@ def test_a_version_that_the_teardown_promoted_counts():
 def test_the_facts_of_a_run_come_from_its_pipeline_job():
     summary = summarize(
         job(
-            task("fingerprint-input", Output="sha256:abc"),
+            task("start", fingerprint="sha256:abc"),
             task(
                 "evaluate",
                 state="SKIPPED",
@@ -128,13 +128,12 @@ def test_the_facts_of_a_run_come_from_its_pipeline_job():
 
 
 def test_measurements_of_prediction_servers_are_kept_by_task():
-    checked = task("check-model", metrics={"num_clients": 8.0, "latency_ms_p99": 2.5})
+    checked = task("evaluate", metrics={"num_clients": 8.0, "latency_ms_p99": 2.5})
     predicted = task("release-model", metrics={"num_replayed": 200.0, "slowdown": 1.25})
     found = job(checked, predicted)
-    found["pipelineSpec"] = pipeline("check-model", *STEPS)
 
     assert summarize(found).serving == {
-        "check-model": {"num_clients": 8, "latency_ms_p99": 2.5},
+        "evaluate": {"num_clients": 8, "latency_ms_p99": 2.5},
         "release-model": {"num_replayed": 200, "slowdown": 1.25},
     }
 
@@ -159,12 +158,12 @@ LINES = "the step exited with code 1. Last lines:\nTraceback\nerror: data.csv: n
 
 
 def failed_with(words: str) -> dict:
-    return {**task("fingerprint-input", state="FAILED"), "error": {"message": words}}
+    return {**task("start", state="FAILED"), "error": {"message": words}}
 
 
 def test_the_error_of_a_run_is_the_steps_line_for_the_user():
     found = job(failed_with(LINES), state="FAILED", error=f"The DAG failed\n{LINES}")
-    assert summarize(found).error == "fingerprint-input: data.csv: no column 'tips'"
+    assert summarize(found).error == "start: data.csv: no column 'tips'"
     for words, error in (("Traceback\nKeyError: 7", "The DAG failed"), (LINES, "interrupted: x")):
         assert summarize(job(failed_with(words), state="FAILED", error=error)).error == error
 

@@ -6,16 +6,16 @@ import pytest
 
 from components.endpoint.watch import step as watch
 from components.errors import errors_in_one_line
-from components.model_version.golden import read_golden
-from components.new_data import news
-from components.new_data.drift_since import compare, train_statistics
-from components.new_data.trigger import TRAIN, Trigger
+from components.evaluate.step import write_data_facts
+from components.model_version.champion import Champion
+from components.model_version.companions import read_golden
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import read_manifest
-from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.statistics.drift import read_baseline
-from components.release.check_model.step import check_served_model
 from components.shared.text.json_object import read_object
+from components.start import news
+from components.start.comparison import AskedComparison, compare
+from components.start.trigger import TRAIN
 from trainer.errors import InputError
 
 pytestmark = pytest.mark.fast
@@ -41,22 +41,16 @@ def damaged(request, tmp_path):
     return tmp_path
 
 
-def check_model(folder):
-    golden = str(folder / "golden.json")
-    return check_served_model(str(folder), golden_path=golden, gate="", metrics=None)
-
-
 @pytest.mark.parametrize(
     ("name", "read"),
     [
         ("golden.json", lambda folder: read_golden({"artifactUri": str(folder)})),
-        ("golden.json", check_model),
-        ("statistics.json", train_statistics),
+        ("statistics.json", lambda folder: write_data_facts(str(folder), str(folder))),
         ("statistics.json", read_baseline),
         ("manifest.json", read_manifest),
         ("workload.json", lambda folder: watch.read_workload({"artifactUri": str(folder)})),
     ],
-    ids=["golden", "check-model", "statistics", "baseline", "manifest", "description"],
+    ids=["golden", "statistics", "baseline", "manifest", "description"],
 )
 def test_a_damaged_file_is_named_with_the_remedy(damaged, name, read):
     with pytest.raises((InputError, DataError)) as raised:
@@ -67,18 +61,16 @@ def test_a_damaged_file_is_named_with_the_remedy(damaged, name, read):
 
 def test_a_run_trains_if_the_record_of_the_served_model_is_damaged(damaged):
     """It could never be repaired otherwise: every run would end there."""
-    has_news, reason = news._new_files(SimpleNamespace(), "version 3", str(damaged))
+    version = "projects/p/locations/l/models/1@3"
+    champion = Champion(version=version, model_uri=str(damaged))
+    has_news, reason = news._new_files(SimpleNamespace(), champion)
     assert has_news
     assert str(damaged / "input.json") in reason
 
-    comparison = compare(
-        "unread",
-        news=news.News(verdict=TRAIN, reasons=("new files",)),
-        trigger=Trigger(),
-        options=PrepareOptions(),
-        champion="projects/p/locations/l/models/1@3",
-        champion_uri=str(damaged),
+    asked = AskedComparison(
+        version=version, model_uri=str(damaged), verdict=TRAIN, trigger="{}", prepare="{}"
     )
+    comparison = compare("unread", asked.to_json())
     assert comparison.news.verdict == TRAIN
     assert str(damaged / "statistics.json") in comparison.news.reasons[-1]
 

@@ -123,7 +123,7 @@ def test_schedule_list_fits_and_has_the_last_outcome():
 
 def test_a_run_without_news_is_shown_with_its_reason_and_date():
     found = task(
-        "fingerprint-input",
+        "start",
         run_time="2026-11-20T03:00:00-06:00",
         verdict="nothing new",
         reasons="version 3 has seen every file",

@@ -1,4 +1,4 @@
-"""Pipelines beside the one that trains; `trainyard compile --pipeline` writes their packages."""
+"""The pipelines: one that trains, and those that `trainyard compile --pipeline` writes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,13 +7,13 @@ BATCH_PREDICT, WATCH_ENDPOINT = "batch-predict", "watch-endpoint"
 
 
 def _batch_predict() -> Any:
-    from pipelines.other_pipelines.batch_predict import batch_predict_files
+    from pipelines.dags.batch_predict import batch_predict_files
 
     return batch_predict_files
 
 
 def _watch_endpoint() -> Any:
-    from pipelines.other_pipelines.watch_endpoint import watch_one_endpoint
+    from pipelines.dags.watch_endpoint import watch_one_endpoint
 
     return watch_one_endpoint
 

@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from components.errors import StepError
-from components.release.check_model import server
+from components.evaluate.server import server
 
 pytestmark = pytest.mark.timeout(60)
 
 # Starts a server that says so and then sleeps, with the pipe of its output open.
 STEP = """
 import time
-from components.release.check_model import server
+from components.evaluate.server import server
 from trainer import serve
 serve.main = lambda *_, **__: (print("started", flush=True), time.sleep(50))
 with server.serving("/no/model"):

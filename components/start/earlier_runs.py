@@ -9,7 +9,7 @@ from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import leaf_tasks, outputs_by_task, task_views
 from trainer import Json
 
-TRAINING_TASK, INPUT_TASK = "train", "fingerprint-input"
+TRAINING_TASK, INPUT_TASK = "train", "start"
 MAX_RUNS = 100  # of which the tasks are requested, newest first
 
 

@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 
@@ -24,14 +24,19 @@ POLL_SECONDS = 0.05
 
 @contextmanager
 def serving(model_dir: str, *, trust: Trust = STRANGER) -> Iterator[str]:
-    """Serve a model with `trainer.serve` on a free port of 127.0.0.1; yield the URL to POST to.
+    """Serve a model for the duration of the block; yield the URL to POST to; see `started`."""
+    with started(model_dir, trust=trust) as await_url:
+        yield await_url()
 
-    The server is forked, so modules that this process has imported need not be imported again. It
-    gets a socket that listens already, so no other server can take the port and answer instead.
-    `trust` is in the model's author.
 
-    Raises:
-        StepError: The server exited, or was not healthy in time; its log lines come before.
+@contextmanager
+def started(model_dir: str, *, trust: Trust = STRANGER) -> Iterator[Callable[[], str]]:
+    """Start `trainer.serve` on a free port of 127.0.0.1; yield a function that awaits its URL.
+
+    The server is forked, so modules that this process has imported need not be imported again, but
+    TensorFlow must not have run yet. It gets a socket that listens already, so no other server can
+    take the port and answer instead. `trust` is in the model's author. The function raises
+    StepError if the server exited, or was not healthy in time; its log lines come before.
     """
     listener = socket.create_server((HOST, 0))
     port = listener.getsockname()[1]
@@ -47,9 +52,13 @@ def serving(model_dir: str, *, trust: Trust = STRANGER) -> Iterator[str]:
     )
     with listener:  # only the child keeps it
         process.start()
-    try:
+
+    def await_url() -> str:
         _await_healthy(process, f"http://{HOST}:{port}{HEALTH_ROUTE}")
-        yield f"http://{HOST}:{port}{PREDICT_ROUTE}"
+        return f"http://{HOST}:{port}{PREDICT_ROUTE}"
+
+    try:
+        yield await_url
     finally:
         _stop(process)
 

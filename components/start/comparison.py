@@ -1,12 +1,9 @@
-"""Drift of a run's examples since the data of the promoted version."""
+"""Comparison of a run's examples with the data of a version, which `plan_training` carries out."""
 
 import json
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass
 
 from components.model_version.companions import STATISTICS_FILE, read_companion_object
-from components.new_data.news import News, short_name
-from components.new_data.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
 from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.statistics import anomalies
 from components.prepare_examples.statistics.drift import (
@@ -16,9 +13,31 @@ from components.prepare_examples.statistics.drift import (
     measure_drift,
     read_baseline,
 )
-from components.shared.text.json_object import read_object
-from trainer import Json
+from components.start.news import News, short_name
+from components.start.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
 from trainer.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedComparison:
+    """A version to compare with, and what for: a trigger, or the baseline `previous`.
+
+    Attributes:
+        version: resource name of the version.
+        model_uri: folder of its files.
+        verdict: of `start`: COMPARE if the drift decides.
+        trigger, prepare: parameters of the run, JSON objects.
+    """
+
+    version: str
+    model_uri: str
+    verdict: str
+    trigger: str
+    prepare: str
+
+    def to_json(self) -> str:
+        """Return the output of `start`."""
+        return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,63 +62,38 @@ class Comparison:
         return json.dumps({"baseline": self.baseline, "drift": drift}, indent=2) + "\n"
 
 
-def compare(
-    examples_dir: str,
-    *,
-    news: News,
-    trigger: Trigger,
-    options: PrepareOptions,
-    champion: str,
-    champion_uri: str,
-) -> Comparison:
-    """Compare examples with the promoted version's, if a baseline or a trigger requires it.
-
-    Args:
-        examples_dir: the prepared dataset.
-        news: the verdict of the input.
-        trigger: the conditions of training.
-        options: the threshold, and the anomalies that fail the run.
-        champion: resource name of the version to compare with, "" for no comparison.
-        champion_uri: folder of its files.
+def compare(examples_dir: str, comparison: str) -> Comparison:
+    """Compare examples with a version's as `comparison` asks; "" asks for nothing.
 
     Raises:
         DataError: a feature has drifted from the baseline `previous`, and warnings block.
     """
-    if not champion:
-        return Comparison(news=_trained(news))
-    version = short_name(champion)
+    if not comparison:
+        return Comparison(news=News(verdict=TRAIN))
+    asked = AskedComparison(**json.loads(comparison))
+    trigger, options = Trigger.from_json(asked.trigger), PrepareOptions.from_json(asked.prepare)
+    version = short_name(asked.version)
     problem, before = f"{version} has no statistics of its data", None
     try:
-        before = read_companion_object(champion_uri, STATISTICS_FILE, "splits.train.features")
+        before = read_companion_object(asked.model_uri, STATISTICS_FILE, "splits.train.features")
     except InputError as error:
         problem = str(error)
     if before is None:
-        reasons = (*news.reasons, problem)
-        return Comparison(news=News(verdict=TRAIN, reasons=reasons))
+        return Comparison(news=News(verdict=TRAIN, reasons=(problem,)))
     found = measure_drift(read_baseline(examples_dir), before)
     if options.baseline == PREVIOUS:
         problems = drift_anomalies(found, options.drift_threshold)
         anomalies.check(problems, block_on=options.block_on)
+    is_judged = asked.verdict == COMPARE
     return Comparison(
-        news=_judged(news, found, trigger, version) if news.verdict == COMPARE else news,
-        baseline=champion,
+        news=_judged(found, trigger, version) if is_judged else News(verdict=TRAIN),
+        baseline=asked.version,
         distances=tuple(found),
         words=tuple(one.words for one in beyond(found, options.drift_threshold)),
     )
 
 
-def train_statistics(examples_dir: str) -> Json:
-    """Return the statistics of the train split, which are kept beside the model."""
-    content = read_object(Path(examples_dir, STATISTICS_FILE), "splits.train")
-    return {**content, "splits": {"train": content["splits"]["train"]}}
-
-
-def _trained(news: News) -> News:
-    """Return the verdict without a comparison: train."""
-    return News(verdict=TRAIN, reasons=news.reasons)
-
-
-def _judged(news: News, found: list[Drift], trigger: Trigger, version: str) -> News:
+def _judged(found: list[Drift], trigger: Trigger, version: str) -> News:
     """Return the verdict on the feature that drifted most."""
     if not found:
         return News(verdict=TRAIN, reasons=(f"no feature can be compared with {version}",))
@@ -108,6 +102,4 @@ def _judged(news: News, found: list[Drift], trigger: Trigger, version: str) -> N
         reason = f"drift since {version}: PSI {worst.psi:.3f} > {trigger.drift:g} ({worst.words})"
         return News(verdict=TRAIN, reasons=(reason,))
     reason = f"largest drift since {version}: PSI {worst.psi:.3f} of {worst.feature}"
-    return News(
-        verdict=NOTHING_NEW, reasons=(*news.reasons, f"{reason}, at most {trigger.drift:g}")
-    )
+    return News(verdict=NOTHING_NEW, reasons=(f"{reason}, at most {trigger.drift:g}",))

@@ -1,13 +1,9 @@
 """Pipeline: skew and drift of an endpoint's requests, as a schedule runs it."""
 
-from google_cloud_pipeline_components._placeholders import (
-    LOCATION_PLACEHOLDER,
-    PROJECT_ID_PLACEHOLDER,
-)
 from kfp import dsl
 
 from components.endpoint.watch.component import watch_endpoint
-from components.teardown.component import teardown
+from pipelines.dags.parts import LOCATION, torn_down
 
 
 @dsl.pipeline(
@@ -24,15 +20,6 @@ def watch_one_endpoint(endpoint_name: str, options: str = "{}", on_failure_url: 
         options: Fields of WatchOptions (last, min_instances, thresholds), a JSON object.
         on_failure_url: Web address that receives the summary of a run that did not succeed.
     """
-    location = {"project": PROJECT_ID_PLACEHOLDER, "location": LOCATION_PLACEHOLDER}
-    exit_task = teardown(
-        run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER,
-        keep_endpoint=True,
-        on_failure_url=on_failure_url,
-        **location,
-    )
-    exit_task.set_display_name("teardown").set_caching_options(False)
-    with dsl.ExitHandler(exit_task, name="run"):
-        watch_endpoint(
-            endpoint_name=endpoint_name, options=options, **location
-        ).set_caching_options(False)
+    with torn_down(keep_endpoint=True, on_failure_url=on_failure_url):
+        watched = watch_endpoint(endpoint_name=endpoint_name, options=options, **LOCATION)
+        watched.set_caching_options(False)

@@ -4,27 +4,19 @@ import json
 import logging
 from collections.abc import Mapping
 from http import HTTPStatus
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import requests
 
 from components.endpoint.predict.online_prediction import MAX_REQUEST_BYTES, num_fitting
 from components.endpoint.predict.parity import check_parity
 from components.errors import StepError
-from components.model_version.golden import FIELDS
-from components.model_version.saved_model import DESCRIPTION
-from components.release.check_model.example import as_example
-from components.release.check_model.load import NUM_CLIENTS, check_latency
-from components.release.check_model.server import local_session, serving
-from components.shared.text.json_object import parse_object, read_object
+from components.evaluate.gate.options import GateOptions
+from components.evaluate.server.example import as_example
+from components.evaluate.server.load import check_latency
+from components.evaluate.server.server import local_session
 from trainer import Json
-from trainer.config.trust import OWN
 from trainer.workloads.base import Workload
-from trainer.workloads.description import read_description
-
-if TYPE_CHECKING:
-    from kfp.dsl import Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -35,54 +27,44 @@ MAX_BAD_FIELDS = 20
 LARGE_BATCH = 128
 
 
-def check_served_model(model_dir: str, *, golden_path: str, gate: str, metrics: "Metrics") -> int:
-    """Serve a model on this machine, compare its predictions with the golden ones, and measure it.
+def check_served_model(
+    url: str, golden: Json, *, workload: Workload, options: GateOptions
+) -> dict[str, float]:
+    """Compare a server's predictions with the golden ones in every form, and measure its latency.
 
     Args:
-        model_dir: The SavedModel, which a job of the run has written.
-        golden_path: JSON file that `evaluate` wrote: instances, offline predictions, true labels.
-        gate: JSON object; its `max_latency_ms` is the limit of the 99th percentile of the latency
-            with `latency_clients` clients.
-        metrics: Receives the latencies, as metadata and as a JSON file.
+        url: The server's address for predictions.
+        golden: Instances, offline predictions and true labels.
+        workload: The model's workload.
+        options: Limit of the latency, and the number of clients.
 
     Returns:
-        The number of predictions that were compared.
+        The latencies under load, by name.
 
     Raises:
-        StepError: The server does not start, refuses a request or accepts a bad one, a prediction
-            differs, or it is too slow; names the kind of request.
+        StepError: The server refuses a request or accepts a bad one, a prediction differs, or it is
+            too slow; names the kind of request.
     """
-    golden = read_object(golden_path, *FIELDS)
-    limits = parse_object(gate or "{}", name="gate")
-    with serving(model_dir, trust=OWN) as url:
-        description = read_object(Path(model_dir, DESCRIPTION), "workload")
-        workload = read_description(description, trusts_code=True)
-        batches = golden_batches(workload, golden)
-        for form, batch in batches.items():
-            _check_form(url, form, batch)
-        _check_bad_instances(url, batches["object"]["instances"][0])
-        load = check_latency(
-            url,
-            batches["object"]["instances"],
-            clients=limits.get("latency_clients") or NUM_CLIENTS,
-            max_latency_ms=limits.get("max_latency_ms"),
-        )
-    num_compared = sum(len(batch["instances"]) for batch in batches.values())
+    batches = golden_batches(workload, golden)
+    for form, batch in batches.items():
+        _check_form(url, form, batch)
+    _check_bad_instances(url, batches["object"]["instances"][0])
+    load = check_latency(
+        url,
+        batches["object"]["instances"],
+        clients=options.latency_clients,
+        max_latency_ms=options.max_latency_ms,
+    )
     logger.info(
         "the server repeats %d offline predictions (%s); with %d clients the latency is %.1f ms "
         "(median), %.1f ms (99th percentile)",
-        num_compared,
+        sum(len(batch["instances"]) for batch in batches.values()),
         ", ".join(batches),
         load.clients,
         load.p50_ms,
         load.p99_ms,
     )
-    values = load.values()
-    for name, value in values.items():
-        metrics.log_metric(name, value)
-    Path(metrics.path).parent.mkdir(parents=True, exist_ok=True)
-    Path(metrics.path).write_text(json.dumps(values, indent=2))  # without a file, no cache hit
-    return num_compared
+    return load.values()
 
 
 def golden_batches(workload: Workload, golden: Json) -> dict[str, Json]:

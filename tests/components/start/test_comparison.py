@@ -5,17 +5,15 @@ import math
 
 import pytest
 
-from components.new_data.companions import write_data_facts
-from components.new_data.drift_since import _judged, compare
-from components.new_data.news import News
-from components.new_data.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
+from components.evaluate.step import write_data_facts
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.statistics.drift import Drift, beyond, drift_anomalies
+from components.start.comparison import AskedComparison, _judged, compare
+from components.start.news import News
+from components.start.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
 
 pytestmark = pytest.mark.fast
 VERSION = "projects/p/locations/l/models/5@3"
-ASKED = News(verdict=COMPARE)
 
 
 def statistics(cash, card):
@@ -40,16 +38,16 @@ def folders(tmp_path):
     return examples, model
 
 
-def compared(folders, *, news=ASKED, champion=VERSION, drift=0.0, **prepare):
+def compared(folders, *, verdict=COMPARE, drift=0.0, **prepare):
     examples, model = folders
-    return compare(
-        str(examples),
-        news=news,
-        trigger=Trigger(drift=drift),
-        options=PrepareOptions(**prepare),
-        champion=champion,
-        champion_uri=str(model) if champion else "",
+    asked = AskedComparison(
+        version=VERSION,
+        model_uri=str(model),
+        verdict=verdict,
+        trigger=json.dumps({"drift": drift}),
+        prepare=json.dumps(prepare),
     )
+    return compare(str(examples), asked.to_json())
 
 
 def test_a_model_keeps_the_statistics_of_its_train_split_and_its_input(folders):
@@ -73,19 +71,18 @@ def test_a_run_trains_if_a_feature_has_drifted_by_more_than_the_limit(folders, l
 
 
 def test_the_previous_baseline_describes_the_drift_in_words(folders):
-    found = compared(folders, news=News(verdict=TRAIN), baseline="previous")
+    found = compared(folders, verdict=TRAIN, baseline="previous")
     assert found.news.verdict == TRAIN
     assert found.words == ("paid: Card 20 → 40 %",)
 
 
 def test_drift_from_the_previous_baseline_fails_a_run_that_warnings_block(folders):
     with pytest.raises(DataError, match="paid"):
-        compared(folders, news=News(verdict=TRAIN), baseline="previous", block_on="warning")
+        compared(folders, verdict=TRAIN, baseline="previous", block_on="warning")
 
 
 def test_without_a_version_or_its_statistics_a_run_trains(folders):
     examples, model = folders
-    assert compared(folders, champion="").news.verdict == TRAIN
     (model / "statistics.json").unlink()
     found = compared(folders, drift=9.0)
     assert found.news.verdict == TRAIN
@@ -93,10 +90,10 @@ def test_without_a_version_or_its_statistics_a_run_trains(folders):
     assert examples.is_dir()
 
 
-def test_nothing_is_compared_without_a_version(folders):
-    found = compared(folders, news=News(verdict=TRAIN, reasons=("1 new file",)), champion="")
+def test_nothing_is_compared_unless_it_is_asked_for():
+    found = compare("/no/such/folder", "")
     assert (found.baseline, found.distances) == ("", ())
-    assert found.news == News(verdict=TRAIN, reasons=("1 new file",))
+    assert found.news == News(verdict=TRAIN)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -104,4 +101,4 @@ def test_a_distance_that_is_not_finite_is_a_drift(value):
     drift = Drift(feature="paid", psi=value, words="paid")
     assert beyond([drift], 0.25) == [drift]
     assert len(drift_anomalies([drift], 0.25)) == 1
-    assert _judged(ASKED, [drift], Trigger(drift=0.1), "version 3").verdict == TRAIN
+    assert _judged([drift], Trigger(drift=0.1), "version 3").verdict == TRAIN

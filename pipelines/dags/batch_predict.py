@@ -1,14 +1,9 @@
 """Pipeline: predictions of a model's promoted version for files, as a schedule runs it."""
 
-from google_cloud_pipeline_components._placeholders import (
-    LOCATION_PLACEHOLDER,
-    PROJECT_ID_PLACEHOLDER,
-)
 from kfp import dsl
 
 from components.batch_predict.component import batch_predict
-from components.model_version.component import find_champion
-from components.teardown.component import teardown
+from pipelines.dags.parts import LOCATION, torn_down
 
 
 @dsl.pipeline(
@@ -32,19 +27,8 @@ def batch_predict_files(
         options: Fields of PredictOptions (format, max_errors, …), a JSON object.
         on_failure_url: Web address that receives the summary of a run that did not succeed.
     """
-    location = {"project": PROJECT_ID_PLACEHOLDER, "location": LOCATION_PLACEHOLDER}
-    exit_task = teardown(
-        run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER,
-        keep_endpoint=True,
-        on_failure_url=on_failure_url,
-        **location,
-    )
-    exit_task.set_display_name("teardown").set_caching_options(False)
-    with dsl.ExitHandler(exit_task, name="run"):
-        champion = find_champion(display_name=model_name, **location).set_caching_options(False)
-        batch_predict(
-            model_uri=champion.outputs["model_uri"],
-            inputs=inputs,
-            output_dir=output_dir,
-            options=options,
-        ).set_caching_options(False)
+    with torn_down(keep_endpoint=True, on_failure_url=on_failure_url):
+        predicted = batch_predict(
+            model_name=model_name, inputs=inputs, output_dir=output_dir, options=options, **LOCATION
+        )
+        predicted.set_caching_options(False)

@@ -5,12 +5,13 @@ import json
 
 import pytest
 
-from components.new_data.earlier_runs import Training, last_training
-from components.new_data.news import look_for_news
-from components.new_data.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
+from components.model_version.champion import Champion
 from components.prepare_examples.fingerprint import InputData
 from components.prepare_examples.settings.options import PrepareOptions
 from components.shared.vertex.labels import SCHEDULE_LABEL
+from components.start.earlier_runs import Training, last_training
+from components.start.news import look_for_news
+from components.start.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
 from tests.support.data.run_records import pipeline, task
 from trainer.errors import ConfigError
 
@@ -32,12 +33,11 @@ def champion(tmp_path):
     return tmp_path
 
 
-def look(champion, found, *, last=None, version=VERSION, **trigger):
+def look(folder, found, *, last=None, version=VERSION, **trigger):
     return look_for_news(
         Trigger(**trigger),
         data=found,
-        champion=version,
-        champion_uri=str(champion),
+        champion=Champion(version=version, model_uri=str(folder)),
         last=last,
         now=NOW,
     )
@@ -125,12 +125,12 @@ class Runs:
 def run(name, day, *, trained=True, model="taxi"):
     """A run of a night, whose creation is seconds after that of the night before."""
     told = f"2026-11-{day:02}T03:00:00+00:00"
-    details = [task("fingerprint-input", run_time=told)]
+    details = [task("start", run_time=told)]
     return {
         "name": f"{Runs.parent}/pipelineJobs/{name}",
         "createTime": f"2026-11-01T10:00:{day:02}Z",
         "labels": {SCHEDULE_LABEL: "nightly"},
-        "pipelineSpec": pipeline("fingerprint-input", "train"),
+        "pipelineSpec": pipeline("start", "train"),
         "runtimeConfig": {"parameterValues": {"model_name": model}},
         "jobDetail": {"taskDetails": [*details, *([task("train")] if trained else [])]},
     }

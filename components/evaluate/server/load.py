@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from components.errors import StepError
 
 REQUEST_TIMEOUT_SECONDS = 60.0
-NUM_CLIENTS = 1
 NUM_REQUESTS = 100  # for the record
 NUM_JUDGED = 1000  # for a limit: ten requests are slower than the 99th percentile
 MAX_ATTEMPTS = 3

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from components.model_version.champion import Champion
 from components.model_version.companions import INPUT_FILE, read_companion_object
-from components.new_data.earlier_runs import Training
-from components.new_data.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
 from components.prepare_examples.fingerprint import InputData
 from components.shared.vertex.resource_name import ResourceName
+from components.start.earlier_runs import Training
+from components.start.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
 from trainer.errors import InputError
 
 NUM_SHOWN = 3
@@ -28,8 +29,7 @@ def look_for_news(
     trigger: Trigger,
     *,
     data: InputData,
-    champion: str,
-    champion_uri: str,
+    champion: Champion,
     last: Training | None,
     now: datetime.datetime,
 ) -> News:
@@ -38,14 +38,13 @@ def look_for_news(
     Args:
         trigger: the conditions.
         data: the run's input.
-        champion: resource name of the promoted version, "" without one.
-        champion_uri: folder of its files.
+        champion: the promoted version.
         last: the last training within the cool-down, None without one.
         now: time of the run.
     """
     if trigger == Trigger():
         return News(verdict=TRAIN)
-    if not champion:
+    if not champion.version:
         return News(verdict=TRAIN, reasons=("no version has been promoted yet",))
     if last:
         ago = f"{(now - last.moment).total_seconds() / 3600:.0f} h"
@@ -53,7 +52,7 @@ def look_for_news(
         return News(verdict=NOTHING_NEW, reasons=(reason,))
     reasons = []
     if trigger.new_files:
-        is_new, reason = _new_files(data, short_name(champion), champion_uri)
+        is_new, reason = _new_files(data, champion)
         if is_new:
             return News(verdict=TRAIN, reasons=(reason,))
         reasons.append(reason)
@@ -67,10 +66,20 @@ def short_name(version: str) -> str:
     return f"version {ResourceName.from_name(version).version}"
 
 
-def _new_files(data: InputData, version: str, uri: str) -> tuple[bool, str]:
-    """Return whether the input has a file that the input of a version lacked, and the reason."""
+def is_data_of(data: InputData, champion: Champion) -> bool:
+    """Return whether a version was trained on the input; a damaged record says nothing."""
     try:
-        known = read_companion_object(uri, INPUT_FILE, "fingerprint", "files")
+        known = read_companion_object(champion.model_uri, INPUT_FILE, "fingerprint")
+    except InputError:
+        return False
+    return known is not None and bool(known["fingerprint"] == data.fingerprint)
+
+
+def _new_files(data: InputData, champion: Champion) -> tuple[bool, str]:
+    """Return whether the input has a file that the champion's input lacked, and the reason."""
+    version = short_name(champion.version)
+    try:
+        known = read_companion_object(champion.model_uri, INPUT_FILE, "fingerprint", "files")
     except InputError as error:
         return True, str(error)
     if known is None:

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from components.new_data.companions import write_data_facts
-from components.new_data.drift_since import Comparison, compare
-from components.new_data.news import News
-from components.new_data.step import RunInput
-from components.new_data.trigger import NOTHING_NEW, Trigger
+from components.evaluate.step import write_data_facts
+from components.model_version.champion import Champion
 from components.prepare_examples.fingerprint import check_unchanged
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
+from components.start.comparison import Comparison, compare
+from components.start.step import Start
+from components.start.trigger import NOTHING_NEW
 from tests.support.data.taxi_days import look_at_days, write_taxi_days
 from vertex_local.pipelines import placeholders
 from vertex_local.pipelines import resource as pipelines
@@ -39,21 +39,19 @@ class Nights:
 
     root: Path
     settings: str
-    champion: str = ""
-    champion_uri: str = ""
+    champion: Champion = field(default_factory=Champion)
     num_versions: int = 0
-    inputs: dict[str, RunInput] = field(default_factory=dict)
+    inputs: dict[str, Start] = field(default_factory=dict)
     manifests: dict[str, dict] = field(default_factory=dict)
     compared: dict[str, Comparison] = field(default_factory=dict)
 
-    def look(self, job: dict) -> RunInput:
+    def look(self, job: dict) -> Start:
         values = placeholders.of_job(job)
         return look_at_days(
             self.root,
             prepare=self.settings,
             trigger=TRIGGER,
             champion=self.champion,
-            champion_uri=self.champion_uri,
             schedule_time=values["{{$.pipeline_job_schedule_time_utc}}"],
             create_time=values["{{$.pipeline_job_create_time_utc}}"],
         )
@@ -77,18 +75,12 @@ class Nights:
         (folder / "input.json").write_text(data.to_json(options))
         write_data_facts(str(model), str(folder))
         self.num_versions += 1
-        self.champion, self.champion_uri = CHAMPION.format(self.num_versions), str(model)
+        version = CHAMPION.format(self.num_versions)
+        self.champion = Champion(version=version, model_uri=str(model))
 
-    def prepare(self, night: str, folder: Path, options: PrepareOptions, found: RunInput) -> None:
+    def prepare(self, night: str, folder: Path, options: PrepareOptions, found: Start) -> None:
         self.manifests[night] = prepare("taxi", output_dir=folder, options=options)
-        self.compared[night] = compare(
-            str(folder),
-            news=News(verdict=found.verdict),
-            trigger=Trigger.from_json(TRIGGER),
-            options=PrepareOptions.from_json(self.settings),
-            champion=found.champion,
-            champion_uri=found.champion_uri,
-        )
+        self.compared[night] = compare(str(folder), found.comparison)
 
 
 @pytest.fixture(scope="module")

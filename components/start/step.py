@@ -3,34 +3,36 @@
 import logging
 from typing import NamedTuple
 
-from components.new_data.earlier_runs import Training, last_training
-from components.new_data.news import look_for_news
-from components.new_data.trigger import COMPARE, Trigger
-from components.prepare_examples.fingerprint import read_input
+from components.model_version.champion import Champion, find_compared
+from components.prepare_examples.fingerprint import InputData, read_input
 from components.prepare_examples.raw_data.run_files import resolved_text, run_moment
 from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.settings.patterns import duration
-from components.shared.vertex.api import connect
+from components.shared.vertex.api import VertexApi
+from components.start.comparison import AskedComparison
+from components.start.earlier_runs import Training, last_training
+from components.start.news import is_data_of, look_for_news
+from components.start.trigger import COMPARE, Trigger
 
 logger = logging.getLogger(__name__)
 
 
-class RunInput(NamedTuple):
-    """Outputs of the component `fingerprint_input`."""
+class Start(NamedTuple):
+    """Outputs of the component `start`."""
 
     fingerprint: str
     prepare: str
     run_time: str
     verdict: str
     reasons: str
-    champion: str
     champion_uri: str
+    comparison: str
 
 
-def look_at_input(
+def start_run(
+    api: VertexApi,
     *,
-    project: str,
-    location: str,
+    champion: Champion,
     run: str,
     model_name: str,
     workload: str,
@@ -38,11 +40,9 @@ def look_at_input(
     trust_files: bool,
     prepare: str,
     trigger: str,
-    champion: str,
-    champion_uri: str,
     schedule_time: str,
     create_time: str,
-) -> RunInput:
+) -> Start:
     """Return the input of a run and the verdict on it; the arguments are the component's.
 
     Raises:
@@ -57,22 +57,38 @@ def look_at_input(
     resolved = PrepareOptions.from_json(text, trust_files=trust_files)
     data = read_input(workload, data_dir=data_dir, options=resolved)
     last: Training | None = None
-    if conditions.cool_down and champion:
+    if conditions.cool_down and champion.version:
         within = duration(conditions.cool_down)
-        api = connect(project, location)
         last = last_training(api, run=run, model_name=model_name, now=now, within=within)
-    news = look_for_news(
-        conditions, data=data, champion=champion, champion_uri=champion_uri, last=last, now=now
-    )
+    news = look_for_news(conditions, data=data, champion=champion, last=last, now=now)
     logger.info("run of %s: %s", now.isoformat(), "; ".join([news.verdict, *news.reasons]))
-    # Without a comparison the next step does not depend on the champion, and may be cached.
-    is_compared = news.verdict == COMPARE or options.baseline == PREVIOUS
-    return RunInput(
+    baseline = Champion()
+    if news.verdict == COMPARE:
+        baseline = champion
+    elif options.baseline == PREVIOUS:
+        baseline = _baseline(api, champion, data)
+    asked = AskedComparison(
+        version=baseline.version,
+        model_uri=baseline.model_uri,
+        verdict=news.verdict,
+        trigger=trigger,
+        prepare=prepare,
+    )
+    return Start(
         fingerprint=data.fingerprint,
         prepare=text,
         run_time=now.isoformat(),
         verdict=news.verdict,
         reasons="\n".join(news.reasons),
-        champion=champion if is_compared else "",
-        champion_uri=champion_uri if is_compared else "",
+        champion_uri=champion.model_uri,
+        # Without a version the next steps do not depend on the champion, and may be cached.
+        comparison=asked.to_json() if baseline.version else "",
     )
+
+
+def _baseline(api: VertexApi, champion: Champion, data: InputData) -> Champion:
+    """Return the version that the examples are compared with.
+
+    A run on the champion's own data repeats its comparison, so the steps after it may be cached.
+    """
+    return find_compared(api, champion.version) if is_data_of(data, champion) else champion

@@ -1,0 +1,182 @@
+"""Assessment of a model: predictions of the test split, comparisons, and checks."""
+
+import dataclasses
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from components.endpoint.predict.online_prediction import num_fitting
+from components.evaluate.gate.baseline import constant
+from components.evaluate.gate.checks import check_comparison, check_predictions, check_size
+from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
+from components.evaluate.gate.options import CONSTANT, NO_BASELINE, GateOptions
+from components.evaluate.gate.rivals import find_rivals, find_rules, missing_numbers
+from components.evaluate.gate.undefined import find_not_finite, why_undefined
+from components.evaluate.held_out import HeldOut, read_held_out
+from components.evaluate.thresholds import (
+    Check,
+    Judgement,
+    Limit,
+    check_limits,
+    check_metrics,
+    judge,
+    parse_thresholds,
+)
+from components.model_version.champion import Champion
+from components.shared.vertex.resource_name import ResourceName
+from trainer import Json
+from trainer.config.trust import OWN
+from trainer.errors import ConfigError
+from trainer.metrics.evaluate import Evaluation, evaluated_names, score
+from trainer.metrics.resampling import comparable
+from trainer.runtime import tensorflow_logs
+
+if TYPE_CHECKING:
+    from trainer.serving.export import Predictor
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A trained model, and what it is judged by.
+
+    Attributes:
+        model_dir: the SavedModel.
+        examples_dir: a prepared dataset.
+        thresholds: JSON, such as `{"accuracy": 0.985}`.
+        gate: settings of GateOptions, a JSON object.
+        champion: the version to compare with.
+    """
+
+    model_dir: str
+    examples_dir: str
+    thresholds: str
+    gate: str = "{}"
+    champion: Champion = field(default_factory=Champion)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assessment:
+    """A model's predictions for the test split, their comparison with others', and the verdict."""
+
+    case: Case
+    predictor: "Predictor"
+    held_out: HeldOut
+    evaluation: Evaluation
+    comparison: Comparison
+    checks: list[Check]
+
+    @property
+    def judgement(self) -> Judgement:
+        """The verdict of all checks."""
+        return judge(self.checks)
+
+
+def assess(case: Case) -> Assessment:
+    """Predict the test split with a model and its champion, and check the results.
+
+    Raises:
+        ConfigError: The thresholds or the gate's settings are malformed (checked first), or name an
+            unknown metric or feature.
+        StepError: No example has a label.
+        trainer.errors.InputError: The examples are missing, damaged or another workload's.
+    """
+    limits, options = parse_thresholds(case.thresholds), GateOptions.from_json(case.gate)
+    tensorflow_logs.import_tensorflow()
+    from trainer.serving.export import load_predictor
+
+    predictor = load_predictor(case.model_dir, trust=OWN)
+    workload = predictor.workload
+    _check_names(limits, options, predictor)
+    rules = find_rules(workload, options)
+    rivals = find_rivals(
+        workload, options, champion_uri=case.champion.model_uri, examples_dir=case.examples_dir
+    )
+    wanted = {name for rule in rules for name in rule.features}
+    held_out = read_held_out(case.examples_dir, predictor, others=rivals.models, columns=wanted)
+    held_out, why_broken = without_broken_champion(held_out)
+    if options.baseline != NO_BASELINE:
+        held_out = _with_constant(held_out)
+    if held_out.num_unlabelled:
+        logger.warning(
+            "%d examples of the test split are left out: their label is missing, or a class that"
+            " the train split does not have",
+            held_out.num_unlabelled,
+        )
+    with np.errstate(invalid="ignore"):  # predictions that are not finite fail a check below
+        evaluation = score(held_out.predictions, held_out.labels, workload, held_out.compiled)
+        numbers = missing_numbers(workload, rules)
+        comparison = compare(held_out, options, rules=rules, missing=numbers)
+    champion = _in_words(case.champion.version)
+    checks = [
+        *check_predictions(held_out),
+        *check_limits(
+            evaluation.metrics, limits, why_undefined=lambda name: why_undefined(name, held_out)
+        ),
+        *check_comparison(
+            comparison, options, champion=champion, why_not=rivals.why_not or why_broken
+        ),
+        *check_size(case.model_dir, options),
+    ]
+    return Assessment(
+        case=case,
+        predictor=predictor,
+        held_out=held_out,
+        evaluation=evaluation,
+        comparison=comparison,
+        checks=checks,
+    )
+
+
+def _check_names(limits: tuple[Limit, ...], options: GateOptions, predictor: "Predictor") -> None:
+    """Raise ConfigError if the model does not have a metric of the thresholds or of the gate."""
+    workload, compiled = predictor.workload, predictor.compiled_score()
+    own = compiled.results() if compiled is not None else {}
+    known = {**evaluated_names(workload), **own}
+    check_metrics(limits, known, owner=workload.name)
+    allowed = comparable(workload.label, len(workload.labels))
+    if options.metric and options.metric not in allowed:
+        raise ConfigError(
+            f"gate.metric is {options.metric!r}, which {workload.name} does not have; allowed are"
+            f" {', '.join(allowed)}"
+        )
+
+
+def _in_words(version: str) -> str:
+    return (
+        f"version {ResourceName.from_version_name(version).version}" if version else "the default"
+    )
+
+
+def without_broken_champion(held_out: HeldOut) -> tuple[HeldOut, str]:
+    """Drop the champion if it predicts a NaN or an infinity; return why, or ""."""
+    others = dict(held_out.others)
+    bad = find_not_finite(others.get(CHAMPION, np.empty(0)))
+    if not len(bad):
+        return held_out, ""
+    why = f"{len(bad):,} of {len(others.pop(CHAMPION)):,} of its predictions are not finite numbers"
+    return dataclasses.replace(held_out, others=others), why
+
+
+def _with_constant(held_out: HeldOut) -> HeldOut:
+    best = constant(held_out.labels, held_out.label, len(held_out.names))
+    return dataclasses.replace(held_out, others={**held_out.others, CONSTANT: best})
+
+
+def golden_predictions(held_out: HeldOut, predictor: "Predictor") -> Json:
+    """Return instances, their offline predictions and true labels, to check a deployed model.
+
+    All fit into one request. The serving predictor predicts the very instances that are sent to
+    the deployed model, and unlike a server returns predictions that are not finite.
+    """
+    instances = [held_out.instance(index) for index in held_out.golden]
+    instances = instances[: max(1, num_fitting(instances))]
+    features = predictor.workload.parse_instances(instances)
+    return {
+        "instances": instances,
+        "predictions": predictor.predictions_of(predictor.predict_batch(features)),
+        "labels": [held_out.true_label(index) for index in held_out.golden[: len(instances)]],
+    }
