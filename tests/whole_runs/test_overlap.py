@@ -39,7 +39,7 @@ def runner_at_record(home: Home, run: Fork) -> psutil.Process:
 @pytest.mark.parametrize("min_gain", [2, -2], ids=["worse", "better"])
 def test_a_run_is_compared_with_the_version_that_another_run_promoted_meanwhile(home, min_gain):
     demand = ("--set", "train.seed=5", "--set", f"gate.min_gain={min_gain}")
-    slow = home.start_run(*ANY_ACCURACY, *demand)
+    slow = home.start_run(*ANY_ACCURACY, *demand)  # uploads version 1, and then waits
     runner = runner_at_record(home, slow)
     runner.suspend()
     code, output = home.run(*ANY_ACCURACY)
@@ -49,10 +49,10 @@ def test_a_run_is_compared_with_the_version_that_another_run_promoted_meanwhile(
 
     is_worse = min_gain > 0
     assert (code == FAILED_EXIT) is is_worse, output
-    assert ("version 1 became the default during this run" in output) is is_worse
-    assert default_of(home) == ("1" if is_worse else "2")
+    assert ("version 2 became the default during this run" in output) is is_worse
+    assert default_of(home) == ("2" if is_worse else "1")
     if not is_worse:
-        assert "than version 1's" in home.call("models", "history", "mnist")
+        assert "than version 2's" in home.call("models", "history", "mnist")
 
 
 def test_two_first_runs_at_once_make_one_model_and_one_endpoint(home):
