@@ -1,0 +1,22 @@
+"""Methods that `test_sdk_methods.py` calls with Google's clients, by service."""
+
+RECORDED = {
+    "EndpointService": (
+        "CreateEndpoint DeleteEndpoint DeployModel GetEndpoint ListEndpoints UndeployModel "
+        "UpdateEndpoint"
+    ),
+    "JobService": "CancelCustomJob CreateCustomJob DeleteCustomJob GetCustomJob ListCustomJobs",
+    "ModelService": (
+        "DeleteModel DeleteModelVersion GetModel GetModelEvaluation ImportModelEvaluation "
+        "ListModelEvaluations ListModelVersions ListModels MergeVersionAliases UpdateModel "
+        "UploadModel"
+    ),
+    "PipelineService": (
+        "CancelPipelineJob CreatePipelineJob DeletePipelineJob GetPipelineJob ListPipelineJobs"
+    ),
+    "PredictionService": "Predict",
+    "ScheduleService": (
+        "CreateSchedule DeleteSchedule GetSchedule ListSchedules PauseSchedule ResumeSchedule "
+        "UpdateSchedule"
+    ),
+}

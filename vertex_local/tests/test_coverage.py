@@ -1,0 +1,126 @@
+"""`COVERAGE.md` against the routes and the API. `python …/test_coverage.py` writes it anew."""
+
+import importlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from google.cloud import aiplatform_v1
+from werkzeug.exceptions import HTTPException
+
+import vertex_local
+from vertex_local.app import Application
+from vertex_local.server import MODULES
+from vertex_local.tests.support.recorded import RECORDED
+
+pytestmark = pytest.mark.fast
+
+PAGE = Path(vertex_local.__file__).with_name("COVERAGE.md")
+SDK = Path(aiplatform_v1.__file__).parent
+ROUTES = [route for module in MODULES for route in module.ROUTES]
+HEAD = """\
+# Coverage of the API
+
+{num_there} of the {num_all} methods of `google.cloud.aiplatform.v1`, from the routes of the service
+and the `gapic_metadata.json` of Google's SDK. In addition there are the operations of
+`google.longrunning`, and `entries:list` of Cloud Logging. All other methods get 501.
+`python vertex_local/tests/test_coverage.py` writes this page.
+
+- **recorded against the SDK**: `tests/test_sdk_methods.py` calls it with Google's own client.
+- **held against the proto**: it is there, and checks requests against the API's proto; no test
+  calls it with the client.
+- **not there**: the service has other methods of this resource, but not this one.
+"""
+
+
+@dataclass(frozen=True)
+class Rpc:
+    """A method of the API, with its first address."""
+
+    service: str
+    name: str
+    http: str
+    is_there: bool
+
+    @property
+    def state(self) -> str:
+        if not self.is_there:
+            return "not there"
+        is_recorded = self.name in RECORDED.get(self.service, "").split()
+        return "recorded against the SDK" if is_recorded else "held against the proto"
+
+
+def rpcs() -> Iterator[Rpc]:
+    """Yield the methods of all services, by service and name."""
+    adapter = Application(None, ROUTES)._map.bind("127.0.0.1")
+
+    def is_route(method: str, path: str) -> bool:
+        try:
+            adapter.match(path, method)
+        except HTTPException:
+            return False
+        return True
+
+    services = json.loads((SDK / "gapic_metadata.json").read_text())["services"]
+    for service, description in sorted(services.items()):
+        for name in sorted(description["clients"]["rest"]["rpcs"]):
+            addresses = [
+                (option["method"].upper(), re.sub(r"{[^=}]+=([^}]+)}", r"\1", option["uri"]))
+                for option in options(service, name)
+            ]
+            paths = [(method, re.sub(r"\*+", "x", uri)) for method, uri in addresses]
+            is_there = any(is_route(method, path) for method, path in paths)
+            method, uri = next(
+                (one for one, path in zip(addresses, paths, strict=True) if is_route(*path)),
+                addresses[0] if addresses else ("", ""),
+            )
+            uri = uri.replace("/v1/projects/*/locations/*", "…")
+            yield Rpc(service=service, name=name, http=f"{method} {uri}".strip(), is_there=is_there)
+
+
+def options(service: str, name: str) -> list[dict[str, str]]:
+    """Return the HTTP methods and addresses of a method; none for a method of gRPC only."""
+    folder = re.sub(r"(?<!^)(?=[A-Z])", "_", service).lower()
+    module = importlib.import_module(
+        f"google.cloud.aiplatform_v1.services.{folder}.transports.rest_base"
+    )
+    method = getattr(getattr(module, f"_Base{service}RestTransport"), f"_Base{name}")
+    return method._get_http_options() if hasattr(method, "_get_http_options") else []
+
+
+def page() -> str:
+    """Return the content of COVERAGE.md."""
+    by_service: dict[str, list[Rpc]] = {}
+    for rpc in rpcs():
+        by_service.setdefault(rpc.service, []).append(rpc)
+    everything = [rpc for group in by_service.values() for rpc in group]
+    num_there = sum(rpc.is_there for rpc in everything)
+    lines = [HEAD.format(num_there=num_there, num_all=len(everything))]
+    absent = []
+    for service, group in by_service.items():
+        count = sum(rpc.is_there for rpc in group)
+        if not count:
+            absent.append(f"- {service}: {', '.join(rpc.name for rpc in group)}")
+            continue
+        lines.append(
+            f"## {service}: {count} of {len(group)}\n\n| method | HTTP | state |\n|---|---|---|"
+        )
+        lines += [f"| {rpc.name} | `{rpc.http}` | {rpc.state} |" for rpc in group]
+        lines.append("")
+    return "\n".join([*lines, "## Services of which nothing is there\n", *absent]) + "\n"
+
+
+def test_the_page_is_what_the_routes_and_the_api_are():
+    assert PAGE.read_text() == page(), f"{PAGE} is stale: python {__file__}"
+
+
+def test_recorded_methods_have_a_route():
+    there = {(rpc.service, rpc.name) for rpc in rpcs() if rpc.is_there}
+    assert {(service, name) for service in RECORDED for name in RECORDED[service].split()} <= there
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
