@@ -5,13 +5,15 @@ import importlib
 import os
 import re
 import runpy
+import site
 import sys
+import sysconfig
 import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-
-from vertex_local.machine.watched_files import WatchedFiles
 
 # The script with which KFP starts a component made of a function; its source is $0 of the shell.
 KFP_SCRIPT = re.compile(
@@ -80,19 +82,33 @@ class Program:
 
 @dataclass(frozen=True)
 class Preloaded:
-    """Modules that a warm process has imported, with the environment they were imported in."""
+    """Modules that a warm process has imported, with the environment they were imported in.
+
+    Attributes:
+        env: The environment.
+        signatures: Time and size of each module's file, but of installed packages only those of
+            their folder, which an installation changes: to look at thousands of files takes long.
+        names: Names of the modules and packages.
+    """
 
     env: dict[str, str]
-    files: WatchedFiles
+    signatures: dict[str, tuple[int, int]]
     names: frozenset[str]
 
     @classmethod
     def capture(cls) -> "Preloaded":
         """Return the modules and the environment of this process."""
-        paths = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-        files = WatchedFiles(path for path in paths if path)
+        packages = site.getsitepackages()
+        installed = tuple(f"{folder}/" for folder in (*packages, sysconfig.get_path("stdlib")))
+        paths = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
+        watched = [*packages, *(path for path in paths if not path.startswith(installed))]
         names = {name.partition(".")[0] for name in sys.modules}
-        return cls(dict(os.environ), files, frozenset(names))
+        return cls(dict(os.environ), _signatures(watched), frozenset(names))
+
+    @property
+    def is_current(self) -> bool:
+        """True if the files of the modules have not changed."""
+        return _signatures(self.signatures) == self.signatures
 
     def can_run(self, env: dict[str, str], cwd: str | None) -> bool:
         """Return whether a new interpreter with this environment and folder imports the same."""
@@ -107,6 +123,15 @@ class Preloaded:
 
     def _has(self, entry: "os.DirEntry[str]") -> bool:
         return entry.name.partition(".")[0] in self.names
+
+
+def _signatures(paths: Iterable[str]) -> dict[str, tuple[int, int]]:
+    found = {}
+    for path in paths:
+        with suppress(OSError):
+            status = os.stat(path)
+            found[path] = (status.st_mtime_ns, status.st_size)
+    return found
 
 
 # Set in a warm process, and so in its forks.

@@ -66,7 +66,7 @@ class ForkServer:
     def _fork(self, request: dict[str, str], fds: list[int]) -> None:
         """Fork a supervisor; `fds` are its stdin, log, reply socket and perhaps a client's."""
         reply_fd = fds[2]
-        if not self._preloaded.files.are_unchanged():
+        if not self._preloaded.is_current:
             _log("files of imported modules have changed: restarting to import them again")
             sys.exit(EXIT_STALE)
         pid = forking.fork(

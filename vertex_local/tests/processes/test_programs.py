@@ -49,10 +49,10 @@ def test_other_commands_are_not_parsed(command):
     ids=["same", "others-differ", "another-value", "missing", "one-more"],
 )
 def test_variables_read_at_import_must_be_equal(tmp_path, env, can_run):
-    preloaded = Preloaded(env={"LD_PRELOAD": "a.so"}, files={}, names=frozenset())
+    preloaded = Preloaded(env={"LD_PRELOAD": "a.so"}, signatures={}, names=frozenset())
     assert preloaded.can_run(env, str(tmp_path)) is can_run
 
 
 def test_a_missing_folder_needs_a_new_process(tmp_path):
-    preloaded = Preloaded(env={}, files={}, names=frozenset())
+    preloaded = Preloaded(env={}, signatures={}, names=frozenset())
     assert not preloaded.can_run({}, str(tmp_path / "nowhere"))
