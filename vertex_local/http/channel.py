@@ -1,37 +1,20 @@
 """Connections of the service.
 
 A plain prediction request is forwarded without a thread. A request that cannot be parsed gets an
-error response.
-
-If the server closes a connection on which the client still sends, the kernel resets it, and the
-client may not receive the response. So further data is read and dropped for a few seconds.
+error response, which is the last one of its connection.
 """
 
 import json
-import socket
 import time
-from typing import Any
 
 from waitress.channel import HTTPChannel
-from waitress.parser import HTTPRequestParser
 from waitress.task import ErrorTask
 
 from vertex_local.errors import ApiError
 from vertex_local.http.plain_requests import is_plain
 
-LINGER_SECONDS = 5.0
 TOO_LARGE = 413
 STATUSES = {500: "INTERNAL", 501: "UNIMPLEMENTED"}
-
-
-class _Parser(HTTPRequestParser):  # type: ignore[misc]  # waitress has no types
-    """Parser that does not request the rest of a body that is too large."""
-
-    def parse_header(self, header_plus: bytes) -> None:
-        """Parse the head."""
-        super().parse_header(header_plus)
-        if self.content_length >= self.adj.max_request_body_size:
-            self.expect_continue = False
 
 
 class _Refusal(ErrorTask):  # type: ignore[misc]
@@ -51,17 +34,13 @@ class _Refusal(ErrorTask):  # type: ignore[misc]
         self.response_headers.append(("Content-Type", "application/json; charset=utf-8"))
         self.set_close_on_finish()
         self.content_length = len(data)
-        self.channel.is_refused = True
         self.write(data)
 
 
 class Channel(HTTPChannel):  # type: ignore[misc]
     """A connection of the service."""
 
-    parser_class = _Parser
     error_task_class = _Refusal
-    is_refused = False
-    lingers_until = 0.0
 
     def forward(self) -> bool:
         """Forward the next request, if it is plain; return False if it needs a thread."""
@@ -93,24 +72,6 @@ class Channel(HTTPChannel):  # type: ignore[misc]
         if self.connected:
             self.server.task_dispatcher.add_task(self)
 
-    def handle_write(self) -> None:
-        """Send buffered data; after a refusal close the sending side and continue reading."""
-        if not (self.is_refused and self.close_when_flushed):
-            super().handle_write()
-            return
-        self._flush_exception(self._flush_some)
-        if self.will_close:
-            self.handle_close()
-        elif not self.total_outbufs_len:
-            self._linger()
-
-    def handle_read(self) -> None:
-        """Read requests; after a refusal drop the data."""
-        if not self.lingers_until:
-            super().handle_read()
-        elif not self._has_more_data() or time.time() > self.lingers_until:
-            self.handle_close()
-
     def _send_soon(self, data: bytes) -> None:
         if not self.connected:
             return
@@ -123,17 +84,3 @@ class Channel(HTTPChannel):  # type: ignore[misc]
                 return
         if self.connected and num_sent < len(data):
             self.write_soon(data[num_sent:])
-
-    def _linger(self) -> None:
-        self.close_when_flushed = False
-        self.lingers_until = time.time() + LINGER_SECONDS
-        try:
-            self.socket.shutdown(socket.SHUT_WR)
-        except OSError:
-            self.handle_close()
-
-    def _has_more_data(self) -> Any:
-        try:
-            return self.recv(self.adj.recv_bytes)
-        except OSError:
-            return b""

@@ -35,7 +35,6 @@ RESERVED_FILES = 1000  # for connections to prediction servers, logs, pipes and 
 MIN_CONNECTIONS = 200
 ACCEPTS_AT_ONCE = 50
 IDLE_TIMEOUT_SECONDS = 300
-HALF_OPEN_TIMEOUT_SECONDS = 20
 CLEANUP_INTERVAL_SECONDS = 5
 
 
@@ -111,15 +110,6 @@ class HttpServer(TcpWSGIServer):  # type: ignore[misc]
             self._date = (now, formatdate(usegmt=True).encode())
         return self._date[1]
 
-    def maintenance(self, now: float) -> None:
-        """Close connections that have been idle or half open for too long."""
-        super().maintenance(now)
-        for channel in list(self.active_channels.values()):
-            quiet_seconds = now - channel.last_activity
-            is_half_open = _is_half_open(channel) and quiet_seconds > HALF_OPEN_TIMEOUT_SECONDS
-            if is_half_open or 0 < channel.lingers_until < now:
-                channel.will_close = True
-
     def handle_accept(self) -> None:
         """Accept waiting connections; above the limit, close those that are idle longest.
 
@@ -190,9 +180,3 @@ def _connection_limit() -> int:
             )
     allowed = MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else soft - RESERVED_FILES
     return max(MIN_CONNECTIONS, min(MAX_CONNECTIONS, allowed))
-
-
-def _is_half_open(channel: Channel) -> bool:
-    """Return whether no complete request has been received yet."""
-    has_no_request = channel.last_activity == channel.creation_time
-    return not channel.requests and (has_no_request or channel.request is not None)
