@@ -6,6 +6,7 @@ So a group is killed before its leader is reaped: no signal can reach an unrelat
 
 import ctypes
 import os
+import select
 import signal
 import time
 from collections.abc import Callable
@@ -143,6 +144,27 @@ def try_in_fork(action: Callable[[], object]) -> None:
             os._exit(number)
     if number := abs(reap(pid)):
         raise OSError(number, os.strerror(number))
+
+
+def await_report(pid: int, read_fd: int, *, timeout_seconds: float) -> str:
+    """Return what a forked child writes once it has begun; kill and reap one that is too late.
+
+    Closes `read_fd`.
+
+    Raises:
+        TimeoutError: The child was too late.
+    """
+    with os.fdopen(read_fd, "rb", buffering=0) as reports:
+        if select.select([reports], [], [], timeout_seconds)[0]:
+            return reports.read(4000).decode(errors="replace")
+    end_child(pid)
+    raise TimeoutError(f"a forked process had not begun after {timeout_seconds:.0f} s")
+
+
+def end_child(pid: int) -> None:
+    """Kill and reap a child."""
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
 
 
 def open_wake_fd() -> int:

@@ -10,7 +10,6 @@ import ctypes
 import gc
 import io
 import os
-import select
 import signal
 import sys
 import threading
@@ -130,22 +129,10 @@ def fork(spec: ForkSpec) -> int:
         raise Forked(spec, parent=parent, report_fd=write_fd)  # signals are blocked until `begin`
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     os.close(write_fd)
-    try:
-        problem = _report(read_fd)
-    finally:
-        os.close(read_fd)
-    if problem:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+    if problem := linux.await_report(pid, read_fd, timeout_seconds=READY_TIMEOUT_SECONDS):
+        linux.end_child(pid)
         raise OSError(problem)
     return pid
-
-
-def _report(read_fd: int) -> str:
-    """Return the error that the child reports; empty if it has begun."""
-    if not select.select([read_fd], [], [], READY_TIMEOUT_SECONDS)[0]:
-        return f"a forked process had not begun after {READY_TIMEOUT_SECONDS:.0f} s"
-    return os.read(read_fd, 4000).decode(errors="replace")
 
 
 def _open_fds() -> set[int]:

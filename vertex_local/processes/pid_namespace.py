@@ -6,7 +6,6 @@ only; see pid_namespaces(7) and user_namespaces(7).
 
 import ctypes
 import os
-import select
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -56,24 +55,11 @@ def _start_init() -> int:
     if not pid:
         _run_init(write_fd)
     os.close(write_fd)
-    try:
-        problem = _report(read_fd)
-    finally:
-        os.close(read_fd)
-    if problem:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+    report = linux.await_report(pid, read_fd, timeout_seconds=READY_TIMEOUT_SECONDS)
+    if problem := int(report or "-1"):
+        linux.end_child(pid)
         raise OSError(problem, os.strerror(problem))
     return pid
-
-
-def _report(fd: int) -> int:
-    """Wait until the init is ready; return the number of its error, or 0."""
-    if not select.select([fd], [], [], READY_TIMEOUT_SECONDS)[0]:
-        raise TimeoutError(
-            f"the init of a PID namespace was not ready after {READY_TIMEOUT_SECONDS:.0f} s"
-        )
-    return int(os.read(fd, 16) or "-1")
 
 
 def _run_init(report_fd: int) -> None:
