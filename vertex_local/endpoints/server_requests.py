@@ -2,9 +2,6 @@
 
 import http.client
 import json
-import socket
-import time
-from typing import Any
 
 import orjson
 
@@ -30,35 +27,16 @@ def get_status(port: int, route: str, *, timeout_seconds: float) -> int:
     """Send a GET request; return the status of the response.
 
     Raises:
-        OSError, http.client.HTTPException: There was no response; TimeoutError if not in time.
+        OSError, http.client.HTTPException: There was no response, or not in time.
     """
-    connection = http.client.HTTPConnection(LOOPBACK, port)
-    connection.sock = _TimedSocket(timeout_seconds)
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=timeout_seconds)
     try:
-        connection.sock.connect((LOOPBACK, port))
         connection.request("GET", route)
         response = connection.getresponse()
         response.read()
         return response.status
     finally:
         connection.close()
-
-
-class _TimedSocket(socket.socket):
-    """Socket with a time limit for all reads together; that of `settimeout` is for each."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(socket.AF_INET, socket.SOCK_STREAM)
-        self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.settimeout(seconds)
-        self._deadline = time.monotonic() + seconds
-
-    def recv_into(self, *arguments: Any) -> int:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("timed out")
-        self.settimeout(left)
-        return super().recv_into(*arguments)
 
 
 def parse_predictions(data: bytes, *, title: str) -> Json:
