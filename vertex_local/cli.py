@@ -97,8 +97,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_serve_options(serve: argparse.ArgumentParser) -> None:
     add = serve.add_argument
-    add("--port", type=_port, help="default: 8085, or a free port if that is in use")
-    add("--host", choices=["127.0.0.1"], default="127.0.0.1", help="loopback only")
+    add("--port", type=_port, help="on 127.0.0.1; default: 8085, or a free port if that is in use")
     add(
         "--while-used",
         action="store_true",

@@ -8,7 +8,7 @@ from pathlib import Path
 from vertex_local.machine import linux
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_MICROSECONDS, _NANOSECONDS = 1e6, 1e9
+_MICROSECONDS = 1e6
 ZOMBIE = "Z"
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -79,11 +79,7 @@ class ProcessTrees:
 
 
 def read_container(container_id: str, *, root: Path = CGROUPS) -> Reading | None:
-    """Return the reading of a container's control group; None if it cannot be found."""
-    return _read_v2(container_id, root) or _read_v1(container_id, root)
-
-
-def _read_v2(container_id: str, root: Path) -> Reading | None:
+    """Return the reading of a container's control group (v2); None if it cannot be found."""
     patterns = (
         f"system.slice/docker-{container_id}.scope",
         f"docker/{container_id}",
@@ -97,16 +93,6 @@ def _read_v2(container_id: str, root: Path) -> Reading | None:
         except (OSError, KeyError, ValueError):
             continue
     return None
-
-
-def _read_v1(container_id: str, root: Path) -> Reading | None:
-    cpu, memory = (root / kind / "docker" / container_id for kind in ("cpuacct", "memory"))
-    try:
-        seconds = int((cpu / "cpuacct.usage").read_text()) / _NANOSECONDS
-        cache = _fields(memory / "memory.stat")["total_inactive_file"]
-        return Reading(seconds, max(0, int((memory / "memory.usage_in_bytes").read_text()) - cache))
-    except (OSError, KeyError, ValueError):
-        return None
 
 
 def _fields(path: Path) -> dict[str, int]:

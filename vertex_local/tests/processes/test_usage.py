@@ -79,7 +79,7 @@ def test_this_process_and_its_child_are_measured():
     assert reading.memory_bytes > 4_000_000
 
 
-@pytest.mark.parametrize("version", ["systemd", "cgroupfs", "rootless", "v1", "none"])
+@pytest.mark.parametrize("version", ["systemd", "cgroupfs", "rootless", "none"])
 def test_a_container_is_measured_by_its_control_group(tmp_path, version):
     slices = {
         "systemd": "system.slice/docker-abc.scope",
@@ -92,13 +92,6 @@ def test_a_container_is_measured_by_its_control_group(tmp_path, version):
         (folder / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 1\n")
         (folder / "memory.current").write_text("1000\n")
         (folder / "memory.stat").write_text("anon 5\ninactive_file 300\n")
-    elif version == "v1":
-        cpu, memory = (tmp_path / kind / "docker/abc" for kind in ("cpuacct", "memory"))
-        cpu.mkdir(parents=True)
-        memory.mkdir(parents=True)
-        (cpu / "cpuacct.usage").write_text("2500000000\n")
-        (memory / "memory.usage_in_bytes").write_text("1000\n")
-        (memory / "memory.stat").write_text("cache 5\ntotal_inactive_file 300\n")
     expected = None if version == "none" else Reading(2.5, 700)
     assert read_container("abc", root=tmp_path) == expected
 
