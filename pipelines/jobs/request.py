@@ -21,9 +21,6 @@ from trainer.config.model_settings import split_model_flags
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 
-# Read by vertex_local (vertex_local/jobs/cores.py).
-PIN_VARIABLE = "VERTEX_LOCAL_PIN_REPLICAS"
-
 
 def job_request(
     config: RunConfig,
@@ -33,11 +30,8 @@ def job_request(
     examples_uri: str,
     output_uri: str,
     service_account: str = "",
-    is_pinned: bool = False,
 ) -> Json:
     """Return the body of `POST …/customJobs`: a CustomJob of Vertex AI's REST API.
-
-    With `is_pinned` the service on this machine gives each computing replica a core of its own.
 
     https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.customJobs/create
     """
@@ -48,10 +42,6 @@ def job_request(
         image=image,
         examples_uri=examples_uri,
     )
-    if is_pinned:
-        for pool in plan.worker_pool_specs:
-            if container := pool.get("container_spec"):
-                container["env"] = [{"name": PIN_VARIABLE, "value": "1"}]
     job_spec = {
         "worker_pool_specs": plan.worker_pool_specs,
         "scheduling": {

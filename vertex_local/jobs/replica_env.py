@@ -5,6 +5,7 @@ The environment is Vertex AI's (cloud.google.com/vertex-ai/docs/training/distrib
 """
 
 import json
+import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,6 @@ from urllib.parse import unquote, urlsplit
 
 from vertex_local import Json
 from vertex_local.errors import invalid_argument
-from vertex_local.jobs import cores as cpus
 from vertex_local.jobs.worker_pools import ROLES, WorkerPool, worker_pools
 from vertex_local.machine import docker as containers
 from vertex_local.machine.docker_engine import Engine
@@ -20,6 +20,10 @@ from vertex_local.machine.ports import LOOPBACK
 from vertex_local.processes.group import ProcessSpec
 
 Addresses = dict[int, list[str]]
+
+# TensorFlow reads this when it starts. Its inter-op threads are not limited: with one of them a
+# worker deadlocks.
+THREADS_VARIABLE = "TF_NUM_INTRAOP_THREADS"
 
 CONTAINER_PORT = 2222
 # These serve the others and are stopped when the chief exits.
@@ -100,10 +104,8 @@ def contained_specs(
 def _specs(
     plan: JobPlan, addresses: Addresses, *, folder: Path, common_env: dict[str, str]
 ) -> list[ProcessSpec]:
-    names = plan.replica_names
-    cores = cpus.cores()
-    pinned = cpus.pinned(names, plan.pools[0].env, cores)
-    threads = cpus.thread_variables(len(cpus.computing(names)), num_cores=len(cores))
+    num_computing = len(computing(plan.replica_names))
+    threads = thread_variables(num_computing, num_cores=len(os.sched_getaffinity(0)))
     return [
         ProcessSpec(
             name=f"{pool.role}/{replica}",
@@ -120,12 +122,28 @@ def _specs(
             is_primary=pool.index == 0,
             is_service=pool.role in SERVICE_ROLES,
             holds_state=pool.role in STATEFUL_ROLES,
-            cores=tuple(pinned.get(f"{pool.role}/{replica}", ())),
             environment=sys.prefix,
         )
         for pool in plan.pools
         for replica in range(pool.num_replicas)
     ]
+
+
+def computing(names: list[str]) -> list[str]:
+    """Return the replicas that compute: workers, and the chief unless the job has a ps."""
+    has_servers = any(name.startswith("ps/") for name in names)
+    roles = ("worker",) if has_servers else ("chief", "worker")
+    return [name for name in names if name.partition("/")[0] in roles]
+
+
+def thread_variables(num_computing: int, *, num_cores: int) -> dict[str, str]:
+    """Return the variable that limits threads, if several replicas share the cores.
+
+    Nothing if the environment of the service sets it.
+    """
+    if num_computing < 2 or THREADS_VARIABLE in os.environ:  # noqa: PLR2004
+        return {}
+    return {THREADS_VARIABLE: str(max(1, num_cores // num_computing))}
 
 
 def task_name(pool_index: int, replica: int) -> str:

@@ -80,7 +80,6 @@ def run_command(
     command: list[str],
     env: Mapping[str, str],
     cwd: str | None,
-    cores: tuple[int, ...] = (),
     user: str | None = None,
     id_path: Path | None = None,
 ) -> list[str]:
@@ -94,7 +93,6 @@ def run_command(
         env: Variables of the container. `docker run` reads most values from its own environment
             (`client_environment`), so that no list of processes shows them.
         cwd: Working directory; None for that of the image.
-        cores: Cores to pin the container to; any core if empty.
         user: UID:GID; None for those of this process.
         id_path: File for the id of the container; must not exist.
     """
@@ -108,7 +106,6 @@ def run_command(
         *[word for folder in container.mounts for word in ("--mount", _bind(folder))],
         *_env_options({**DEFAULTS, **env}),
         *(["--workdir", cwd] if cwd else []),
-        *(["--cpuset-cpus", ",".join(map(str, cores))] if cores else []),
         *["--entrypoint", program, "--", container.image, *arguments],
     ]
 

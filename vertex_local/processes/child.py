@@ -34,7 +34,6 @@ class Replica:
     is_service: bool
     holds_state: bool
     folder: Path
-    cores: list[int] = field(default_factory=list)
     yields: bool = False
     container: Container | None = None
     environment: str = ""
@@ -105,10 +104,8 @@ class Replica:
             pid = self._fork(program, env, log, layer)
         else:
             pid = self._spawn(_with_interpreter(self.command, layer), env, log, cwd=self.cwd)
-        if self.cores:
-            os.sched_setaffinity(pid, self.cores)  # threads started later inherit it
         if self.yields:
-            os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0))  # inherited likewise
+            os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0))  # inherited by threads
         return pid
 
     def _layer(self, temp_dir: Path) -> Layer | None:
@@ -132,7 +129,6 @@ class Replica:
             command=self.command,
             env=self.env,
             cwd=self.cwd,
-            cores=tuple(self.cores),
             id_path=self.container_id_path,
         )
         return self._spawn(command, containers.client_environment(self.env), log)

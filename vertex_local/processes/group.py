@@ -42,7 +42,6 @@ class ProcessSpec:
         is_service: Whether it is stopped once the primary processes have exited; an early exit
             with code 0 is ignored.
         holds_state: Whether the others cannot continue without it: all are restarted with it.
-        cores: Cores to pin the process to; any core if empty.
         yields: Whether its threads, when they wake, wait for the one that runs (SCHED_BATCH).
         container: Container to run it in; None to run it on this machine.
         environment: Prefix of the Python environment, which is read-only for the group and gets a
@@ -57,7 +56,6 @@ class ProcessSpec:
     is_primary: bool = False
     is_service: bool = False
     holds_state: bool = False
-    cores: tuple[int, ...] = ()
     yields: bool = False
     container: Container | None = None
     environment: str = ""

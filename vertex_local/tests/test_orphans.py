@@ -1,4 +1,4 @@
-"""Leftovers of killed processes of a service, and the cores of replicas."""
+"""Leftovers of killed processes of a service."""
 
 import ctypes
 import errno
@@ -400,12 +400,3 @@ def test_a_start_keeps_folders_of_others(tmp_path, kind):
     files.remove_temp_dir(root)
 
     assert (kept / "file").exists()
-
-
-def test_a_replica_runs_on_its_cores_only(start):
-    core = max(os.sched_getaffinity(0))
-    code = "import os; print(*os.sched_getaffinity(0))"
-    group, log = start(sys.executable, "-c", code, cores=(core,))
-
-    assert group.wait(20)["state"] == "succeeded"
-    assert log.read_text() == f"{core}\n"

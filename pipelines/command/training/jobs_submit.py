@@ -64,11 +64,6 @@ def add_submit(submit: argparse.ArgumentParser) -> None:
     advanced.add_argument("--service-account", help="Vertex AI: account of the job")
     add_containers(advanced)
     advanced.add_argument("--data-dir", metavar="DIR", help="folder with raw data")
-    advanced.add_argument(
-        "--pin",
-        action="store_true",
-        help="for measurements on this machine: give each computing replica a core of its own",
-    )
     ending = submit.add_mutually_exclusive_group()
     ending.add_argument("--wait", action="store_true", help="wait until the job has ended")
     ending.add_argument("--follow", action="store_true", help="wait and print the job's log")
@@ -90,7 +85,6 @@ def _submit(arguments: argparse.Namespace) -> int:
         examples_uri=examples.uri,
         output_uri=f"{target.pipeline_root}/{name}",
         service_account=arguments.service_account or "",
-        is_pinned=arguments.pin,
     )
     if arguments.dry_run:
         print(f"POST /v1/{target.parent}/customJobs", file=sys.stderr)

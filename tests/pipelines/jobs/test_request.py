@@ -18,7 +18,6 @@ from pipelines.projects.runs import find_run
 from trainer.errors import ConfigError
 from trainer.workloads.data_sets import TAXI
 from vertex_local.api.protos import parse
-from vertex_local.jobs import cores
 from vertex_local.pipelines.gcpc.requests import Launch, create_custom_job
 
 pytestmark = pytest.mark.fast
@@ -198,15 +197,6 @@ def test_more_workers_than_cores_is_a_warning(monkeypatch, caplog, workers, is_w
     warn_of_local_limits(ClusterSpec(**shape))
 
     assert ("3 replicas compute on the 2 cores of this machine" in caplog.text) is is_warned
-
-
-def test_pinned_job_sets_the_variable_in_each_container():
-    request = job_request(find_run("mnist"), name="n", image="i", is_pinned=True, **WHERE)
-
-    pools = parse("CustomJob", request)["jobSpec"]["workerPoolSpecs"]
-    assert [pool["containerSpec"]["env"] for pool in pools] == [
-        [{"name": cores.PIN_VARIABLE, "value": "1"}]
-    ] * 3
 
 
 OLD_FILES = sorted(

@@ -2,46 +2,36 @@ import os
 
 import pytest
 
-from vertex_local.jobs import cores
+from vertex_local.jobs import replica_env
 from vertex_local.jobs.replica_env import plan_job, process_specs
 
 pytestmark = pytest.mark.fast
 
 ASYNCHRONOUS = ["chief/0", "worker/0", "worker/1", "worker/2", "ps/0"]
 SYNCHRONOUS = ["chief/0", "worker/0"]
-PIN = {cores.PIN_VARIABLE: "1"}
 
 
 def test_a_chief_with_parameter_servers_does_not_compute():
-    assert cores.computing(ASYNCHRONOUS) == ["worker/0", "worker/1", "worker/2"]
-    assert cores.computing(SYNCHRONOUS) == SYNCHRONOUS
+    assert replica_env.computing(ASYNCHRONOUS) == ["worker/0", "worker/1", "worker/2"]
+    assert replica_env.computing(SYNCHRONOUS) == SYNCHRONOUS
 
 
 @pytest.mark.parametrize(
     ("num_computing", "num_cores", "threads"), [(1, 2, None), (2, 2, "1"), (4, 2, "1"), (2, 8, "4")]
 )
 def test_replicas_share_the_cores(num_computing, num_cores, threads):
-    variables = cores.thread_variables(num_computing, num_cores=num_cores)
+    variables = replica_env.thread_variables(num_computing, num_cores=num_cores)
 
-    assert variables.get(cores.THREADS_VARIABLE) == threads
+    assert variables.get(replica_env.THREADS_VARIABLE) == threads
 
 
 def test_threads_set_for_the_service_are_not_overridden(monkeypatch):
-    monkeypatch.setenv(cores.THREADS_VARIABLE, "3")
-    assert cores.thread_variables(4, num_cores=2) == {}
-
-
-def test_computing_replicas_are_pinned_round_robin_on_request():
-    assert cores.pinned(ASYNCHRONOUS, PIN, [4, 6]) == {
-        "worker/0": [4],
-        "worker/1": [6],
-        "worker/2": [4],
-    }
-    assert cores.pinned(ASYNCHRONOUS, {}, [4, 6]) == {}
+    monkeypatch.setenv(replica_env.THREADS_VARIABLE, "3")
+    assert replica_env.thread_variables(4, num_cores=2) == {}
 
 
 def test_a_job_may_set_its_threads(tmp_path):
-    own = [{"name": cores.THREADS_VARIABLE, "value": "7"}]
+    own = [{"name": replica_env.THREADS_VARIABLE, "value": "7"}]
     container = {"command": ["python"], "env": own}
     pool = {"replicaCount": 1, "containerSpec": container}
     others = {**pool, "replicaCount": 3, "containerSpec": {"command": ["python"]}}
@@ -49,4 +39,4 @@ def test_a_job_may_set_its_threads(tmp_path):
     specs = process_specs(plan, folder=tmp_path, ports=[1, 2, 3, 4], common_env={})
 
     expected = str(max(1, len(os.sched_getaffinity(0)) // 4))
-    assert [spec.env[cores.THREADS_VARIABLE] for spec in specs] == ["7", *[expected] * 3]
+    assert [spec.env[replica_env.THREADS_VARIABLE] for spec in specs] == ["7", *[expected] * 3]

@@ -223,10 +223,3 @@ def test_a_killed_supervisor_leaves_no_container_and_no_network(spec, run, tmp_p
 
     assert group.wait(60)["state"] == "failed"
     assert left_over(tmp_path) == []
-
-
-def test_a_container_runs_on_its_cores_only(spec, run, tmp_path):
-    core = max(os.sched_getaffinity(0))
-    run(spec("chief/0", "import os; print(*os.sched_getaffinity(0))", cores=(core,))).wait(60)
-
-    assert (tmp_path / "chief-0.log").read_text() == f"{core}\n"

@@ -41,7 +41,7 @@ def test_a_replica_on_the_network_of_its_group():
         host_name="workerpool1-0",
     )
 
-    assert command_of(container, env={"TF_CONFIG": "{}"}, cwd="/state/jobs/7", cores=(0, 2)) == [
+    assert command_of(container, env={"TF_CONFIG": "{}"}, cwd="/state/jobs/7") == [
         *["docker", "run", "--pull", "never", "--rm", "--init", "--name", "it"],
         *LABELS,
         *["--user", "1000:1000"],
@@ -53,7 +53,6 @@ def test_a_replica_on_the_network_of_its_group():
         *DEFAULTS,
         *["--env", "TF_CONFIG"],
         *["--workdir", "/state/jobs/7"],
-        *["--cpuset-cpus", "0,2"],
         *["--entrypoint", "python", "--", "repo/image:tag", "-m", "task", "--x"],
     ]
 
