@@ -22,26 +22,23 @@ SHORT_SECONDS = 0.5  # an operation that ends sooner is returned as done, withou
 MAX_WAIT_SECONDS = 30.0
 
 
-def start(
-    service: Service, resource: str, *, metadata_type: str, response_type: str, work: Work
-) -> Json:
+def start(service: Service, resource: str, method: str, work: Work) -> Json:
     """Start `work` as an operation of a resource; return the operation, often already done.
 
     Args:
         service: The running service.
         resource: The operation is named `<resource>/operations/<id>`.
-        metadata_type: A type of `aiplatform_v1`, such as `UploadModelOperationMetadata`.
-        response_type: The type of the response, such as `UploadModelResponse`; "" for Empty.
+        method: The method of the API, such as `UploadModel`, by which its types are named.
         work: Returns the response; an ApiError becomes the operation's error.
     """
-    operation = _new(service, resource, metadata_type)
+    operation = _new(service, resource, method)
     name = operation["name"]
     cancelled = threading.Event()
     service.running[name] = cancelled
 
     def run() -> None:
         try:
-            outcome: Json = {"response": _response(work(cancelled), response_type)}
+            outcome: Json = {"response": _response(work(cancelled), f"{method}Response")}
         except Exception as error:
             outcome = {"error": of_exception(error).to_rpc_status()}
         _finish(service, name, outcome)
@@ -53,10 +50,10 @@ def start(
 
 
 def finished(
-    service: Service, resource: str, *, metadata_type: str, response_type: str, response: Json
+    service: Service, resource: str, method: str, response: Json, *, response_type: str
 ) -> Json:
     """Store and return an operation for work that is already done."""
-    operation = _new(service, resource, metadata_type)
+    operation = _new(service, resource, method)
     outcome = {"response": _response(response, response_type)}
     _finish(service, operation["name"], outcome)
     return service.store.get(operation["name"])
@@ -64,9 +61,7 @@ def finished(
 
 def deleted(service: Service, resource: str) -> Json:
     """Store and return the operation of a deletion that is done."""
-    return finished(
-        service, resource, metadata_type="DeleteOperationMetadata", response_type="", response={}
-    )
+    return finished(service, resource, "Delete", {}, response_type="")
 
 
 def get(service: Service, call: Call) -> Json:
@@ -118,12 +113,12 @@ def recover(service: Service) -> None:
             _finish(service, operation["name"], {"error": error})
 
 
-def _new(service: Service, resource: str, metadata_type: str) -> Json:
+def _new(service: Service, resource: str, method: str) -> Json:
     started = now()
     operation: Json = {
         "name": f"{resource}/operations/{service.store.next_id()}",
         "metadata": {
-            "@type": TYPE_PREFIX + metadata_type,
+            "@type": f"{TYPE_PREFIX}{method}OperationMetadata",
             "genericMetadata": {"createTime": started, "updateTime": started},
         },
         "done": False,

@@ -44,11 +44,7 @@ def create(service: Service, call: Call) -> Json:
     with service.store.atomic():
         service.store.insert(name, endpoint)
         return operations.finished(
-            service,
-            name,
-            metadata_type="CreateEndpointOperationMetadata",
-            response_type="Endpoint",
-            response=endpoint,
+            service, name, "CreateEndpoint", endpoint, response_type="Endpoint"
         )
 
 
@@ -122,13 +118,7 @@ def deploy_model(service: Service, call: Call) -> Json:
         deployments.start(service, name, deployed=deployed, split=split, process=process, stop=stop)
         return {"deployedModel": deployed}
 
-    return operations.start(
-        service,
-        name,
-        metadata_type="DeployModelOperationMetadata",
-        response_type="DeployModelResponse",
-        work=work,
-    )
+    return operations.start(service, name, "DeployModel", work)
 
 
 def undeploy_model(service: Service, call: Call) -> Json:
@@ -154,13 +144,7 @@ def undeploy_model(service: Service, call: Call) -> Json:
         deployments.stop(service, name, deployed_id)
         return {}
 
-    return operations.start(
-        service,
-        name,
-        metadata_type="UndeployModelOperationMetadata",
-        response_type="UndeployModelResponse",
-        work=work,
-    )
+    return operations.start(service, name, "UndeployModel", work)
 
 
 def predict(service: Service, call: Call) -> Message:

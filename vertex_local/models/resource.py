@@ -57,13 +57,7 @@ def upload(service: Service, call: Call) -> Json:
         version = _store_version(service, name, model=model, source=source, is_new=not parent_name)
         return {"model": name, "modelVersionId": version["versionId"]}
 
-    return operations.start(
-        service,
-        name,
-        metadata_type="UploadModelOperationMetadata",
-        response_type="UploadModelResponse",
-        work=work,
-    )
+    return operations.start(service, name, "UploadModel", work)
 
 
 def get(service: Service, call: Call) -> Json:

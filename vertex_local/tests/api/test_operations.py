@@ -26,9 +26,8 @@ def test_a_result_that_a_full_disk_refuses_is_stored_once_there_is_space(monkeyp
     begun = operations.start(
         service,
         "projects/p/locations/l/models/1",
-        metadata_type="UploadModelOperationMetadata",
-        response_type="UploadModelResponse",
-        work=lambda _: {"model": "m"},
+        "UploadModel",
+        lambda _: {"model": "m"},
     )
     wait_until(lambda: service.store.get(begun["name"])["done"])
     assert service.store.get(begun["name"])["response"]["model"] == "m"

@@ -10,16 +10,16 @@ from vertex_local.api import operations
 OPERATION_SECONDS = 0.3
 
 
-def _start(service, resource, *, work, **types):
+def _start(service, resource, method, work):
     def work_slowly(cancelled):
         time.sleep(OPERATION_SECONDS)
         return work(cancelled)
 
-    return ORIGINAL_START(service, resource, work=work_slowly, **types)
+    return ORIGINAL_START(service, resource, method, work_slowly)
 
 
-def _finished(service, resource, *, metadata_type, response_type, response):
-    operation = operations._new(service, resource, metadata_type)
+def _finished(service, resource, method, response, *, response_type):
+    operation = operations._new(service, resource, method)
     outcome = {"response": operations._response(response, response_type)}
     finish = threading.Timer(
         OPERATION_SECONDS, operations._finish, (service, operation["name"], outcome)
