@@ -38,7 +38,8 @@ VALUE_FLAGS = {
     *("--index-url", "-i", "--extra-index-url", "--trusted-host", "--find-links", "-f"),
     *("--only-binary", "--no-binary", "--constraint", "-c", "--requirement", "-r"),
 }
-EXPANSION = re.compile(r"[$`]")  # `~=` and `==1.*` are requirements
+QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+SHELL = re.compile(r"[$`;|<>&()]")  # `~=` and `==1.*` are requirements
 CREDENTIALS = re.compile(r"//[^/@\s]+@")
 
 
@@ -82,52 +83,30 @@ def _installs(script: str) -> tuple[tuple[str, ...], ...]:
     """Return the arguments of each `pip install`; nothing if the script does anything else."""
     lines = script.replace("\\\n", " ").split("\n")
     kept = "\n".join(line for line in lines if line.strip() not in KFP_LINES)
-    try:
-        *statements, last = _statements(kept)
-    except ValueError:  # an open quotation, or an empty script
+    statements = [one.strip() for one in re.split("&&|\n", kept)]
+    *others, last = [one for one in statements if one not in ("", KFP_ASSIGNMENT)] or [""]
+    installs = [_pip_arguments(statement) for statement in others]
+    if last != '"$0" "$@"' or not all(installs):
         return ()
-    installs = [_pip_arguments(words) for words in statements if words != [KFP_ASSIGNMENT]]
-    if last != ["$0", "$@"] or not all(installs):
-        return ()
-    return tuple(tuple(arguments) for arguments in installs if arguments)
+    return tuple(tuple(arguments) for arguments in installs)
 
 
-def _statements(script: str) -> Iterator[list[str]]:
-    """Split a script into its simple commands.
-
-    Raises:
-        ValueError: It has an open quotation, or operators other than && and ;.
-    """
-    lexer = shlex.shlex(script, posix=True, punctuation_chars="();<>|&\n")
-    lexer.whitespace, lexer.commenters = " \t\r", ""
-    lexer.whitespace_split = True
-    words: list[str] = []
-    for token in lexer:
-        operator = token.replace("\n", "") if not token.strip("();<>|&\n") else None
-        if operator is None:
-            words.append(token)
-        elif operator not in ("", "&&", ";"):
-            raise ValueError(f"an operator of the shell: {token!r}")
-        elif words:
-            yield words
-            words = []
-    if words:
-        yield words
-
-
-def _pip_arguments(words: list[str]) -> list[str]:
+def _pip_arguments(statement: str) -> list[str]:
     """Return the arguments of a `pip install`, without quiet flags; nothing for other commands.
 
-    Nothing also for one with flags for a target folder, or with words that a shell would expand.
+    Nothing also for one with flags for a target folder, or with what only a shell understands.
     """
-    if words[0] == KFP_ASSIGNMENT:
-        words = words[1:]
+    if SHELL.search(QUOTED.sub("", statement)) or "$" in statement or "`" in statement:
+        return []
+    try:
+        words = shlex.split(statement.removeprefix(KFP_ASSIGNMENT))
+    except ValueError:  # an open quotation
+        return []
     program = next((one for one in PIP_PROGRAMS if tuple(words[: len(one)]) == one), None)
     if program is None:
         return []
     arguments = [word for word in words[len(program) :] if word not in QUIET_FLAGS]
-    is_plain = not any(map(EXPANSION.search, arguments))
-    return arguments if is_plain and next(_requirements(arguments), None) else []
+    return arguments if next(_requirements(arguments), None) else []
 
 
 def _requirements(arguments: list[str] | tuple[str, ...]) -> Iterator[str]:
