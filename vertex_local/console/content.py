@@ -4,13 +4,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from vertex_local import Json
-from vertex_local.api.database import model_record as registry
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.service import Service
 from vertex_local.console.charts import charts
 from vertex_local.console.times import seconds_between
 from vertex_local.endpoints import deployments, request_log
 from vertex_local.jobs import resource as jobs
+from vertex_local.models import record as registry
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.processes import group as processes
 from vertex_local.processes.usage.curve import read_curves

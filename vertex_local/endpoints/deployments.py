@@ -7,7 +7,7 @@ from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
-from vertex_local.endpoints import traffic
+from vertex_local.endpoints import record as traffic
 from vertex_local.endpoints.deployed_model import ServingProcess
 from vertex_local.endpoints.server_requests import NotAnsweredError
 from vertex_local.endpoints.serving_contract import ServingSpec, serving_spec

@@ -9,7 +9,8 @@ from vertex_local.api.query.pages import list_page
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
-from vertex_local.endpoints import deployments, forwarding, log_pages, request_log, traffic
+from vertex_local.endpoints import deployments, forwarding, log_pages, request_log
+from vertex_local.endpoints import record as traffic
 from vertex_local.errors import (
     failed_precondition,
     invalid_argument,

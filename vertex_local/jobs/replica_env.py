@@ -7,13 +7,11 @@ The environment is Vertex AI's (cloud.google.com/vertex-ai/docs/training/distrib
 import json
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from vertex_local import Json
-from vertex_local.errors import invalid_argument
-from vertex_local.jobs.worker_pools import ROLES, WorkerPool, worker_pools
+from vertex_local.jobs.record import ROLES, JobPlan, WorkerPool
 from vertex_local.machine import docker as containers
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.ports import LOOPBACK
@@ -29,50 +27,6 @@ CONTAINER_PORT = 2222
 # These serve the others and are stopped when the chief exits.
 SERVICE_ROLES = ("ps", "evaluator")
 STATEFUL_ROLES = ("chief", "ps")
-MAX_RESTARTS = 3
-DEFAULT_TIMEOUT_SECONDS = 7 * 24 * 3600.0
-
-
-@dataclass(frozen=True)
-class JobPlan:
-    """A validated CustomJob."""
-
-    job_spec: Json
-    pools: tuple[WorkerPool, ...]
-    output_dir: Path | None
-    timeout_seconds: float
-    max_restarts: int
-    restarts_whole_job: bool
-
-    @property
-    def num_replicas(self) -> int:
-        """Number of replicas of all pools; each needs a port."""
-        return sum(pool.num_replicas for pool in self.pools)
-
-    @property
-    def replica_names(self) -> list[str]:
-        """Names of all replicas, chief first: `worker/0`."""
-        return [f"{pool.role}/{i}" for pool in self.pools for i in range(pool.num_replicas)]
-
-
-def plan_job(job: Json) -> JobPlan:
-    """Validate a CustomJob (canonical JSON) beyond its proto.
-
-    Raises:
-        ApiError: INVALID_ARGUMENT, naming the field.
-    """
-    if not job.get("displayName"):
-        raise invalid_argument("displayName is required; give the job a name to show.")
-    job_spec: Json = job.get("jobSpec", {})
-    scheduling: Json = job_spec.get("scheduling", {})
-    return JobPlan(
-        job_spec=job_spec,
-        pools=tuple(worker_pools(job_spec.get("workerPoolSpecs", []))),
-        output_dir=_output_dir(job_spec.get("baseOutputDirectory", {}).get("outputUriPrefix", "")),
-        timeout_seconds=_timeout_seconds(scheduling.get("timeout", "")),
-        max_restarts=0 if scheduling.get("disableRetries") else MAX_RESTARTS,
-        restarts_whole_job=bool(scheduling.get("restartJobOnWorkerRestart")),
-    )
 
 
 def process_specs(
@@ -200,26 +154,3 @@ def output_variables(output_dir: Path | None) -> dict[str, str]:
         "AIP_CHECKPOINT_DIR": f"{output_dir}/checkpoints/",
         "AIP_TENSORBOARD_LOG_DIR": f"{output_dir}/logs/",
     }
-
-
-def _output_dir(prefix: str) -> Path | None:
-    if not prefix:
-        return None
-    parts = urlsplit(prefix)
-    is_file_uri = parts.scheme == "file" and parts.netloc in ("", "localhost")
-    path = unquote(parts.path) if is_file_uri else prefix
-    if not path.startswith("/") or "\0" in path:
-        raise invalid_argument(
-            f'jobSpec.baseOutputDirectory.outputUriPrefix "{prefix}" is not a folder of this '
-            "machine; give an absolute path or file:///path (this service does not write to gs://)."
-        )
-    return Path(path)
-
-
-def _timeout_seconds(duration: str) -> float:
-    seconds = float(duration.removesuffix("s") or 0)
-    if seconds < 0:
-        raise invalid_argument(
-            f'jobSpec.scheduling.timeout "{duration}" is not valid; it must not be negative.'
-        )
-    return seconds or DEFAULT_TIMEOUT_SECONDS

@@ -9,8 +9,8 @@ from vertex_local import Json
 from vertex_local.api.routes import Call
 from vertex_local.api.run_lifecycle import RunKind
 from vertex_local.api.service import Service
+from vertex_local.jobs.record import ROLES
 from vertex_local.jobs.replica_env import task_name
-from vertex_local.jobs.worker_pools import ROLES
 from vertex_local.machine import linux
 from vertex_local.machine.files import last_lines
 from vertex_local.processes import group as processes

@@ -10,7 +10,8 @@ from vertex_local.api.service import Service
 from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.errors import invalid_argument, rpc_status
 from vertex_local.jobs import replica_status
-from vertex_local.jobs.replica_env import JobPlan, contained_specs, plan_job, process_specs
+from vertex_local.jobs.record import JobPlan, plan_job
+from vertex_local.jobs.replica_env import contained_specs, process_specs
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.ports import POOL
 from vertex_local.processes import group as processes

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.api import operations, protos
-from vertex_local.api.database import model_record as registry
 from vertex_local.api.query.pages import list_page, list_versions_page
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
@@ -17,6 +16,7 @@ from vertex_local.errors import already_exists, failed_precondition, invalid_arg
 from vertex_local.machine import lost_and_found
 from vertex_local.machine.clock import now
 from vertex_local.models import artifacts
+from vertex_local.models import record as registry
 
 MODEL_NAME = re.compile(
     r"projects/[a-zA-Z0-9_-]+/locations/[a-zA-Z0-9_-]+/models/[a-zA-Z0-9_-]+(@[a-zA-Z0-9_-]+)?"

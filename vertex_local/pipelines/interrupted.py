@@ -16,7 +16,7 @@ from vertex_local.api.service import Service
 from vertex_local.jobs import resource as jobs
 from vertex_local.machine.clock import timestamp
 from vertex_local.pipelines import journal
-from vertex_local.pipelines import spec as pipeline_spec
+from vertex_local.pipelines import record as pipeline_record
 from vertex_local.pipelines.journal import INTERRUPTION, Journal
 from vertex_local.pipelines.runner import JOB_FILE
 
@@ -38,7 +38,7 @@ def is_interrupted(folder: Path) -> bool:
 def has_exit_tasks(folder: Path) -> bool:
     """Return whether the pipeline of a run has exit tasks."""
     spec = json.loads((folder / JOB_FILE).read_text())["pipelineSpec"]
-    return any(leaf.is_exit for leaf in pipeline_spec.leaves(spec))
+    return any(leaf.is_exit for leaf in pipeline_record.leaves(spec))
 
 
 def journal_interruption(folder: Path, *, group_state: Json, is_cancelled: bool) -> bool:

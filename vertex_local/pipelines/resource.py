@@ -17,7 +17,7 @@ from vertex_local.api.service import Service
 from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument, rpc_status
 from vertex_local.pipelines import interrupted, journal
-from vertex_local.pipelines import spec as pipeline_spec
+from vertex_local.pipelines import record as pipeline_record
 from vertex_local.pipelines.gcpc.requests import RUN_LABELS_VARIABLE
 from vertex_local.pipelines.interrupted import BILLING_LABEL
 from vertex_local.pipelines.run_state import EXIT_TASKS_SECONDS
@@ -167,9 +167,9 @@ def plan(service: Service, body: Json) -> Json:
     Raises:
         ApiError: INVALID_ARGUMENT, naming the field.
     """
-    checked = pipeline_spec.plan(body, runs_containers=bool(service.engine))
+    checked = pipeline_record.plan(body, runs_containers=bool(service.engine))
     if service.engine:
-        for image, field in pipeline_spec.images(checked["pipelineSpec"]).items():
+        for image, field in pipeline_record.images(checked["pipelineSpec"]).items():
             service.engine.check_image(image, field=field)
         root = checked["runtimeConfig"]["gcsOutputDirectory"]
         service.engine.check_folder(root, field="runtimeConfig.gcsOutputDirectory")

@@ -14,7 +14,7 @@ from vertex_local.machine.docker_engine import Engine
 from vertex_local.pipelines import journal
 from vertex_local.pipelines.journal import Journal
 from vertex_local.pipelines.previous_runner import PreviousRunner
-from vertex_local.pipelines.spec import ROOT, Leaf
+from vertex_local.pipelines.record import ROOT, Leaf
 from vertex_local.processes.warm import WarmClient
 
 logger = logging.getLogger(__name__)

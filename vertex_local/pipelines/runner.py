@@ -23,7 +23,7 @@ from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.machine.docker_engine import Engine
-from vertex_local.pipelines import spec as pipeline_spec
+from vertex_local.pipelines import record as pipeline_record
 from vertex_local.pipelines.run_state import PipelineRun, RunContext
 from vertex_local.processes.warm import WarmClient
 
@@ -42,7 +42,7 @@ def run_pipeline(
 ) -> str:
     """Run the pipeline of a folder; return SUCCEEDED, FAILED or CANCELLED."""
     job = json.loads((folder / JOB_FILE).read_text())
-    run = PipelineRun(job, folder=folder, leaves=pipeline_spec.leaves(job["pipelineSpec"]))
+    run = PipelineRun(job, folder=folder, leaves=pipeline_record.leaves(job["pipelineSpec"]))
     _cancel_on_signals(run)
     if not run.is_resumed:
         run.journal.write("pipeline_started")

@@ -11,7 +11,7 @@ from vertex_local.api.service import Service
 from vertex_local.errors import ApiError, failed_precondition, invalid_argument
 from vertex_local.machine.clock import moment_of, timestamp
 from vertex_local.pipelines import resource as pipelines
-from vertex_local.schedules import timing
+from vertex_local.schedules import record as timing
 from vertex_local.schedules.cron import Cron
 from vertex_local.schedules.scheduler import COLLECTION, Scheduler, close, recover
 

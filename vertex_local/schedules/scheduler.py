@@ -13,7 +13,7 @@ from vertex_local.api.service import Service
 from vertex_local.errors import ApiError, already_exists
 from vertex_local.machine.clock import moment_of, timestamp
 from vertex_local.pipelines import resource as pipelines
-from vertex_local.schedules import timing
+from vertex_local.schedules import record as timing
 
 logger = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ import math
 import pytest
 from werkzeug.test import Client
 
-from vertex_local.api.database import model_record as registry
 from vertex_local.api.database.store import Store
 from vertex_local.api.routes import Route
 from vertex_local.api.service import Service
 from vertex_local.app import Application
 from vertex_local.console import page
 from vertex_local.errors import failed_precondition
+from vertex_local.models import record as registry
 
 pytestmark = pytest.mark.fast
 

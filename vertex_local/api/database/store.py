@@ -159,13 +159,13 @@ class Store:
         """Change a resource in one transaction; if `change` raises, nothing changes."""
         with self.atomic() as connection:
             body = self.get(name)
-            listed = row_of(name, body), labels_of(name, body)
+            listed = row_of(name, body), labels_of(body)
             change(body)
             connection.execute(
                 "UPDATE resources SET body = ?, updated = ? WHERE name = ?",
                 (json.dumps(body), now(), name),
             )
-            if listed != (row_of(name, body), labels_of(name, body)):
+            if listed != (row_of(name, body), labels_of(body)):
                 select.put(connection, _position(connection, name), name, body)
             self._changed[name] = body
         return body

@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Any
 
 from vertex_local import Json
-from vertex_local.api.database import model_record as registry
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.machine.clock import timestamp
 
@@ -50,29 +49,34 @@ def row_of(name: str, body: Json) -> dict[str, str]:
     """Return the value of each column for a resource; "" for fields that it lacks."""
     resource = ResourceName.from_name(name)
     kind, resource_id = resource.kind, resource.id
-    shown = _shown(kind, body)
     own = {
-        "display_name": shown.get("displayName", ""),
-        "state": shown.get("state", ""),
-        "pipeline_name": _at(shown, "pipelineSpec", "pipelineInfo", "name"),
+        "display_name": body.get("displayName", ""),
+        "state": body.get("state", ""),
+        "pipeline_name": _at(body, "pipelineSpec", "pipelineInfo", "name"),
         "pipeline_job_user_id": resource_id,
-        "template_uri": shown.get("templateUri", ""),
-        "template_metadata.version": _at(shown, "templateMetadata", "version"),
-        "schedule_name": shown.get("scheduleName", ""),
+        "template_uri": body.get("templateUri", ""),
+        "template_metadata.version": _at(body, "templateMetadata", "version"),
+        "schedule_name": body.get("scheduleName", ""),
         "model": resource_id,
         "endpoint": resource_id,
-        "version_id": shown.get("versionId", ""),
-        REQUEST: "*" if "createPipelineJobRequest" in shown else "",
-        "done": "true" if shown.get("done") else "false",
-        **{field: _stored_time(_time(kind, shown, field)) for field in TIMES},
+        "version_id": body.get("versionId", ""),
+        REQUEST: "*" if "createPipelineJobRequest" in body else "",
+        "done": "true" if body.get("done") else "false",
+        **{field: _stored_time(_time(kind, body, field)) for field in TIMES},
     }
     return {field: str(own.get(field, "")) if field in fields_of(kind) else "" for field in COLUMNS}
 
 
-def labels_of(name: str, body: Json) -> dict[str, str]:
+def labels_of(body: Json) -> dict[str, str]:
     """Return the labels by which a resource is filtered."""
-    labels = _shown(ResourceName.from_name(name).kind, body).get("labels")
-    return {str(k): str(v) for k, v in labels.items()} if isinstance(labels, dict) else {}
+    defaults = [one for one in body.get("versions", []) if "default" in one["versionAliases"]]
+    labelled = [one.get("labels") for one in (body, *defaults)]  # a model, and its default version
+    return {
+        str(key): str(value)
+        for labels in labelled
+        if isinstance(labels, dict)
+        for key, value in labels.items()
+    }
 
 
 def normal_time(text: str) -> str:
@@ -99,24 +103,15 @@ def _stored_time(text: str) -> str:
         return ""
 
 
-def _shown(kind: str, body: Json) -> Json:
-    """Return a resource as in lists: the default version for a model."""
-    if kind == "models" and "versions" in body:
-        if not body["versions"]:
-            return {**body, "labels": {}}
-        return registry.view(body, registry.find_version(body, ""))
-    return body
-
-
-def _time(kind: str, shown: Json, field: str) -> str:
+def _time(kind: str, body: Json, field: str) -> str:
     key = camel_case(field)
     if kind == VERSIONS:
-        return str(shown.get(f"version{key[0].upper()}{key[1:]}", ""))
+        return str(body.get(f"version{key[0].upper()}{key[1:]}", ""))
     if kind == "operations":
-        return _at(shown, "metadata", "genericMetadata", key)
-    if field == "next_run_time" and shown.get("state") != "ACTIVE":
+        return _at(body, "metadata", "genericMetadata", key)
+    if field == "next_run_time" and body.get("state") != "ACTIVE":
         return ""
-    return str(shown.get(key, ""))
+    return str(body.get(key, ""))
 
 
 def _at(body: Any, *keys: str) -> str:

@@ -72,7 +72,7 @@ def put(connection: sqlite3.Connection, position: int, name: str, body: Json) ->
     connection.execute("DELETE FROM labels WHERE position = ?", (position,))
     connection.executemany(
         "INSERT INTO labels (key, value, position) VALUES (?, ?, ?)",
-        [(key, value, position) for key, value in fields.labels_of(name, body).items()],
+        [(key, value, position) for key, value in fields.labels_of(body).items()],
     )
 
 

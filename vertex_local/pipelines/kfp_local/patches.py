@@ -47,8 +47,8 @@ from vertex_local.pipelines.kfp_local.compatibility import replace
 from vertex_local.pipelines.kfp_local.conditions import ConditionError, evaluate
 from vertex_local.pipelines.kfp_local.step_cache import StepCache
 from vertex_local.pipelines.kfp_local.task_groups import Result
+from vertex_local.pipelines.record import leaf_key
 from vertex_local.pipelines.run_state import PipelineRun
-from vertex_local.pipelines.spec import leaf_key
 
 FAILED: Result = ({}, status.Status.FAILURE)
 NUMBER_DOUBLE = pipeline_spec_pb2.ParameterType.ParameterTypeEnum.NUMBER_DOUBLE

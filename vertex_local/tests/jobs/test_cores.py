@@ -3,7 +3,8 @@ import os
 import pytest
 
 from vertex_local.jobs import replica_env
-from vertex_local.jobs.replica_env import plan_job, process_specs
+from vertex_local.jobs.record import plan_job
+from vertex_local.jobs.replica_env import process_specs
 
 pytestmark = pytest.mark.fast
 

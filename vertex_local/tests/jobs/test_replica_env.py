@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from vertex_local.errors import ApiError
-from vertex_local.jobs.replica_env import DEFAULT_TIMEOUT_SECONDS, plan_job, process_specs
+from vertex_local.jobs.record import DEFAULT_TIMEOUT_SECONDS, plan_job
+from vertex_local.jobs.replica_env import process_specs
 
 pytestmark = pytest.mark.fast
 

@@ -7,11 +7,12 @@ import pytest
 
 from vertex_local.endpoints.serving_contract import serving_spec
 from vertex_local.errors import ApiError
-from vertex_local.jobs.replica_env import contained_specs, plan_job
+from vertex_local.jobs.record import plan_job
+from vertex_local.jobs.replica_env import contained_specs
 from vertex_local.machine import docker as containers
 from vertex_local.machine.docker import Container, client_environment, name_of, run_command
 from vertex_local.machine.docker_engine import Engine
-from vertex_local.pipelines import spec as pipeline_spec
+from vertex_local.pipelines import record as pipeline_record
 
 pytestmark = pytest.mark.fast
 
@@ -207,6 +208,6 @@ def test_the_images_of_a_pipeline_are_those_of_its_own_steps():
         "exec-import": {"importer": {}},
     }
 
-    assert pipeline_spec.images({"deploymentSpec": {"executors": executors}}) == {
+    assert pipeline_record.images({"deploymentSpec": {"executors": executors}}) == {
         "ours": "pipelineSpec.deploymentSpec.executors.exec-evaluate.container.image"
     }

@@ -11,7 +11,7 @@ from kfp.dsl.base_component import BaseComponent
 
 from vertex_local.errors import ApiError
 from vertex_local.pipelines import placeholders
-from vertex_local.pipelines.spec import canonical, check_tasks
+from vertex_local.pipelines.record import canonical, check_tasks
 
 pytestmark = pytest.mark.fast
 

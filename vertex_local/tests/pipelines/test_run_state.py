@@ -1,8 +1,8 @@
 import pytest
 
 from vertex_local.pipelines import interrupted, journal
+from vertex_local.pipelines.record import Leaf
 from vertex_local.pipelines.run_state import PipelineRun
-from vertex_local.pipelines.spec import Leaf
 
 pytestmark = pytest.mark.fast
 

@@ -10,7 +10,7 @@ from kfp.local.cache import LocalCache
 
 from vertex_local.pipelines.kfp_local import patches, step_cache
 from vertex_local.pipelines.kfp_local.step_cache import StepCache
-from vertex_local.pipelines.spec import Leaf
+from vertex_local.pipelines.record import Leaf
 
 pytestmark = pytest.mark.fast
 

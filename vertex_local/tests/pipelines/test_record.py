@@ -1,7 +1,7 @@
 import pytest
 
 from vertex_local.errors import ApiError
-from vertex_local.pipelines.spec import Leaf, canonical, check_tasks, leaves, parameters
+from vertex_local.pipelines.record import Leaf, canonical, check_tasks, leaves, parameters
 
 pytestmark = pytest.mark.fast
 

@@ -1,4 +1,4 @@
-"""Timing of schedules: when runs are due and whether they start, as functions of the record.
+"""Record of a schedule: when runs are due and whether they start.
 
 `nextRunTime` is the first time that has been neither started nor skipped. Two fields are hidden
 from clients: every run up to `owedUntil` is started, however late, one after the other; `decidedAt`

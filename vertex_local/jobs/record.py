@@ -1,7 +1,9 @@
-"""Worker pools of a CustomJob, validated."""
+"""Record of a custom job: a CustomJob, validated."""
 
 import logging
 from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from vertex_local import Json
 from vertex_local.errors import invalid_argument
@@ -11,6 +13,8 @@ logger = logging.getLogger(__name__)
 MAX_REPLICAS = 1000
 # Roles of worker pools 0 to 3, by their names in TF_CONFIG.
 ROLES = ("chief", "worker", "ps", "evaluator")
+MAX_RESTARTS = 3
+DEFAULT_TIMEOUT_SECONDS = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,48 @@ class WorkerPool:
     def role(self) -> str:
         """Role of the replicas: `chief`, `worker`, `ps` or `evaluator`."""
         return ROLES[self.index]
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """A validated CustomJob."""
+
+    job_spec: Json
+    pools: tuple[WorkerPool, ...]
+    output_dir: Path | None
+    timeout_seconds: float
+    max_restarts: int
+    restarts_whole_job: bool
+
+    @property
+    def num_replicas(self) -> int:
+        """Number of replicas of all pools; each needs a port."""
+        return sum(pool.num_replicas for pool in self.pools)
+
+    @property
+    def replica_names(self) -> list[str]:
+        """Names of all replicas, chief first: `worker/0`."""
+        return [f"{pool.role}/{i}" for pool in self.pools for i in range(pool.num_replicas)]
+
+
+def plan_job(job: Json) -> JobPlan:
+    """Validate a CustomJob (canonical JSON) beyond its proto.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, naming the field.
+    """
+    if not job.get("displayName"):
+        raise invalid_argument("displayName is required; give the job a name to show.")
+    job_spec: Json = job.get("jobSpec", {})
+    scheduling: Json = job_spec.get("scheduling", {})
+    return JobPlan(
+        job_spec=job_spec,
+        pools=tuple(worker_pools(job_spec.get("workerPoolSpecs", []))),
+        output_dir=_output_dir(job_spec.get("baseOutputDirectory", {}).get("outputUriPrefix", "")),
+        timeout_seconds=_timeout_seconds(scheduling.get("timeout", "")),
+        max_restarts=0 if scheduling.get("disableRetries") else MAX_RESTARTS,
+        restarts_whole_job=bool(scheduling.get("restartJobOnWorkerRestart")),
+    )
 
 
 def worker_pools(specs: list[Json]) -> list[WorkerPool]:
@@ -109,3 +155,26 @@ def _variable(variable: Json, field: str) -> tuple[str, str]:
             'contain "=", and neither name nor value a NUL.'
         )
     return name, value
+
+
+def _output_dir(prefix: str) -> Path | None:
+    if not prefix:
+        return None
+    parts = urlsplit(prefix)
+    is_file_uri = parts.scheme == "file" and parts.netloc in ("", "localhost")
+    path = unquote(parts.path) if is_file_uri else prefix
+    if not path.startswith("/") or "\0" in path:
+        raise invalid_argument(
+            f'jobSpec.baseOutputDirectory.outputUriPrefix "{prefix}" is not a folder of this '
+            "machine; give an absolute path or file:///path (this service does not write to gs://)."
+        )
+    return Path(path)
+
+
+def _timeout_seconds(duration: str) -> float:
+    seconds = float(duration.removesuffix("s") or 0)
+    if seconds < 0:
+        raise invalid_argument(
+            f'jobSpec.scheduling.timeout "{duration}" is not valid; it must not be negative.'
+        )
+    return seconds or DEFAULT_TIMEOUT_SECONDS

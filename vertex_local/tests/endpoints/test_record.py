@@ -2,7 +2,7 @@
 
 import pytest
 
-from vertex_local.endpoints import traffic
+from vertex_local.endpoints import record as traffic
 from vertex_local.errors import ApiError
 
 pytestmark = pytest.mark.fast

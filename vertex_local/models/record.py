@@ -1,4 +1,4 @@
-"""Record of a model in the store: common fields, versions, and their aliases.
+"""Record of a model: common fields, versions, and their aliases.
 
 Pure functions, called within the store's transactions.
 """

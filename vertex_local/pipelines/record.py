@@ -1,4 +1,4 @@
-"""Compiled pipelines: checks of a PipelineJob, and the list of its tasks."""
+"""Record of a pipeline run: checks of a PipelineJob, and the list of its tasks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

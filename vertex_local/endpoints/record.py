@@ -1,4 +1,4 @@
-"""Traffic splits of an endpoint: percentages by id of the deployed model. Pure functions."""
+"""Record of an endpoint: its traffic split, percentages by id of the deployed model."""
 
 from vertex_local import Json
 from vertex_local.errors import failed_precondition, invalid_argument

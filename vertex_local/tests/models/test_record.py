@@ -2,8 +2,8 @@
 
 import pytest
 
-from vertex_local.api.database import model_record as registry
 from vertex_local.errors import ApiError
+from vertex_local.models import record as registry
 
 pytestmark = pytest.mark.fast
 
