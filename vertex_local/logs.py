@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from vertex_local import Json
+from vertex_local.api.query import grammar
+from vertex_local.api.query.grammar import Joined, Restriction
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
@@ -24,15 +26,15 @@ MAX_LINE_BYTES = 16 * 1024
 CHUNK_BYTES = 1024 * 1024
 DEFAULT_SEVERITY = "INFO"
 
-TERM = re.compile(r'\s*(?:AND\s+)?(?P<field>[\w.]+)\s*=\s*(?:"(?P<quoted>[^"]*)"|(?P<bare>[\w-]+))')
-SINCE = re.compile(r'\s+AND\s+timestamp\s*>=\s*"([^"]*)"\s*$')
 TYPE_FIELD = "resource.type"
 JOB_FIELD = "resource.labels.job_id"
 TASK_FIELD = "resource.labels.task_name"
+TIME_FIELD = "timestamp"
 ALLOWED = (
     f'write {TYPE_FIELD}="ml_job" AND {JOB_FIELD}="ID", optionally followed by '
     f'AND {TASK_FIELD}="workerpool0-0" AND timestamp>="TIME"'
 )
+FIELDS = (TYPE_FIELD, JOB_FIELD, TASK_FIELD, TIME_FIELD)
 PROJECT = re.compile(r"projects/([^/]*)", re.DOTALL)
 ONLY_REPLICA = "workerpool0-0"
 TASK_NAME = re.compile(r"workerpool(\d+)-(\d+)")
@@ -61,8 +63,8 @@ def list_entries(service: Service, call: Call) -> Json:
 
     There is a `nextPageToken` while the job runs or lines remain.
     """
-    filter_, since = _split_since(str(call.body.get("filter", "")))
-    terms = _terms(filter_)
+    terms = _terms(str(call.body.get("filter", "")))
+    since = terms.pop(TIME_FIELD, "")
     page_size = _page_size(call.body)
     _check_order(str(call.body.get("orderBy", "")))
     offsets = _offsets(str(call.body.get("pageToken", "")))
@@ -186,28 +188,20 @@ def _log_paths(folder: Path, task_name: str) -> list[Path]:
 
 
 def _terms(text: str) -> dict[str, str]:
+    """Return the values of a filter's fields: equal ones, and the first time."""
+    node = grammar.parse(text)
     terms: dict[str, str] = {}
-    position = 0
-    while text[position:].strip():
-        match = TERM.match(text, position)
-        if match is None:
-            raise invalid_argument(f"filter {text!r} is not valid; {ALLOWED}.")
-        value = match["bare"] if match["quoted"] is None else match["quoted"]
-        if terms.setdefault(match["field"], value) != value:
-            raise invalid_argument(f"filter {text!r} has two values of {match['field']}.")
-        position = match.end()
-    unknown = sorted(set(terms) - {TYPE_FIELD, JOB_FIELD, TASK_FIELD})
-    if unknown:
-        raise invalid_argument(f"filter field {unknown[0]!r} is not supported; {ALLOWED}.")
+    for one in node.nodes if isinstance(node, Joined) and node.operator == "AND" else [node]:
+        if not isinstance(one, Restriction):
+            raise invalid_argument(f"filter {text!r} does not name a job; {ALLOWED}.")
+        operator = ">=" if one.field == TIME_FIELD else "="
+        if one.field not in FIELDS or one.operator != operator:
+            raise invalid_argument(f"filter field {one.field!r} is not supported so; {ALLOWED}.")
+        if terms.setdefault(one.field, one.value) != one.value:
+            raise invalid_argument(f"filter {text!r} has two values of {one.field}.")
     if terms.get(TYPE_FIELD, "ml_job") != "ml_job" or JOB_FIELD not in terms:
         raise invalid_argument(f"filter {text!r} does not name a job; {ALLOWED}.")
     return terms
-
-
-def _split_since(text: str) -> tuple[str, str]:
-    """Return a filter without its last term `timestamp>="…"`, and that time or ""."""
-    found = SINCE.search(text)
-    return (text[: found.start()], found[1]) if found else (text, "")
 
 
 def _projects(body: Json) -> list[str]:
