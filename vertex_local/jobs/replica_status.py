@@ -3,6 +3,7 @@
 An addition to Vertex AI's API, which returns 404 here; a client then has the job's state and log.
 """
 
+from itertools import pairwise
 from pathlib import Path
 
 from vertex_local import Json
@@ -11,19 +12,18 @@ from vertex_local.api.run_lifecycle import RunKind
 from vertex_local.api.service import Service
 from vertex_local.jobs.record import ROLES
 from vertex_local.jobs.replica_env import task_name
-from vertex_local.machine import linux
 from vertex_local.machine.files import last_lines
 from vertex_local.processes import group as processes
-from vertex_local.processes.usage.curve import Curve, read_curves
+from vertex_local.processes.usage.curve import Curves, read_curves
 
 
 def list_replicas(kind: RunKind, service: Service, call: Call) -> Json:
     """Return the replicas of a job, chief first, and its warnings; {} before they are started.
 
-    `cpuSeconds` counts since the last start and `memoryBytes` is the current memory; both exist
-    only for processes. `container` is the name of a container. `usage` has samples of the whole
-    process tree, taken `usageSeconds` after `usageStartTime`: null while the replica did not run,
-    and missing where usage cannot be read.
+    `usage` has samples of the whole process tree, taken `usageSeconds` after `usageStartTime`: null
+    while the replica did not run, and missing where usage cannot be read. `cpuSeconds` is their
+    sum, and `memoryBytes` the last one; a process that has ended also has its `peakMemoryBytes`.
+    `container` is the name of a container.
     """
     name = call.name(kind.collection)
     service.store.get(name)  # raises NOT_FOUND
@@ -35,7 +35,7 @@ def list_replicas(kind: RunKind, service: Service, call: Call) -> Json:
     curves = read_curves(folder)
     return {
         "replicas": [
-            {**_replica(folder, name, one), **_curve(curves.replicas.get(name))}
+            {**_usage(curves, name), **_replica(folder, name, one)}
             for name, one in state["replicas"].items()
         ],
         "usageStartTime": curves.started,
@@ -60,34 +60,17 @@ def _replica(folder: Path, name: str, state: Json) -> Json:
         "peakMemoryBytes": state.get("peak_memory_bytes"),
         "lastLine": lines.rpartition("\n")[2],
         "container": state.get("container"),
-        **(_current_usage(state) if state["pid"] and not state["ended"] else {}),
     }
     return {key: value for key, value in found.items() if value not in (None, "")}
 
 
-def _curve(curve: Curve | None) -> Json:
+def _usage(curves: Curves, name: str) -> Json:
+    curve = curves.replicas.get(name)
     if curve is None or curve.is_empty:
         return {}
-    return {"usage": {"cores": curve.cores, "memoryBytes": curve.memory_bytes}}
-
-
-def _current_usage(state: Json) -> Json:
-    """Return the usage of a running process and its reaped children; {} if it has ended.
-
-    Nothing for a container, whose process is that of `docker run`.
-    """
-    if "container" in state:
-        return {}
-    fields = linux.stat_fields(state["pid"])
-    try:
-        status = Path(f"/proc/{state['pid']}/status").read_text(errors="replace")
-    except OSError:
-        return {}
-    if not fields:
-        return {}
-    sizes = dict(line.split(":", 1) for line in status.splitlines())
-    found = {"cpuSeconds": round(linux.cpu_seconds(fields), 2)}
-    for key, field in (("memoryBytes", "VmRSS"), ("peakMemoryBytes", "VmHWM")):
-        if field in sizes:  # missing for a zombie
-            found[key] = int(sizes[field].split()[0]) * 1024
+    lasted = [end - start for start, end in pairwise([0.0, *curves.seconds])]
+    used = sum((cores or 0.0) * one for cores, one in zip(curve.cores, lasted, strict=True))
+    found: Json = {"usage": {"cores": curve.cores, "memoryBytes": curve.memory_bytes}}
+    if curve.memory_bytes[-1] is not None:
+        found |= {"cpuSeconds": round(used, 2), "memoryBytes": curve.memory_bytes[-1]}
     return found

@@ -427,7 +427,7 @@ def test_the_usage_of_a_replica_includes_its_descendants_and_survives_a_restart(
     chief, worker = found["replicas"]
     assert found["usageStartTime"]
     assert max(chief["usage"]["cores"]) > 3 * max(worker["usage"]["cores"][1:])
-    assert chief["cpuSeconds"] < 1, "the process itself only waits"
+    assert chief["cpuSeconds"] > worker["cpuSeconds"]
     assert max(chief["usage"]["memoryBytes"]) > 1.5 * max(worker["usage"]["memoryBytes"])
     service.do("POST", f"/v1/{created['name']}:cancel", {})
     wait_for_end(service, created)
