@@ -3,10 +3,10 @@
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from vertex_local import Json
 from vertex_local.errors import invalid_argument
+from vertex_local.machine.files import local_path
 
 logger = logging.getLogger(__name__)
 
@@ -160,15 +160,13 @@ def _variable(variable: Json, field: str) -> tuple[str, str]:
 def _output_dir(prefix: str) -> Path | None:
     if not prefix:
         return None
-    parts = urlsplit(prefix)
-    is_file_uri = parts.scheme == "file" and parts.netloc in ("", "localhost")
-    path = unquote(parts.path) if is_file_uri else prefix
-    if not path.startswith("/") or "\0" in path:
+    path = local_path(prefix)
+    if path is None:
         raise invalid_argument(
             f'jobSpec.baseOutputDirectory.outputUriPrefix "{prefix}" is not a folder of this '
             "machine; give an absolute path or file:///path (this service does not write to gs://)."
         )
-    return Path(path)
+    return path
 
 
 def _timeout_seconds(duration: str) -> float:

@@ -9,6 +9,7 @@ import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from vertex_local import Json
 
@@ -32,6 +33,14 @@ def log_line(text: str) -> None:
     """Write a line to stderr, if that is possible: the disk of the log may be full."""
     with suppress(OSError):
         os.write(2, f"{text}\n".encode(errors="replace"))
+
+
+def local_path(uri: str) -> Path | None:
+    """Return the absolute path of a path or of a file:// URI; None for any other text."""
+    parts = urlsplit(uri)
+    is_file = parts.scheme == "file" and parts.netloc in ("", "localhost")
+    path = unquote(parts.path) if is_file else uri
+    return Path(path) if path.startswith("/") and "\0" not in path else None
 
 
 def make_private(folder: Path) -> None:

@@ -2,10 +2,10 @@
 
 import shutil
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
-from vertex_local.errors import ApiError, invalid_argument
+from vertex_local.errors import invalid_argument
 from vertex_local.machine import lost_and_found
+from vertex_local.machine.files import local_path
 from vertex_local.machine.lost_and_found import discard
 
 INCOMING = ".incoming"
@@ -25,7 +25,13 @@ def local_folder(uri: str, *, root: Path) -> Path:
     Raises:
         ApiError: INVALID_ARGUMENT.
     """
-    path = _local_path(uri)
+    path = local_path(uri)
+    if path is None:
+        raise invalid_argument(
+            f'model.artifactUri "{uri}" is not on this machine; use an absolute path or '
+            "file:///path (copy gs:// folders to this machine first, for example with "
+            "`gcloud storage cp -r`)."
+        )
     if not path.is_dir():
         problem = "is not a folder" if path.exists() else "does not exist"
         raise invalid_argument(f'model.artifactUri "{uri}" {problem}.')
@@ -72,23 +78,3 @@ def _copy_file(source: str, target: str) -> str:
         return shutil.copy2(source, target)
     except OSError as error:
         raise _CopyError(error) from None
-
-
-def _local_path(uri: str) -> Path:
-    parts = urlsplit(uri)
-    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        path = Path(unquote(parts.path))
-    elif parts.scheme:
-        raise _not_local(uri)
-    else:
-        path = Path(uri)
-    if not path.is_absolute():
-        raise _not_local(uri)
-    return path
-
-
-def _not_local(uri: str) -> ApiError:
-    return invalid_argument(
-        f'model.artifactUri "{uri}" is not on this machine; use an absolute path or file:///path '
-        "(copy gs:// folders to this machine first, for example with `gcloud storage cp -r`)."
-    )

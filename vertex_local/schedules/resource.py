@@ -71,7 +71,10 @@ def update(service: Service, call: Call) -> Json:
     mask = call.update_mask(CHANGEABLE)
 
     def change(record: Json) -> None:
-        _refuse_state(record, "COMPLETED", "it cannot be changed; delete it and create a new one.")
+        if record["state"] == "COMPLETED":
+            raise failed_precondition(
+                f"{record['name']} is COMPLETED and cannot be changed; delete it, create a new one."
+            )
         for field in mask:
             if field in given:
                 record[field] = given[field]
@@ -140,11 +143,6 @@ def _update_record(service: Service, call: Call, change: Any) -> Json:
 def _require_state(record: Json, state: str) -> None:
     if record["state"] != state:
         raise failed_precondition(f"{record['name']} is {record['state']}, not {state}.")
-
-
-def _refuse_state(record: Json, state: str, consequence: str) -> None:
-    if record["state"] == state:
-        raise failed_precondition(f"{record['name']} is {state}; {consequence}")
 
 
 def _check(service: Service, record: Json, *, parent: str) -> None:
