@@ -24,7 +24,6 @@ from vertex_local.processes.log_times import LineTimes
 DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE = 50, 1000
 MAX_LINE_BYTES = 16 * 1024
 CHUNK_BYTES = 1024 * 1024
-DEFAULT_SEVERITY = "INFO"
 
 TYPE_FIELD = "resource.type"
 JOB_FIELD = "resource.labels.job_id"
@@ -39,23 +38,6 @@ PROJECT = re.compile(r"projects/([^/]*)", re.DOTALL)
 ONLY_REPLICA = "workerpool0-0"
 TASK_NAME = re.compile(r"workerpool(\d+)-(\d+)")
 TOKEN = re.compile(r"v1(?::workerpool\d+-\d+=\d{1,18})*")
-
-# Level of a line, after an optional time and replica: `INFO:root:…`, `chief/0 WARNING …`,
-# `2026-01-31 12:00:00,123 [ERROR] …`; or the letter of glog and TensorFlow.
-LEVEL = re.compile(
-    r"""(?:[\d:.,/TZ+-]+\s+)* (?:[a-z]+/\d+:?\s+)? [\[<(]?
-        (?:(?P<word>DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)\b
-         |(?P<letter>[IWEF](?=\d{4}\s)|(?<=[\d:]\s)[IWEF](?=\s)))""",
-    re.VERBOSE,
-)
-SEVERITIES = {
-    "WARN": "WARNING",
-    "FATAL": "CRITICAL",
-    "I": "INFO",
-    "W": "WARNING",
-    "E": "ERROR",
-    "F": "CRITICAL",
-}
 
 
 def list_entries(service: Service, call: Call) -> Json:
@@ -106,15 +88,6 @@ def read_lines(
     return found, offset, True
 
 
-def severity(text: str) -> str:
-    """Return the level at the start of a line, else INFO."""
-    match = LEVEL.match(text)
-    if match is None:
-        return DEFAULT_SEVERITY
-    name = match["word"] or match["letter"]
-    return SEVERITIES.get(name, name)
-
-
 def _raw_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
     """Yield each line, cut after MAX_LINE_BYTES, and whether it is complete."""
     while raw := file.readline(MAX_LINE_BYTES + 1):
@@ -144,7 +117,7 @@ def _entry(job_name: str, task_name: str, offset: int, text: str, moment: str) -
     return {
         "logName": f"projects/{job.project}/logs/{task_name}",
         "resource": {"type": "ml_job", "labels": {"job_id": job.id, "task_name": task_name}},
-        "severity": severity(text),
+        "severity": "DEFAULT",  # none is assigned
         "textPayload": text,
         "timestamp": moment,
         "insertId": f"{task_name}-{offset:012d}",
