@@ -17,7 +17,7 @@ from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
 from vertex_local.api.unimplemented import Unimplemented
 from vertex_local.errors import ApiError, invalid_argument, of_exception
-from vertex_local.http.plain_requests import LOCAL_HOST
+from vertex_local.http.channel import LOCAL_HOST
 
 logger = logging.getLogger(__name__)
 

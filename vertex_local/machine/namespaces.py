@@ -1,12 +1,17 @@
-"""PID namespace of a group of processes: the kernel kills all of them with its init process.
+"""Namespaces of a group of processes: of process ids, and of the network. Linux only.
 
-A process can leave its session, its parent and its environment, but not its PID namespace. Linux
-only; see pid_namespaces(7) and user_namespaces(7).
+A process can leave its session, its parent and its environment, but not its PID namespace: the
+kernel kills all processes of it with its init process. A private network has a loopback interface
+and no other: TensorFlow's gRPC server has no authentication, runs any graph it receives, and
+listens on all interfaces, whatever address TF_CONFIG names. See namespaces(7).
 """
 
 import ctypes
+import fcntl
 import os
 import signal
+import socket
+import struct
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,14 +21,20 @@ from vertex_local.machine.linux import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_REC
 # <linux/sched.h>
 CLONE_NEWNS = 0x00020000
 CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
 # <linux/mount.h>
 MS_SLAVE = 0x80000
 # <linux/prctl.h>
 PR_SET_NAME = 15
+# <linux/sockios.h>, <linux/if.h>
+SIOCGIFFLAGS = 0x8913
+SIOCSIFFLAGS = 0x8914
+IFF_UP = 1
+INTERFACE_REQUEST = "16sH14x"
 READY_TIMEOUT_SECONDS = 30.0
 
 
-def enter() -> int:
+def enter_pid_namespace() -> int:
     """Create a PID namespace for all later children; return the pid of its init process.
 
     This process stays outside and knows its children by their pids outside. Its /proc is that of
@@ -109,3 +120,17 @@ def _prepare() -> None:
     with suppress(OSError):
         number = int.from_bytes(os.urandom(4)) % int((kernel / "pid_max").read_text())
         (kernel / "ns_last_pid").write_text(str(number))
+
+
+def enter_private_network() -> None:
+    """Move this process, and its later children, into a private network.
+
+    Raises:
+        OSError: The system does not allow it.
+    """
+    linux.unshare(CLONE_NEWNET)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+        request = struct.pack(INTERFACE_REQUEST, b"lo", 0)
+        reply = fcntl.ioctl(handle, SIOCGIFFLAGS, request)
+        _, flags = struct.unpack(INTERFACE_REQUEST, reply)
+        fcntl.ioctl(handle, SIOCSIFFLAGS, struct.pack(INTERFACE_REQUEST, b"lo", flags | IFF_UP))

@@ -20,10 +20,10 @@ from vertex_local.pipelines import interrupted, journal
 from vertex_local.pipelines import record as pipeline_record
 from vertex_local.pipelines.gcpc.requests import RUN_LABELS_VARIABLE
 from vertex_local.pipelines.interrupted import BILLING_LABEL
+from vertex_local.pipelines.kfp_local import compatibility
 from vertex_local.pipelines.run_state import EXIT_TASKS_SECONDS
 from vertex_local.pipelines.runner import JOB_FILE
 from vertex_local.processes import group as processes
-from vertex_local.processes.environments import own
 from vertex_local.processes.launch import Launch
 from vertex_local.processes.supervisor import INTERRUPTED
 
@@ -110,7 +110,7 @@ def require_kfp() -> None:
     Raises:
         ApiError: FAILED_PRECONDITION, with the command that installs kfp.
     """
-    if problem := own.problem():
+    if problem := compatibility.problem():
         raise failed_precondition(problem)
 
 

@@ -1,7 +1,7 @@
 """Removal of processes and temporary files that a killed service has left, at the next start.
 
 Every process of a service has the root folder in its environment, as ROOT_VARIABLE, and its
-temporary files in one folder, to which ROOT/tmp points. PID namespaces (`pid_namespace.py`) end the
+temporary files in one folder, to which ROOT/tmp points. PID namespaces (`namespaces.py`) end the
 processes of a killed service already; where the system refuses them, this module does. Only the
 holder of the root's lock may call it.
 """

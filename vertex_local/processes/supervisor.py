@@ -21,7 +21,7 @@ from typing import Any
 
 from vertex_local import Json
 from vertex_local.machine import docker as containers
-from vertex_local.machine import linux, private_network
+from vertex_local.machine import linux, namespaces
 from vertex_local.machine.docker import Container
 from vertex_local.machine.files import (
     GROUP_PREFIX,
@@ -30,7 +30,6 @@ from vertex_local.machine.files import (
     remove_temp_dir,
     write_json,
 )
-from vertex_local.processes import pid_namespace
 from vertex_local.processes.child import Replica
 from vertex_local.processes.environments import layer
 from vertex_local.processes.log_times import SAMPLE_SECONDS, LogClock
@@ -129,7 +128,7 @@ class Supervisor:
         if self._outcome or self._containers:
             return
         try:
-            self._init_pid = pid_namespace.enter()
+            self._init_pid = namespaces.enter_pid_namespace()
         except OSError as error:
             log_line(f"no PID namespace: {error}; processes may survive if the service is killed")
         self._has_pid_namespace = self._init_pid > 0
@@ -314,7 +313,7 @@ def _replica(folder: Path, *, container: Json | None, **values: Any) -> Replica:
 def _enter_private_network() -> list[str]:
     """Enter a private network, or return a warning that the system refuses one."""
     try:
-        private_network.enter()
+        namespaces.enter_private_network()
     except OSError as error:
         warning = (
             "other machines can reach the ports of the replicas, which need no password: "

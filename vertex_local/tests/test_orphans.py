@@ -17,9 +17,9 @@ import yaml
 from kfp import compiler, dsl
 
 from vertex_local import testing
-from vertex_local.machine import files, linux
+from vertex_local.machine import files, linux, namespaces
 from vertex_local.processes import group as processes
-from vertex_local.processes import leftovers, pid_namespace
+from vertex_local.processes import leftovers
 from vertex_local.processes.group import ProcessSpec
 from vertex_local.processes.launch import Launch
 from vertex_local.processes.warm import Warm
@@ -187,7 +187,7 @@ def test_children_are_in_a_namespace_that_ends_with_its_init(user):
     def enter() -> None:
         if user == "nobody":
             become_nobody()
-        init = pid_namespace.enter()
+        init = namespaces.enter_pid_namespace()
         assert_children_find_themselves(is_namespaced=True)
         child = os.spawnlp(os.P_NOWAIT, "setsid", "setsid", "sleep", "60")
         os.kill(init, signal.SIGKILL)
@@ -202,10 +202,10 @@ def test_a_namespace_that_cannot_be_prepared_changes_nothing(monkeypatch):
 
     def enter() -> None:
         with pytest.raises(PermissionError):
-            pid_namespace.enter()
+            namespaces.enter_pid_namespace()
         assert_children_find_themselves(is_namespaced=False)
 
-    monkeypatch.setattr(pid_namespace, "_prepare", refuse)
+    monkeypatch.setattr(namespaces, "_prepare", refuse)
     linux.try_in_fork(enter)
 
 
@@ -214,13 +214,13 @@ def test_a_container_that_masks_proc_changes_nothing():
 
     def enter() -> None:
         libc = ctypes.CDLL(None, use_errno=True)
-        linux.unshare(pid_namespace.CLONE_NEWNS)
-        flags = pid_namespace.MS_REC | pid_namespace.MS_SLAVE
+        linux.unshare(namespaces.CLONE_NEWNS)
+        flags = namespaces.MS_REC | namespaces.MS_SLAVE
         linux.check(libc.mount(b"none", b"/", None, flags, None), "mount(2)")
         linux.check(libc.mount(b"none", b"/proc/fs", b"tmpfs", 0, None), "mount(2)")
         become_nobody()
         with pytest.raises(PermissionError):
-            pid_namespace.enter()
+            namespaces.enter_pid_namespace()
         assert_children_find_themselves(is_namespaced=False)
 
     if os.geteuid():

@@ -1,14 +1,35 @@
-"""Replacement of attributes of kfp's modules, with a check of the installed version."""
+"""Checks of the installed kfp: its version, and what of its modules this service replaces."""
 
 import inspect
+import sys
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
-from vertex_local.processes.environments.own import TESTED_KFP
+TESTED_KFP = "2.17.0"
 
 
 class UnsupportedKfpError(RuntimeError):
     """The installed kfp lacks an attribute or a parameter that this service replaces."""
+
+
+def problem() -> str:
+    """Return the problem of the installed kfp with its remedy; empty if there is none."""
+    try:
+        version = metadata.version("kfp")
+    except metadata.PackageNotFoundError:
+        version = ""
+    if _series(version) == _series(TESTED_KFP):
+        return ""
+    state = f"kfp {version} is installed" if version else "kfp is not installed"
+    return (
+        f"{state}, but pipelines need {TESTED_KFP}; install it, then start this service again: "
+        f"{sys.executable} -m pip install kfp=={TESTED_KFP} uv"
+    )
+
+
+def _series(version: str) -> list[str]:
+    return version.split(".")[:2]
 
 
 def replace(

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from vertex_local.http import server as http_server
-from vertex_local.http.plain_requests import MAX_BODY_BYTES
+from vertex_local.http.channel import MAX_BODY_BYTES
 from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.fast
