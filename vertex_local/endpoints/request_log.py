@@ -22,7 +22,7 @@ from pathlib import Path
 from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.service import Service
-from vertex_local.errors import invalid_argument
+from vertex_local.errors import ApiError, invalid_argument
 from vertex_local.machine.clock import timestamp
 
 logger = logging.getLogger(__name__)
@@ -112,11 +112,13 @@ class RequestLog:
         """Yield id, entry, request and response of the requests before an id, newest first."""
         if not self._path(endpoint).exists():
             return
-        with closing(sqlite3.connect(self._path(endpoint))) as connection:
-            yield from connection.execute(
-                "SELECT id, entry, request, response FROM requests WHERE id < ? ORDER BY id DESC",
-                (before,),
-            )
+        select = "SELECT id, entry, request, response FROM requests WHERE id < ? ORDER BY id DESC"
+        try:
+            with closing(self._connect(endpoint)) as connection:
+                yield from connection.execute(select, (before,))
+        except sqlite3.DatabaseError as error:
+            message = f"{self._path(endpoint)} cannot be read: {error}; remove it to begin anew."
+            raise ApiError("INTERNAL", message) from error
 
     def forget(self, endpoint: str) -> None:
         """Finish the log of a deleted endpoint; its folder may then be removed."""
@@ -137,16 +139,19 @@ class RequestLog:
 
     def _write(self, endpoint: str, requests: list[LoggedRequest]) -> None:
         try:
-            with self._files, closing(sqlite3.connect(self._path(endpoint))) as connection:
-                connection.execute("PRAGMA synchronous = OFF")
-                connection.execute(SCHEMA)
-                with connection:
-                    insert = "INSERT INTO requests (entry, request, response) VALUES (?, ?, ?)"
-                    connection.executemany(insert, map(_row, requests))
-                    _remove_oldest(connection)
+            insert = "INSERT INTO requests (entry, request, response) VALUES (?, ?, ?)"
+            with self._files, closing(self._connect(endpoint)) as connection, connection:
+                connection.executemany(insert, map(_row, requests))
+                _remove_oldest(connection)
         except Exception as error:  # of any kind: the thread writes the logs of all endpoints
             with self._changed:
                 self._drop(endpoint, str(error), count=len(requests))
+
+    def _connect(self, endpoint: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path(endpoint))
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute(SCHEMA)
+        return connection
 
     def _path(self, endpoint: str) -> Path:
         return self._root / "endpoints" / ResourceName.from_name(endpoint).id / FILE_NAME

@@ -141,6 +141,14 @@ def test_an_unexpected_error_does_not_end_the_logs(local, monkeypatch, caplog):
 
 
 @fast
+def test_a_damaged_log_is_named_with_the_remedy(local):
+    path = local.root / "endpoints" / "5" / request_log.FILE_NAME
+    path.write_bytes(b"no database" * 100)
+    with pytest.raises(ApiError, match=f"{path} cannot be read.*remove it"):
+        read(local)
+
+
+@fast
 def test_a_deletion_waits_for_what_is_being_written(local, monkeypatch):
     calls = []
 
