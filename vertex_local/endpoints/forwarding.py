@@ -12,6 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from http import HTTPStatus
 
+import orjson
+
 from vertex_local.api.routes import Message
 from vertex_local.api.service import Service
 from vertex_local.endpoints import deployments, request_log, server_requests
@@ -39,8 +41,6 @@ FIRST_PAUSE_SECONDS = 0.05
 MAX_PAUSE_SECONDS = 1.0
 JSON_FIELDS = {"Content-Type": "application/json"}
 REQUEST_START = b'{"instances"'
-RESPONSE_START = b'{"predictions"'
-RESPONSE_END = b"]}"
 
 
 class Forwarder:
@@ -182,34 +182,16 @@ def predict(service: Service, name: str, request: Message) -> Message:
 
 
 def predictions_of(response: Message, *, target: Target) -> bytes:
-    """Return the body of a response to `:predict`; its predictions are the server's own bytes.
+    """Return the body of a response to `:predict`: the server's predictions, and its model.
 
     Raises:
         ApiError: The error of the server, or INTERNAL for a body that is not predictions.
     """
     if response.status != HTTPStatus.OK:
         raise server_requests.error_of(response.status, response.data)
-    if spliced := splice(response.data, target.source):
-        return spliced
-    predictions = server_requests.parse_predictions(response.data, title=target.title)[
-        "predictions"
-    ]
-    text = json.dumps(predictions, ensure_ascii=False)
-    return b'{"predictions": ' + text.encode() + target.source
-
-
-def splice(data: bytes, source: bytes) -> bytes | None:
-    """Return a prediction server's response with the fields of `source` at its end.
-
-    Returns None for a response that may be something else than strict JSON with predictions.
-    """
-    if not data.endswith(RESPONSE_END):
-        data = data.rstrip()
-    is_plain = data.startswith(RESPONSE_START) and data.endswith(RESPONSE_END)
-    # NaN, Infinity and half a surrogate pair are not strict JSON.
-    if not is_plain or b"NaN" in data or b"Infinity" in data or b"\\u" in data:
-        return None
-    return data[:-1] + source
+    predictions = server_requests.parse_predictions(response.data, title=target.title)
+    body = {"predictions": predictions, **target.source}
+    return orjson.dumps(body, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _judge(

@@ -1,6 +1,5 @@
 """Traffic of endpoints in memory: each change of the store takes effect when it is committed."""
 
-import json
 import random
 from dataclasses import dataclass
 
@@ -20,8 +19,7 @@ class Target:
         id: Id of the deployed model.
         title: Its name in messages.
         version_id: Version of its model.
-        source: JSON fields about it, which follow the predictions in a response, with the brace
-            that ends it.
+        source: Fields about it, which follow the predictions in a response.
         sampling_rate: Share of its requests that are logged.
         percentage: Share of the traffic of its endpoint.
     """
@@ -31,7 +29,7 @@ class Target:
     id: str
     title: str
     version_id: str
-    source: bytes
+    source: dict[str, str]
     sampling_rate: float
     percentage: int
 
@@ -66,20 +64,19 @@ def _targets(endpoint: Json) -> list[Target]:
 
 
 def _target(endpoint: Json, deployed: Json, percentage: int) -> Target:
-    fields = {
+    source = {
         "deployedModelId": deployed["id"],
         "model": deployed["model"],
         "modelVersionId": deployed["modelVersionId"],
         "modelDisplayName": deployed["displayName"],
     }
-    text = json.dumps(fields, ensure_ascii=False).removeprefix("{")
     return Target(
         endpoint=endpoint["name"],
         key=key_of(endpoint["name"], deployed["id"]),
         id=deployed["id"],
         title=title_of(deployed),
         version_id=deployed["modelVersionId"],
-        source=b", " + text.encode() + b"\n",
+        source=source,
         sampling_rate=sampling_rate(endpoint),
         percentage=percentage,
     )

@@ -2,10 +2,10 @@
 
 import http.client
 import json
+from typing import Any
 
 import orjson
 
-from vertex_local import Json
 from vertex_local.errors import ApiError, invalid_argument
 from vertex_local.machine.ports import LOOPBACK
 
@@ -39,15 +39,15 @@ def get_status(port: int, route: str, *, timeout_seconds: float) -> int:
         connection.close()
 
 
-def parse_predictions(data: bytes, *, title: str) -> Json:
-    """Parse the body of a successful response, which must have `predictions`."""
+def parse_predictions(data: bytes, *, title: str) -> Any:
+    """Return the `predictions` of a successful response, which is strict JSON."""
     try:
         response = orjson.loads(data)
     except ValueError as error:
         raise ApiError("INTERNAL", f"{title} did not return JSON: {error}") from None
     if not isinstance(response, dict) or "predictions" not in response:
         raise ApiError("INTERNAL", f'{title} returned no "predictions": {str(response)[:200]}')
-    return response
+    return response["predictions"]
 
 
 def error_of(status: int, data: bytes) -> ApiError:

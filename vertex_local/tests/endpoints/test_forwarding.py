@@ -1,4 +1,4 @@
-"""The path of a prediction request to its server: routes, kept connections, spliced responses."""
+"""The path of a prediction request to its server: routes, kept connections, responses."""
 
 import json
 import queue
@@ -15,7 +15,7 @@ from vertex_local.api.database.store import Store
 from vertex_local.api.routes import Message
 from vertex_local.api.service import Service
 from vertex_local.endpoints import server_connections
-from vertex_local.endpoints.forwarding import Forwarder, splice
+from vertex_local.endpoints.forwarding import Forwarder, predictions_of
 from vertex_local.endpoints.routing import Routes
 from vertex_local.endpoints.server_connections import LostError, ServerConnections
 from vertex_local.errors import ApiError
@@ -25,7 +25,6 @@ pytestmark = pytest.mark.fast
 
 NAME = "projects/p/locations/l/endpoints/5"
 PATH = f"/v1/{NAME}:predict"
-SOURCE = b', "model": "m"}\n'
 BODY = b'{"predictions": [1]}'
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n" + BODY
 CLOSE = object()
@@ -33,28 +32,19 @@ CLOSE = object()
 
 @pytest.mark.parametrize(
     "data",
-    [BODY, b'{"predictions":[{"a": 1}]}\n', '{"predictions": ["ü", "]}"]}'.encode()],
-)
-def test_fields_are_added_to_a_response(data):
-    assert json.loads(splice(data, SOURCE)) == {**json.loads(data), "model": "m"}
-
-
-@pytest.mark.parametrize(
-    "data",
     [
-        b"",
-        b"[1]",
-        b'{"predictions": [1]',
-        b'{"predictions": 1}',
-        b' {"predictions": [1]}',
-        b'{"error": "x", "predictions": [1]}',
-        b'{"predictions": [NaN]}',
-        b'{"predictions": [-Infinity]}',
-        b'{"predictions": ["\\ud800"]}',
+        BODY,
+        b' {"predictions":[{"a": 1.5}], "other": 1}\n',
+        '{"predictions": ["ü", "]}"]}'.encode(),
+        b'{"predictions": [18446744073709551615, 0.1, 1e300, "\\ud83d\\ude00"]}',
     ],
 )
-def test_a_doubtful_response_is_left_to_the_parser(data):
-    assert splice(data, SOURCE) is None
+def test_fields_are_added_to_the_predictions(store, data):
+    store.insert(NAME, {"name": NAME, "trafficSplit": {"1": 100}, "deployedModels": deployed("1")})
+    target = Routes(store).choose(PATH)
+    body = json.loads(predictions_of(Message(data), target=target))
+    assert body.pop("predictions") == json.loads(data)["predictions"]
+    assert body["deployedModelId"] == "1"
 
 
 @pytest.fixture
