@@ -81,7 +81,6 @@ def run_command(
     env: Mapping[str, str],
     cwd: str | None,
     user: str | None = None,
-    id_path: Path | None = None,
 ) -> list[str]:
     """Return the `docker run` command that runs a command in a container.
 
@@ -94,12 +93,10 @@ def run_command(
             (`client_environment`), so that no list of processes shows them.
         cwd: Working directory; None for that of the image.
         user: UID:GID; None for those of this process.
-        id_path: File for the id of the container; must not exist.
     """
     program, *arguments = command
     return [
         *["docker", "run", "--pull", "never", "--rm", "--init", "--name", name],
-        *(["--cidfile", str(id_path)] if id_path else []),
         *_labels(container.root, group),
         *["--user", user or f"{os.getuid()}:{os.getgid()}"],
         *_network_options(container, group),

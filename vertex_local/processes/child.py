@@ -67,11 +67,6 @@ class Replica:
         return containers.name_of(self.folder, self.name, num_restarts=self.restarts)
 
     @property
-    def container_id_path(self) -> Path:
-        """File to which `docker run` writes the id of the container."""
-        return self.temp_dir / f"{self.container_name}.cid"
-
-    @property
     def is_lost(self) -> bool:
         """True if a restart may help: a signal ended it, or its exit code asks for a restart."""
         return bool(self.exit_code) and is_lost_exit(self.exit_code, self.killed_by)
@@ -129,7 +124,6 @@ class Replica:
             command=self.command,
             env=self.env,
             cwd=self.cwd,
-            id_path=self.container_id_path,
         )
         return self._spawn(command, containers.client_environment(self.env), log)
 

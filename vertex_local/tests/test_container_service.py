@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -273,22 +272,3 @@ def test_a_missing_folder_cannot_be_mounted(tmp_path, container_image):
 
     assert done.returncode == 2
     assert f"--mount {mount} is not a folder" in done.stderr
-
-
-def test_the_usage_of_a_container_is_that_of_its_control_group(contained, job):
-    busy = "import time; t = time.time() + 60\nwhile time.time() < t: pass"
-    created = contained.do("POST", "customJobs", job(busy, READY))
-    deadline = time.monotonic() + 60
-    samples: list[float] = []
-    while len(samples) < 4:
-        assert time.monotonic() < deadline, "no four samples within 60 s"
-        time.sleep(0.2)
-        found = contained.do("GET", f"/v1/{created['name']}/replicas")
-        usages = [replica.get("usage", {}) for replica in found.get("replicas", [])]
-        samples = [one for one in (usages or [{}])[0].get("cores", []) if one is not None]
-    chief, worker = usages
-    known = [one for one in worker["cores"] if one is not None]
-    assert max(samples) > 3 * min(known)
-    assert max(filter(None, chief["memoryBytes"])) > 1_000_000
-    contained.do("POST", f"/v1/{created['name']}:cancel", {})
-    wait_for_end(contained, created)

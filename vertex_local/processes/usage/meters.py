@@ -1,4 +1,4 @@
-"""CPU seconds and memory of process trees and of containers."""
+"""CPU seconds and memory of process trees."""
 
 import os
 from collections.abc import Collection
@@ -8,9 +8,7 @@ from pathlib import Path
 from vertex_local.machine import linux
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_MICROSECONDS = 1e6
 ZOMBIE = "Z"
-CGROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
@@ -76,24 +74,3 @@ class ProcessTrees:
             own = [one for one in (pid, session) if one in self._roots]
             self._root_of[pid] = own[0] if own else self._find_root(parent, new)
         return self._root_of[pid]
-
-
-def read_container(container_id: str, *, root: Path = CGROUPS) -> Reading | None:
-    """Return the reading of a container's control group (v2); None if it cannot be found."""
-    patterns = (
-        f"system.slice/docker-{container_id}.scope",
-        f"docker/{container_id}",
-        f"user.slice/user-*.slice/user@*.service/*.slice/docker-{container_id}.scope",
-    )
-    for folder in (path for pattern in patterns for path in root.glob(pattern)):
-        try:
-            cpu = _fields(folder / "cpu.stat")["usage_usec"] / _MICROSECONDS
-            cache = _fields(folder / "memory.stat")["inactive_file"]  # as `docker stats` does
-            return Reading(cpu, max(0, int((folder / "memory.current").read_text()) - cache))
-        except (OSError, KeyError, ValueError):
-            continue
-    return None
-
-
-def _fields(path: Path) -> dict[str, int]:
-    return {name: int(value) for name, value in map(str.split, path.read_text().splitlines())}

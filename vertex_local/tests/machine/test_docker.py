@@ -58,14 +58,6 @@ def test_a_replica_on_the_network_of_its_group():
     ]
 
 
-def test_the_id_of_a_container_is_written_where_its_usage_is_read():
-    container = Container(image="image", root="/state", network="host")
-
-    command = command_of(container, id_path=Path("/tmp/group-1/it.cid"))
-    assert command[command.index("--cidfile") + 1] == "/tmp/group-1/it.cid"
-    assert "--cidfile" not in command_of(container)
-
-
 def test_a_step_on_the_hosts_network():
     container = Container(image="image", root="/state", network="host")
 

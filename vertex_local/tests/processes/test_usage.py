@@ -6,7 +6,7 @@ import os
 import pytest
 
 from vertex_local.processes.usage.curve import CURVE_FILE, MAX_SAMPLES, CurveWriter, read_curves
-from vertex_local.processes.usage.meters import ProcessTrees, Reading, read_container
+from vertex_local.processes.usage.meters import ProcessTrees, Reading
 
 pytestmark = pytest.mark.fast
 
@@ -77,23 +77,6 @@ def test_this_process_and_its_child_are_measured():
         child.communicate(timeout=30)
     assert reading.cpu_seconds > 0.05
     assert reading.memory_bytes > 4_000_000
-
-
-@pytest.mark.parametrize("version", ["systemd", "cgroupfs", "rootless", "none"])
-def test_a_container_is_measured_by_its_control_group(tmp_path, version):
-    slices = {
-        "systemd": "system.slice/docker-abc.scope",
-        "cgroupfs": "docker/abc",
-        "rootless": "user.slice/user-7.slice/user@7.service/user.slice/docker-abc.scope",
-    }
-    if version in slices:
-        folder = tmp_path / slices[version]
-        folder.mkdir(parents=True)
-        (folder / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 1\n")
-        (folder / "memory.current").write_text("1000\n")
-        (folder / "memory.stat").write_text("anon 5\ninactive_file 300\n")
-    expected = None if version == "none" else Reading(2.5, 700)
-    assert read_container("abc", root=tmp_path) == expected
 
 
 class Clock:

@@ -14,8 +14,7 @@ MAX_POINTS = 180
 CHART_HEIGHT = 170
 NO_USAGE = (
     '<p class="note">No samples of CPU and memory: the training was cached, took less than a'
-    " second, ran in containers whose control groups are not on this machine, or ran on Vertex AI"
-    " (see Cloud Monitoring).</p>"
+    " second, ran in containers, or ran on Vertex AI (see Cloud Monitoring).</p>"
 )
 
 
