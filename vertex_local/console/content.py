@@ -68,14 +68,11 @@ def _job(service: Service, job: Json) -> Json:
     with suppress(OSError, ValueError):
         replicas = processes.read_state(folder).get("replicas", {})
     curves = read_curves(folder)
-    measured = charts(curves)
-    unknown = replicas.keys() - {one["name"] for one in measured} if curves.seconds else set()
     seconds = curves.seconds[-1] if curves.seconds else 0.0
     return {
         "resource": job,
         "replicas": replicas,
-        "charts": measured,
-        "unmeasured": ", ".join(sorted(unknown)),  # such as some containers
+        "charts": charts(curves),
         "seconds": seconds,
     }
 

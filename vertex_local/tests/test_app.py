@@ -199,5 +199,4 @@ def test_console_draws_the_usage_of_each_replica(service):
     assert "CPU over 10 min 0 s" in html
     assert "1.5 (max 3.2)" in html
     assert "600 MiB" in html
-    assert "unknown of worker/0" in html
     assert len(html) < 20_000
