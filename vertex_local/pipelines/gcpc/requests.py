@@ -90,7 +90,7 @@ def parse_launch(command: list[str]) -> Launch:
 def create_custom_job(launch: Launch) -> Request:
     """Return the request of CustomTrainingJobOp."""
     spec = launch.spec()
-    spec["labels"] = {**_run_labels(), **spec.get("labels", {})}
+    spec["labels"] = _labels(spec)
     spec = _without_empty(spec)
     _refuse_camel_case(spec)
     scheduling = spec.get("job_spec", {}).get("scheduling", {})
@@ -103,7 +103,7 @@ def create_custom_job(launch: Launch) -> Request:
 def upload_model(launch: Launch) -> Request:
     """Return the request of ModelUploadOp."""
     spec = launch.spec()
-    spec["labels"] = {**_run_labels(), **spec.get("labels", {})}
+    spec["labels"] = _labels(spec)
     body: Json = {"model": _without_empty({**spec, **_unmanaged_container_model(launch)})}
     if launch.parent_model_name:
         body["parent_model"] = launch.parent_model_name.rsplit("@", 1)[0]
@@ -117,7 +117,7 @@ def upload_model(launch: Launch) -> Request:
 def create_endpoint(launch: Launch) -> Request:
     """Return the request of EndpointCreateOp."""
     spec = launch.spec()
-    spec["labels"] = {**_run_labels(), **spec.get("labels", {})}
+    spec["labels"] = _labels(spec)
     body = _without_empty(spec)
     return Request("POST", f"{launch.parent}/endpoints", body)
 
@@ -178,9 +178,10 @@ class _Parser(argparse.ArgumentParser):
         raise GcpcError(f"{self.prog}: {message}; supported operations are {', '.join(SUPPORTED)}")
 
 
-def _run_labels() -> Json:
+def _labels(spec: Json) -> Json:
+    """Return the labels of the run and those of a payload, where they may be null."""
     labels: Json = json.loads(os.environ.get(RUN_LABELS_VARIABLE, "{}"))
-    return labels
+    return labels | (spec.get("labels") or {})
 
 
 def _without_empty(value: Any) -> Any:
