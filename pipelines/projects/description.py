@@ -1,22 +1,20 @@
 """The description of a user's workload, from another process: none of its code runs here."""
 
 import json
-import re
 import subprocess
 import sys
 
 from pipelines.config.run_config import RunConfig
 from pipelines.projects.project import Snapshot
-from pipelines.projects.run_file import place_of
+from pipelines.projects.run_file import place_of_flag
+from pipelines.projects.user_code import running
 from trainer import Json
 from trainer.errors import ConfigError
 from trainer.references import FILE
-from trainer.runtime.processes import ends_with_parent
 
 # -P: a json.py in the current folder must not hide Python's own.
 COMMAND = [sys.executable, "-P", "-m", "trainer.describe"]
 TIMEOUT_SECONDS = 120
-MAX_LINES = 5
 
 
 def describe(config: RunConfig, snapshot: Snapshot | None = None) -> Json:
@@ -32,43 +30,27 @@ def describe(config: RunConfig, snapshot: Snapshot | None = None) -> Json:
     """
     reference = str(snapshot.folder) if snapshot else config.workload
     train = {"strategy": config.cluster.strategy, **config.train}
-    try:
-        done = subprocess.run(
-            [*COMMAND, reference, "--train", json.dumps(train)],
-            check=False,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIMEOUT_SECONDS,
-            preexec_fn=ends_with_parent(),
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ConfigError(
-            f"{config.workload} is not imported within {TIMEOUT_SECONDS} s; move slow work, such "
-            "as downloads, into functions"
-        ) from error
-    try:
-        found: Json = json.loads(done.stdout)
-    except ValueError as error:
-        last = "\n".join(done.stderr.splitlines()[-MAX_LINES:])
-        raise ConfigError(
-            f"{config.workload}: the process that imports it ended with exit code "
-            f"{done.returncode}:\n{last}"
-        ) from error
+    command = [*COMMAND, reference, "--train", json.dumps(train)]
+    with running(command) as child:
+        try:
+            output, _ = child.process.communicate(timeout=TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise ConfigError(
+                f"{config.workload} is not imported within {TIMEOUT_SECONDS} s; move slow work,"
+                " such as downloads, into functions"
+            ) from error
+        try:
+            found: Json = json.loads(output)
+        except ValueError as error:
+            raise ConfigError(
+                f"{config.workload}: the process that imports it ended with exit code "
+                f"{child.process.returncode}:\n{child.last_lines()}"
+            ) from error
     if "error" in found:
         problem = str(found["error"])
-        raise ConfigError(_place(problem, config, snapshot) + _in_users_words(problem, snapshot))
+        place = place_of_flag(problem, config, snapshot.project.run_file if snapshot else None)
+        raise ConfigError(place + _in_users_words(problem, snapshot))
     return found
-
-
-def _place(error: str, config: RunConfig, snapshot: Snapshot | None) -> str:
-    """Return the file and line of the setting that an error begins with, if it is in run.yaml."""
-    flag = re.match(r"--([\w.-]+\w)", error)
-    path = snapshot.project.run_file if snapshot else None
-    if not flag or not path:
-        return ""
-    name = flag[1] if flag[1].startswith("model.") else flag[1].replace("-", "_")
-    return place_of(name, config.train[name], path) if name in config.train else ""
 
 
 def _in_users_words(error: str, snapshot: Snapshot | None) -> str:

@@ -1,6 +1,7 @@
 """run.yaml: the settings of a project's runs."""
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,15 @@ def place_of(setting: str, value: Any, path: Path, *, item: int | None = None) -
     if item is not None:
         source = sources.get((group, name, str(item)), source)
     return f"{path}, line {source.line}: "
+
+
+def place_of_flag(error: str, config: RunConfig, path: Path | None) -> str:
+    """Return the place of the setting of the trainer that an error begins with, else ""."""
+    flag = re.match(r"--([\w.-]+\w)", error)
+    if not flag or not path:
+        return ""
+    name = flag[1] if flag[1].startswith("model.") else flag[1].replace("-", "_")
+    return place_of(name, config.train[name], path) if name in config.train else ""
 
 
 _PATH_KEYS = tuple(("prepare", name) for name in PATHS)

@@ -18,9 +18,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from pipelines.projects.scripts.compare_rows import FileColumn
-from pipelines.projects.scripts.faults import ScriptFault
 from pipelines.projects.scripts.recorder import run_script
-from pipelines.projects.scripts.script_text import read_script
+from pipelines.projects.scripts.script_text import ScriptFault, read_script
 from pipelines.projects.scripts.stubs import add_stubs
 from pipelines.projects.scripts.written import Written
 from pipelines.projects.scripts.written_function import WrittenFunction

@@ -95,9 +95,8 @@ def find_rows(
 
 def tells_label(label: Array, target: FileColumn, rows: Array) -> bool:
     """Return whether the file's label decides the recorded one, in these rows."""
-    return (
-        label_table(label, target, rows) is not None or _label_line(label, target, rows) is not None
-    )
+    has_classes = label_table(label, target, rows) is not None
+    return has_classes or label_origin(label, target, rows) is not None
 
 
 def label_table(label: Array, target: FileColumn, rows: Array) -> dict[Any, Any] | None:
@@ -107,17 +106,13 @@ def label_table(label: Array, target: FileColumn, rows: Array) -> dict[Any, Any]
     return _table(target.values[rows[known]], codes[known])
 
 
-def _label_line(label: Array, target: FileColumn, rows: Array) -> Origin | None:
+def label_origin(label: Array, target: FileColumn, rows: Array) -> Origin | None:
+    """Return the origin of a label of numbers."""
     if target.is_text or label.dtype.kind in "OUS" or (label.ndim > 1 and label.shape[1] > 1):
         return None
     known = rows >= 0
     values = label.reshape(-1)[known].astype(float)
     return _line(values, target, rows[known]) or _logarithm(values, target, rows[known])
-
-
-def label_origin(label: Array, target: FileColumn, rows: Array) -> Origin | None:
-    """Return the origin of a label of numbers."""
-    return _label_line(label, target, rows)
 
 
 def explain(

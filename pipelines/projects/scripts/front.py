@@ -19,9 +19,9 @@ from pipelines.projects.scripts.compare_rows import (
     Origin,
     explain,
 )
-from pipelines.projects.scripts.faults import ScriptFault
 from pipelines.projects.scripts.keras_source import Source, number, text
 from pipelines.projects.scripts.rows import RecordedInput
+from pipelines.projects.scripts.script_text import ScriptFault
 
 NAN_CODE = -(2**31)  # stands for a missing number in a table
 

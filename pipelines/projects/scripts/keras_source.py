@@ -10,8 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from pipelines.projects.scripts.faults import ScriptFault
-from pipelines.projects.scripts.script_text import ScriptText
+from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 
 # Layers of FeatureSpace, by the public layers that do the same.
 PRIVATE = {"TFDConcat": "keras.layers.Concatenate", "TFDIdentity": "keras.layers.Identity"}

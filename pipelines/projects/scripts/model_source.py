@@ -7,8 +7,8 @@ from typing import Any
 
 import keras
 
-from pipelines.projects.scripts.faults import ScriptFault
 from pipelines.projects.scripts.keras_source import Source, is_automatic, text
+from pipelines.projects.scripts.script_text import ScriptFault
 
 
 class ModelSource:

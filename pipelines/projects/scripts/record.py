@@ -2,9 +2,6 @@
 
 import json
 import logging
-import os
-import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,19 +15,17 @@ import pyarrow.parquet as pq
 
 from components.prepare_examples.errors import DataError
 from pipelines.projects.scripts.wrap import wrapped
+from pipelines.projects.user_code import running
 from trainer import Json
-from trainer.runtime.processes import ends_with_parent
 
 # -P: a json.py in the current folder must not hide Python's own.
 COMMAND = [sys.executable, "-P", "-m", "pipelines.projects.scripts"]
 TIMEOUT_SECONDS = 600.0
-STACK_SECONDS = 5.0
 COLUMNS, RESULT, VALUES, WEIGHTS = (
     *("columns.parquet", "result.json"),
     *("values.json", "given.weights.h5"),
 )
 WIDTH = 96  # of a line within a function
-FRAME = re.compile(r'^  File "(.+)", line (\d+) in', re.MULTILINE)
 MODEL = '''
 
 {definitions}def model(inputs{settings}):
@@ -211,10 +206,10 @@ def _record(path: Path, arguments: Sequence[str], table: pa.Table | None = None)
         if table is not None:
             pq.write_table(table, folder / COLUMNS)
         command = [*COMMAND, str(path.resolve()), str(folder), *arguments, "--current"]
-        result = _run([*command, str(path.resolve().parent)], path, TIMEOUT_SECONDS, folder)
+        result = _run([*command, str(path.resolve().parent)], path, folder)
         if "notes" not in result and Path.cwd() != path.resolve().parent:
             logger.info("it fails there; running it in the current folder …")
-            current = _run([*command, str(Path.cwd())], path, TIMEOUT_SECONDS, folder)
+            current = _run([*command, str(Path.cwd())], path, folder)
             result = current if "notes" in current else result
         weights = folder / WEIGHTS
         if result["faults"]:
@@ -230,59 +225,26 @@ def _describe(path: Path, fault: Json) -> str:
     )
 
 
-def _run(command: Sequence[str], path: Path, timeout_seconds: float, folder: Path) -> Json:
-    """Run the process of a script and return its result; its output is kept for errors.
+def _run(command: Sequence[str], path: Path, folder: Path) -> Json:
+    """Run the process of a script, and return its result.
 
     Raises:
         DataError: it does not end in time, or ends without a result.
     """
-    environment = {**os.environ, "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1"}
-    environment.pop("TF_CONFIG", None)
-    with (
-        (folder / "log").open("wb") as log,
-        subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=environment,
-            start_new_session=True,  # a process group, to kill its children with it
-            preexec_fn=ends_with_parent(),  # noqa: PLW1509  this process has one thread
-        ) as process,
-    ):
+    with running(command, MPLBACKEND="Agg") as script:
         try:
-            process.wait(timeout_seconds)
+            script.process.communicate(timeout=TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired as error:
-            process.send_signal(signal.SIGUSR1)  # `__main__.py` then writes its stacks
-            _wait(process)
-            place = _current_line(folder / "log", str(path.resolve()))
             raise DataError(
-                f"{path}{place}: still running after {timeout_seconds:g} s, before its first fit;"
-                " let it read less data"
+                f"{script.current_line(str(path.resolve())) or path}: still running after"
+                f" {TIMEOUT_SECONDS:g} s, before its first fit; let it read less data"
             ) from error
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-    if not (folder / RESULT).exists():
-        last = (folder / "log").read_text(errors="replace").splitlines()[-5:]
-        raise DataError(
-            f"{path}: its process ended with code {process.returncode}: {' '.join(last)}"
-        )
+        if not (folder / RESULT).exists():
+            code, last = script.process.returncode, " ".join(script.last_lines().split())
+            raise DataError(f"{path}: its process ended with code {code}: {last}")
     result: Json = json.loads((folder / RESULT).read_text())
     (folder / RESULT).unlink()
     return result
-
-
-def _wait(process: subprocess.Popen[bytes]) -> None:
-    try:
-        process.wait(STACK_SECONDS)
-    except subprocess.TimeoutExpired:
-        return
-
-
-def _current_line(log: Path, path: str) -> str:
-    frames: list[tuple[str, str]] = FRAME.findall(log.read_text(errors="replace"))
-    return next((f":{line}" for file, line in frames if file == path), "")
 
 
 def _key(value: object) -> str:

@@ -16,9 +16,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipelines.projects.scripts.faults import ScriptFault
 from pipelines.projects.scripts.rows import Array, row_numbers
-from pipelines.projects.scripts.script_text import ScriptText
+from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 from trainer.errors import first_line
 
 

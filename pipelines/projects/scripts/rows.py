@@ -1,7 +1,8 @@
 """The rows that a script hands to `fit`, as arrays."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +10,15 @@ import keras
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.projects.scripts.faults import ScriptFault
+from pipelines.projects.scripts.script_text import ScriptFault
 
 Array = NDArray[Any]
 MOST_BATCHES = 20_000
 MOST_BYTES = 200_000_000
+SEVERAL_LABELS = (
+    "fit gets {} labels, and a workload has one: give fit one of them as y, and keras.Model the"
+    " output for it"
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,48 @@ class RecordedRows:
         is_one_hot = self.label.ndim > 1 and self.label.shape[1] > 1
         return self.label.argmax(axis=1) if is_one_hot else self.label.reshape(-1)
 
+    def as_given(self, which: Any) -> Any:
+        """Return some rows in the structure in which `fit` got them."""
+        arrays = [
+            keras.ops.convert_to_tensor(
+                one.values[which].astype(str) if one.values.dtype.kind == "O" else one.values[which]
+            )
+            for one in self.inputs
+        ]
+        if self.kind == "dict":
+            return {one.name: array for one, array in zip(self.inputs, arrays, strict=True)}
+        return arrays if self.kind == "list" else arrays[0]
+
+    def source(self, expressions: Sequence[str]) -> str:
+        """Return the expression of inputs in the structure in which `fit` got them."""
+        if self.kind == "dict":
+            items = ", ".join(
+                f"{json.dumps(one.name)}: {expression}"
+                for one, expression in zip(self.inputs, expressions, strict=True)
+            )
+            return f"{{{items}}}"
+        return f"[{', '.join(expressions)}]" if self.kind == "list" else expressions[0]
+
+
+def inputs_of(model: Any, rows: RecordedRows) -> list[tuple[RecordedInput, Any]]:
+    """Return the recorded inputs that a model takes, in its order, each with its Keras tensor."""
+    known = getattr(model, "inputs", None)
+    if not known:
+        return [(one, _tensor_like(one)) for one in rows.inputs]
+    if rows.kind != "dict":
+        return list(zip(rows.inputs, known, strict=True))
+    struct = getattr(model, "_inputs_struct", None)
+    names = (
+        {id(tensor): name for name, tensor in struct.items()} if isinstance(struct, dict) else {}
+    )
+    by_name = {one.name: one for one in rows.inputs}
+    return [(by_name[names.get(id(one), one.name)], one) for one in known]
+
+
+def _tensor_like(one: RecordedInput) -> Any:
+    dtype = "string" if one.values.dtype.kind == "O" else one.values.dtype.name
+    return keras.KerasTensor((None, *one.values.shape[1:]), dtype)
+
 
 def read_rows(x: Any, y: Any, sample_weight: Any, *, most_rows: int) -> RecordedRows:
     """Return the rows that `fit` was called with, the first ones of many.
@@ -80,12 +127,12 @@ def read_rows(x: Any, y: Any, sample_weight: Any, *, most_rows: int) -> Recorded
     if y is None:
         raise ScriptFault("fit gets no labels; a model is trained here to predict a column")
     if isinstance(y, Mapping | list | tuple) and len(y) > 1 and not np.isscalar(next(iter(y))):
-        raise ScriptFault(
-            f"fit gets {len(y)} labels, and a workload has one: give fit one of them as y, and"
-            " keras.Model the output for it"
-        )
+        raise ScriptFault(SEVERAL_LABELS.format(len(y)))
     if isinstance(y, Mapping):
         y = next(iter(y.values()))
+    label = _array(y, most_rows)
+    if label.ndim > 1 and label.shape[1] > 1 and not np.isin(label, (0, 1)).all():
+        raise ScriptFault(SEVERAL_LABELS.format(label.shape[1]))
     kind = (
         "dict"
         if isinstance(x, Mapping) and not _is_frame(x)
@@ -98,7 +145,7 @@ def read_rows(x: Any, y: Any, sample_weight: Any, *, most_rows: int) -> Recorded
     return RecordedRows(
         inputs=tuple(_input(str(name), one, most_rows) for name, one in named),
         kind=kind,
-        label=_array(y, most_rows),
+        label=label,
         weights=weights,
         batch_size=batch_size,
         index=None if index is None else index[:most_rows],

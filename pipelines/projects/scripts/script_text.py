@@ -12,10 +12,21 @@ from types import CodeType
 from typing import Any
 
 from components.shared.text.user_file import read_text_file
-from pipelines.projects.scripts.faults import ScriptFault
 
 AFTER = ("fit", "evaluate", "predict", "save", "export", "save_weights", "load_weights")
 PLAIN = (int, float, str, bool, bytes, type(None))
+
+
+class ScriptFault(Exception):  # noqa: N818  a script has faults, which are collected
+    """Something of a script that cannot be taken over.
+
+    Attributes:
+        line: in the script, 0 if none is known.
+    """
+
+    def __init__(self, message: str, *, line: int = 0):
+        super().__init__(message)
+        self.line = line
 
 
 class ScriptText:

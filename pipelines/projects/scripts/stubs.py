@@ -9,8 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pipelines.projects.scripts.faults import ScriptFault
-from pipelines.projects.scripts.script_text import ScriptText
+from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 
 PLOTS = ("matplotlib", "seaborn", "plotly", "pydot", "visualkeras")
 PACKAGES = {"sklearn": "scikit-learn", "cv2": "opencv-python", "PIL": "pillow"}

@@ -11,14 +11,12 @@ import keras
 import numpy as np
 
 from pipelines.projects.scripts.compare_rows import Origin
-from pipelines.projects.scripts.faults import ScriptFault
 from pipelines.projects.scripts.keras_source import Source
 from pipelines.projects.scripts.model_source import ModelSource
 from pipelines.projects.scripts.recorder import Recording
 from pipelines.projects.scripts.rows import RecordedRows, read_rows
 from pipelines.projects.scripts.scaled_label import backward, forward, scaled, scaled_loss
-from pipelines.projects.scripts.script_text import ScriptText
-from pipelines.projects.scripts.structure import as_given, copy_weights, given_source
+from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 from trainer import Json
 from trainer.errors import first_line
 
@@ -190,7 +188,7 @@ class WrittenModel(Written, abc.ABC):
 
     def num_outputs(self, rows: RecordedRows) -> int:
         """Return the size of the model's output, which must be the only one."""
-        outputs = keras.tree.flatten(self.model(as_given(rows, slice(0, 2))))
+        outputs = keras.tree.flatten(self.model(rows.as_given(slice(0, 2))))
         if len(outputs) > 1:
             raise ScriptFault(
                 f"the model has {len(outputs)} outputs, and a workload one label: give"
@@ -206,7 +204,7 @@ class WrittenModel(Written, abc.ABC):
         if not hasattr(self.model, "_nodes_by_depth") and not getattr(
             self.model, "_functional", None
         ):
-            self.model(as_given(rows, slice(0, 2)))  # which builds it
+            self.model(rows.as_given(slice(0, 2)))  # which builds it
         return rows
 
     def _write(
@@ -255,7 +253,7 @@ class WrittenModel(Written, abc.ABC):
             if hasattr(self.model, "_functional") or hasattr(self.model, "_nodes_by_depth"):
                 return self.models.lines(self.model, parts.expressions)
             made = [f"own = {self.models.subclass(self.model)}"]
-            return made, f"own({given_source(rows, parts.expressions)})"
+            return made, f"own({rows.source(parts.expressions)})"
         except ScriptFault as fault:
             fault.line = fault.line or line
             raise
@@ -289,8 +287,8 @@ class WrittenModel(Written, abc.ABC):
         except Exception as error:
             message = next(filter(None, map(str.strip, str(error).splitlines())), "")
             raise ScriptFault(f"its model cannot be written down: {message}") from error
-        copy_weights(self.model, built)
-        wanted = np.asarray(self.model(as_given(rows, parts.known), training=False))
+        _copy_weights(self.model, built)
+        wanted = np.asarray(self.model(rows.as_given(parts.known), training=False))
         made = np.asarray(built(parts.batch, training=False))
         if parts.scale:
             made = scaled(parts.scale, made)
@@ -300,3 +298,22 @@ class WrittenModel(Written, abc.ABC):
                 "the layers that would be written compute other numbers than its model"
             )
         return built
+
+
+def _copy_weights(source: Any, target: Any) -> None:
+    """Give a model the weights of another, those of adapted layers excepted."""
+    pairs = [_own_variables(source), _own_variables(target)]
+    if [tuple(one.shape) for one in pairs[0]] != [tuple(one.shape) for one in pairs[1]]:
+        raise ScriptFault("the layers that would be written have other weights than its model")
+    for own, variable in zip(*pairs, strict=True):
+        variable.assign(own.value)
+
+
+def _own_variables(model: Any) -> list[Any]:
+    adapted = {
+        id(variable)
+        for layer in model._flatten_layers()
+        if isinstance(layer, keras.layers.Normalization)
+        for variable in layer.variables
+    }
+    return [one for one in model.weights if id(one) not in adapted]

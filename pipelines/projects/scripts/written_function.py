@@ -8,9 +8,8 @@ from typing import Any
 
 import keras
 
-from pipelines.projects.scripts.faults import ScriptFault
 from pipelines.projects.scripts.recorder import Recording
-from pipelines.projects.scripts.script_text import ScriptText
+from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 from pipelines.projects.scripts.written import Written
 from trainer import Json
 from trainer.errors import first_line

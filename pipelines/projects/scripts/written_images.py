@@ -7,11 +7,9 @@ import keras
 import numpy as np
 
 from pipelines.projects.scripts.compare_rows import Array
-from pipelines.projects.scripts.faults import ScriptFault
 from pipelines.projects.scripts.recorder import Recording
-from pipelines.projects.scripts.rows import RecordedRows
-from pipelines.projects.scripts.script_text import ScriptText
-from pipelines.projects.scripts.structure import inputs_of
+from pipelines.projects.scripts.rows import RecordedRows, inputs_of
+from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 from pipelines.projects.scripts.written import Parts, WrittenModel
 
 WHITE = 255.0

@@ -16,12 +16,10 @@ from pipelines.projects.scripts.compare_rows import (
     label_origin,
     label_table,
 )
-from pipelines.projects.scripts.faults import ScriptFault
 from pipelines.projects.scripts.front import Before, Front, layers_before
 from pipelines.projects.scripts.recorder import Recording
-from pipelines.projects.scripts.rows import RecordedInput, RecordedRows
-from pipelines.projects.scripts.script_text import ScriptText
-from pipelines.projects.scripts.structure import inputs_of
+from pipelines.projects.scripts.rows import RecordedInput, RecordedRows, inputs_of
+from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 from pipelines.projects.scripts.written import Parts, WrittenModel
 from trainer import Json
 

@@ -43,33 +43,25 @@ paused: true   # until `trainyard schedule resume {name}-nightly`
 """
 TEST = '''\
 """Run it with `python -m pytest {folder}`; `trainyard check {folder}` tries the training, too."""
-
-import json
+{json}
 from pathlib import Path
 
-from trainyard import load_workload
+from trainer.workloads import load_workload
 
 FOLDER = Path(__file__).parents[1]
 
 
+{function}'''
+REQUESTS = """\
 def test_requests_are_understood():
     workload = load_workload(str(FOLDER))
     for instance in json.loads((FOLDER / "instances.json").read_text()):
         assert workload.parse_instance(instance)
-'''
-LOADING_TEST = '''\
-"""Run it with `python -m pytest {folder}`; `trainyard check {folder}` tries the training, too."""
-
-from pathlib import Path
-
-from trainyard import load_workload
-
-FOLDER = Path(__file__).parents[1]
-
-
+"""
+LOADED = """\
 def test_the_workload_is_loaded():
     assert load_workload(str(FOLDER)).models()
-'''
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +122,10 @@ def write_folder(folder: Path, start: Start) -> list[str]:
         f"schedules/{name}-nightly.yaml": SCHEDULE.format(folder=shown, name=name),
         **start.code,
     }
-    test = TEST if start.instances else LOADING_TEST
+    parts = ("\nimport json", REQUESTS) if start.instances else ("", LOADED)
+    test = TEST.format(folder=shown, json=parts[0], function=parts[1])
     # pytest wants another name in each folder that it runs at once.
-    files[f"tests/test_{re.sub(r'[^A-Za-z0-9_]', '_', name)}.py"] = test.format(folder=shown)
+    files[f"tests/test_{re.sub(r'[^A-Za-z0-9_]', '_', name)}.py"] = test
     if start.instances:
         files["instances.json"] = _instances(start.instances)
     for path, text in files.items():

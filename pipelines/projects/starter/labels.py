@@ -19,25 +19,9 @@ MOST_CLASSES = 20  # whole numbers of more values are a regression
 MOST_TEXTS = 200
 RARE = 20  # rows of a class that may be lacking in the train split
 POSITIVE = (
-    *(
-        "ja",
-        "oui",
-        "si",
-        "sí",
-        "sim",
-        "yes",
-        "y",
-        "true",
-        "t",
-        "1",
-        "positive",
-        "pos",
-        "churned",
-        "default",
-        "bad",
-        "fraud",
-    ),
-    *("spam", "malignant", "m", "failed", "failure", "left", ">50k", "high", "good", "survived"),
+    *("ja", "oui", "si", "sí", "sim", "yes", "y", "true", "t", "1", "positive", "pos", "churned"),
+    *("default", "bad", "fraud", "spam", "malignant", "m", "failed", "failure", "left", ">50k"),
+    *("high", "good", "survived"),
 )
 
 

@@ -80,14 +80,6 @@ class Texts:
         return sorted(counted, key=lambda item: (-item[1], item[0]))
 
     @cached_property
-    def numbers(self) -> pa.Array | None:
-        """The values as float64; None if one is no number."""
-        form = self.reading.form
-        if form is None or not len(self.present):
-            return None
-        return plain_numbers(self.present, form).cast(pa.float64())
-
-    @property
     def numbers_or_texts(self) -> pa.Array:
         """The values of all rows, null for a missing one: float64 if all are numbers."""
         form = self.reading.form
@@ -96,13 +88,17 @@ class Texts:
         return plain_numbers(self.values, form).cast(pa.float64())
 
     @cached_property
+    def numbers(self) -> pa.Array | None:
+        """The values that are not missing as float64; None if one is no number."""
+        values = self.numbers_or_texts
+        return values.drop_null() if pa.types.is_floating(values.type) else None
+
+    @cached_property
     def per_row(self) -> NDArray[np.float64]:
         """The number of each row; not a number where it is missing."""
-        form = self.reading.form
-        if form is None or not len(self.present):
+        if self.numbers is None:
             return np.full(len(self.values), np.nan)
-        numbers = plain_numbers(self.values, form).cast(pa.float64())
-        return np.asarray(numbers.fill_null(np.nan))
+        return np.asarray(self.numbers_or_texts.fill_null(np.nan))
 
     @cached_property
     def summary(self) -> Json:

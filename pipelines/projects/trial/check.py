@@ -1,41 +1,33 @@
 """The check of a user's workload: what needs none of its code here, the rest in a process."""
 
-import contextlib
 import dataclasses
 import json
 import os
 import re
-import select
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from components.prepare_examples.settings.patterns import without_dates
 from pipelines.config.run_config import RunConfig
 from pipelines.exit_codes import FAILED
 from pipelines.projects.project import Project, Snapshot, copy_code, project_of
 from pipelines.projects.requirements import check_requirements
-from pipelines.projects.run_file import place_of, try_run_file
+from pipelines.projects.run_file import place_of, place_of_flag, try_run_file
 from pipelines.projects.runs import default_run, find_run
 from pipelines.projects.trial.findings import NOT_TRIED, OK, WRONG, Finding
 from pipelines.projects.trial.places import with_colons
+from pipelines.projects.user_code import STACKS_SECONDS, running
 from trainer import paths
 from trainer.errors import ConfigError
 from trainer.references import BUILT_IN, FILE
-from trainer.runtime.processes import ends_with_parent
 
 # -P: a json.py in the current folder must not hide Python's own.
 COMMAND = [sys.executable, "-P", "-m", "pipelines.projects.trial"]
 TIMEOUT_SECONDS = 120
-STACKS_SECONDS = 5.0  # until a process that is asked for its stacks has written them
-FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
-MAX_LINES = 5
 
 
 @dataclass(frozen=True)
@@ -122,10 +114,8 @@ def _try_code(checked: _Checked) -> Iterator[Finding]:
         *("--gate", json.dumps(config.gate)),
         *(("--data-dir", f"{checked.data_root}/{config.name}") if checked.data_root else ()),
     ]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    environment.pop("TF_CONFIG", None)
     last = "its start"
-    with _started(command, environment) as trial:
+    with running(command) as trial:
         try:
             while line := trial.next_line(checked.timeout_seconds):
                 finding = Finding.from_json(json.loads(line))
@@ -135,73 +125,13 @@ def _try_code(checked: _Checked) -> Iterator[Finding]:
             problem = f"the process ended with code {code}, after {last}: {trial.last_lines()}"
         except (TimeoutError, subprocess.TimeoutExpired):
             code = FAILED
-            place = trial.current_line(str(snapshot.folder) if snapshot else "")
+            place = trial.current_line(str(snapshot.folder) if snapshot else "") or "the process"
             problem = (
                 f"{place} was still running {checked.timeout_seconds:g} s after {last}; end the "
                 "loop, or give it more time with --timeout"
             )
     if code:
         yield Finding(name="process", state=WRONG, problems=(problem,))
-
-
-@contextlib.contextmanager
-def _started(command: list[str], environment: dict[str, str]) -> Iterator["_Trial"]:
-    """Run the process of a trial during the block; then it leaves no process and no file."""
-    with (
-        tempfile.TemporaryDirectory(prefix="trainyard-check-") as folder,
-        tempfile.TemporaryFile("w+", errors="replace") as log,
-        subprocess.Popen(
-            command,
-            bufsize=0,  # for `select`
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env={**environment, "TMPDIR": folder},
-            start_new_session=True,  # a process group, to kill its children with it
-            preexec_fn=ends_with_parent(),  # noqa: PLW1509  this process has one thread
-        ) as process,
-    ):
-        try:
-            yield _Trial(process, log)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """The process that runs the user's code, and its log."""
-
-    process: subprocess.Popen[bytes]
-    log: IO[str]
-
-    def next_line(self, timeout_seconds: float) -> bytes:
-        """Return the next line of its output, b"" at the end.
-
-        Raises:
-            TimeoutError: there was none in time.
-        """
-        assert self.process.stdout is not None
-        if not select.select([self.process.stdout], [], [], timeout_seconds)[0]:
-            raise TimeoutError
-        return self.process.stdout.readline()
-
-    def last_lines(self) -> str:
-        """Return the end of its log."""
-        return "\n".join(self._logged().splitlines()[-MAX_LINES:])
-
-    def current_line(self, folder: str) -> str:
-        """Return the line that it executes, as FILE:LINE: FUNCTION; preferably one in `folder`."""
-        self.process.send_signal(signal.SIGUSR1)  # `__main__.py` then writes its stacks
-        deadline = time.monotonic() + STACKS_SECONDS
-        while not FRAME.search(self._logged()) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        frames: list[tuple[str, str, str]] = FRAME.findall(self._logged())
-        frames.sort(key=lambda frame: not frame[0].startswith(folder))
-        return "{}:{}: {}".format(*frames[0]) if frames else "the process"
-
-    def _logged(self) -> str:
-        self.log.seek(0)
-        return self.log.read()
 
 
 def _with_place_in_run_file(
@@ -211,18 +141,13 @@ def _with_place_in_run_file(
     path = snapshot.project.run_file if snapshot else None
 
     def place(problem: str) -> str:
-        flag = re.match(r"--([\w.-]+\w)", problem)
         metric = re.match(r"thresholds\.([^:\s]+)", problem)
         if metric and path and metric[1] in config.thresholds:
             return place_of(metric[0], config.thresholds[metric[1]], path) + problem
         for number, text in enumerate(config.gate.get("slices", ())):
             if path and problem.startswith(f"gate.slices has {text!r}"):
                 return place_of("gate.slices", config.gate["slices"], path, item=number) + problem
-        if not flag or not path:
-            return problem
-        name = flag[1] if flag[1].startswith("model.") else flag[1].replace("-", "_")
-        is_given = name in config.train
-        return place_of(name, config.train[name], path) + problem if is_given else problem
+        return place_of_flag(problem, config, path) + problem
 
     return dataclasses.replace(finding, problems=tuple(map(place, finding.problems)))
 

@@ -1,28 +1,22 @@
 """A trial of preparing TFRecords: those of a run, or of many some of the first."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records.read import sample_of
 from components.prepare_examples.existing_records.record_schema import schema_of
-from components.prepare_examples.existing_records.step import RecordJob, plan
+from components.prepare_examples.existing_records.step import plan
 from components.prepare_examples.existing_records.write import (
-    RecordOptions,
-    RecordPart,
     write_part,
 )
 from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import splits_of_entries
-from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.checks import check_label
 from components.prepare_examples.tables.results import finish
-from components.prepare_examples.tfrecords.shards import SPLITS
 from pipelines.projects.trial.places import Places
-from pipelines.projects.trial.sample import Sample
+from pipelines.projects.trial.sample import Sample, bad_rows, problem_of, without_service
 from trainer.workloads import Workload
 
 MAX_FILES = 5
@@ -49,68 +43,33 @@ def sample_records(
             for name in absent
         ]
         return Sample(entries=(), statistics={}, names=(), problems=problems, is_made_up=True)
-    job = _whole_job(workload, paths, options)
-    files = [(path, "train") for path in paths[:MAX_FILES]]
-    how = RecordOptions(
-        schema=schema,
-        ratios=options.ratios,
-        num_shards=1,
-        compression="",
-        given=SPLITS,  # so that all records are in the train split
-        max_records=MAX_RECORDS,
-    )
-    parts, how = (job.parts, job.options) if job else ([RecordPart([0], files)], how)
-    written = (write_part(part, options=how, output_dir=str(folder)) for part in parts)
+    chosen = paths[:MAX_FILES]
+    is_whole = len(paths) == len(chosen) and sum(map(_size, paths)) <= MAX_BYTES
+    most = options.max_examples if is_whole else MAX_RECORDS
+    how = replace(without_service(options), files=tuple(chosen), max_examples=most)
+    job = plan(workload, Path(), how)
+    written = (write_part(part, options=job.options, output_dir=str(folder)) for part in job.parts)
     result = finish(written)
-    tally = result["tally"]
-    num_bad = sum(tally["quarantined"].values())
-    splits = splits_of_entries(result["shards"])
+    tally, train = result["tally"], splits_of_entries(result["shards"])["train"]
+    place = places.of_text(schema.label.name)
     problems = []
     if quarantine.is_above(result, options.max_quarantine):
-        problems = _problems(folder, tally["quarantined"], tally["read"], places)
-    elif splits["train"]["num_examples"] or job:
-        try:
-            if job:
-                job.conclude(result, folder)
-            else:
-                train = {"train": result["statistics"]["train"]}
-                check_label(train, {}, schema.label, quarantined=tally["quarantined"])
-        except DataError as error:
-            problems = [f"{places.of_text(schema.label.name)}{error}"]
+        problems = bad_rows(folder, tally, places, what="record")
+    elif is_whole:
+        problems = problem_of(lambda: job.conclude(result, folder), place)
+    elif train["num_examples"]:
+        known, bad = {"train": result["statistics"]["train"]}, tally["quarantined"]
+        problems = problem_of(lambda: check_label(known, {}, schema.label, quarantined=bad), place)
     return Sample(
-        entries=splits["train"]["shards"],
+        entries=train["shards"],
         statistics=result["statistics"]["train"],
         names=[one.name for one in schema.features if one.is_counted],
-        detail=f"{'all ' if job else ''}{tally['read']:,} records of {len(files)} of"
-        f" {len(paths)} files read, {num_bad:,} bad",
+        detail=f"{'all ' if is_whole else ''}{tally['read']:,} records of {len(chosen)} of"
+        f" {len(paths)} files read, {sum(tally['quarantined'].values()):,} bad",
         problems=problems,
-        is_made_up=not splits["train"]["num_examples"],
+        is_made_up=not train["num_examples"],
     )
 
 
-def _whole_job(
-    workload: Workload, paths: Sequence[str], options: PrepareOptions
-) -> RecordJob | None:
-    """Return the run's own job for few records, which are prepared as it prepares them."""
-    if len(paths) > MAX_FILES or sum(Path(path).stat().st_size for path in paths) > MAX_BYTES:
-        return None
-    changed: dict[str, Any] = {
-        "files": tuple(paths),
-        "num_shards": {"train": 1},
-        "compression": "none",
-    }
-    baseline = "" if options.baseline == PREVIOUS else options.baseline
-    return plan(workload, Path(), replace(options, **changed, baseline=baseline))
-
-
-def _problems(folder: Path, counts: dict[str, int], num_read: int, places: Places) -> list[str]:
-    seen: dict[str, str] = {}
-    for file in sorted(folder.glob("quarantine-*.jsonl")):
-        for entry in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
-            text = f"{entry['file']}, record {entry['row']}: {entry['reason']}"
-            seen.setdefault(entry["column"], text)
-    return [
-        f"{places.of_text(name)}{name or 'records'}: {count:,} of {num_read:,} records are bad,"
-        f" such as {seen[name]}; correct the declaration or the files, or raise max_quarantine"
-        for name, count in sorted(counts.items(), key=lambda item: -item[1])[:3]
-    ]
+def _size(path: str) -> int:
+    return Path(path).stat().st_size

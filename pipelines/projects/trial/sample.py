@@ -1,15 +1,22 @@
 """A few prepared examples of a workload, as a folder that the trainer reads."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import statistics_of
 from components.prepare_examples.output.publish import MANIFEST
+from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.statistics.drift import STATISTICS
 from components.prepare_examples.tfrecords.shards import SPLITS
+from pipelines.projects.trial.places import Places
 from trainer import Json
+
+NUM_SHOWN = 3
+UNNAMED = {"row": "number of fields", "record": "records"}
 
 
 @dataclass(kw_only=True)
@@ -55,3 +62,43 @@ def write_dataset(sample: Sample, folder: Path, *, workload: str) -> None:
         manifest["labels"] = list(sample.labels)
     (folder / STATISTICS).write_text(json.dumps(content))
     (folder / MANIFEST).write_text(json.dumps(manifest))
+
+
+def bad_rows(folder: Path, tally: Json, places: Places, *, what: str = "row") -> list[str]:
+    """Return a problem for each of the columns with most quarantined rows or records."""
+    seen = first_bad_rows(folder, what=what)
+    return [
+        f"{places.of_text(name)}{name or UNNAMED[what]}: {count:,} of {tally['read']:,}"
+        f" {what}s are bad, such as {seen[name]}; correct the declaration or the files, or raise"
+        " max_quarantine"
+        for name, count in quarantine.ranked(tally["quarantined"])[:NUM_SHOWN]
+    ]
+
+
+def first_bad_rows(folder: Path, *, what: str = "row") -> dict[str, str]:
+    """Return the first bad row or record of each column, in words."""
+    seen: dict[str, str] = {}
+    for file in sorted(folder.glob("quarantine-*.jsonl")):
+        with file.open(encoding="utf-8") as lines:
+            for entry in map(json.loads, lines):
+                text = f"{entry['file']}, {what} {entry['row']}: {entry['reason']}"
+                seen.setdefault(entry["column"], text)
+    return seen
+
+
+def problem_of(check: Callable[[], None], place: str = "") -> list[str]:
+    """Return the error of a check of a run, with its place; nothing if it passes."""
+    try:
+        check()
+    except DataError as error:
+        return [f"{place}{error}"]
+    return []
+
+
+def without_service(options: PrepareOptions) -> PrepareOptions:
+    """Return the options of one file for each split, without what only a service has."""
+    baseline = "" if options.baseline == PREVIOUS else options.baseline
+    options = replace(options, num_shards={"train": 1}, compression="none", baseline=baseline)
+    if options.source != "bigquery":
+        return options
+    return replace(options, source="files", project="", limit=0, dates=(), window="")

@@ -1,14 +1,10 @@
 """A trial of preparing a table: the rows that a run prepares, or of many rows some of all parts."""
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 
-from components.prepare_examples.errors import DataError
-from components.prepare_examples.output import quarantine
-from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.checks import absent_classes
 from components.prepare_examples.tables.job import Outcome
@@ -20,7 +16,13 @@ from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.write import write_part
 from pipelines.projects.trial.made_up import write_made_up
 from pipelines.projects.trial.places import Places
-from pipelines.projects.trial.sample import Sample
+from pipelines.projects.trial.sample import (
+    Sample,
+    bad_rows,
+    first_bad_rows,
+    problem_of,
+    without_service,
+)
 from trainer import Json
 from trainer.errors import did_you_mean
 from trainer.workloads import Binary, Classes, Multilabel, Workload
@@ -29,7 +31,6 @@ NUM_RANGES = 10
 MAX_ROWS = 20_000  # read in a fraction of a second
 MAX_PICTURES = 500  # decoded in a few seconds
 MAX_SCANNED_BYTES = 200_000_000  # of larger files the first rows are read
-NUM_SHOWN = 3
 
 
 def sample_table(
@@ -40,7 +41,7 @@ def sample_table(
     Raises:
         DataError: no file can be read, or the declaration contradicts itself.
     """
-    options = _without_service(options)
+    options = without_service(options)
     opened = open_files(workload, data_dir, options)
     problems = [
         problem
@@ -70,15 +71,6 @@ def sample_table(
     )
 
 
-def _without_service(options: PrepareOptions) -> PrepareOptions:
-    """Return the options of one file for each split, without what only a service has."""
-    baseline = "" if options.baseline == PREVIOUS else options.baseline
-    options = replace(options, num_shards={"train": 1}, compression="none", baseline=baseline)
-    if options.source != "bigquery":
-        return options
-    return replace(options, source="files", project="", limit=0, dates=(), window="")
-
-
 def _plan(opened: OpenedTable, options: PrepareOptions) -> tuple[TablePlan, bool]:
     """Return the plan of the run's rows and True, or of some of them and False if they are many."""
     most = MAX_PICTURES if opened.pictures else MAX_ROWS
@@ -97,23 +89,16 @@ def _plan(opened: OpenedTable, options: PrepareOptions) -> tuple[TablePlan, bool
 
 def _problems(outcome: Outcome, places: Places, *, is_whole: bool) -> list[str]:
     """Return what a run refuses; of some rows, only what more rows would not change."""
-    problems = _problems_of_rows(outcome, places)
+    tally = outcome.result["tally"]
+    problems = bad_rows(outcome.folder, tally, places) if outcome.is_above_share else []
     if is_whole and not problems:
-        problems = _problem_of(outcome.check_rows) or _problem_of(outcome.check_splits)
+        problems = problem_of(outcome.check_rows) or problem_of(outcome.check_splits)
     if outcome.splits["train"]["num_examples"]:
         label = outcome.job.options.schema.label.name
         place = places.of_text(label) or places.of_call("Binary", "Classes", "Regression")
-        problems += _problem_of(outcome.check_values, place)
-        problems += _problem_of(outcome.check_label, place)
-    return problems or (_problem_of(outcome.describe) if is_whole else [])
-
-
-def _problem_of(check: Callable[[], None], place: str = "") -> list[str]:
-    try:
-        check()
-    except DataError as error:
-        return [f"{place}{error}"]
-    return []
+        problems += problem_of(outcome.check_values, place)
+        problems += problem_of(outcome.check_label, place)
+    return problems or (problem_of(outcome.describe) if is_whole else [])
 
 
 def _absent(statistics: Json, schema: TableSchema, workload: Workload) -> dict[str, list[str]]:
@@ -190,33 +175,8 @@ def _detail(outcome: Outcome, num_files: int, *, is_whole: bool) -> str:
         f"{'all ' if is_whole else ''}{rows['read']:,} rows of"
         f" {num_files} file{'s' if num_files > 1 else ''} read",
         f"{outcome.num_bad:,} bad",
-        *(f"such as {bad}" for bad in [*_first_bad_rows(outcome.folder).values()][:1]),
+        *(f"such as {bad}" for bad in [*first_bad_rows(outcome.folder).values()][:1]),
         *(f"{rows[name]:,} {words}" for name, words in more.items() if rows.get(name)),
     ]
     pictures = outcome.job.pictures
     return "; ".join([", ".join(counts), *(pictures.words() if pictures else ())])
-
-
-def _problems_of_rows(outcome: Outcome, places: Places) -> list[str]:
-    """Return a problem for each column with many bad values."""
-    if not outcome.is_above_share:
-        return []
-    tally = outcome.result["tally"]
-    seen = _first_bad_rows(outcome.folder)
-    return [
-        f"{places.of_text(name)}{name or 'number of fields'}: {count:,} of {tally['read']:,} rows"
-        f" are bad, such as {seen[name]}; correct the declaration or the file, or raise"
-        " max_quarantine"
-        for name, count in quarantine.ranked(tally["quarantined"])[:NUM_SHOWN]
-    ]
-
-
-def _first_bad_rows(folder: Path) -> dict[str, str]:
-    """Return the first bad row of each column, in words."""
-    seen: dict[str, str] = {}
-    for file in sorted(folder.glob("quarantine-*.jsonl")):
-        with file.open(encoding="utf-8") as lines:
-            for entry in map(json.loads, lines):
-                text = f"{entry['file']}, row {entry['row']}: {entry['reason']}"
-                seen.setdefault(entry["column"], text)
-    return seen

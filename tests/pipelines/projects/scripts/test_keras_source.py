@@ -11,10 +11,9 @@ import_tensorflow()
 
 import keras  # noqa: E402
 
-from pipelines.projects.scripts.faults import ScriptFault  # noqa: E402
 from pipelines.projects.scripts.keras_source import Source  # noqa: E402
 from pipelines.projects.scripts.model_source import ModelSource  # noqa: E402
-from pipelines.projects.scripts.script_text import ScriptText  # noqa: E402
+from pipelines.projects.scripts.script_text import ScriptFault, ScriptText  # noqa: E402
 
 layers = keras.layers
 

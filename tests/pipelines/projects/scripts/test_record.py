@@ -205,6 +205,10 @@ REFUSED = {
         "train.py:6: several values of kind are one class",
     ),
     "several labels": ({"(df, y)": "(df, [y, y])"}, "train.py:9: fit gets 2 labels"),
+    "columns of labels": (
+        {"(df, y)": "(df, np.stack([df['a'], df['b']], axis=1))"},
+        "train.py:9: fit gets 2 labels",
+    ),
     "own train step": (
         {'model = keras.Sequential([keras.layers.Dense(3, activation="softmax")])\n': OWN_STEP},
         "train.py:11: Net has its own train_step: .*compute_loss",

@@ -6,9 +6,8 @@ from trainer.runtime.tensorflow_logs import import_tensorflow
 
 import_tensorflow()
 
-from pipelines.projects.scripts.faults import ScriptFault  # noqa: E402
 from pipelines.projects.scripts.recorder import Recording  # noqa: E402
-from pipelines.projects.scripts.script_text import read_script  # noqa: E402
+from pipelines.projects.scripts.script_text import ScriptFault, read_script  # noqa: E402
 from pipelines.projects.scripts.written_function import WrittenFunction  # noqa: E402
 from trainer.errors import first_line  # noqa: E402
 
