@@ -3,15 +3,15 @@
 import dataclasses
 import math
 
-from components.shared.text.json_object import parse_object
-from trainer.config.settings import check_settings, make_settings, setting
+from components.shared.text.options import Options
+from trainer.config.settings import check_settings, setting
 
 FORMATS = ("jsonl", "parquet")
 BYTES_PER_MB = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PredictOptions:
+class PredictOptions(Options):
     """All settings of batch_predict; `beam_options` are Beam's own flags."""
 
     format: str = setting(
@@ -40,12 +40,3 @@ class PredictOptions:
     def num_shards(self, num_bytes: int) -> int:
         """Return the number of parts of an input of this size."""
         return max(1, math.ceil(num_bytes / (self.shard_mb * BYTES_PER_MB)))
-
-    @classmethod
-    def from_json(cls, text: str) -> "PredictOptions":
-        """Return the options of a pipeline's step from its parameter, a JSON object.
-
-        Raises:
-            ConfigError: it is not a JSON object, a key is unknown, or a value is not allowed.
-        """
-        return make_settings(cls, parse_object(text or "{}", name="options"), name="options")

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 
 from components.endpoint.traffic import Split, all_to, restored, without
 from components.model_version.registry import (
@@ -142,6 +143,20 @@ def undeploy_idle(
     for deployed in idle:
         if version_of(deployed) in replaced - {keep}:
             undeploy(api, endpoint, deployed_id=deployed["id"], split={})
+
+
+def server_states(api: VertexApi, endpoint: str) -> dict[str, Json]:
+    """Return `state`, `restarts` and more of each server, by the id of the deployed model.
+
+    Only the local service reports them; the dict is empty on Vertex AI, which returns 404.
+    """
+    try:
+        found = api.get(f"{endpoint}/deployedModels").get("deployedModels", [])
+    except VertexError as error:
+        if error.code != HTTPStatus.NOT_FOUND:
+            raise
+        return {}
+    return {str(one["id"]): one for one in found}
 
 
 def set_traffic(api: VertexApi, endpoint: str, split: Split) -> None:

@@ -12,18 +12,18 @@ from components.evaluate.gate.comparison import CHAMPION, Slice
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.gate.undefined import find_not_finite
 from components.evaluate.held_out import HeldOut, Row
-from components.evaluate.roc import RocCurve, roc_curve
 from components.evaluate.thresholds import Check
 from trainer import Json
 from trainer.metrics.class_metrics import calibration
 from trainer.metrics.evaluate import Evaluation, score
 from trainer.serving.finite_json import finite
 from trainer.workloads.base import Workload
-from trainer.workloads.declarations.labels import Multilabel, Regression
+from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
 from trainer.workloads.encoding.image_files import encode_png
 
 MAX_POINTS = 1000
 NUM_CURVE_POINTS = 100
+NUM_CLASSES = 2  # of a ROC curve
 MAX_ANSWERS = 100_000
 IMAGE_DIMENSIONS = (2, 3)
 
@@ -67,7 +67,7 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
             }
             for c in checks
         ],
-        "curves": _curves(evaluation, held_out, roc_curve(held_out)),
+        "curves": _curves(evaluation, held_out),
         "confusion": evaluation.confusion,
         "by_label": evaluation.by_label,
         "answers": _answers(held_out),
@@ -97,7 +97,7 @@ def _slice(found: Slice, metric: str, options: GateOptions) -> Json:
     }
 
 
-def _curves(evaluation: Evaluation, held_out: HeldOut, roc: RocCurve | None) -> Json:
+def _curves(evaluation: Evaluation, held_out: HeldOut) -> Json:
     if len(find_not_finite(held_out.predictions)):
         return {}
     if isinstance(held_out.label, Regression):
@@ -107,17 +107,33 @@ def _curves(evaluation: Evaluation, held_out: HeldOut, roc: RocCurve | None) -> 
             "predicted": held_out.predictions[::every].tolist(),
         }
         return {"residuals": evaluation.by_decile, "points": points}
+    roc = roc_curve(held_out)
     if roc is None:
         return {}
     scores, truth = held_out.predictions[:, 1], held_out.labels == 1
     return {
-        "roc": {
-            "false_positive": roc.false_positive,
-            "true_positive": roc.true_positive,
-            "thresholds": roc.thresholds,
-        },
+        "roc": roc,
         "pr": _precision_recall(scores, truth),
         "calibration": calibration(scores, held_out.labels),
+    }
+
+
+def roc_curve(held_out: HeldOut) -> Json | None:
+    """Return the points of the ROC curve, from (0, 0) to (1, 1), at 100 quantiles of the scores.
+
+    None unless both of two classes occur and all scores are finite.
+    """
+    if not isinstance(held_out.label, Binary | Classes) or len(held_out.names) != NUM_CLASSES:
+        return None
+    labels, scores = held_out.labels.astype(bool), held_out.predictions[:, 1]
+    if labels.all() or not labels.any() or not np.isfinite(scores).all():
+        return None
+    shares = np.linspace(0, 1, NUM_CURVE_POINTS)
+    limits = np.unique(np.quantile(scores, shares, method="nearest"))[::-1]
+    return {
+        "false_positive": [0.0, *(float(np.mean(scores[~labels] >= limit)) for limit in limits)],
+        "true_positive": [0.0, *(float(np.mean(scores[labels] >= limit)) for limit in limits)],
+        "thresholds": [1.0, *map(float, limits)],
     }
 
 

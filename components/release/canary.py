@@ -6,11 +6,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from components.endpoint.deployments import find_deployed
+from components.endpoint.deployments import find_deployed, server_states
 from components.endpoint.predict.online_prediction import request_predictions
 from components.endpoint.predict.parity import check_parity
 from components.endpoint.request_log import is_logging, read_logged
-from components.endpoint.server_states import server_states
 from components.errors import StepError
 from components.release.evidence import is_above
 from components.release.options import ReleaseOptions

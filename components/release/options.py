@@ -1,23 +1,23 @@
 """Settings of a release: replay of logged requests, canary, and what stays deployed afterwards."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
-from components.shared.text.json_object import parse_object
+from components.shared.text.options import Options
 from components.time_limit import A_DAY_SECONDS, LONG_SECONDS
-from trainer.config.settings import MOST_SECONDS, check_settings, make_settings, setting
+from trainer.config.settings import MOST_SECONDS, check_settings, setting
 
 MAX_REPLAY = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReleaseOptions:
+class ReleaseOptions(Options):
     """Settings of a release; the defaults move all traffic at once, as soon as the model is right.
 
     The replay needs a log of the endpoint's requests (`log_requests`); without one there is none.
     """
 
+    parameter: ClassVar[str] = "release"
     replay: int = setting(
         "number of logged requests that a new version answers before it gets traffic; 0 for none",
         default=200,
@@ -84,13 +84,3 @@ class ReleaseOptions:
 
     def __post_init__(self) -> None:
         check_settings(self, label=lambda name: f"release.{name}")
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> "ReleaseOptions":
-        """Return the options; ConfigError names an unknown key or a value that is not allowed."""
-        return make_settings(cls, values, name="release")
-
-    @classmethod
-    def from_json(cls, text: str) -> "ReleaseOptions":
-        """Return the options of a pipeline's parameter, a JSON object; "" for the defaults."""
-        return cls.from_values(parse_object(text or "{}", name="release"))

@@ -1,23 +1,23 @@
 """Triggers: conditions besides the clock under which a run trains."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
-from components.shared.text.json_object import parse_object
-from trainer.config.settings import check_settings, make_settings, setting
+from components.shared.text.options import Options
+from trainer.config.settings import check_settings, setting
 
 # Verdicts on the data of a run: train, compare the new examples first, or end the run.
 TRAIN, COMPARE, NOTHING_NEW = "train", "compare", "nothing new"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trigger:
+class Trigger(Options):
     """Conditions of which one must hold for a run to train; without any, every run trains.
 
     They compare the run's data with that of the promoted version; without one, a run trains.
     """
 
+    parameter: ClassVar[str] = "trigger"
     new_files: bool = setting(
         "train if there is a file that the promoted version has not seen", default=False
     )
@@ -37,21 +37,3 @@ class Trigger:
 
     def __post_init__(self) -> None:
         check_settings(self, label=lambda name: f"trigger.{name}")
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> "Trigger":
-        """Return a trigger.
-
-        Raises:
-            ConfigError: a key is unknown, or a value is not allowed.
-        """
-        return make_settings(cls, values, name="trigger")
-
-    @classmethod
-    def from_json(cls, text: str) -> "Trigger":
-        """Return the trigger of a pipeline's parameter, a JSON object.
-
-        Raises:
-            ConfigError: it is not a JSON object, or see `from_values`.
-        """
-        return cls.from_values(parse_object(text or "{}", name="trigger"))

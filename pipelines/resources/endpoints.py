@@ -1,8 +1,7 @@
 """Endpoints: show, change and delete."""
 
-from components.endpoint.deployments import undeploy_version, version_of
+from components.endpoint.deployments import server_states, undeploy_version, version_of
 from components.endpoint.request_log import set_request_log
-from components.endpoint.server_states import server_states
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError

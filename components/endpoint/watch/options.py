@@ -4,15 +4,15 @@ import dataclasses
 from collections.abc import Mapping
 
 from components.prepare_examples.statistics.drift import NOTICEABLE
-from components.shared.text.json_object import parse_object
-from trainer.config.settings import check_settings, make_settings, setting
+from components.shared.text.options import Options
+from trainer.config.settings import check_settings, setting
 
 PSI, PIXELS = "psi", "pixels"
 LIMITS = {PSI: NOTICEABLE, PIXELS: 0.25}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class WatchOptions:
+class WatchOptions(Options):
     """All settings of watch_endpoint."""
 
     last: int = setting(
@@ -37,12 +37,3 @@ class WatchOptions:
     def __post_init__(self) -> None:
         check_settings(self)
         object.__setattr__(self, "thresholds", {**LIMITS, **self.thresholds})
-
-    @classmethod
-    def from_json(cls, text: str) -> "WatchOptions":
-        """Return the options of a pipeline's step from its parameter, a JSON object.
-
-        Raises:
-            ConfigError: it is not a JSON object, a key is unknown, or a value is not allowed.
-        """
-        return make_settings(cls, parse_object(text or "{}", name="options"), name="options")

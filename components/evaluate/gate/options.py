@@ -1,22 +1,22 @@
 """Settings of the gate beside the thresholds, checked before any request is sent."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from components.evaluate.gate.slice_rules import Rule, parse_rule
-from components.shared.text.json_object import parse_object
+from components.shared.text.options import Options
 from components.time_limit import LONG_SECONDS
-from trainer.config.settings import MOST_SECONDS, check_settings, make_settings, setting
+from trainer.config.settings import MOST_SECONDS, check_settings, setting
 from trainer.metrics.resampling import comparable_metrics
 
 NO_BASELINE, CONSTANT, LINEAR = "none", "constant", "linear"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GateOptions:
+class GateOptions(Options):
     """Conditions of the verdict beside the thresholds of the metrics."""
 
+    parameter: ClassVar[str] = "gate"
     metric: str = setting(
         "metric to compare models by; default: auc for two classes, accuracy for several, f1 for"
         " several labels at once, rmse for a number",
@@ -85,17 +85,3 @@ class GateOptions:
     def rules(self) -> list[Rule]:
         """The rules of the slices."""
         return [parse_rule(text) for text in self.slices]
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> "GateOptions":
-        """Return the options with these values.
-
-        Raises:
-            ConfigError: a setting is unknown, or its value is not allowed.
-        """
-        return make_settings(cls, values, name="gate")
-
-    @classmethod
-    def from_json(cls, text: str) -> "GateOptions":
-        """Return the options of a JSON object; ConfigError as `from_values`."""
-        return cls.from_values(parse_object(text, name="gate"))

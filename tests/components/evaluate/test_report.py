@@ -11,10 +11,9 @@ import PIL.Image
 import pytest
 
 from components.evaluate.assess import golden_predictions
-from components.evaluate.content import image_uri
+from components.evaluate.content import image_uri, roc_curve
 from components.evaluate.held_out import HeldOut, choose_golden, error_sizes, find_largest
 from components.evaluate.report import render_report
-from components.evaluate.roc import roc_curve
 from components.evaluate.thresholds import Judgement
 from tests.support.data.report_files import ten_classes
 from trainer.workloads import Classes
@@ -109,8 +108,8 @@ def test_two_classes_have_a_roc_curve():
         predictions=probabilities,
     )
     curve = roc_curve(data)
-    assert curve.false_positive == [0, 0, 0.5, 0.5, 1]
-    assert curve.true_positive == [0, 0.5, 0.5, 1, 1]
+    assert curve["false_positive"] == [0, 0, 0.5, 0.5, 1]
+    assert curve["true_positive"] == [0, 0.5, 0.5, 1, 1]
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [1, 1]], ids=["three classes", "one class"])
