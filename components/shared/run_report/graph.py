@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from components.shared.vertex.task_details import details_by_name, leaf_tasks, task_views
+from components.shared.vertex.task_details import details_by_name, in_order, leaf_tasks, task_views
 from trainer import Json
 
 ROW, LANE, TOP = 24, 13, 8
@@ -57,8 +57,7 @@ def dependencies(spec: Json) -> dict[str, set[str]]:
 
     def walk(dag: Json, outer: set[str]) -> set[str]:
         last: dict[str, set[str]] = {}
-        for name in _ordered(dag["tasks"]):
-            task = dag["tasks"][name]
+        for name, task in in_order(dag["tasks"]):
             before = {one for parent in task.get("dependentTasks", []) for one in last[parent]}
             component = spec["components"][task["componentRef"]["name"]]
             if "dag" in component:
@@ -151,17 +150,6 @@ def _direct(found: dict[str, set[str]], parents: set[str]) -> set[str]:
             ancestors.add(name)
             rest += found[name]
     return parents - ancestors
-
-
-def _ordered(tasks: Json) -> list[str]:
-    ordered: list[str] = []
-    while len(ordered) < len(tasks):
-        ordered += [
-            name
-            for name, task in tasks.items()
-            if name not in ordered and set(task.get("dependentTasks", [])) <= set(ordered)
-        ]
-    return ordered
 
 
 def _seconds_between(start: str | None, end: str | None) -> float:
