@@ -164,14 +164,14 @@ def _terms(text: str) -> dict[str, str]:
     """Return the values of a filter's fields: equal ones, and the first time."""
     node = grammar.parse(text)
     terms: dict[str, str] = {}
-    for one in node.nodes if isinstance(node, Joined) and node.operator == "AND" else [node]:
-        if not isinstance(one, Restriction):
+    for term in node.nodes if isinstance(node, Joined) and node.operator == "AND" else [node]:
+        if not isinstance(term, Restriction):
             raise invalid_argument(f"filter {text!r} does not name a job; {ALLOWED}.")
-        operator = ">=" if one.field == TIME_FIELD else "="
-        if one.field not in FIELDS or one.operator != operator:
-            raise invalid_argument(f"filter field {one.field!r} is not supported so; {ALLOWED}.")
-        if terms.setdefault(one.field, one.value) != one.value:
-            raise invalid_argument(f"filter {text!r} has two values of {one.field}.")
+        operator = ">=" if term.field == TIME_FIELD else "="
+        if term.field not in FIELDS or term.operator != operator:
+            raise invalid_argument(f"filter field {term.field!r} is not supported so; {ALLOWED}.")
+        if terms.setdefault(term.field, term.value) != term.value:
+            raise invalid_argument(f"filter {text!r} has two values of {term.field}.")
     if terms.get(TYPE_FIELD, "ml_job") != "ml_job" or JOB_FIELD not in terms:
         raise invalid_argument(f"filter {text!r} does not name a job; {ALLOWED}.")
     return terms

@@ -38,8 +38,8 @@ def _section(
 ) -> Json:
     resources = service.store.list_kind(kind)
     shown = [card(service, resource) for resource in resources[::-1][:MAX_SHOWN]]
-    for one in shown:
-        one["id"] = ResourceName.from_name(one["resource"]["name"]).id
+    for made in shown:
+        made["id"] = ResourceName.from_name(made["resource"]["name"]).id
     return {"title": title, "kind": kind, "count": len(resources), "cards": shown}
 
 
@@ -87,8 +87,8 @@ def _endpoint(service: Service, endpoint: Json) -> Json:
     return {
         "resource": endpoint,
         "states": {
-            one["id"]: deployments.status(service, endpoint["name"], one["id"])
-            for one in endpoint.get("deployedModels", [])
+            deployed["id"]: deployments.status(service, endpoint["name"], deployed["id"])
+            for deployed in endpoint.get("deployedModels", [])
         },
         "logged_rate": request_log.sampling_rate(endpoint),
         "logged_bytes": log.num_bytes(endpoint["name"]),

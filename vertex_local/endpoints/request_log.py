@@ -76,14 +76,14 @@ class RequestLog:
         self._changed = threading.Condition()  # guards all of the above
         self._files = threading.Lock()  # held while a file is written; no prediction waits for it
 
-    def put(self, one: LoggedRequest) -> None:
+    def put(self, request: LoggedRequest) -> None:
         """Queue a request without waiting; drop it if too many bytes are queued."""
-        num_bytes = len(one.request) + len(one.response)
+        num_bytes = len(request.request) + len(request.response)
         with self._changed:
             if self._queued_bytes + num_bytes > MAX_QUEUED_BYTES:
-                self._drop(one.endpoint, "they arrive faster than they can be written")
+                self._drop(request.endpoint, "they arrive faster than they can be written")
                 return
-            self._queue.append(one)
+            self._queue.append(request)
             self._queued_bytes += num_bytes
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="request-log", daemon=True)
@@ -204,17 +204,17 @@ def is_sampled(rate: float) -> bool:
     return rate > 0 and random.random() < rate
 
 
-def _row(one: LoggedRequest) -> tuple[str, str, str]:
+def _row(logged: LoggedRequest) -> tuple[str, str, str]:
     entry = {
-        "time": timestamp(one.arrived, timespec="microseconds"),
-        "deployedModelId": one.deployed_model_id,
-        "modelVersionId": one.model_version_id,
-        "status": one.status,
-        "milliseconds": round(one.milliseconds, 3),
+        "time": timestamp(logged.arrived, timespec="microseconds"),
+        "deployedModelId": logged.deployed_model_id,
+        "modelVersionId": logged.model_version_id,
+        "status": logged.status,
+        "milliseconds": round(logged.milliseconds, 3),
     }
     # The bodies are not parsed: most are never read.
-    request, response = one.request.decode(errors="replace"), one.response.decode(errors="replace")
-    return json.dumps(entry), request, response
+    request = logged.request.decode(errors="replace")
+    return json.dumps(entry), request, logged.response.decode(errors="replace")
 
 
 def _remove_oldest(connection: sqlite3.Connection) -> None:

@@ -69,8 +69,8 @@ def _usage(curves: Curves, name: str) -> Json:
     if curve is None or curve.is_empty:
         return {}
     lasted = [end - start for start, end in pairwise([0.0, *curves.seconds])]
-    used = sum((cores or 0.0) * one for cores, one in zip(curve.cores, lasted, strict=True))
-    found: Json = {"usage": {"cores": curve.cores, "memoryBytes": curve.memory_bytes}}
+    used = sum((cores or 0.0) * seconds for cores, seconds in zip(curve.cores, lasted, strict=True))
+    usage: Json = {"usage": {"cores": curve.cores, "memoryBytes": curve.memory_bytes}}
     if curve.memory_bytes[-1] is not None:
-        found |= {"cpuSeconds": round(used, 2), "memoryBytes": curve.memory_bytes[-1]}
-    return found
+        usage |= {"cpuSeconds": round(used, 2), "memoryBytes": curve.memory_bytes[-1]}
+    return usage

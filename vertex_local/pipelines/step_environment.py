@@ -101,11 +101,11 @@ class Provider:
         )
 
     def _python_hint(self) -> str:
-        found = IMAGE_PYTHON.search(self.image)
+        version = IMAGE_PYTHON.search(self.image)
         own = f"{sys.version_info.major}.{sys.version_info.minor}"
-        if not found or found[1] == own:
+        if not version or version[1] == own:
             return ""
-        return f"\nIts image has Python {found[1]}; without containers it runs with {own}."
+        return f"\nIts image has Python {version[1]}; without containers it runs with {own}."
 
     def _log(self, line: str) -> None:
         with self.log_path.open("a") as log:

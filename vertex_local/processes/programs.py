@@ -126,12 +126,12 @@ class Preloaded:
 
 
 def _signatures(paths: Iterable[str]) -> dict[str, tuple[int, int]]:
-    found = {}
+    signatures = {}
     for path in paths:
         with suppress(OSError):
             status = os.stat(path)
-            found[path] = (status.st_mtime_ns, status.st_size)
-    return found
+            signatures[path] = (status.st_mtime_ns, status.st_size)
+    return signatures
 
 
 # Set in a warm process, and so in its forks.

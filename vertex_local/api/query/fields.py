@@ -69,8 +69,9 @@ def row_of(name: str, body: Json) -> dict[str, str]:
 
 def labels_of(body: Json) -> dict[str, str]:
     """Return the labels by which a resource is filtered."""
-    defaults = [one for one in body.get("versions", []) if "default" in one["versionAliases"]]
-    labelled = [one.get("labels") for one in (body, *defaults)]  # a model, and its default version
+    # A model has those of its default version, too.
+    versions = [part for part in body.get("versions", []) if "default" in part["versionAliases"]]
+    labelled = [part.get("labels") for part in (body, *versions)]
     return {
         str(key): str(value)
         for labels in labelled

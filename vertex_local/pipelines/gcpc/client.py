@@ -51,8 +51,8 @@ def call(
 
     def attempt() -> Json:
         nonlocal may_be_done
-        if may_be_done and (found := find()) is not None:
-            return found
+        if may_be_done and (response := find()) is not None:
+            return response
         try:
             return _send(session, method, url, body=body)
         except TransientError as error:

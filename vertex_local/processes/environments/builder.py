@@ -67,11 +67,11 @@ class Builder:
     def variables(self) -> dict[str, str]:
         """Return the variables of uv; those that the user has set come before pip's settings."""
         settings = _settings()
-        found = {VARIABLES[name]: value for name, value in settings.items() if name in VARIABLES}
-        if "UV_FIND_LINKS" in found:
-            found["UV_FIND_LINKS"] = found["UV_FIND_LINKS"].replace(" ", ",")
-        found["UV_INDEX_STRATEGY"] = "unsafe-best-match"  # as pip: the newest of all indexes
-        return {**found, **{name: os.environ[name] for name in found if name in os.environ}}
+        variables = {VARIABLES[key]: settings[key] for key in VARIABLES.keys() & settings.keys()}
+        if "UV_FIND_LINKS" in variables:
+            variables["UV_FIND_LINKS"] = variables["UV_FIND_LINKS"].replace(" ", ",")
+        variables["UV_INDEX_STRATEGY"] = "unsafe-best-match"  # as pip: the newest of all indexes
+        return {**variables, **{name: os.environ[name] for name in variables if name in os.environ}}
 
 
 @cache

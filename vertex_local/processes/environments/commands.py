@@ -83,9 +83,9 @@ def _installs(script: str) -> tuple[tuple[str, ...], ...]:
     """Return the arguments of each `pip install`; nothing if the script does anything else."""
     lines = script.replace("\\\n", " ").split("\n")
     kept = "\n".join(line for line in lines if line.strip() not in KFP_LINES)
-    statements = [one.strip() for one in re.split("&&|\n", kept)]
-    *others, last = [one for one in statements if one not in ("", KFP_ASSIGNMENT)] or [""]
-    installs = [_pip_arguments(statement) for statement in others]
+    statements = map(str.strip, re.split("&&|\n", kept))
+    *commands, last = [text for text in statements if text not in ("", KFP_ASSIGNMENT)] or [""]
+    installs = [_pip_arguments(command) for command in commands]
     if last != '"$0" "$@"' or not all(installs):
         return ()
     return tuple(tuple(arguments) for arguments in installs)
@@ -102,7 +102,7 @@ def _pip_arguments(statement: str) -> list[str]:
         words = shlex.split(statement.removeprefix(KFP_ASSIGNMENT))
     except ValueError:  # an open quotation
         return []
-    program = next((one for one in PIP_PROGRAMS if tuple(words[: len(one)]) == one), None)
+    program = next((p for p in PIP_PROGRAMS if tuple(words[: len(p)]) == p), None)
     if program is None:
         return []
     arguments = [word for word in words[len(program) :] if word not in QUIET_FLAGS]
