@@ -43,6 +43,12 @@ def request_of(operation: str, payload: object, **options: str) -> Request:
     return BUILDERS[operation](parse_launch(command(operation, payload, **options)))
 
 
+def test_labels_that_are_null_are_those_of_the_run():
+    """As `create_custom_training_job_from_component` writes them."""
+    request = request_of("CustomJob", {"display_name": "j", "labels": None})
+    assert request.body["labels"] == {"run": "r1", "own": "run"}
+
+
 @pytest.mark.parametrize(
     ("strategy", "has_wait"), [("STANDARD", False), ("FLEX_START", True), ("", True)]
 )
