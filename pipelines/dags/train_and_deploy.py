@@ -147,11 +147,18 @@ def train_and_deploy(
                 )
                 evaluated.after(trained).set_caching_options(False)
                 release_inputs = {
-                    **{"model": model, "examples": examples, "golden": evaluated.outputs["golden"]},
-                    **{"endpoint_name": endpoint_name, "machine": serving_machine, "run": RUN},
-                    **{"keep_endpoint": keep_endpoint, "release": release, **judged_by, **LOCATION},
+                    "run": RUN,
+                    "endpoint_name": endpoint_name,
+                    "machine": serving_machine,
+                    "keep_endpoint": keep_endpoint,
+                    "model": model,
+                    "examples": examples,
+                    "golden": evaluated.outputs["golden"],
                     "champion_version": evaluated.outputs["champion_version"],
                     "reasons": evaluated.outputs["reasons"],
+                    "release": release,
+                    **judged_by,
+                    **LOCATION,
                 }
 
                 with dsl.If(evaluated.outputs["state"] != "", name="if-new"):
@@ -168,11 +175,11 @@ def train_and_deploy(
                     recorded = record_version(
                         run=RUN,
                         endpoint_name=endpoint_name,
+                        state=evaluated.outputs["state"],
                         model=uploaded.outputs["model"],
-                        **{
-                            name: evaluated.outputs[name]
-                            for name in ("evaluation", "verdict", "reasons", "state")
-                        },
+                        evaluation=evaluated.outputs["evaluation"],
+                        verdict=evaluated.outputs["verdict"],
+                        reasons=evaluated.outputs["reasons"],
                         **LOCATION,
                     ).set_caching_options(False)
 
