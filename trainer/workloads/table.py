@@ -342,26 +342,7 @@ class Table(DeclaredWorkload):
 
     def model_inputs(self) -> Any:
         """Return Keras inputs by name; those of categories have an attribute `num_categories`."""
-        import keras
-
-        inputs = {}
-        for column in self.columns:
-            if column.kind == "number":
-                inputs[column.name] = keras.Input([column.size], name=column.name)
-                continue
-            if column.kind == "raw":
-                inputs[column.name] = keras.Input(
-                    [column.size], name=column.name, dtype=column.dtype
-                )
-                continue
-            if column.kind == "image":
-                shape = [*column.shape[:2], column.size]
-                inputs[column.name] = keras.Input(shape, name=column.name)
-                continue
-            shape = [column.length] if column.kind == "tokens" else []
-            inputs[column.name] = keras.Input(shape, name=column.name, dtype="int32")
-            inputs[column.name].num_categories = column.size
-        return inputs
+        return {column.name: column.keras_input() for column in self.columns}
 
     def build_model(self, model: str = "") -> Any:
         """Return the declared model, or the wide-and-deep one."""

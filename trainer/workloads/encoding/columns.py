@@ -71,6 +71,19 @@ class Column:
     dtype: str = ""
     shape: tuple[int, ...] = ()
 
+    def keras_input(self) -> Any:
+        """Return the input of a model; one of categories has an attribute `num_categories`."""
+        import keras
+
+        if self.kind in ("number", "raw"):
+            return keras.Input([self.size], name=self.name, dtype=self.dtype or None)
+        if self.kind == "image":
+            return keras.Input([*self.shape[:2], self.size], name=self.name)
+        shape = [self.length] if self.kind == "tokens" else []
+        categories = keras.Input(shape, name=self.name, dtype="int32")
+        categories.num_categories = self.size
+        return categories
+
 
 def columns_of(feature: Feature, facts: TableFacts) -> list[Column]:
     """Return the inputs that a feature becomes."""

@@ -154,27 +154,34 @@ def parse_column(feature: Feature, values: list[Any]) -> np.ndarray:
     """Return the raw values of the fields of many requests, as `parse_value` of each, but faster.
 
     Raises:
-        ValueError: `parse_value` must look at each, since a value may be invalid.
+        ValueError: a value is not allowed; the message names the feature.
     """
-    if list_length(feature) or isinstance(feature, Timestamp | Image):
+    column = _plain_column(feature, values)
+    if column is None:
         return np.stack([parse_value(feature, value) for value in values])
+    return column
+
+
+def _plain_column(feature: Feature, values: list[Any]) -> np.ndarray | None:
+    """Return the raw values of plain numbers or texts, None if each must be looked at."""
     types = set(map(type, values)) - {type(None)}
+    if list_length(feature) or isinstance(feature, Timestamp | Image):
+        return None
     if not (is_float(feature) or is_integer(feature)):
-        _require(types <= {str})
+        if not types <= {str}:
+            return None
         return np.asarray([_text_of(feature, value) for value in values], object)
-    if feature.missing:
-        return np.stack([_parse_one(feature, value) for value in values])
     missing, sent = missing_value(feature), [value for value in values if value is not None]
     filled = [missing if value is None else value for value in values]
+    if feature.missing or not types <= {int, float}:
+        return None
     if is_float(feature):
-        _require(types <= {int, float} and all(map(math.isfinite, sent)))
         column = _as_float32(filled)
-        _require(not np.isinf(column).any())
-        return column
+        return column if all(map(math.isfinite, sent)) and not np.isinf(column).any() else None
     assert isinstance(feature, Category | TimePart)
     low, high = feature.low or 0, feature.high or 0
-    _require(types <= {int} and (not sent or low <= min(sent) <= max(sent) <= high))
-    return np.asarray(filled, np.int64)
+    is_within = types <= {int} and (not sent or low <= min(sent) <= max(sent) <= high)
+    return np.asarray(filled, np.int64) if is_within else None
 
 
 def plain_strings(feature: Feature, texts: Any, terms: Sequence[str]) -> Any:
@@ -217,11 +224,6 @@ def _parse_image(feature: Image, value: Any) -> np.ndarray:
         return parse_image(value, feature.shape, decode)
     except ValueError as error:
         raise ValueError(f"{feature.name}: {error}") from error
-
-
-def _require(is_plain: bool) -> None:
-    if not is_plain:
-        raise ValueError("a value may be invalid")
 
 
 def _as_float32(values: Any) -> np.ndarray:
