@@ -57,13 +57,6 @@ class InputData:
         return json.dumps(content, indent=1) + "\n"
 
 
-def fingerprint(
-    workload: str, *, data_dir: str | Path = "", options: PrepareOptions | None = None
-) -> str:
-    """Return the fingerprint of `read_input`."""
-    return read_input(workload, data_dir=data_dir, options=options).fingerprint
-
-
 def read_input(
     workload: str, *, data_dir: str | Path = "", options: PrepareOptions | None = None
 ) -> InputData:

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,8 +25,8 @@ from components.prepare_examples.existing_records.record_schema import (
     RecordFeature,
     RecordSchema,
 )
+from components.prepare_examples.output.quarantine import write_side_file
 from components.prepare_examples.output.split_files import SplitFiles, open_splits
-from components.prepare_examples.raw_data.files import digests_of
 from components.prepare_examples.statistics.states import Statistic, new_statistic
 from components.prepare_examples.tables.results import PartResult, Tally
 from components.prepare_examples.tables.table_schema import MAX_CLASSES
@@ -96,7 +95,7 @@ def write_part(part: RecordPart, *, options: RecordOptions, output_dir: str) -> 
                 num_read += len(kept)
     return PartResult(
         shards=[entry for name, split in splits.items() for entry in split.publish(name)],
-        quarantine=_write_side(side, bad),
+        quarantine=write_side_file(side, bad),
         statistics={name: split.statistics for name, split in splits.items()},
         tally=Tally(
             read=num_read,
@@ -192,10 +191,3 @@ def _new_statistics(schema: RecordSchema) -> dict[str, Statistic]:
         for feature in schema.features
         if feature.is_counted
     }
-
-
-def _write_side(path: Path, bad: list[Json]) -> list[Json]:
-    if not bad:
-        return []
-    path.write_text("".join(json.dumps(entry) + "\n" for entry in bad), encoding="utf-8")
-    return [{"file": path.name, "num_rows": len(bad), **digests_of(path)}]

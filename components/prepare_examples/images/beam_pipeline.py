@@ -14,7 +14,7 @@ from components.prepare_examples.images.formats import batches_of, num_channels,
 from components.prepare_examples.output.manifest import splits_of_entries
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
-from components.prepare_examples.tfrecords.records import compress_images, record_file
+from components.prepare_examples.tfrecords.records import RecordFile, compress_images, record_file
 from components.prepare_examples.tfrecords.shards import SPLITS, Shard
 from trainer import Json
 from trainer.workloads.declarations.sources import ImageFormat
@@ -35,9 +35,14 @@ def write_shard(shard: Shard, *, kind: ImageFormat, data_dir: str, output_dir: s
             file.write(compress_images(rows) if is_compressed else rows)
     _check_count(shard, statistics.num_images)
     os.replace(unfinished, path)
+    return shard_entry(shard, statistics, file)
+
+
+def shard_entry(shard: Shard, statistics: ImageStatistics, file: RecordFile) -> Json:
+    """Return the manifest's entry of a file that is complete, with its statistics."""
     return {
         "split": shard.split,
-        "file": path.name,
+        "file": shard.file,
         "num_examples": statistics.num_images,
         **file.digests(),
         "statistics": statistics,

@@ -15,26 +15,16 @@ from numpy.typing import NDArray
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import in_threads
 from components.prepare_examples.tfrecords.image_encoder import Batch
-from components.prepare_examples.tfrecords.shards import Rows, Shard
+from components.prepare_examples.tfrecords.shards import Shard
 from trainer.workloads.declarations.sources import BinaryBatches
 
 BATCH_BYTES = 786_688  # fits in the CPU's cache
 
 
-def splits(kind: BinaryBatches, data_dir: Path) -> dict[str, Rows]:
-    """Return the rows of each split, after checking every raw file.
-
-    Raises:
-        DataError: a file is invalid; names it.
-    """
+def count_rows(kind: BinaryBatches, data_dir: Path) -> tuple[int, int]:
+    """Return the rows of train and test, after checking every raw file."""
     rows = in_threads(lambda file: _checked_rows(kind, data_dir / file), [*kind.train, *kind.test])
-    num_train, num_test = sum(rows[: len(kind.train)]), sum(rows[len(kind.train) :])
-    first_eval = num_train - num_train // kind.eval_share
-    return {
-        "train": Rows("train", 0, first_eval),
-        "eval": Rows("train", first_eval, num_train),
-        "test": Rows("test", 0, num_test),
-    }
+    return sum(rows[: len(kind.train)]), sum(rows[len(kind.train) :])
 
 
 def batches(kind: BinaryBatches, data_dir: Path, shard: Shard) -> Iterator[Batch]:

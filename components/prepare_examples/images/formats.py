@@ -14,9 +14,19 @@ READERS: dict[type, Any] = {BinaryBatches: binary_batches, IdxImages: idx_images
 
 
 def splits_of(kind: ImageFormat, data_dir: Path) -> dict[str, Rows]:
-    """Return the rows of each split, after checking every raw file."""
-    found: dict[str, Rows] = READERS[type(kind)].splits(kind, data_dir)
-    return found
+    """Return the rows of each split, after checking every raw file.
+
+    Raises:
+        DataError: a file is invalid; names it.
+    """
+    num_train, num_test = READERS[type(kind)].count_rows(kind, data_dir)
+    train, test = (kind.train, kind.test) if isinstance(kind, IdxImages) else ("train", "test")
+    first_eval = num_train - num_train // kind.eval_share
+    return {
+        "train": Rows(train, 0, first_eval),
+        "eval": Rows(train, first_eval, num_train),
+        "test": Rows(test, 0, num_test),
+    }
 
 
 def batches_of(kind: ImageFormat, data_dir: Path, shard: Shard) -> Iterator[Batch]:

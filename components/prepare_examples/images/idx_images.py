@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.binary_batches import check_labels
 from components.prepare_examples.tfrecords.image_encoder import Batch
-from components.prepare_examples.tfrecords.shards import Rows, Shard
+from components.prepare_examples.tfrecords.shards import Shard
 from trainer.workloads.declarations.sources import IdxImages
 
 UNSIGNED_BYTE = 8
@@ -83,19 +83,9 @@ def open_idx(path: Path, *, row_shape: tuple[int, ...]) -> Idx:
     return Idx(path=path, shape=shape)
 
 
-def splits(kind: IdxImages, data_dir: Path) -> dict[str, Rows]:
-    """Return the rows of each split, after checking every raw file.
-
-    Raises:
-        DataError: a file is invalid; names it.
-    """
-    num_train, num_test = (_checked_rows(kind, data_dir, part) for part in (kind.train, kind.test))
-    first_eval = num_train - num_train // kind.eval_share
-    return {
-        "train": Rows(kind.train, 0, first_eval),
-        "eval": Rows(kind.train, first_eval, num_train),
-        "test": Rows(kind.test, 0, num_test),
-    }
+def count_rows(kind: IdxImages, data_dir: Path) -> tuple[int, int]:
+    """Return the rows of train and test, after checking every raw file."""
+    return _checked_rows(kind, data_dir, kind.train), _checked_rows(kind, data_dir, kind.test)
 
 
 def batches(kind: IdxImages, data_dir: Path, shard: Shard) -> Iterator[Batch]:

@@ -1,6 +1,5 @@
 """Local files: patterns, checksums, and writing in one step after verification."""
 
-import base64
 import glob
 import gzip
 import hashlib
@@ -10,8 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TypeVar
-
-import google_crc32c
 
 from components.prepare_examples.errors import DamagedError, DataError
 
@@ -76,17 +73,6 @@ def in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> lis
     """Return the function's result for each item, computed in a thread per core."""
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         return list(threads.map(function, items))
-
-
-def digests_of(path: Path) -> dict[str, str]:
-    """Return a file's digests for the manifest: SHA-256, and CRC32C as Cloud Storage shows it."""
-    sha256, crc32c = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        for chunk in chunks_of(file):
-            sha256.update(chunk)
-            crc32c = google_crc32c.extend(crc32c, chunk)
-    encoded = base64.b64encode(crc32c.to_bytes(4, "big")).decode()
-    return {"sha256": sha256.hexdigest(), "crc32c": encoded}
 
 
 def save(chunks: Iterable[bytes], path: Path, *, sha256: str | None) -> None:

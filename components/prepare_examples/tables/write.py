@@ -15,8 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from components.prepare_examples.declarations import load_rule
+from components.prepare_examples.output.quarantine import side_file_entry
 from components.prepare_examples.output.split_files import SplitFiles, open_splits, partial_path
-from components.prepare_examples.raw_data.files import digests_of
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.period import Period, within
 from components.prepare_examples.tables.picture_rows import Reasons, mark_rows
@@ -182,4 +182,4 @@ def _published_side(path: Path, tally: Tally) -> list[Json]:
         partial_path(path).unlink()
         return []
     os.replace(partial_path(path), path)
-    return [{"file": path.name, "num_rows": num_rows, **digests_of(path)}]
+    return [side_file_entry(path, num_rows)]

@@ -9,6 +9,7 @@ from PIL import Image
 
 from components.prepare_examples.errors import DataError, RouteError
 from components.prepare_examples.images import binary_batches
+from components.prepare_examples.images.formats import splits_of
 from components.prepare_examples.raw_data import png_batches
 from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.raw_data.png_batches import fetch_png_batches, to_binary
@@ -25,7 +26,7 @@ def shard(part: str, start: int, stop: int) -> Shard:
 
 
 def test_the_last_fiftieth_of_the_training_batches_is_eval(tiny_cifar10):
-    assert binary_batches.splits(CIFAR10.format, tiny_cifar10(num_batch=20, num_test=10)) == {
+    assert splits_of(CIFAR10.format, tiny_cifar10(num_batch=20, num_test=10)) == {
         "train": Rows("train", 0, 98),
         "eval": Rows("train", 98, 100),
         "test": Rows("test", 0, 10),
@@ -49,14 +50,14 @@ def test_a_batch_of_the_wrong_size_is_refused_by_name(tiny_cifar10, change):
     record, size = (19, "3,072") if change < 0 else (20, "1")
     reason = rf"data_batch_3\.bin: has 61,4\d\d bytes, .*3,073.*record {record} .* has {size}$"
     with pytest.raises(DataError, match=reason):
-        binary_batches.splits(CIFAR10.format, path.parent)
+        splits_of(CIFAR10.format, path.parent)
 
 
 def test_an_empty_batch_is_refused(tiny_cifar10):
     path = tiny_cifar10() / "test_batch.bin"
     path.write_bytes(b"")
     with pytest.raises(DataError, match=r"test_batch\.bin: has 0 bytes"):
-        binary_batches.splits(CIFAR10.format, path.parent)
+        splits_of(CIFAR10.format, path.parent)
 
 
 def test_a_label_beyond_the_ten_classes_is_refused(tiny_cifar10):
@@ -65,7 +66,7 @@ def test_a_label_beyond_the_ten_classes_is_refused(tiny_cifar10):
     content[2 * 3073] = 10
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"test_batch\.bin: label 2 is 10; allowed are 0 to 9"):
-        binary_batches.splits(CIFAR10.format, path.parent)
+        splits_of(CIFAR10.format, path.parent)
 
 
 def png_of(records: np.ndarray) -> bytes:

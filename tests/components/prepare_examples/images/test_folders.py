@@ -16,7 +16,7 @@ import tensorflow as tf
 from PIL import Image
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.fingerprint import fingerprint
+from components.prepare_examples.fingerprint import read_input
 from components.prepare_examples.images import file_batches, folder_pipeline
 from components.prepare_examples.prepare import explain, prepare
 from components.prepare_examples.raw_data import progress
@@ -29,6 +29,10 @@ SIZE = (6, 8)
 THREADS = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
 ONE_THREAD = ("--direct_num_workers=1",)
 COLOURS = {"rose": (200, 10, 10), "iris": (10, 10, 200), "été": (10, 200, 10)}
+
+
+def fingerprint(*workload, **more) -> str:
+    return read_input(*workload, **more).fingerprint
 
 
 def declare(folder: Path, more: str = "") -> str:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from PIL import Image
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.fingerprint import fingerprint
+from components.prepare_examples.fingerprint import read_input
 from components.prepare_examples.prepare import notes, prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.pictures import Pictures
@@ -36,6 +36,10 @@ FILES = Pictures(
         "/x/train/d.png",
     )
 )
+
+
+def fingerprint(*workload, **more) -> str:
+    return read_input(*workload, **more).fingerprint
 
 
 @pytest.fixture

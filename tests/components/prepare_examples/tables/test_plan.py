@@ -6,8 +6,8 @@ import pytest
 
 from components.prepare_examples.command_line.cli import main
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.images import idx_images
 from components.prepare_examples.images.beam_pipeline import merge_entries
+from components.prepare_examples.images.formats import splits_of
 from components.prepare_examples.images.idx_images import open_idx
 from components.prepare_examples.output import publish
 from components.prepare_examples.statistics.images import ImageStatistics
@@ -70,7 +70,7 @@ def test_images_of_another_size_are_refused(tmp_path):
 
 
 def test_mnist_is_split_by_the_given_order(tiny_mnist):
-    assert idx_images.splits(MNIST.format, tiny_mnist(num_train=60, num_test=20)) == {
+    assert splits_of(MNIST.format, tiny_mnist(num_train=60, num_test=20)) == {
         "train": Rows("train", 0, 55),
         "eval": Rows("train", 55, 60),
         "test": Rows("t10k", 0, 20),
@@ -84,7 +84,7 @@ def test_a_label_that_is_no_digit_is_refused(tiny_mnist):
     with pytest.raises(
         DataError, match="t10k-labels-idx1-ubyte: label 2 is 10; allowed are 0 to 9"
     ):
-        idx_images.splits(MNIST.format, folder)
+        splits_of(MNIST.format, folder)
 
 
 def test_as_many_labels_as_images_are_required(tiny_mnist):
@@ -93,7 +93,7 @@ def test_as_many_labels_as_images_are_required(tiny_mnist):
         (folder / "t10k-labels-idx1-ubyte").read_bytes()
     )
     with pytest.raises(DataError, match="12 images, train-labels-idx1-ubyte 3 labels"):
-        idx_images.splits(MNIST.format, folder)
+        splits_of(MNIST.format, folder)
 
 
 def test_a_limit_keeps_the_proportions_and_the_exact_number():
@@ -119,7 +119,7 @@ def test_a_limit_that_empties_a_split_is_refused(max_examples):
 
 def test_an_empty_split_is_refused(tiny_mnist):
     with pytest.raises(DataError, match="the eval split would be empty"):
-        limit_splits(idx_images.splits(MNIST.format, tiny_mnist(num_train=11, num_test=1)), 0)
+        limit_splits(splits_of(MNIST.format, tiny_mnist(num_train=11, num_test=1)), 0)
 
 
 def test_shards_cover_each_split_once_in_order():
