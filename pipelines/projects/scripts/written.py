@@ -2,7 +2,7 @@
 
 import abc
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,12 @@ class Written:
             reason = f"{type(error).__name__}: {first_line(error)}"
             self.faults.append(ScriptFault(reason, line=line or self.recording.line))
         return None
+
+    def class_weights(self, values: Sequence[Any], weights: Mapping[Any, Any]) -> None:
+        """Write down the weights of classes, which are those of their numbers."""
+        self.result["class_weights"] = [
+            [values[int(code)], float(weight)] for code, weight in weights.items()
+        ]
 
     def check_train_step(self, model: Any) -> None:
         """Raise ScriptFault if a model has its own train step, which a job would not call."""

@@ -187,9 +187,7 @@ class WrittenFunction(Written):
         weights = self.recording.fit.get("class_weight")
         line = self.recording.line
         if weights and max(weights) < len(self._classes):
-            self.result["class_weights"] = [
-                [self._classes[int(code)], float(weight)] for code, weight in weights.items()
-            ]
+            self.class_weights(self._classes, weights)
             shown = ", ".join(f"{code} is {self._classes[int(code)]}" for code in weights)
             self.notes.append(
                 f"class_weight of fit in line {line}: {shown}, as they are sorted; if that is"

@@ -50,8 +50,7 @@ class WrittenImages(WrittenModel):
         shape = _shape(images.values.shape[1:])
         self._label(rows)
         if given := self.recording.fit.get("class_weight"):
-            weights = [[self._classes[int(code)], float(one)] for code, one in given.items()]
-            self.result["class_weights"] = weights
+            self.class_weights(self._classes, given)
         if rows.weights is not None:
             raise ScriptFault("sample_weight of images has no place in their folders")
         generator = getattr(self.recording.fit.get("x"), "image_data_generator", None)

@@ -180,9 +180,7 @@ class WrittenTable(WrittenModel):
         """Write down the weights of classes and rows."""
         values = self.result["label"].get("values", [])
         if given := self.recording.fit.get("class_weight"):
-            self.result["class_weights"] = [
-                [values[int(code)], float(weight)] for code, weight in given.items()
-            ]
+            self.class_weights(values, given)
         if rows.weights is None:
             return
         known = places >= 0
@@ -198,9 +196,7 @@ class WrittenTable(WrittenModel):
                 "sample_weight is neither a column of the file nor a number for each class: write"
                 " it into the file as a column"
             )
-        self.result["class_weights"] = [
-            [values[at], float(weights[0])] for at, weights in of_class.items()
-        ]
+        self.class_weights(values, {at: weights[0] for at, weights in of_class.items()})
 
 
 def _described(column: FileColumn, front: Front) -> Json:
