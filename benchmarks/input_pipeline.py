@@ -22,6 +22,7 @@ import_tensorflow()
 
 import tensorflow as tf  # noqa: E402
 
+from trainer.examples.batches import Batches  # noqa: E402
 from trainer.examples.decoded_rows import keep_rows  # noqa: E402
 from trainer.examples.stream import BlockTables, Stream, Tables, WholeTable  # noqa: E402
 from trainer.examples.tables import Decoder  # noqa: E402
@@ -40,8 +41,13 @@ class FixedBatchStep(TrainStep):
 
     def contribute(self, *args: Any, **options: Any) -> tf.Tensor:
         """Return the contribution of the table."""
-        with mock.patch("trainer.training.step.gather_rows", lambda table, rows: table):
+        with mock.patch("trainer.training.step.gather_rows", take_first):
             return super().contribute(*args, **options)
+
+
+def take_first(table: Any, rows: tf.Tensor) -> Any:
+    """Return as many rows of a table as are given, instead of them."""
+    return tf.nest.map_structure(lambda column: column[: tf.size(rows)], table)
 
 
 class Way:
@@ -52,7 +58,7 @@ class Way:
             bench.step(kind, steps_per_block=tables.steps_per_block),
             tables,
             devices=["/device:CPU:0"],
-            batch_size=BATCH_SIZE,
+            batches=Batches(size=BATCH_SIZE, num_examples=bench.split.num_examples),
             steps_per_call=STEPS_PER_CALL,
             stop=threading.Event(),
             finish=threading.Event(),

@@ -30,6 +30,7 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from trainer.config.train_config import TrainConfig  # noqa: E402
+from trainer.examples.batches import Batches  # noqa: E402
 from trainer.examples.manifest import read_manifest  # noqa: E402
 from trainer.examples.tables import read_table  # noqa: E402
 from trainer.training.facts import find_facts  # noqa: E402
@@ -87,8 +88,7 @@ class Bench:
             optimizer=make_optimizer(recipe),
         )
         plan = StepPlan(
-            batch_size=BATCH_SIZE,
-            num_examples=self.split.num_examples,
+            batches=Batches(size=BATCH_SIZE, num_examples=self.split.num_examples),
             seed=0,
             schedule=Schedule(peak=recipe.learning_rate, total_steps=100_000),
             steps_per_block=steps_per_block,

@@ -146,8 +146,7 @@ def _run_replica(
         return evaluate_checkpoints(make_job(config, cluster, folders, stop), old_end)
     from trainer import loop
 
-    num_devices = len(devices) * num_trainers
-    check_batch_size(config, num_devices=num_devices)
+    check_batch_size(config, num_devices=len(devices) * num_trainers)
     if is_connected and not group:
         group = _connect(config, cluster, stop)
     if strategy == "parameter_server":
@@ -155,8 +154,7 @@ def _run_replica(
         with loop.announce_outcome(cluster, folders):
             loop.train_asynchronously(make_job(config, cluster, folders, stop))
     else:
-        job = make_job(config, cluster, folders, stop, num_devices=num_devices)
-        loop.train_synchronously(job, devices, group)
+        loop.train_synchronously(make_job(config, cluster, folders, stop), devices, group)
     return 0
 
 

@@ -1,7 +1,6 @@
 """Configuration of a training job, and its command line."""
 
 import argparse
-import copy
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -317,27 +316,15 @@ class TrainConfig(ModelSettings):
             )
         return range(first, last + 1)
 
-    def with_whole_batches(self, num_examples: int, *, num_devices: int) -> Self:
-        """Return the configuration with batches of at most all examples, as `fit` has them."""
-        parts = self.micro_batches
-        size = max(num_examples // parts, num_devices) * parts
-        if size >= self.batch_size:
-            return self
-        changed = copy.copy(self)
-        object.__setattr__(changed, "batch_size", size)
-        return changed
-
     def total_steps(self, num_examples: int) -> int:
-        """Return the steps of the whole job; the last epoch ends with a full batch."""
+        """Return the steps of the whole job."""
         if self.steps is not None:
             return self.steps
-        if self.epochs is None:
-            least = -(-self.recipe().min_steps * self.batch_size // num_examples)
-            return self._steps_of(max(least, DEFAULT_EPOCHS), num_examples)
-        return self._steps_of(self.epochs, num_examples)
-
-    def _steps_of(self, epochs: int, num_examples: int) -> int:
-        return -(-epochs * num_examples // self.batch_size)
+        steps_per_epoch = -(-num_examples // self.batch_size)
+        if self.epochs is not None:
+            return self.epochs * steps_per_epoch
+        least = -(-self.recipe().min_steps // steps_per_epoch)
+        return max(least, DEFAULT_EPOCHS) * steps_per_epoch
 
 
 @dataclass(frozen=True, kw_only=True)

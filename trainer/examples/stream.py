@@ -2,7 +2,7 @@
 
 In each epoch the stream is the examples of all shards, with the shards in a new order. It is
 divided into blocks of whole batches, and each batch is drawn from its block
-(`trainer.examples.tables.batch_rows`). So batch n is a pure function of (seed, n), and a resumed
+(`trainer.examples.batches.batch_rows`). So batch n is a pure function of (seed, n), and a resumed
 job reads only the block that its batch is in.
 """
 
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from trainer.config.train_config import TrainConfig
 from trainer.errors import TrainerError
+from trainer.examples.batches import Batches
 from trainer.examples.manifest import Shard, Split
 from trainer.examples.tables import Decoder, Slice, measure_example
 
@@ -67,14 +68,16 @@ class Stream:
     seed: int
 
     @property
-    def block_size(self) -> int:
-        """The number of examples in a block."""
-        return self.steps_per_block * self.batch_size
+    def batches(self) -> Batches:
+        """The division of the examples into batches."""
+        return Batches(size=self.batch_size, num_examples=self.split.num_examples)
 
     def slices(self, block: int) -> list[Slice]:
         """Return the slices of files that hold a block's examples, in order."""
-        first, size = block * self.block_size, self.split.num_examples
-        last, found = first + self.block_size, []
+        first, last = (
+            self.batches.start(number * self.steps_per_block) for number in (block, block + 1)
+        )
+        size, found = self.split.num_examples, []
         for epoch in range(first // size, -(-last // size)):
             start = epoch * size
             for shard in self._shards(epoch):
@@ -120,7 +123,7 @@ class BlockTables:
 
     def _read(self, block: int) -> Future[Any]:
         slices = self._stream.slices(block)
-        size = self._stream.block_size
+        size = sum(piece.take for piece in slices)
         return self._thread.submit(self._reader.read, slices, num_expected=size)
 
     def _wait(self, reading: Future[Any], block: int) -> Any:
@@ -145,8 +148,8 @@ def plan_blocks(
         return 0
     batch_bytes = measure_example(split, decoder) * config.batch_size
     fitting = int(config.cache_gb * _GB / _BLOCKS_IN_MEMORY / batch_bytes)
-    steps_per_epoch = -(-split.num_examples // config.batch_size)
-    steps = max(1, min(fitting, steps_per_epoch, most_steps or fitting))
+    batches = Batches(size=config.batch_size, num_examples=split.num_examples)
+    steps = max(1, min(fitting, batches.per_epoch, most_steps or fitting))
     logger.info("reading the training examples in blocks of %d steps", steps)
     return steps
 

@@ -1,9 +1,6 @@
-"""Tables of decoded examples in memory, and the rows of each training batch.
+"""Tables of decoded examples in memory: a whole split, or a block of one.
 
-A table holds a whole split, or a block of one (see trainer.examples.stream). A training batch is
-gathered from it, and the rows of batch n are a pure function of (seed, n): nothing is replayed to
-resume, any worker can compute any batch, and each example is used exactly once per epoch for any
-number of workers and files.
+See trainer.examples.stream for blocks, and trainer.examples.batches for the rows of a batch.
 """
 
 import contextlib
@@ -24,9 +21,6 @@ from trainer.workloads.declarations.labels import Multilabel, Regression
 # Records parsed per call: enough to make the overhead of a call negligible.
 CHUNK_SIZE = 1024
 _TO_THE_END = -1
-# With the 4 rounds of tf.random.experimental.index_shuffle the permutations of two epochs are so
-# alike that two of a million examples meet in a batch again up to 160 times too often.
-_SHUFFLE_ROUNDS = 12
 # Raised by TensorFlow when a file is damaged or has changed.
 _FILE_ERRORS = (tf.errors.DataLossError, tf.errors.NotFoundError, *RECORD_ERRORS)
 
@@ -229,72 +223,6 @@ def measure_example(split: Split, decoder: Decoder) -> float:
         records = next(iter(decoder.records(as_tensors(whole(split)))))
         first = decoder.traced_decode(records, tf.constant(value=True))
     return sum(_num_bytes(column) for column in tf.nest.flatten(first)) / len(first[1])
-
-
-def batch_rows(
-    index: tf.Tensor, *, batch_size: int, num_examples: int, seed: int, steps_per_block: int = 0
-) -> tf.Tensor:
-    """Return the rows [batch_size] of training batch `index`, or [n, batch_size] of n batches.
-
-    They are rows of the whole split's table or, with `steps_per_block`, of the table of the batch's
-    block. Each epoch, or its share of a block, is a separate permutation; a batch may span the end
-    of one and the start of the next.
-    """
-    index = tf.cast(index, tf.int64)[..., tf.newaxis]
-    batches = index * batch_size + tf.range(batch_size, dtype=tf.int64)
-    positions = tf.reshape(batches, [-1])
-    epochs = positions // num_examples
-    starts, ends, origins = epochs * num_examples, (epochs + 1) * num_examples, 0
-    numbers = tf.zeros_like(epochs)
-    if steps_per_block:
-        block_size = steps_per_block * batch_size
-        origins = positions // block_size * block_size
-        starts, ends = tf.maximum(starts, origins), tf.minimum(ends, origins + block_size)
-        numbers = 1 + origins // block_size
-    rows = _shuffle(
-        positions - starts,
-        tf.stack([tf.fill(tf.shape(epochs), tf.cast(seed, tf.int64)), epochs, numbers], axis=1),
-        last=ends - starts - 1,
-    )
-    return tf.reshape(rows + starts - origins if steps_per_block else rows, tf.shape(batches))
-
-
-def batch_noise(
-    rows: tf.Tensor,
-    index: tf.Tensor,
-    *,
-    num_noise: int,
-    num_examples: int,
-    seed: int,
-    is_streamed: bool = False,
-) -> tf.Tensor:
-    """Return random numbers in [0, 1) that augment the rows of batch `index`: [batch, num_noise].
-
-    In an epoch each number is spread evenly over the examples. In every second epoch an example's
-    numbers are those of the epoch before, moved by a half: an image that was mirrored is not now
-    (Jordan, 2024, section 3.6, "alternating flip"). Streamed rows have no fixed numbers, and theirs
-    are independent.
-    """
-    index = tf.cast(index, tf.int64)
-    shape = [rows.shape[0], num_noise]
-    noise = tf.random.stateless_uniform(shape, tf.stack([tf.constant(seed, tf.int64), index]))
-    if is_streamed:
-        return noise
-    epochs = (index * shape[0] + tf.range(shape[0], dtype=tf.int64)) // num_examples
-    columns = tf.tile(tf.range(1, 1 + num_noise, dtype=tf.int64), shape[:1])
-    seeds = [tf.fill(tf.shape(columns), tf.cast(seed, tf.int64))]
-    seeds += [tf.repeat(epochs // 2, num_noise), columns]
-    strata = _shuffle(tf.repeat(rows, num_noise), tf.stack(seeds, axis=1), last=num_examples - 1)
-    numbers = (tf.cast(tf.reshape(strata, shape), tf.float32) + noise) / num_examples
-    return (numbers + tf.cast(epochs % 2, tf.float32)[:, tf.newaxis] / 2) % 1
-
-
-def _shuffle(numbers: tf.Tensor, seeds: tf.Tensor, *, last: Any) -> tf.Tensor:
-    """Return where permutations of 0 to `last` move numbers; a row of three seeds for each."""
-    # tf.random.experimental.index_shuffle pads a matrix of seeds along the wrong axis (2.21).
-    return tf.raw_ops.RandomIndexShuffle(
-        index=numbers, seed=seeds, max_index=tf.cast(last, tf.int64), rounds=_SHUFFLE_ROUNDS
-    )
 
 
 def gather_rows(table: Any, rows: tf.Tensor) -> Any:

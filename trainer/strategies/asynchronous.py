@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import tensorflow as tf
 
 from trainer.cluster.liveness import Monitor, WorkerMonitor
+from trainer.examples.batches import Batches
 from trainer.examples.stream import Stream
 from trainer.examples.tables import Decoder, as_tensors
 from trainer.runtime.tracing import traced
@@ -72,8 +73,8 @@ class StreamedBlocks:
 
     def load(self, location: Any) -> Any:
         """Return the block."""
-        size = tf.constant(self._stream.block_size, tf.int64)
-        return self._decoder.rows(location, size)
+        _, _, takes = location
+        return self._decoder.rows(location, tf.reduce_sum(takes))
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class AsyncDriver:
         strategy: tf.distribute.ParameterServerStrategy,
         servers: Monitor,
         workers: WorkerMonitor,
-        batch_size: int,
+        batches: Batches,
         steps_per_call: int,
         stop: threading.Event,
         finish: threading.Event,
@@ -123,7 +124,7 @@ class AsyncDriver:
         self._step, self._parameters = step, parameters
         self._servers, self._workers = servers, workers
         self._num_workers = workers.num_workers
-        self._batch_size, self._steps_per_call = batch_size, steps_per_call
+        self._batches, self._steps_per_call = batches, steps_per_call
         self._tables = open_tables(self._coordinator)
         # A block is in any number of files; without this each number would be traced anew.
         self._run_on_worker = traced(self._run_steps, reduce_retracing=True)
@@ -214,7 +215,7 @@ class AsyncDriver:
             first=call.first,
             count=call.count,
             num_measured=int(num_run),
-            batch_size=self._batch_size,
+            batches=self._batches,
         )
 
     def _fetch(self, call: _Call) -> Any:

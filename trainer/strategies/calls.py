@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from trainer.errors import DivergedError
+from trainer.examples.batches import Batches
 from trainer.training.results.recorder import Totals
 
 
@@ -41,7 +42,7 @@ def is_diverged(results: Any, num_measured: int) -> bool:
 
 
 def make_totals(
-    results: Any, *, first: int, count: int, batch_size: int, num_measured: int | None = None
+    results: Any, *, first: int, count: int, batches: Batches, num_measured: int | None = None
 ) -> Totals:
     """Return the totals of a call of `count` steps from the results of `TrainStep.run`.
 
@@ -52,8 +53,10 @@ def make_totals(
     """
     num_good = float(results[-1])
     num_measured = count if num_measured is None else num_measured
+    stop = first + count
     if is_diverged(results, num_measured):
-        step = first + count - num_measured + int(num_good) + 1
+        step = stop - num_measured + int(num_good) + 1
         raise DivergedError(f"step {step}: the loss is not a finite number")
     sums = np.asarray(results[:-1], np.float64)
-    return Totals(steps=count, examples=num_measured * batch_size, sums=sums)
+    num_examples = batches.start(stop) - batches.start(stop - num_measured)
+    return Totals(steps=count, examples=num_examples, sums=sums)

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.examples.batches import Batches
 from trainer.examples.stream import Tables
 from trainer.runtime.tracing import traced
 from trainer.strategies.calls import is_diverged, make_totals, split_into_calls
@@ -30,7 +31,7 @@ class SyncDriver:
         tables: Tables,
         *,
         devices: Sequence[str],
-        batch_size: int,
+        batches: Batches,
         steps_per_call: int,
         stop: threading.Event,
         finish: threading.Event,
@@ -46,7 +47,7 @@ class SyncDriver:
         """
         self._step, self._tables, self._devices = step, tables, devices
         self._parameters = step.parameters
-        self._batch_size, self._steps_per_call = batch_size, steps_per_call
+        self._batches, self._steps_per_call = batches, steps_per_call
         self._stop, self._finish = stop, finish
         self._group, self._boundary_after, self._may_save = group, boundary_after, may_save
         self._may_finish = may_finish
@@ -86,7 +87,7 @@ class SyncDriver:
             is_last = self.should_stop or first + count >= stop
             if self._group and (is_last or is_diverged(results, count)):
                 self._group.leave()
-            yield make_totals(results, first=first, count=count, batch_size=self._batch_size)
+            yield make_totals(results, first=first, count=count, batches=self._batches)
 
     def _has_finished(self) -> bool:
         """Return True if the chief has ended training; the same on all replicas."""
@@ -130,6 +131,6 @@ class SyncDriver:
             total = add(contributions)
             if not self._group:
                 return total
-            most_examples = -(-self._batch_size // self._group.size)
+            most_examples = -(-self._batches.size // self._group.size)
             most_rows = [one.most_rows(most_examples) for one in self._parameters.places]
             return self._group.add(total, most_rows=most_rows)

@@ -71,8 +71,7 @@ def assemble(
     )
     schedule = compiled.rate if compiled else job.schedule
     plan = StepPlan(
-        batch_size=config.batch_size,
-        num_examples=job.train.num_examples,
+        batches=job.batches,
         seed=config.seed,
         schedule=schedule,
         clip_norm=0.0 if compiled else recipe.clip_norm,

@@ -1,6 +1,5 @@
 """A training job as one replica sees it: settings, cluster and examples."""
 
-import logging
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,7 @@ from trainer.cluster.tf_config import Cluster, choose_strategy
 from trainer.config.model_settings import FTRL_LEARNING_RATE
 from trainer.config.train_config import Folders, TrainConfig
 from trainer.errors import ConfigError, Preempted
+from trainer.examples.batches import Batches
 from trainer.examples.decoded_rows import keep_rows
 from trainer.examples.manifest import Manifest, Split, checked_split, read_manifest
 from trainer.examples.stream import (
@@ -24,8 +24,6 @@ from trainer.examples.tables import Decoder, SplitChunks
 from trainer.training.facts import find_facts, read_facts
 from trainer.training.optimizers.schedule import Schedule
 from trainer.workloads.base import Workload
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +48,7 @@ class Job:
     def train_tables(self) -> Tables:
         """Return the training examples, read into memory or block by block."""
         if self.stream:
-            has_epochs = self.total_steps * self.config.batch_size > self.train.num_examples
+            has_epochs = self.total_steps > self.batches.per_epoch
             reader = keep_rows(self.train, self.decoder) if has_epochs else self.decoder
             return BlockTables(self.stream, reader)
         return WholeTable(self.decoder.read_split(self.train))
@@ -63,6 +61,11 @@ class Job:
         if is_streamed(self.config, self.eval, self.decoder):
             return SplitChunks(self.eval, self.decoder, may_lack_labels=True)
         return [self.decoder.read_split(self.eval, may_lack_labels=True)]
+
+    @property
+    def batches(self) -> Batches:
+        """The division of the training examples into batches."""
+        return Batches(size=self.config.batch_size, num_examples=self.train.num_examples)
 
     @property
     def total_steps(self) -> int:
@@ -102,8 +105,7 @@ class Job:
     @property
     def num_epochs(self) -> int:
         """The number of epochs that begin in the whole job."""
-        whole = self.epoch(self.total_steps)
-        return whole + (self._end_of(whole) < self.total_steps)
+        return -(-self.total_steps // self.batches.per_epoch)
 
     def boundary_after(self, step: int) -> int:
         """Return the next number of finished steps at which a call of the graph must end.
@@ -114,16 +116,12 @@ class Job:
         profiled = self.config.steps_to_profile()
         ends = [profiled.start - 1, profiled.stop - 1]
         if self.decides_at_epochs:
-            ends.append(self._end_of(self.epoch(step) + 1))
+            ends.append((self.epoch(step) + 1) * self.batches.per_epoch)
         return min((end for end in ends if end > step), default=self.total_steps)
 
     def epoch(self, step: int) -> int:
         """Return the number of epochs that are complete after `step` steps."""
-        return step * self.config.batch_size // self.train.num_examples
-
-    def _end_of(self, epoch: int) -> int:
-        """Return the number of steps after which so many epochs are complete."""
-        return -(-epoch * self.train.num_examples // self.config.batch_size)
+        return step // self.batches.per_epoch
 
     def may_save(self, before: int, after: int) -> bool:
         """Return True if a checkpoint may be saved after a call between two numbers of steps.
@@ -139,15 +137,8 @@ class Job:
             raise Preempted("stopped by SIGTERM")
 
 
-def make_job(
-    config: TrainConfig,
-    cluster: Cluster,
-    folders: Folders,
-    stop: threading.Event,
-    *,
-    num_devices: int = 1,
-) -> Job:
-    """Return the job; batches are divided over `num_devices`.
+def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: threading.Event) -> Job:
+    """Return the job.
 
     Raises:
         ConfigError: a setting does not fit the examples.
@@ -159,13 +150,6 @@ def make_job(
         checked_split(manifest, name, skip_corrupt=config.skip_corrupt)
         for name in ("train", "eval")
     )
-    given = config.batch_size
-    config = config.with_whole_batches(train.num_examples, num_devices=num_devices)
-    if config.batch_size < given:
-        logger.warning(
-            "--batch-size: %d is more than the %d training examples; a batch has %d of them",
-            *(given, train.num_examples, config.batch_size),
-        )
     facts = (
         None
         if config.fresh

@@ -25,13 +25,14 @@ Three things differ from Keras.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from trainer.examples.tables import batch_noise, batch_rows, gather_rows
+from trainer.examples.batches import Batches, batch_noise, batch_rows
+from trainer.examples.tables import gather_rows
 from trainer.runtime.tracing import traced
-from trainer.training.model.embeddings import Contribution, Lookups, add
+from trainer.training.model.embeddings import Contribution, Lookups, add, scale
 from trainer.training.model.flat_model import FlatModel
 from trainer.training.model.objective import Objective
 from trainer.training.optimizers.base import Step
@@ -45,9 +46,8 @@ from trainer.workloads.base import Workload
 class StepPlan:
     """The constants of the train step."""
 
-    batch_size: int
-    """Examples in a step, over all replicas."""
-    num_examples: int
+    batches: Batches
+    """The examples of each step, over all replicas."""
     seed: int
     schedule: Schedule | KerasRate
     clip_norm: float = 0.0
@@ -64,6 +64,18 @@ class StepPlan:
     """Steps in one iteration of the graph's loop: between devices an iteration costs messages."""
     has_prefetch: bool = False
     """Fetch the weights of a step while the one before computes."""
+
+
+class Part(NamedTuple):
+    """The examples of a part of a batch: their inputs, labels and weights."""
+
+    inputs: Any
+    labels: tf.Tensor
+    weights: tf.Tensor | None
+    share: Any
+    """Of the batch."""
+    size: Any
+    """The number of examples in the batch."""
 
 
 class TrainStep:
@@ -141,24 +153,18 @@ class TrainStep:
         return tf.concat([totals, num_good[tf.newaxis]], 0)
 
     def rows(self, indices: tf.Tensor) -> tf.Tensor:
-        """Return the rows of batches: [batch_size] of one, [n, batch_size] of n of them."""
+        """Return the rows of batches: [width] of one, [n, width] of n of them."""
         plan = self._plan
         return batch_rows(
-            indices,
-            batch_size=plan.batch_size,
-            num_examples=plan.num_examples,
-            seed=plan.seed,
-            steps_per_block=plan.steps_per_block,
+            plan.batches, indices, seed=plan.seed, steps_per_block=plan.steps_per_block
         )
 
     def noise(self, index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        """Return the numbers that augment a batch: [batch_size, num_noise]."""
+        """Return the numbers that augment the rows of a batch: [number of rows, num_noise]."""
         plan = self._plan
         return batch_noise(
-            rows,
-            index,
+            *(plan.batches, index, rows),
             num_noise=self._workload.num_noise,
-            num_examples=plan.num_examples,
             seed=plan.seed,
             is_streamed=plan.steps_per_block > 0,
         )
@@ -173,12 +179,12 @@ class TrainStep:
         num_parts: int = 1,
         pulled: Sequence[tf.Tensor] = (),
     ) -> Contribution:
-        """Return the contribution of one of the equal parts of batch `index`.
+        """Return the contribution of one of the nearly equal parts of batch `index`.
 
         The sum over all parts is that of the whole batch. `pulled` are the weights and the state
         to use; by default the current ones.
         """
-        rows = tf.ensure_shape(rows, [self._plan.batch_size])
+        size = self._plan.batches.size_of(index)
         num_micro_batches = self._plan.num_micro_batches
         contributions: list[Contribution] = []
         for number in range(part * num_micro_batches, (part + 1) * num_micro_batches):
@@ -186,8 +192,9 @@ class TrainStep:
             with tf.control_dependencies([one.gradient for one in contributions]):
                 contributions.append(
                     self._contribute_part(
-                        *(table, index, rows, pulled),
+                        *(table, index, rows[:size], pulled),
                         part=number,
+                        size=size,
                         num_parts=num_parts * num_micro_batches,
                     )
                 )
@@ -201,21 +208,26 @@ class TrainStep:
         pulled: Sequence[tf.Tensor],
         *,
         part: int,
+        size: Any,
         num_parts: int,
     ) -> Contribution:
-        size = self._plan.batch_size
         first, last = size * part // num_parts, size * (part + 1) // num_parts
-        batch = self._load(table, index, rows, first, last)
+        share = tf.cast((last - first) / size, tf.float32) if num_parts > 1 else 1.0
+        may_be_empty = self._plan.batches.last_size < num_parts
+        if may_be_empty:  # it computes an example that does not count
+            last = tf.maximum(last, first + 1)
+        part_of_batch = Part(*self._load(table, index, rows, first, last), share, size)
         # Distinct for each part, or two parts would drop out the same units.
         seed = tf.stack([self._plan.seed, tf.cast(index, tf.int32) * num_parts + part])
         weights, state = pulled or self._pull()
-        return self._compute(weights, state, batch, seed)
+        contribution = self._compute(weights, state, part_of_batch, seed)
+        return scale(contribution, tf.sign(share)) if may_be_empty else contribution
 
     def _pull(self) -> tuple[tf.Tensor, tf.Tensor]:
         return self.parameters.pull(), self.parameters.pull_state()
 
     def _load_batch(
-        self, table: Any, index: tf.Tensor, rows: tf.Tensor, first: int, last: int
+        self, table: Any, index: tf.Tensor, rows: tf.Tensor, first: Any, last: Any
     ) -> tuple[Any, tf.Tensor, tf.Tensor | None]:
         """Return the model's inputs, labels and examples' weights of a part of a batch."""
         features, labels = gather_rows(table, rows[first:last])
@@ -227,24 +239,20 @@ class TrainStep:
         return self._workload.preprocess(features), labels, example_weights
 
     def _differentiate(
-        self,
-        weights: tf.Tensor,
-        state: tf.Tensor,
-        batch: tuple[Any, tf.Tensor, tf.Tensor | None],
-        seed: tf.Tensor,
+        self, weights: tf.Tensor, state: tf.Tensor, part: Part, seed: tf.Tensor
     ) -> Contribution:
         """Return the contribution of some examples, given all that it depends on."""
-        inputs, labels, example_weights = batch
-        share = labels.shape[0] / self._plan.batch_size
         with tf.GradientTape() as tape:
             tape.watch(weights)
             lookups = Lookups(self.parameters.fetch, tape)
-            call = self._model(weights, state, inputs, seed=seed, lookup=lookups)
-            loss, sums = self._objective.contribute(call, labels, example_weights, share=share)
+            call = self._model(weights, state, part.inputs, seed=seed, lookup=lookups)
+            loss, sums = self._objective.contribute(
+                call, part.labels, part.weights, share=part.share, size=part.size
+            )
         gradient, *of_rows = tape.gradient(
             loss, [weights, *lookups.rows], unconnected_gradients="zero"
         )
-        others = tf.concat([(call.state - state) * share, sums], 0)
+        others = tf.concat([(call.state - state) * part.share, sums], 0)
         return Contribution(gradient, others, lookups.gradients(of_rows))
 
     def apply(self, contribution: Contribution, *, counter: tf.Tensor | None = None) -> tf.Tensor:

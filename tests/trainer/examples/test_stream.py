@@ -19,12 +19,12 @@ import_tensorflow()
 
 import tensorflow as tf  # noqa: E402
 
+from trainer.examples.batches import batch_rows  # noqa: E402
 from trainer.examples.manifest import Shard, Split, checked_split, read_manifest  # noqa: E402
 from trainer.examples.stream import BlockTables, Stream, plan_blocks  # noqa: E402
 from trainer.examples.tables import (  # noqa: E402
     Decoder,
     SplitChunks,
-    batch_rows,
     measure_example,
     read_table,
 )
@@ -54,11 +54,10 @@ def make_stream(random, *, seed):
 
 def used_examples(stream, start, stop, *, random):
     """Return the (file, record) of each example of steps start … stop - 1, split at random."""
-    size, tables, used = stream.batch_size, {}, []
+    tables, used = {}, []
     order = batch_rows(
+        stream.batches,
         tf.range(start, stop),
-        batch_size=size,
-        num_examples=stream.split.num_examples,
         seed=stream.seed,
         steps_per_block=stream.steps_per_block,
     ).numpy()
@@ -73,6 +72,7 @@ def used_examples(stream, start, stop, *, random):
             block = step // stream.steps_per_block
             table = tables[block] if block in tables else read_names(stream, block)
             tables = {block: table}
+        size = int(stream.batches.size_of(tf.constant(step)))
         num_parts = random.randint(1, size)
         for part in range(num_parts):
             taken = slice(size * part // num_parts, size * (part + 1) // num_parts)
@@ -94,7 +94,7 @@ def test_every_example_comes_once_per_epoch(seed):
     random, num_epochs = Random(seed), 3
     stream = make_stream(random, seed=seed)
     size = stream.split.num_examples
-    stop = -(-num_epochs * size // stream.batch_size)
+    stop = num_epochs * stream.batches.per_epoch
     resumes = sorted(random.randint(0, stop) for _ in range(random.randint(0, 3)))
     used = []
     for first, last in zip([0, *resumes], [*resumes, stop], strict=True):

@@ -17,78 +17,10 @@ import_tensorflow()
 import tensorflow as tf  # noqa: E402
 
 from trainer.examples.manifest import checked_split, read_manifest  # noqa: E402
-from trainer.examples.tables import Decoder, batch_noise, batch_rows, read_table  # noqa: E402
+from trainer.examples.tables import Decoder, read_table  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
 MNIST = load_workload("mnist")
-
-
-@pytest.mark.parametrize(
-    ("num_examples", "batch_size"), [(1, 4), (2, 3), (10, 3), (128, 128), (100, 7)]
-)
-def test_each_epoch_uses_every_example_once_in_its_own_order(num_examples, batch_size):
-    batches = [
-        batch_rows(tf.constant(i), batch_size=batch_size, num_examples=num_examples, seed=3)
-        for i in range(-(-3 * num_examples // batch_size))
-    ]
-    rows = np.concatenate([batch.numpy() for batch in batches])[: 3 * num_examples]
-    epochs = rows.reshape(3, num_examples)
-    for epoch in epochs:
-        assert sorted(epoch) == list(range(num_examples))
-    if num_examples >= 100:
-        assert not np.array_equal(epochs[0], epochs[1])
-
-
-@pytest.mark.parametrize("num_examples", [15_000, 45_000, 1_000_000])
-def test_the_orders_of_epochs_and_seeds_are_independent(num_examples):
-    orders = [
-        batch_rows(
-            tf.constant(epoch), batch_size=num_examples, num_examples=num_examples, seed=seed
-        )
-        for epoch, seed in ((0, 0), (1, 0), (2, 0), (4, 0), (0, 1), (0, 2))
-    ]
-    correlations = np.corrcoef(orders)[np.triu_indices(len(orders), 1)]
-    # A permutation's correlation with another has the deviation 1 / sqrt(n).
-    assert np.abs(correlations).max() < 5 / num_examples**0.5
-    numbers = np.arange(num_examples)
-    for order in orders:
-        assert abs(np.corrcoef(order, numbers)[0, 1]) < 5 / num_examples**0.5
-        assert abs(np.corrcoef(order[1:], order[:-1])[0, 1]) < 5 / num_examples**0.5
-
-
-def test_noise_is_even_over_an_epoch_and_opposite_in_the_next():
-    num_examples, batch_size, num_noise = 1000, 64, 3
-    noise = np.full((4, num_examples, num_noise), np.nan)
-    for index in range(-(-4 * num_examples // batch_size)):
-        rows = batch_rows(
-            tf.constant(index), batch_size=batch_size, num_examples=num_examples, seed=3
-        )
-        drawn = batch_noise(
-            *(rows, tf.constant(index)), num_noise=num_noise, num_examples=num_examples, seed=3
-        )
-        for position in range(batch_size):
-            epoch = (index * batch_size + position) // num_examples
-            if epoch < 4:
-                noise[epoch, rows[position]] = drawn[position]
-    assert noise.min() >= 0
-    assert noise.max() < 1
-    for first, second in (noise[:2], noise[2:]):
-        # Each of n equal parts of [0, 1) has one example.
-        assert sorted((first[:, 0] * num_examples).astype(int)) == list(range(num_examples))
-        assert np.array_equal(first < 0.5, second >= 0.5)
-        np.testing.assert_allclose((second - first) % 1, 0.5, atol=1 / num_examples)
-    columns = np.concatenate([noise[0], noise[2]], axis=1)
-    correlations = np.corrcoef(columns.T)[np.triu_indices(2 * num_noise, 1)]
-    assert np.abs(correlations).max() < 5 / num_examples**0.5
-
-
-def test_noise_of_streamed_examples_is_that_of_their_batch():
-    rows = tf.range(64, dtype=tf.int64)
-    options = {"num_noise": 2, "num_examples": 64, "seed": 3, "is_streamed": True}
-    first, second = (batch_noise(rows, tf.constant(index), **options) for index in (0, 1))
-    assert abs(np.corrcoef(np.ravel(first), np.ravel(second))[0, 1]) < 0.4
-    other_rows = batch_noise(rows[::-1], tf.constant(0), **options)
-    assert np.array_equal(first, other_rows)
 
 
 def test_a_table_holds_all_shards_in_order(examples_dir):

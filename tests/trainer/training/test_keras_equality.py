@@ -13,7 +13,7 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from keras import layers, losses, optimizers  # noqa: E402
 
-from trainer.examples.tables import batch_rows  # noqa: E402
+from trainer.examples.batches import Batches, batch_rows  # noqa: E402
 from trainer.training.model.flat_model import FlatModel  # noqa: E402
 from trainer.training.model.objective import Objective  # noqa: E402
 from trainer.training.optimizers.compiled import read_optimizer  # noqa: E402
@@ -21,7 +21,8 @@ from trainer.training.parameters import Parameters  # noqa: E402
 from trainer.training.step import StepPlan, TrainStep  # noqa: E402
 
 pytestmark = pytest.mark.timeout(240)
-STEPS, BATCH_SIZE, NUM_EXAMPLES = 80, 8, 60
+STEPS, BATCH_SIZE, NUM_EXAMPLES = 80, 8, 64
+BATCHES = Batches(size=BATCH_SIZE, num_examples=NUM_EXAMPLES)
 CPU = "/device:CPU:0"
 FLAGS = Multilabel(values=("a", "b", "c"))
 DECAY = {"initial_learning_rate": 0.01, "decay_steps": 150}
@@ -75,9 +76,7 @@ def make_model():
 def make_batches(label):
     """Return the batches of `fit`: the same as those of our steps."""
     inputs, labels = make_examples(label, count=NUM_EXAMPLES)
-    rows = batch_rows(
-        tf.range(STEPS), batch_size=BATCH_SIZE, num_examples=NUM_EXAMPLES, seed=0
-    ).numpy()
+    rows = batch_rows(BATCHES, tf.range(STEPS), seed=0).numpy()
     return inputs[rows], labels[rows]
 
 
@@ -110,8 +109,7 @@ def make_step(label, model, *, num_pieces):
         rate=compiled.rate.variable,
     )
     plan = StepPlan(
-        batch_size=BATCH_SIZE,
-        num_examples=NUM_EXAMPLES,
+        batches=BATCHES,
         seed=0,
         schedule=compiled.rate,
         clip=compiled.clip,

@@ -14,6 +14,7 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from keras import layers  # noqa: E402
 
+from trainer.examples.batches import Batches  # noqa: E402
 from trainer.examples.tables import gather_rows  # noqa: E402
 from trainer.training.model.devices import has_bfloat16  # noqa: E402
 from trainer.training.model.embeddings import add  # noqa: E402
@@ -28,6 +29,7 @@ from trainer.training.step import StepPlan, TrainStep, apply_gradient  # noqa: E
 pytestmark = pytest.mark.timeout(120)
 MNIST = load_workload("mnist")
 SCHEDULE = Schedule(peak=0.01, total_steps=10)
+BATCHES = Batches(size=16, num_examples=40)
 
 
 def make_table(count=40):
@@ -58,7 +60,7 @@ def make_step(
         num_counters=1 if message_dtype != "float32" else 0,
         message_dtype=message_dtype,
     )
-    plan = StepPlan(batch_size=16, num_examples=40, seed=3, schedule=SCHEDULE, **plan)
+    plan = StepPlan(batches=BATCHES, seed=3, schedule=SCHEDULE, **plan)
     return TrainStep(MNIST, flat_model, objective, parameters, plan), parameters
 
 

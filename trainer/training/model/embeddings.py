@@ -58,6 +58,13 @@ def add(contributions: Sequence[Contribution]) -> Contribution:
     )
 
 
+def scale(contribution: Contribution, factor: tf.Tensor) -> Contribution:
+    """Return a contribution times a number."""
+    gradient, others, rows = contribution
+    scaled = [tf.IndexedSlices(factor * one.values, one.indices) for one in rows]
+    return Contribution(factor * gradient, factor * others, tuple(scaled))
+
+
 def add_rows(slices: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
     """Return the sum of some gradients of one embedding, with each id once."""
     ids, positions = tf.unique(tf.concat([one.indices for one in slices], 0))

@@ -137,20 +137,20 @@ class Objective:
         return Criterion(metric=name, is_lower_better=is_lower_better)
 
     def contribute(
-        self, call: Call, labels: tf.Tensor, weights: Any, *, share: float
+        self, call: Call, labels: tf.Tensor, weights: Any, *, share: Any, size: Any
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return what a part, this share of the batch, adds to the loss and to the sums."""
-        scale = 1.0 if self._loss_kind == "sum" else share
-        penalties = [penalty * (share / scale) for penalty in call.penalties]
+        """Return what a part, this share of a batch of `size`, adds to the loss and to the sums."""
+        is_sum = self._loss_kind == "sum"
+        penalties = [penalty * (share if is_sum else 1.0) for penalty in call.penalties]
         loss, states = self._compute_loss(call, labels, weights, penalties, self._first)
-        loss *= scale
+        loss *= 1.0 if is_sum else share
         states = self._update_metrics(call, labels, weights, states)
         changes = [
             tf.reshape(tf.cast(after - before, tf.float32), [-1])
             for before, after, is_in in zip(self._first, states, self._counted, strict=True)
             if is_in
         ]
-        return loss, tf.concat([[loss * self._batch_size], *changes], 0)
+        return loss, tf.concat([[loss * tf.cast(size, tf.float32)], *changes], 0)
 
     def metrics(self, sums: np.ndarray, *, num_examples: int) -> dict[str, float]:
         """Return the mean loss and the metrics of added contributions."""

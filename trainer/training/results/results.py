@@ -91,7 +91,7 @@ class Results:
         )
         self._last_save, self._num_worse = time.monotonic(), 0
         self._exports_best = True
-        steps = -(-job.train.num_examples // job.config.batch_size)
+        steps = job.batches.per_epoch
         self._callbacks = Callbacks(
             job.workload, model, schedule, epochs=job.num_epochs, steps=steps
         )

@@ -15,6 +15,7 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from keras import layers, optimizers  # noqa: E402
 
+from trainer.examples.batches import Batches  # noqa: E402
 from trainer.training.model.embeddings import add, find_large, look_up  # noqa: E402
 from trainer.training.model.flat_model import FlatModel  # noqa: E402
 from trainer.training.model.objective import Objective  # noqa: E402
@@ -126,7 +127,8 @@ def make_step(model, *, by_rows=True, num_pieces=2, linear=None, plan=(), **opti
     parameters = Parameters(
         flat.read_weights(), devices=[CPU] * num_pieces, embeddings=flat.places(), **options
     )
-    plan = StepPlan(batch_size=BATCH_SIZE, num_examples=NUM_EXAMPLES, seed=0, **plan)
+    batches = Batches(size=BATCH_SIZE, num_examples=NUM_EXAMPLES)
+    plan = StepPlan(batches=batches, seed=0, **plan)
     return TrainStep(workload, flat, objective, parameters, plan)
 
 

@@ -47,7 +47,7 @@ def contribute(objective, label, model, *, rows=slice(None), weighted=False):
     call = flat(flat.read_weights(), flat.read_state(), inputs, seed=tf.constant([1, 2]))
     weights = Tiny(label, weighted=weighted).example_weights({"x": inputs}, labels)
     share = len(labels) / COUNT
-    return objective.contribute(call, tf.constant(labels), weights, share=share)
+    return objective.contribute(call, tf.constant(labels), weights, share=share, size=COUNT)
 
 
 def measure(label, model, *, weighted=False, num_unlabelled=0):
