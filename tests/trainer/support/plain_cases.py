@@ -165,7 +165,7 @@ CASES = (
             "loss": ["SparseCategoricalCrossentropy"],
             "metrics": ["names"],
             "optimizer": ["Adam"],
-            "epochs, batch_size": ["the settings of these names"],
+            "epochs, batch_size": ["the same steps, also where the last batch is smaller"],
             "validation_data, validation_split": ["the eval split"],
         },
         build=net(None, lambda: optimizers.Adam(0.01, amsgrad=True), metrics=["accuracy"]),
