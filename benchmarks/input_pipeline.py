@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -30,6 +31,7 @@ from trainer.strategies.synchronous import SyncDriver  # noqa: E402
 from trainer.training.step import TrainStep  # noqa: E402
 
 NUM_BLOCKS = 8
+CPU = ["/device:CPU:0"]
 
 
 class FixedBatchStep(TrainStep):
@@ -54,14 +56,16 @@ class Way:
     """A way to feed examples to the steps."""
 
     def __init__(self, bench: Bench, kind: type[TrainStep], tables: Tables):
-        self._driver = SyncDriver(
-            bench.step(kind, steps_per_block=tables.steps_per_block),
-            tables,
-            devices=["/device:CPU:0"],
-            batches=Batches(size=BATCH_SIZE, num_examples=bench.split.num_examples),
+        job: Any = SimpleNamespace(
+            batches=batches_of(bench),
             steps_per_call=STEPS_PER_CALL,
             stop=threading.Event(),
-            finish=threading.Event(),
+            boundary_after=None,
+            may_save=lambda _before, _after: False,
+            decides_at_epochs=False,
+        )
+        self._driver = SyncDriver(
+            job, bench.step(kind, steps_per_block=tables.steps_per_block), tables, devices=CPU
         )
         self._next = 0
 
@@ -74,6 +78,11 @@ class Way:
         return steps * BATCH_SIZE / (time.perf_counter() - began)
 
 
+def batches_of(bench: Bench) -> Batches:
+    """Return the division of the examples into batches."""
+    return Batches(size=BATCH_SIZE, num_examples=bench.split.num_examples)
+
+
 def fixed_batch(bench: Bench) -> Any:
     """Return a batch of the first examples."""
     return tf.nest.map_structure(lambda column: column[:BATCH_SIZE], bench.table)
@@ -82,7 +91,7 @@ def fixed_batch(bench: Bench) -> Any:
 def make_ways(bench: Bench, *, steps_per_block: int) -> dict[str, Way]:
     """Return the ways to compare."""
     stream = Stream(
-        split=bench.split, batch_size=BATCH_SIZE, steps_per_block=steps_per_block, seed=0
+        split=bench.split, batches=batches_of(bench), steps_per_block=steps_per_block, seed=0
     )
     decoder = Decoder(workload=bench.workload, compression="GZIP")
     return {

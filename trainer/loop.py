@@ -78,19 +78,7 @@ def train_synchronously(
     ):
         num_parts = len(devices) * (group.size if group else 1)
         training = _Training(job, devices=devices[:1], group=group, num_parts=num_parts)
-        driver = SyncDriver(
-            training.step,
-            job.train_tables(),
-            devices=devices,
-            batches=job.batches,
-            steps_per_call=job.steps_per_call,
-            stop=job.stop,
-            finish=job.finish,
-            boundary_after=job.boundary_after,
-            may_save=job.may_save,
-            may_finish=job.decides_at_epochs,
-            group=group,
-        )
+        driver = SyncDriver(job, training.step, job.train_tables(), devices=devices, group=group)
         training.run(driver)
 
 
@@ -142,17 +130,7 @@ def _train_on_workers(
         is_excused=workers.are_all_lost,
     )
     driver = AsyncDriver(
-        training.step,
-        training.parameters,
-        open_tables,
-        strategy=strategy,
-        servers=servers,
-        workers=workers,
-        batches=job.batches,
-        steps_per_call=job.steps_per_call,
-        stop=job.stop,
-        finish=job.finish,
-        boundary_after=job.boundary_after,
+        job, training.step, open_tables, strategy=strategy, servers=servers, workers=workers
     )
     training.run(driver)
 

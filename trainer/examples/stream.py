@@ -63,14 +63,9 @@ class Stream:
     """The order of the training examples, and their division into blocks."""
 
     split: Split
-    batch_size: int
+    batches: Batches
     steps_per_block: int
     seed: int
-
-    @property
-    def batches(self) -> Batches:
-        """The division of the examples into batches."""
-        return Batches(size=self.batch_size, num_examples=self.split.num_examples)
 
     def slices(self, block: int) -> list[Slice]:
         """Return the slices of files that hold a block's examples, in order."""

@@ -1,6 +1,5 @@
 """Asynchronous training on parameter servers: calls of several steps, scheduled on workers."""
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,12 +10,11 @@ from typing import Any, Protocol, TypeAlias
 import tensorflow as tf
 
 from trainer.cluster.liveness import Monitor, WorkerMonitor
-from trainer.examples.batches import Batches
 from trainer.examples.stream import Stream
 from trainer.examples.tables import Decoder, as_tensors
 from trainer.runtime.tracing import traced
 from trainer.strategies.calls import make_totals, split_into_calls
-from trainer.training.parameters import Parameters
+from trainer.training.job import Job
 from trainer.training.results.recorder import Totals
 from trainer.training.step import TrainStep
 
@@ -106,25 +104,18 @@ class AsyncDriver:
 
     def __init__(
         self,
+        job: Job,
         step: TrainStep,
-        parameters: Parameters,
         open_tables: Callable[[Coordinator], WorkerTables],
         *,
         strategy: tf.distribute.ParameterServerStrategy,
         servers: Monitor,
         workers: WorkerMonitor,
-        batches: Batches,
-        steps_per_call: int,
-        stop: threading.Event,
-        finish: threading.Event,
-        boundary_after: Callable[[int], int] | None = None,
     ):
-        self._stop, self._finish, self._boundary_after = stop, finish, boundary_after
+        self._job, self._step, self._parameters = job, step, step.parameters
         self._coordinator = Coordinator(strategy)
-        self._step, self._parameters = step, parameters
         self._servers, self._workers = servers, workers
         self._num_workers = workers.num_workers
-        self._batches, self._steps_per_call = batches, steps_per_call
         self._tables = open_tables(self._coordinator)
         # A block is in any number of files; without this each number would be traced anew.
         self._run_on_worker = traced(self._run_steps, reduce_retracing=True)
@@ -136,7 +127,7 @@ class AsyncDriver:
     @property
     def should_stop(self) -> bool:
         """True once SIGTERM was received."""
-        return self._stop.is_set()
+        return self._job.stop.is_set()
 
     def run(self, start: int, stop: int, progress: Mapping[str, Any]) -> Iterator[Totals]:
         """Yield the totals of each call, in the order of scheduling, until training has ended."""
@@ -145,12 +136,12 @@ class AsyncDriver:
         for first, count in self._calls(stop, unfinished):
             if not self._free_counters:
                 yield self._finish_call(self._in_flight.popleft())
-                if self._finish.is_set():
+                if self._job.finish.is_set():
                     return
                 self._set_requested_rate()
             self._in_flight.append(self._schedule(first, count, self._free_counters.pop()))
             self._next_step = max(self._next_step, first + count)
-        while self._in_flight and not self._finish.is_set():
+        while self._in_flight and not self._job.finish.is_set():
             yield self._finish_call(self._in_flight.popleft())
 
     def _set_requested_rate(self) -> None:
@@ -181,10 +172,10 @@ class AsyncDriver:
                 first,
                 last,
                 # Each call reads its block anew, so it takes as many steps of it as it can.
-                steps_per_call=steps_per_block or self._steps_per_call,
+                steps_per_call=steps_per_block or self._job.steps_per_call,
                 num_workers=1 if steps_per_block else self._num_workers,
                 steps_per_block=steps_per_block,
-                boundary_after=self._boundary_after,
+                boundary_after=self._job.boundary_after,
             )
 
     def _schedule(self, first: int, count: int, counter: int) -> _Call:
@@ -215,7 +206,7 @@ class AsyncDriver:
             first=call.first,
             count=call.count,
             num_measured=int(num_run),
-            batches=self._batches,
+            batches=self._job.batches,
         )
 
     def _fetch(self, call: _Call) -> Any:

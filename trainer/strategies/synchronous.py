@@ -1,17 +1,16 @@
 """Synchronous training: every device computes its part of each batch, then all apply the sum."""
 
 import contextlib
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from trainer.examples.batches import Batches
 from trainer.examples.stream import Tables
 from trainer.runtime.tracing import traced
 from trainer.strategies.calls import is_diverged, make_totals, split_into_calls
 from trainer.strategies.group import ReplicaGroup
+from trainer.training.job import Job
 from trainer.training.model.embeddings import Contribution, add
 from trainer.training.results.recorder import Totals
 from trainer.training.step import TrainStep
@@ -27,30 +26,15 @@ class SyncDriver:
 
     def __init__(
         self,
+        job: Job,
         step: TrainStep,
         tables: Tables,
         *,
         devices: Sequence[str],
-        batches: Batches,
-        steps_per_call: int,
-        stop: threading.Event,
-        finish: threading.Event,
-        boundary_after: Callable[[int], int] | None = None,
-        may_save: Callable[[int, int], bool] = lambda _before, _after: False,
-        may_finish: bool = False,
         group: ReplicaGroup | None = None,
     ):
-        """Create a driver.
-
-        `boundary_after` and `may_save` are of `Job`; without `may_finish` nothing ends training
-        before its last step.
-        """
-        self._step, self._tables, self._devices = step, tables, devices
-        self._parameters = step.parameters
-        self._batches, self._steps_per_call = batches, steps_per_call
-        self._stop, self._finish = stop, finish
-        self._group, self._boundary_after, self._may_save = group, boundary_after, may_save
-        self._may_finish = may_finish
+        self._job, self._step, self._tables = job, step, tables
+        self._parameters, self._devices, self._group = step.parameters, devices, group
         self._num_parts = len(devices) * (group.size if group else 1)
         self.should_stop = False
         self._call = traced(self._run_steps)
@@ -66,32 +50,32 @@ class SyncDriver:
         for first, count in split_into_calls(
             start,
             stop,
-            steps_per_call=self._steps_per_call,
+            steps_per_call=self._job.steps_per_call,
             steps_per_block=self._tables.steps_per_block,
-            boundary_after=self._boundary_after,
+            boundary_after=self._job.boundary_after,
         ):
-            if self._may_finish and self._has_finished():
+            if self._job.decides_at_epochs and self._has_finished():
                 return
             table = self._tables.at(first, stop=stop)
             if self._group:
                 self._group.monitor.raise_if_lost()
             rate, self._parameters.requested_rate = self._parameters.requested_rate, 0.0
-            votes = tf.constant([self._stop.is_set(), rate], tf.float32)
+            votes = tf.constant([self._job.stop.is_set(), rate], tf.float32)
             values = self._call(table, tf.constant(first), tf.constant(count), votes)
-            if self._may_save(first, first + count):
+            if self._job.may_save(first, first + count):
                 # On all replicas: a job that resumes from the checkpoint begins with rows that are
                 # up to date, and ends with the same bits.
                 self._parameters.settle()
             *results, num_stops, _ = values.numpy()
-            self.should_stop = self._stop.is_set() if self._group is None else num_stops > 0
+            self.should_stop = self._job.stop.is_set() if self._group is None else num_stops > 0
             is_last = self.should_stop or first + count >= stop
             if self._group and (is_last or is_diverged(results, count)):
                 self._group.leave()
-            yield make_totals(results, first=first, count=count, batches=self._batches)
+            yield make_totals(results, first=first, count=count, batches=self._job.batches)
 
     def _has_finished(self) -> bool:
         """Return True if the chief has ended training; the same on all replicas."""
-        num_finishes = self._add_up(tf.constant([self._finish.is_set()], tf.float32))
+        num_finishes = self._add_up(tf.constant([self._job.finish.is_set()], tf.float32))
         has_finished = bool(num_finishes[0] > 0)
         if has_finished and self._group:
             self._group.leave()
@@ -131,6 +115,6 @@ class SyncDriver:
             total = add(contributions)
             if not self._group:
                 return total
-            most_examples = -(-self._batches.size // self._group.size)
+            most_examples = -(-self._job.batches.size // self._group.size)
             most_rows = [one.most_rows(most_examples) for one in self._parameters.places]
             return self._group.add(total, most_rows=most_rows)

@@ -190,7 +190,7 @@ def _plan_stream(
         return None
     return Stream(
         split=train,
-        batch_size=config.batch_size,
+        batches=Batches(size=config.batch_size, num_examples=train.num_examples),
         steps_per_block=steps_per_block,
         seed=config.seed,
     )

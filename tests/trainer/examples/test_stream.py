@@ -19,7 +19,7 @@ import_tensorflow()
 
 import tensorflow as tf  # noqa: E402
 
-from trainer.examples.batches import batch_rows  # noqa: E402
+from trainer.examples.batches import Batches, batch_rows  # noqa: E402
 from trainer.examples.manifest import Shard, Split, checked_split, read_manifest  # noqa: E402
 from trainer.examples.stream import BlockTables, Stream, plan_blocks  # noqa: E402
 from trainer.examples.tables import (  # noqa: E402
@@ -46,7 +46,7 @@ def make_stream(random, *, seed):
     )
     return Stream(
         split=Split(name="train", num_examples=sum(sizes), shards=shards),
-        batch_size=random.randint(1, 30),
+        batches=Batches(size=random.randint(1, 30), num_examples=sum(sizes)),
         steps_per_block=random.choice([0, 1, random.randint(1, 12)]),
         seed=seed,
     )
@@ -114,7 +114,8 @@ def test_a_block_is_read_as_it_was_planned(examples_dir):
         shard.path: sum(s.num_examples for s in split.shards[:i])
         for i, shard in enumerate(split.shards)
     }
-    stream = Stream(split=split, batch_size=30, steps_per_block=7, seed=1)
+    batches = Batches(size=30, num_examples=split.num_examples)
+    stream = Stream(split=split, batches=batches, steps_per_block=7, seed=1)
     tables = BlockTables(stream, DECODER)
     for step in (15, 20, 21, 28):
         features, read_labels = tables.at(step, stop=30)

@@ -1,6 +1,7 @@
 """The devices of a replica: its GPUs, else its CPU, as several logical devices if requested."""
 
 import contextlib
+import logging
 import os
 import pathlib
 
@@ -8,6 +9,8 @@ import tensorflow as tf
 
 from trainer.errors import ConfigError
 from trainer.runtime.cores import num_cores
+
+logger = logging.getLogger(__name__)
 
 # While one thread waits for the gradients of other replicas, another must be free.
 _LEAST_INTER_OP_THREADS = 2
@@ -61,7 +64,7 @@ def open_devices(strategy: str, *, cpu_devices: int) -> list[str]:
             f"--cpu-devices: {cpu_devices} devices cannot be used by --strategy {strategy}; use"
             " mirrored or multi_worker_mirrored"
         )
-    with _if_not_too_late():
+    with contextlib.suppress(RuntimeError):  # it has been used: `check` loads the file before
         tf.config.threading.set_inter_op_parallelism_threads(_inter_op_threads())
     num_gpus = len(tf.config.list_physical_devices("GPU"))
     if num_gpus and cpu_devices == 1:
@@ -81,21 +84,23 @@ def open_devices(strategy: str, *, cpu_devices: int) -> list[str]:
 
 
 def split_cpu(num_parts: int) -> list[str]:
-    """Let the CPU compute as many parts of a batch; return the names of their devices.
+    """Let the CPU compute as many parts of a batch, if threads can be set still; return devices.
 
     A thread executes each operation: a batch takes a fifth less time than if several threads share
     the work of one operation (`benchmarks.train_single`).
     """
-    with _if_not_too_late():
+    try:
         tf.config.threading.set_intra_op_parallelism_threads(1)
         threads = max(num_cores(), _LEAST_INTER_OP_THREADS)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
+    except RuntimeError:
+        logger.warning(
+            "--part-size is ignored, so steps may take longer: the workload's file uses TensorFlow"
+            " when it is imported, and threads are set before; create tensors and metrics in its"
+            " functions"
+        )
+        return ["/device:CPU:0"]
     return ["/device:CPU:0"] * num_parts
-
-
-def _if_not_too_late() -> contextlib.AbstractContextManager[None]:
-    """Ignore that threads cannot be set once the user's file has used TensorFlow."""
-    return contextlib.suppress(RuntimeError)
 
 
 def _inter_op_threads() -> int:

@@ -92,6 +92,15 @@ def test_a_replica_uses_its_share_of_the_cores(four_cores, monkeypatch):
     assert four_cores == {"inter": 2, "intra": 1}
 
 
+def test_threads_of_a_tensorflow_that_is_in_use_are_not_set(four_cores, monkeypatch, caplog):
+    def refuse(_count):
+        raise RuntimeError("cannot be modified after initialization")
+
+    monkeypatch.setattr(tf.config.threading, "set_intra_op_parallelism_threads", refuse)
+    assert split_cpu(2) == ["/device:CPU:0"]
+    assert "uses TensorFlow when it is imported" in caplog.text
+
+
 def test_a_share_that_is_given_is_not_divided_again(four_cores, monkeypatch):
     assert [num_cores(num_sharing=number) for number in (1, 2, 8)] == [4, 2, 1]
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "2")
