@@ -116,7 +116,6 @@ def release_model(
         release: Settings (ReleaseOptions), a JSON object.
     """
     from components.errors import errors_in_one_line
-    from components.evaluate.assess import Case, assess
     from components.model_version.companions import GOLDEN_FIELDS
     from components.release.options import ReleaseOptions
     from components.release.overlap import Contest
@@ -129,6 +128,8 @@ def release_model(
     name = ResourceName.from_version_name(version)
 
     def judge(default):
+        from components.evaluate.assess import Case, assess
+
         case = Case(
             model_dir=model.path,
             examples_dir=examples.path,
