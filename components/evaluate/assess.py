@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,7 @@ from components.evaluate.gate.options import CONSTANT, NO_BASELINE, GateOptions
 from components.evaluate.gate.rivals import find_rivals, find_rules, missing_numbers
 from components.evaluate.gate.undefined import find_not_finite, why_undefined
 from components.evaluate.held_out import HeldOut, read_held_out
+from components.evaluate.step import Case
 from components.evaluate.thresholds import (
     Check,
     Judgement,
@@ -24,7 +25,6 @@ from components.evaluate.thresholds import (
     judge,
     parse_thresholds,
 )
-from components.model_version.champion import Champion
 from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
 from trainer.config.trust import OWN
@@ -37,25 +37,6 @@ if TYPE_CHECKING:
     from trainer.serving.export import Predictor
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """A trained model, and what it is judged by.
-
-    Attributes:
-        model_dir: the SavedModel.
-        examples_dir: a prepared dataset.
-        thresholds: JSON, such as `{"accuracy": 0.985}`.
-        gate: settings of GateOptions, a JSON object.
-        champion: the version to compare with.
-    """
-
-    model_dir: str
-    examples_dir: str
-    thresholds: str
-    gate: str = "{}"
-    champion: Champion = field(default_factory=Champion)
 
 
 @dataclass(frozen=True, kw_only=True)

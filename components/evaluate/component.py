@@ -73,16 +73,17 @@ def evaluate(
     from pathlib import Path
 
     from components.errors import errors_in_one_line
-    from components.evaluate.assess import Case
-    from components.evaluate.gate.options import GateOptions
-    from components.evaluate.step import evaluate_model, publish, state_of
+    from components.evaluate.step import Case, evaluate_model, publish, state_of
     from components.model_version.same_model import find_standing
+    from components.shared.text.json_object import parse_object
     from components.shared.vertex.api import connect
+    from components.time_limit import LONG_SECONDS
 
     report.uri += ".html"  # so that a browser opens it as a page
     with errors_in_one_line() as limit:
-        options = GateOptions.from_json(gate)
-        limit.set(options.timeout_seconds, setting="gate.timeout_seconds")
+        settings = parse_object(gate, name="gate")
+        timeout_seconds = settings.get("timeout_seconds", LONG_SECONDS)
+        limit.set(timeout_seconds, setting="gate.timeout_seconds")
         standing = find_standing(connect(project, location), model_name, Path(model.path))
         case = Case(
             model_dir=model.path,
@@ -106,7 +107,7 @@ def evaluate(
     return (
         judgement.verdict,
         "\n".join(judgement.reasons),
-        state_of(judgement, standing, keeps_challenger=options.keep_challenger),
+        state_of(judgement, standing, keeps_challenger=bool(settings.get("keep_challenger"))),
         standing.known_version if judgement.is_passed else "",
         standing.digest,
         standing.champion.version,

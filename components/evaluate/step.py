@@ -2,18 +2,14 @@
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.errors import StepError
-from components.evaluate.assess import Case, assess, golden_predictions
-from components.evaluate.content import evaluation_content
-from components.evaluate.gate.options import GateOptions
 from components.evaluate.report import render_report
-from components.evaluate.server.check import check_served_model
-from components.evaluate.server.server import started
 from components.evaluate.thresholds import Check, Judgement, judgement_of
+from components.model_version.champion import Champion
 from components.model_version.companions import (
     EVALUATED_FILE,
     GOLDEN_FIELDS,
@@ -37,6 +33,25 @@ if TYPE_CHECKING:
     from kfp.dsl import ClassificationMetrics, Metrics
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A trained model, and what it is judged by.
+
+    Attributes:
+        model_dir: the SavedModel.
+        examples_dir: a prepared dataset.
+        thresholds: JSON, such as `{"accuracy": 0.985}`.
+        gate: settings of GateOptions, a JSON object.
+        champion: the version to compare with.
+    """
+
+    model_dir: str
+    examples_dir: str
+    thresholds: str
+    gate: str = "{}"
+    champion: Champion = field(default_factory=Champion)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +89,13 @@ def evaluate_model(case: Case, *, image: str) -> Evaluated:
     if earlier := _read_earlier(case.model_dir, inputs):
         logger.info("evaluated before, with the same examples, settings and champion")
         return earlier
+    # Imported here, since a repeated run ends above.
+    from components.evaluate.assess import assess, golden_predictions
+    from components.evaluate.content import evaluation_content
+    from components.evaluate.gate.options import GateOptions
+    from components.evaluate.server.check import check_served_model
+    from components.evaluate.server.server import started
+
     with started(case.model_dir, trust=OWN) as await_url:  # forked before TensorFlow has run
         assessed = assess(case)
         golden = finite(golden_predictions(assessed.held_out, assessed.predictor))

@@ -128,7 +128,8 @@ def release_model(
     name = ResourceName.from_version_name(version)
 
     def judge(default):
-        from components.evaluate.assess import Case, assess
+        from components.evaluate.assess import assess
+        from components.evaluate.step import Case
 
         case = Case(
             model_dir=model.path,

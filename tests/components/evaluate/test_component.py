@@ -8,9 +8,7 @@ import pytest
 from kfp.dsl import ClassificationMetrics, Metrics
 
 from components.errors import StepError
-from components.evaluate import step
-from components.evaluate.assess import Case
-from components.evaluate.step import Evaluated, evaluate_model, publish, state_of
+from components.evaluate.step import Case, Evaluated, evaluate_model, publish, state_of
 from components.evaluate.thresholds import Check, Judgement, judge
 from components.model_version.champion import Champion
 from components.model_version.same_model import Standing
@@ -76,11 +74,12 @@ def evaluation(tmp_path, monkeypatch):
     def content(assessed, checks):
         return {"checks": [{"ok": one.is_ok, "text": one.text} for one in checks]}
 
-    monkeypatch.setattr(step, "assess", assess)
-    monkeypatch.setattr(step, "started", started)
-    monkeypatch.setattr(step, "check_served_model", check_served_model)
-    monkeypatch.setattr(step, "golden_predictions", lambda *_: GOLDEN)
-    monkeypatch.setattr(step, "evaluation_content", content)
+    monkeypatch.setattr("components.evaluate.assess.assess", assess)
+    monkeypatch.setattr("components.evaluate.server.server.started", started)
+    server = "components.evaluate.server"
+    monkeypatch.setattr(f"{server}.check.check_served_model", check_served_model)
+    monkeypatch.setattr("components.evaluate.assess.golden_predictions", lambda *_: GOLDEN)
+    monkeypatch.setattr("components.evaluate.content.evaluation_content", content)
     return made
 
 

@@ -13,10 +13,10 @@ from kfp.dsl import ClassificationMetrics, Metrics
 from components.endpoint.predict.parity import check_parity
 from components.endpoint.predict.table import format_table
 from components.errors import StepError
-from components.evaluate.assess import Case, assess
+from components.evaluate.assess import assess
 from components.evaluate.held_out import error_sizes, golden_groups, read_held_out
 from components.evaluate.server.check import wire_requests
-from components.evaluate.step import publish
+from components.evaluate.step import Case, publish
 from components.model_version.champion import Champion
 from components.shared.run_report.content import Content
 from components.shared.run_report.page import render

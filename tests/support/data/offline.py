@@ -1,8 +1,8 @@
 """Evaluations in a process in which TensorFlow runs, and which cannot start a server any more."""
 
-from components.evaluate.assess import Case, assess, golden_predictions
+from components.evaluate.assess import assess, golden_predictions
 from components.evaluate.content import evaluation_content
-from components.evaluate.step import Evaluated
+from components.evaluate.step import Case, Evaluated
 from trainer.serving.finite_json import finite
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from components.evaluate.assess import Assessment, Case, without_broken_champion
+from components.evaluate.assess import Assessment, without_broken_champion
 from components.evaluate.content import evaluation_content
 from components.evaluate.gate.checks import check_comparison, check_predictions, is_slice_ok
 from components.evaluate.gate.comparison import CHAMPION, Comparison, Slice, compare
@@ -16,6 +16,7 @@ from components.evaluate.gate.gain import Gain
 from components.evaluate.gate.options import CONSTANT, LINEAR, GateOptions
 from components.evaluate.gate.slice_rules import parse_rule
 from components.evaluate.held_out import HeldOut
+from components.evaluate.step import Case
 from components.evaluate.thresholds import check_limits, judge, read_limits
 from trainer.metrics.evaluate import score
 from trainer.workloads import Binary, Multilabel, Regression
