@@ -46,7 +46,7 @@ TEST = '''\
 {json}
 from pathlib import Path
 
-from trainer.workloads import load_workload
+from trainyard import load_workload
 
 FOLDER = Path(__file__).parents[1]
 
