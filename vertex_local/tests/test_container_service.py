@@ -146,7 +146,7 @@ def test_a_new_service_removes_the_containers_of_a_killed_one(contained, job, le
     contained.process.wait(30)
     assert len(left_over(contained.root)) == 3, "nobody was left to remove them"
 
-    contained.arguments = ()  # also without --containers
+    contained.options = ()  # also without --containers
     contained.start()
 
     assert left_over(contained.root) == []

@@ -20,6 +20,7 @@ from components.batch_predict.options import PredictOptions
 from components.batch_predict.output import PartFiles
 from components.batch_predict.part import load_model
 from components.batch_predict.step import predict_files
+from components.model_version.champion import Champion
 from components.prepare_examples.errors import DataError
 from tests.support.data.picture_tables import write_pictures, write_rows
 from tests.trainer.workloads.test_table import adapted, make_example
@@ -391,16 +392,23 @@ def test_a_damaged_file_is_named_with_the_last_record_that_was_read(model, tmp_p
         list(records.read_records({"path": str(file)}, load_model(model)))
 
 
-def test_the_step_describes_its_predictions(model, tmp_path):
+def test_the_step_describes_its_predictions(model, tmp_path, monkeypatch):
     file = write_lines(tmp_path / "rows.jsonl", [instance(1), instance(2)])
     artifact = SimpleNamespace(uri="", path=str(tmp_path / "unused"), metadata={})
-    given = {"model_uri": model, "inputs": str(file), "predictions": artifact}
+    monkeypatch.setenv("VERTEX_EMULATOR_HOST", "127.0.0.1:1")  # not asked
+    champions = {"churn": Champion(version="m@1", model_uri=model)}
+    monkeypatch.setattr(
+        "components.model_version.champion.find_champion",
+        lambda _api, name: champions.get(name, Champion()),
+    )
+    given = {"project": "p", "location": "us-central1", "model_name": "churn"}
+    given |= {"inputs": str(file), "predictions": artifact}
 
     out = str(tmp_path / "out")
     assert batch_predict.python_func(**given, output_dir=out) == (2, 0)
 
     assert (artifact.uri, artifact.metadata["predictions"]) == (out, 2)
-    wrong = {"model_uri": "", "inputs": "rows.jsonl", "options": '{"formats": "jsonl"}'}
+    wrong = {"model_name": "none", "inputs": "rows.jsonl", "options": '{"formats": "jsonl"}'}
     messages = ("no promoted version", "'rows.jsonl', a relative path", "did you mean 'format'")
     for (name, value), message in zip(wrong.items(), messages, strict=True):
         with pytest.raises(SystemExit, match=message):

@@ -69,7 +69,10 @@ def test_show_has_the_state_of_each_replica(trainyard, job_id):
         return [dict(zip(table[0].split(), line.split(), strict=False)) for line in table[1:]]
 
     logs(trainyard, job_id, "--replica", "worker/0")
-    running = rows()[1]
+    deadline = time.monotonic() + 30
+    while (running := rows()[1])["CPU"] == "-":  # until the first sample
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
     assert (running["REPLICA"], running["STATE"]) == ("worker/0", "RUNNING")
     assert float(running["CPU"]) >= 0
     assert "I am" in trainyard("jobs", "show", job_id)[1]
