@@ -44,12 +44,9 @@ class Batches:
         """Return the number of examples in all batches before a step's."""
         return step // self.per_epoch * self.num_examples + step % self.per_epoch * self.size
 
-    def size_of(self, step: tf.Tensor) -> Any:
-        """Return the number of examples in a step's batch: an int if all have the same."""
-        if self.last_size == self.width:
-            return self.width
-        is_last = step % self.per_epoch == self.per_epoch - 1
-        return tf.where(is_last, self.last_size, self.size)
+    def is_last(self, step: Any) -> Any:
+        """Return True if a step's batch is the last one of its epoch."""
+        return step % self.per_epoch == self.per_epoch - 1
 
 
 def batch_rows(

@@ -72,9 +72,9 @@ class Part(NamedTuple):
     inputs: Any
     labels: tf.Tensor
     weights: tf.Tensor | None
-    share: Any
+    share: float
     """Of the batch."""
-    size: Any
+    size: int
     """The number of examples in the batch."""
 
 
@@ -184,7 +184,33 @@ class TrainStep:
         The sum over all parts is that of the whole batch. `pulled` are the weights and the state
         to use; by default the current ones.
         """
-        size = self._plan.batches.size_of(index)
+        batches = self._plan.batches
+
+        def sized(size: int) -> Contribution:
+            return self._contribute_sized(
+                *(table, index, rows, size), part=part, num_parts=num_parts, pulled=pulled
+            )
+
+        if batches.last_size == batches.width:
+            return sized(batches.width)
+        # Traced for each size: with shapes that are not known, steps take up to a fifth longer.
+        return tf.cond(
+            batches.is_last(index),
+            partial(sized, batches.last_size),
+            partial(sized, batches.width),
+        )
+
+    def _contribute_sized(
+        self,
+        table: Any,
+        index: tf.Tensor,
+        rows: tf.Tensor,
+        size: int,
+        *,
+        part: int,
+        num_parts: int,
+        pulled: Sequence[tf.Tensor],
+    ) -> Contribution:
         num_micro_batches = self._plan.num_micro_batches
         contributions: list[Contribution] = []
         for number in range(part * num_micro_batches, (part + 1) * num_micro_batches):
@@ -208,26 +234,25 @@ class TrainStep:
         pulled: Sequence[tf.Tensor],
         *,
         part: int,
-        size: Any,
+        size: int,
         num_parts: int,
     ) -> Contribution:
         first, last = size * part // num_parts, size * (part + 1) // num_parts
-        share = tf.cast((last - first) / size, tf.float32) if num_parts > 1 else 1.0
-        may_be_empty = self._plan.batches.last_size < num_parts
-        if may_be_empty:  # it computes an example that does not count
-            last = tf.maximum(last, first + 1)
+        share, is_empty = (last - first) / size, first == last
+        if is_empty:  # it computes an example that does not count
+            last = first + 1
         part_of_batch = Part(*self._load(table, index, rows, first, last), share, size)
         # Distinct for each part, or two parts would drop out the same units.
         seed = tf.stack([self._plan.seed, tf.cast(index, tf.int32) * num_parts + part])
         weights, state = pulled or self._pull()
         contribution = self._compute(weights, state, part_of_batch, seed)
-        return scale(contribution, tf.sign(share)) if may_be_empty else contribution
+        return scale(contribution, 0.0) if is_empty else contribution
 
     def _pull(self) -> tuple[tf.Tensor, tf.Tensor]:
         return self.parameters.pull(), self.parameters.pull_state()
 
     def _load_batch(
-        self, table: Any, index: tf.Tensor, rows: tf.Tensor, first: Any, last: Any
+        self, table: Any, index: tf.Tensor, rows: tf.Tensor, first: int, last: int
     ) -> tuple[Any, tf.Tensor, tf.Tensor | None]:
         """Return the model's inputs, labels and examples' weights of a part of a batch."""
         features, labels = gather_rows(table, rows[first:last])

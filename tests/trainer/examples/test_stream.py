@@ -72,7 +72,8 @@ def used_examples(stream, start, stop, *, random):
             block = step // stream.steps_per_block
             table = tables[block] if block in tables else read_names(stream, block)
             tables = {block: table}
-        size = int(stream.batches.size_of(tf.constant(step)))
+        batches = stream.batches
+        size = batches.last_size if batches.is_last(step) else batches.width
         num_parts = random.randint(1, size)
         for part in range(num_parts):
             taken = slice(size * part // num_parts, size * (part + 1) // num_parts)

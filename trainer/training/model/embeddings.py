@@ -58,7 +58,7 @@ def add(contributions: Sequence[Contribution]) -> Contribution:
     )
 
 
-def scale(contribution: Contribution, factor: tf.Tensor) -> Contribution:
+def scale(contribution: Contribution, factor: float) -> Contribution:
     """Return a contribution times a number."""
     gradient, others, rows = contribution
     scaled = [tf.IndexedSlices(factor * one.values, one.indices) for one in rows]

@@ -137,7 +137,7 @@ class Objective:
         return Criterion(metric=name, is_lower_better=is_lower_better)
 
     def contribute(
-        self, call: Call, labels: tf.Tensor, weights: Any, *, share: Any, size: Any
+        self, call: Call, labels: tf.Tensor, weights: Any, *, share: float, size: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return what a part, this share of a batch of `size`, adds to the loss and to the sums."""
         is_sum = self._loss_kind == "sum"
@@ -150,7 +150,7 @@ class Objective:
             for before, after, is_in in zip(self._first, states, self._counted, strict=True)
             if is_in
         ]
-        return loss, tf.concat([[loss * tf.cast(size, tf.float32)], *changes], 0)
+        return loss, tf.concat([[loss * size], *changes], 0)
 
     def metrics(self, sums: np.ndarray, *, num_examples: int) -> dict[str, float]:
         """Return the mean loss and the metrics of added contributions."""
