@@ -3,7 +3,6 @@
 import datetime
 from typing import Any
 
-from components.shared.run_summary.usage import MEBIBYTE, maximum, mean, sparkline, usages_of
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.job_warnings import job_warnings, replicas_of
 from pipelines.jobs.log import last_line
@@ -13,6 +12,7 @@ from pipelines.resources.table import Table
 from trainer import Json
 from trainer.cluster.roles import ROLES
 
+_MEBIBYTE = 1024 * 1024
 _MOMENTS = (("created", "createTime"), ("started", "startTime"), ("ended", "endTime"))
 
 
@@ -52,30 +52,6 @@ def replicas_table(api: VertexApi, job: Json) -> Table:
     rows = [_replica_row(replica) for replica in _replicas(api, job_id, job)]
     headings = ("REPLICA", "STATE", "EXIT", "RESTARTS", "CPU", "CORES", "MEMORY", "LAST LINE")
     return Table(headings, rows)
-
-
-def usage_table(api: VertexApi, job: Json) -> Table | None:
-    """Return the CPU and memory use over time of each replica with its child processes, if known.
-
-    All bars of a column have the same scale, from zero.
-    """
-    usages = usages_of(replicas_of(api, short_name(job["name"])))
-    if not usages:
-        return None
-    highest_cores = max(maximum(usage.cores) for usage in usages)
-    highest_memory = max(maximum(usage.memory_bytes) for usage in usages)
-    rows: list[tuple[str, ...]] = [
-        (
-            usage.name,
-            sparkline(usage.cores, highest=highest_cores),
-            f"{mean(usage.cores):.1f}, at most {maximum(usage.cores):.1f}",
-            sparkline(usage.memory_bytes, highest=highest_memory),
-            f"{maximum(usage.memory_bytes) / MEBIBYTE:,.0f} MB",
-        )
-        for usage in usages
-    ]
-    duration = f"{usages[0].seconds[-1]:.0f} s"
-    return Table(("REPLICA", f"CPU OVER {duration}", "CORES", "MEMORY", "AT MOST"), rows)
 
 
 def _replicas(api: VertexApi, job_id: str, job: Json) -> list[Json]:
@@ -119,7 +95,7 @@ def _cores(replica: Json) -> str:
 def _memory(replica: Json) -> str:
     """Return the memory in use, or the peak of a replica that has ended."""
     size = replica.get("memoryBytes", replica.get("peakMemoryBytes"))
-    return f"{size / MEBIBYTE:.0f} MB" if size else ""
+    return f"{size / _MEBIBYTE:.0f} MB" if size else ""
 
 
 def _seconds_between(start: Any, end: Any) -> float:

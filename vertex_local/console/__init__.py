@@ -41,5 +41,5 @@ def _template() -> Any:
     environment = Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
     )
-    environment.filters.update(ago=times.ago, elapsed=times.elapsed, span=times.span)
+    environment.filters.update(ago=times.ago, elapsed=times.elapsed)
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))

@@ -6,14 +6,12 @@ from contextlib import suppress
 from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.service import Service
-from vertex_local.console.charts import charts
 from vertex_local.console.times import seconds_between
 from vertex_local.endpoints import deployments, request_log
 from vertex_local.jobs import resource as jobs
 from vertex_local.models import record as registry
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.processes import group as processes
-from vertex_local.processes.usage.curve import read_curves
 from vertex_local.schedules import resource as schedules
 
 MAX_SHOWN = 20
@@ -67,14 +65,7 @@ def _job(service: Service, job: Json) -> Json:
     replicas: Json = {}
     with suppress(OSError, ValueError):
         replicas = processes.read_state(folder).get("replicas", {})
-    curves = read_curves(folder)
-    seconds = curves.seconds[-1] if curves.seconds else 0.0
-    return {
-        "resource": job,
-        "replicas": replicas,
-        "charts": charts(curves),
-        "seconds": seconds,
-    }
+    return {"resource": job, "replicas": replicas}
 
 
 def _model(service: Service, record: Json) -> Json:

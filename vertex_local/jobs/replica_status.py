@@ -1,9 +1,8 @@
-"""GET …/customJobs/ID/replicas: state and usage of each replica of a job.
+"""GET …/customJobs/ID/replicas: state, CPU and memory of each replica of a job.
 
 An addition to Vertex AI's API, which returns 404 here; a client then has the job's state and log.
 """
 
-from itertools import pairwise
 from pathlib import Path
 
 from vertex_local import Json
@@ -12,18 +11,17 @@ from vertex_local.api.run_lifecycle import RunKind
 from vertex_local.api.service import Service
 from vertex_local.jobs.record import ROLES
 from vertex_local.jobs.replica_env import task_name
+from vertex_local.machine import linux
 from vertex_local.machine.files import last_lines
 from vertex_local.processes import group as processes
-from vertex_local.processes.usage.curve import Curves, read_curves
 
 
 def list_replicas(kind: RunKind, service: Service, call: Call) -> Json:
     """Return the replicas of a job, chief first, and its warnings; {} before they are started.
 
-    `usage` has samples of the whole process tree, taken `usageSeconds` after `usageStartTime`: null
-    while the replica did not run, and missing where usage cannot be read. `cpuSeconds` is their
-    sum, and `memoryBytes` the last one; a process that has ended also has its `peakMemoryBytes`.
-    `container` is the name of a container.
+    `cpuSeconds` of a process include its children that have ended. `memoryBytes` is the current
+    memory, `peakMemoryBytes` the maximum of a process that has ended. `container` is the name of a
+    container, which has none of these.
     """
     name = call.name(kind.collection)
     service.store.get(name)  # raises NOT_FOUND
@@ -32,14 +30,10 @@ def list_replicas(kind: RunKind, service: Service, call: Call) -> Json:
         state = processes.read_state(folder)
     except FileNotFoundError:
         return {}
-    curves = read_curves(folder)
     return {
         "replicas": [
-            {**_usage(curves, name), **_replica(folder, name, one)}
-            for name, one in state["replicas"].items()
+            _replica(folder, name, replica) for name, replica in state["replicas"].items()
         ],
-        "usageStartTime": curves.started,
-        "usageSeconds": curves.seconds,
         "warnings": state.get("warnings", []),
     }
 
@@ -48,7 +42,7 @@ def _replica(folder: Path, name: str, state: Json) -> Json:
     role, _, index = name.partition("/")
     task = task_name(ROLES.index(role), int(index))
     lines = last_lines(folder / f"{task}.log")
-    found = {
+    status = {
         "name": name,
         "taskName": task,
         "state": state["state"].upper(),
@@ -60,17 +54,19 @@ def _replica(folder: Path, name: str, state: Json) -> Json:
         "peakMemoryBytes": state.get("peak_memory_bytes"),
         "lastLine": lines.rpartition("\n")[2],
         "container": state.get("container"),
+        **_live_usage(state),
     }
-    return {key: value for key, value in found.items() if value not in (None, "")}
+    return {key: value for key, value in status.items() if value not in (None, "")}
 
 
-def _usage(curves: Curves, name: str) -> Json:
-    curve = curves.replicas.get(name)
-    if curve is None or curve.is_empty:
+def _live_usage(state: Json) -> Json:
+    """Return CPU and memory of a running process of this machine."""
+    if state["state"] != "running" or state.get("container"):
         return {}
-    lasted = [end - start for start, end in pairwise([0.0, *curves.seconds])]
-    used = sum((cores or 0.0) * seconds for cores, seconds in zip(curve.cores, lasted, strict=True))
-    usage: Json = {"usage": {"cores": curve.cores, "memoryBytes": curve.memory_bytes}}
-    if curve.memory_bytes[-1] is not None:
-        usage |= {"cpuSeconds": round(used, 2), "memoryBytes": curve.memory_bytes[-1]}
-    return usage
+    fields = linux.stat_fields(state["pid"])
+    if not fields:
+        return {}
+    return {
+        "cpuSeconds": round(linux.cpu_seconds(fields), 2),
+        "memoryBytes": linux.memory_bytes(fields),
+    }

@@ -107,7 +107,6 @@ def _launch(service: Service, call: Call, *, name: str, plan: JobPlan) -> None:
             has_private_network=plan.num_replicas > 1 or service.engine is not None,
             max_restarts=plan.max_restarts,
             restarts_whole_group=plan.restarts_whole_job,
-            records_usage=True,
             launch=service.launch,
         )
 

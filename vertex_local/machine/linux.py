@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # <linux/prctl.h>
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -276,27 +277,25 @@ def children() -> list[int]:
     return [pid for pid in pids if (fields := stat_fields(pid)) and fields[1] == own_pid]
 
 
-def stat_fields(pid: int, *, proc_fd: int | None = None) -> list[str]:
+def stat_fields(pid: int) -> list[str]:
     """Return the fields of /proc/PID/stat (proc(5)) from the third on: state, ppid, pgrp, session.
 
-    Nothing for a process that has ended. `proc_fd` is an open /proc other than the current one.
+    Nothing for a process that has ended.
     """
     try:
-        path = f"/proc/{pid}/stat" if proc_fd is None else f"{pid}/stat"
-        fd = os.open(path, os.O_RDONLY, dir_fd=proc_fd)
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].decode().split()
     except OSError:
         return []
-    try:
-        return os.read(fd, 4096).rpartition(b")")[2].decode().split()
-    except OSError:  # it ended meanwhile
-        return []
-    finally:
-        os.close(fd)
 
 
 def cpu_seconds(fields: list[str]) -> float:
     """Return the CPU seconds of a process and its reaped children, from its `stat_fields`."""
     return sum(map(int, fields[11:15])) / TICKS_PER_SECOND  # utime, stime, cutime, cstime
+
+
+def memory_bytes(fields: list[str]) -> int:
+    """Return the resident memory of a process, from its `stat_fields`."""
+    return int(fields[21]) * PAGE_BYTES
 
 
 def signal_name(number: int) -> str:

@@ -171,7 +171,6 @@ def start(
     has_private_network: bool = False,
     max_restarts: int = 0,
     restarts_whole_group: bool = False,
-    records_usage: bool = False,
     launch: Launch = Launch(),  # noqa: B008  frozen
 ) -> Group:
     """Start a group in the background; its state is kept in `folder`.
@@ -187,7 +186,6 @@ def start(
         max_restarts: How often lost processes (`restarts.py`) are restarted, in total.
         restarts_whole_group: Whether every process is restarted when one is lost, as it always is
             when the lost process holds state.
-        records_usage: Whether to record the CPU and memory of each process (`usage.curve`).
         launch: How to start the supervisor.
 
     Raises:
@@ -201,7 +199,6 @@ def start(
         "has_private_network": has_private_network,
         "max_restarts": max_restarts,
         "restarts_whole_group": restarts_whole_group,
-        "records_usage": records_usage,
     }
     _write_plan(folder / GROUP_FILE, specs, plan)
     replica: Json = {

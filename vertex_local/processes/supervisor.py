@@ -34,8 +34,6 @@ from vertex_local.processes.child import Replica
 from vertex_local.processes.environments import layer
 from vertex_local.processes.log_times import SAMPLE_SECONDS, LogClock
 from vertex_local.processes.restarts import Restarts
-from vertex_local.processes.usage.curve import CurveWriter, Readings
-from vertex_local.processes.usage.meters import ProcessTrees
 
 GROUP_FILE = "group.json"
 STATE_FILE = "state.json"
@@ -58,10 +56,6 @@ class Supervisor:
         self._state_path = folder / STATE_FILE
         self._replicas = [_replica(folder, **values) for values in plan["replicas"]]
         self._log_clock = LogClock([Path(replica.log_path) for replica in self._replicas])
-        # Opens /proc before the PID namespace mounts another.
-        self._trees = ProcessTrees()
-        names = [replica.name for replica in self._replicas if not replica.container]
-        self._curve = CurveWriter(folder, names) if plan["records_usage"] and names else None
         self._has_private_network: bool = plan["has_private_network"]
         self._warnings: list[str] = []
         self._timeout_seconds: float | None = plan["timeout_seconds"]
@@ -93,8 +87,6 @@ class Supervisor:
             self._wait_for_event(min(SAMPLE_SECONDS, self._seconds_to_wait()))
             self._apply_deadlines()
             self._log_clock.record()
-            if self._curve:
-                self._curve.sample(self._usage)
         linux.kill_all_children(init_pid=self._init_pid, timeout_seconds=STRAYS_TIMEOUT_SECONDS)
         if self._containers:
             containers.remove_group(self._folder)
@@ -115,11 +107,6 @@ class Supervisor:
     @property
     def _end_grace_seconds(self) -> float:
         return CONTAINER_END_GRACE_SECONDS if self._containers else END_GRACE_SECONDS
-
-    def _usage(self) -> Readings:
-        alive = [replica for replica in self._replicas if replica.is_alive]
-        trees = self._trees.read([replica.pid for replica in alive if replica.pid])
-        return {replica.name: trees.get(replica.pid or 0) for replica in alive}
 
     def _make_private_network(self) -> None:
         if self._outcome or not self._has_private_network:

@@ -178,25 +178,3 @@ def test_console_escapes_everything(service):
 
 def test_console_of_an_empty_service(service):
     assert page(service).get_data(as_text=True).count("none yet") == 5
-
-
-def test_console_draws_the_usage_of_each_replica(service):
-    name = f"{PARENT}/customJobs/5"
-    job = {"name": name, "state": "JOB_STATE_RUNNING", "createTime": ""}
-    service.store.insert(name, job)
-    folder = service.root / "jobs" / "5"
-    folder.mkdir(parents=True)
-    replicas = {"chief/0": {"state": "running"}, "worker/0": {"state": "running"}}
-    (folder / "state.json").write_text(json.dumps({"state": "running", "replicas": replicas}))
-    rows = [[second, 1.5, 2**20 * second, None, None] for second in range(1, 601)]
-    rows[300][1:3] = [None, None]
-    rows[400][1] = 3.25
-    lines = [{"names": ["chief/0", "worker/0"], "started": ""}, *rows]
-    (folder / "usage.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-
-    html = page(service).get_data(as_text=True)
-    assert html.count("<svg") == 2
-    assert "CPU over 10 min 0 s" in html
-    assert "1.5 (max 3.2)" in html
-    assert "600 MiB" in html
-    assert len(html) < 20_000

@@ -14,7 +14,6 @@ from components.plan_training.prices import PRICES, Cost, cluster_cost, read_pri
 from components.shared.run_report.graph import Node, nodes_of
 from components.shared.run_summary.settings import parameters_of
 from components.shared.run_summary.summary import Summary
-from components.shared.run_summary.usage import Usage, usages_of
 from components.shared.vertex.task_details import leaf_tasks, outputs_by_task
 from trainer import Json
 from trainer.errors import TrainerError
@@ -52,7 +51,7 @@ class Content:
         statistics: Of the examples, by split.
         champion_statistics: Of the examples that the champion has learnt from.
         progress: The lines of metrics.jsonl.
-        usages: CPU and memory of each replica.
+        replicas: Replicas of the training jobs, as the local service returns them.
         cost: Of the training on Vertex AI; None if a price is unknown.
     """
 
@@ -62,7 +61,7 @@ class Content:
     statistics: Json = field(default_factory=dict)
     champion_statistics: Json = field(default_factory=dict)
     progress: Sequence[Json] = ()
-    usages: Sequence[Usage] = ()
+    replicas: Sequence[Json] = ()
     cost: TrainingCost | None = None
 
 
@@ -83,7 +82,7 @@ def read_content(job: Json, summary: Summary, *, replicas: Sequence[Json]) -> Co
         statistics=_read_json(_uri(outputs, "prepare-examples", "examples"), STATISTICS_FILE),
         champion_statistics=_read_json(champion, STATISTICS_FILE),
         progress=_read_lines(f"{logs}/logs" if logs else "", METRICS_FILE),
-        usages=[usage for of_job in replicas for usage in usages_of(of_job)],
+        replicas=[replica for job in replicas for replica in job.get("replicas", [])],
         cost=training_cost(str(parameters_of(job).get("cluster", "")), summary),
     )
 

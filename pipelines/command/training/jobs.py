@@ -17,7 +17,7 @@ from pipelines.command.parser import seconds
 from pipelines.command.target_options import api_of
 from pipelines.exit_codes import FAILED, INTERRUPTED, OK, TIMEOUT, exit_codes_text
 from pipelines.jobs.log import job_log_lines
-from pipelines.jobs.view import job_summary, jobs_table, replicas_table, usage_table
+from pipelines.jobs.view import job_summary, jobs_table, replicas_table
 from pipelines.resources.kinds import JOB
 from pipelines.resources.names import short_name
 from trainer import Json
@@ -77,9 +77,6 @@ def _show(arguments: argparse.Namespace) -> int:
             return print_json(job)
         print("\n".join([*job_summary(api, job), ""]))
         print_table(replicas_table(api, job))
-        if usage := usage_table(api, job):
-            print()
-            print_table(usage)
         return OK
 
 

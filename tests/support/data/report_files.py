@@ -182,16 +182,12 @@ def progress(*, slower: float = 1.0) -> list[dict]:
 
 
 def replicas() -> dict:
-    """Return the response of a job's `replicas`, with samples of CPU and memory."""
-    seconds = [float(second) for second in range(60)]
-    cores = [min(second / 10, 1.9) for second in seconds]
-    memory = [None if second < 2 else int(2e8 + 5e6 * second) for second in seconds]
+    """Return the response of a job's `replicas`, which have ended."""
     return {
-        "usageSeconds": seconds,
         "replicas": [
-            {"name": name, "usage": {"cores": cores, "memoryBytes": memory}}
+            {"name": name, "cpuSeconds": 61.5, "peakMemoryBytes": 500 * 2**20}
             for name in ("chief/0", "worker/0")
-        ],
+        ]
     }
 
 

@@ -23,14 +23,12 @@ class Series:
         name: In the legend.
         style: 0 to 3, a colour with a pattern of dashes.
         has_dots: Each point is marked.
-        is_area: The area below is filled.
     """
 
     name: str
     points: Sequence[Point]
     style: int = 0
     has_dots: bool = False
-    is_area: bool = False
 
 
 def line_chart(
@@ -40,13 +38,12 @@ def line_chart(
     y: Axis,
     text: str,
     has_diagonal: bool = False,
-    height: int = HEIGHT,
 ) -> str:
     """Return a figure of lines, with a legend if there are several.
 
     `text` is its title, and its alternative for readers who do not see it.
     """
-    frame = Frame(x=x, y=y, height=height)
+    frame = Frame(x=x, y=y)
     marks = [frame.diagonal()] if has_diagonal else []
     marks += [frame.line(one) for one in series]
     return _figure(frame.draw("".join(marks), text=text), text, legend(series))
@@ -103,7 +100,6 @@ class Frame:
 
     x: Axis
     y: Axis
-    height: int = HEIGHT
 
     def x_of(self, value: float) -> float:
         """Return the distance of a value from the left."""
@@ -111,7 +107,7 @@ class Frame:
 
     def y_of(self, value: float) -> float:
         """Return the distance of a value from the top."""
-        return self.height - BOTTOM - self.y.share(value) * (self.height - TOP - BOTTOM)
+        return HEIGHT - BOTTOM - self.y.share(value) * (HEIGHT - TOP - BOTTOM)
 
     def line(self, series: Series) -> str:
         """Return one line, with gaps."""
@@ -137,7 +133,7 @@ class Frame:
 
     def draw(self, marks: str, *, text: str) -> str:
         """Return the SVG of marks with the axes around them."""
-        bottom, middle = self.height - BOTTOM, (LEFT + WIDTH - RIGHT) / 2
+        bottom, middle = HEIGHT - BOTTOM, (LEFT + WIDTH - RIGHT) / 2
         across = "".join(
             f'<path class="grid" d="M{self.x_of(tick):.1f} {TOP}V{bottom}"/>'
             f'<text x="{self.x_of(tick):.1f}" y="{bottom + 15}" text-anchor="middle">'
@@ -152,29 +148,22 @@ class Frame:
         )
         half = (TOP + bottom) / 2
         titles = (
-            f'<text class="title" x="{middle:.0f}" y="{self.height - 6}" text-anchor="middle">'
+            f'<text class="title" x="{middle:.0f}" y="{HEIGHT - 6}" text-anchor="middle">'
             f"{escape(self.x.title)}</text>"
             f'<text class="title" transform="translate(11 {half:.0f}) rotate(-90)"'
             f' text-anchor="middle">{escape(self.y.title)}</text>'
         )
         return (
-            f'<svg class="plot" viewBox="0 0 {WIDTH} {self.height}" role="img"'
+            f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
             f' aria-label="{escape(text)}">{across}{up}{marks}{titles}</svg>'
         )
 
     def _part(self, places: list[tuple[float, float]], style: str, series: Series) -> str:
         steps = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
-        bottom = self.height - BOTTOM
-        area = (
-            f'<polygon class="{style}" points="{places[0][0]:.1f},{bottom} {steps}'
-            f' {places[-1][0]:.1f},{bottom}"/>'
-            if series.is_area
-            else ""
-        )
         is_marked = series.has_dots or len(places) == 1
         dots = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in places) if is_marked else ""
         return (
-            f'{area}<polyline class="{style}" points="{steps}"/>'
+            f'<polyline class="{style}" points="{steps}"/>'
             + f'<path class="dot {style}" d="{dots}"/>' * bool(dots)
         )
 

@@ -1,1 +1,0 @@
-"""CPU and memory of replicas over time. Standard library only: supervisors import it."""
