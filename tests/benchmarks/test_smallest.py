@@ -20,7 +20,7 @@ SMALLEST = {
     "batch_predict": "--rows 500 --images 100 --rounds 1",
     "checkpoints": "--rounds 1 --steps 300",
     "cli_start": "--rounds 1",
-    "defaults": "--workloads wine --seeds 1 --folds 1",
+    "defaults": "--tables wine --folds 1",
     "embedding_rows": "--optimizers sgd --sizes 4 --workers 1 --rounds 1",
     "endpoint_rate": "--clients 1 --seconds 1 --turns 1",
     "image_folder": "--images 100 --rounds 1",
@@ -36,7 +36,7 @@ SMALLEST = {
     "wide_table": "--rows 2000 --their-rows 500 --rounds 1",
 }
 NEEDS_PROGRAM = {"endpoint_rate": "wrk", "serving_rate": "wrk"}
-NEEDS_DATA = {"defaults": "wine", "prepare_cifar10": "cifar10", "prepare_taxi": "taxi"}
+NEEDS_DATA = {"prepare_cifar10": "cifar10", "prepare_taxi": "taxi"}
 
 
 @pytest.fixture(scope="module")
