@@ -115,6 +115,13 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
         "may be repeated for modules that take long: a second process has them as well",
     )
     add(
+        "--parallel",
+        type=_count,
+        metavar="N",
+        help="tasks of a pipeline run that may run at a time, if their inputs are ready; "
+        "default: 16; the `parallelism` of a loop is obeyed below that",
+    )
+    add(
         "--clock-speed",
         type=_speed,
         default=1.0,
@@ -167,6 +174,12 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tasks; allowed: 1 and more")
+    return int(text)
+
+
 def _speed(text: str) -> float:
     try:
         speed = float(text)
@@ -200,6 +213,7 @@ def _modules(text: str) -> list[str]:
 def _serve(arguments: argparse.Namespace) -> int:
     from vertex_local import server  # 0.3 s, which the other commands do not need
     from vertex_local.api.database.opening import StoreError
+    from vertex_local.api.service import DEFAULT_PARALLEL
     from vertex_local.machine.docker_engine import EngineError
 
     logging.basicConfig(
@@ -211,6 +225,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         port=arguments.port,
         is_while_used=arguments.while_used,
         preload=arguments.preload,
+        num_parallel=arguments.parallel or DEFAULT_PARALLEL,
         clock_speed=arguments.clock_speed,
         has_containers=arguments.containers,
         mounts=tuple(arguments.mount),

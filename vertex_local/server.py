@@ -15,7 +15,7 @@ from vertex_local import logs
 from vertex_local.api import operations
 from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.database.store import Store
-from vertex_local.api.service import Service
+from vertex_local.api.service import DEFAULT_PARALLEL, Service
 from vertex_local.app import Application
 from vertex_local.endpoints import forwarding
 from vertex_local.endpoints import resource as endpoints
@@ -71,6 +71,7 @@ class Options:
         is_while_used: Stop when the last user ends, unless one of them keeps the service
             (`users.py`). Schedules run only in a service that stays.
         preload: Modules that warm processes import once, by stage (`processes/warm.py`).
+        num_parallel: Number of tasks of a pipeline run that may run at a time.
         clock_speed: Speed of the clock of schedules, as a multiple of real time.
         has_containers: Run replicas, steps and prediction servers in containers.
         mounts: Folders that containers see, besides the root.
@@ -82,6 +83,7 @@ class Options:
     port: int | None = None
     is_while_used: bool = False
     preload: Sequence[Sequence[str]] = ()
+    num_parallel: int = DEFAULT_PARALLEL
     clock_speed: float = 1.0
     has_containers: bool = False
     mounts: tuple[Path, ...] = ()
@@ -137,7 +139,14 @@ def _service(
 ) -> Service:
     url = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
     clock = Clock(options.clock_speed)
-    service = Service(root=root, store=store, url=url, engine=engine, clock=clock)
+    service = Service(
+        root=root,
+        store=store,
+        url=url,
+        engine=engine,
+        num_parallel=options.num_parallel,
+        clock=clock,
+    )
     if options.faults:
         service.slow_deploy_seconds = options.faults.slow_deploy_seconds
     if not options.is_while_used:

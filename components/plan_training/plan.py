@@ -82,7 +82,7 @@ def worker_pools(cluster: ClusterSpec, *, container: Json) -> list[Json]:
     """Return Vertex AI's worker pools, in its order: chief, worker, ps, evaluator.
 
     The launcher builds the job with the SDK's client, which accepts field names in snake case only.
-    Counts are strings: a number inside a structure would reach the job as `2.0` under kfp.local.
+    Counts are strings: a number inside a structure would reach the job as `2.0` under KFP.
     An empty pool in front of others keeps its place by the count "0": the launcher would drop `{}`
     from the list, and the pools after it would become other roles. In the request both are the
     same empty pool.

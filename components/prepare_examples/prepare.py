@@ -147,7 +147,7 @@ def summary(manifest: Json, output: Path) -> str:
 
 
 def describe(manifest: Json) -> dict[str, str]:
-    """Return the artifact's metadata, all texts: kfp.local turns numbers into floats."""
+    """Return the artifact's metadata, all texts: KFP turns numbers into floats."""
     counts = {
         f"num_{name}_examples": str(split["num_examples"])
         for name, split in manifest["splits"].items()

@@ -146,7 +146,7 @@ class RunConfig:
         return TrainConfig.from_settings(settings)
 
     def parameters(self) -> Json:
-        """Return the pipeline's parameters; structures as JSON, which kfp.local leaves unchanged.
+        """Return the pipeline's parameters; structures as JSON, which KFP leaves unchanged.
 
         Raises:
             ConfigError: a setting needs another one.

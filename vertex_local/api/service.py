@@ -11,6 +11,8 @@ from vertex_local.machine.docker_engine import Engine
 from vertex_local.processes.launch import WARM_PATIENCE_SECONDS, Launch
 from vertex_local.processes.warm import Warm
 
+DEFAULT_PARALLEL = 16  # enough for tasks that wait for jobs, deployments and one another
+
 
 @dataclass
 class Service:
@@ -22,6 +24,7 @@ class Service:
         url: Its address, `http://127.0.0.1:8085`.
         warm: Processes with preloaded modules, if there are any.
         engine: If set, replicas, steps and prediction servers run in containers.
+        num_parallel: Number of tasks of a pipeline run that may run at a time.
         clock: Clock of schedules.
         slow_deploy_seconds: An injected fault (`http/faults.py`); 0 for none.
         stays: Set unless the service stops with the command that started it; schedules run only
@@ -37,6 +40,7 @@ class Service:
     url: str
     warm: Warm | None = None
     engine: Engine | None = None
+    num_parallel: int = DEFAULT_PARALLEL
     clock: Clock = field(default_factory=Clock)
     slow_deploy_seconds: float = 0.0
     stays: threading.Event = field(default_factory=threading.Event)

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from vertex_local import Json
-from vertex_local.pipelines import placeholders
+from vertex_local.pipelines import conditions, placeholders
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
-from vertex_local.pipelines.kfp_local import conditions
 
 URI_SCHEMES = ("file", "http", "https")  # the last two name resources of Vertex AI
 MODULE_AFFIXES = re.compile(r"^google_cloud_pipeline_components\.(container\.)?(v1\.)?|\.launcher$")
@@ -24,6 +23,7 @@ AUTOML_IMAGE = re.compile(r".*/vertex-ai(-restricted)?/automl-tabular/.*")
 EXECUTOR_MODULE = re.compile(r"\bkfp\.(dsl|components)\.executor_main\b")  # the latter: kfp 2.0
 # kfp.dsl.component_factory.CONTAINERIZED_PYTHON_COMPONENT_COMMAND: its code is in the image.
 CONTAINERIZED = ["python3", "-m", "kfp.dsl.executor_main"]
+CHANNEL = "{{channel:"  # what an f-string with a parameter or an output becomes
 NO_ENTRY_POINT = "and this service ignores the entry point of images; give a command"
 
 
@@ -100,6 +100,12 @@ class Checker:
             values = [one.get("value", "") for one in container.get("env", [])]
             for found in placeholders.unknown([*command, *values], self.run_values):
                 yield f"unknown placeholder {found}"
+            for variable in container.get("env", []):
+                if CHANNEL in variable.get("value", ""):
+                    yield (
+                        f"the environment variable {variable['name']} is {variable['value']!r}: "
+                        "KFP gives it no parameter or output; pass that to the step as an argument"
+                    )
         elif importer := executor.get("importer"):
             yield from self._importer_problems(importer, known)
         else:
@@ -119,12 +125,8 @@ class Checker:
     def _importer_problems(self, importer: Json, known: Json) -> Iterator[str]:
         uri = importer.get("artifactUri", {})
         value = uri.get("constant", known.get(uri.get("runtimeParameter", ""), ""))
-        scheme, has_scheme, _ = str(value).partition("://")
-        if has_scheme and scheme.isalnum() and scheme not in URI_SCHEMES:
-            yield (
-                f"it imports {value}, which this service cannot read; copy it to this machine and "
-                "give its absolute path"
-            )
+        if value and (problem := uri_problem(str(value))):
+            yield problem
         metadata = importer.get("metadata", {})
         for found in placeholders.unknown(metadata, self.run_values):
             yield f"unknown placeholder {found}"
@@ -142,6 +144,16 @@ class Checker:
     def _executors(self) -> Json:
         found: Json = self.spec.get("deploymentSpec", {}).get("executors", {})
         return found
+
+
+def uri_problem(uri: str) -> str:
+    """Return the problem of a URI for an importer; empty if there is none."""
+    scheme, has_scheme, _ = uri.partition("://")
+    is_remote = has_scheme and scheme.isalnum()
+    if uri.startswith("/") or (is_remote and scheme in URI_SCHEMES) or "{{$" in uri:
+        return ""
+    reason = "which this service cannot read" if is_remote else "which is not an absolute path"
+    return f"it imports {uri}, {reason}; copy it to this machine and give its absolute path"
 
 
 def _producers(value: Any) -> Iterator[str]:

@@ -16,6 +16,9 @@ logger = logging.getLogger(__name__)
 
 FILE_NAME = "events.jsonl"
 INTERRUPTION = "pipeline_interrupted"
+ITERATION = "-iteration-"  # in the scope of a task, which names the iterations that it is in
+MAX_INPUTS = 200
+CHANNEL = "pipelinechannel--"  # prefix of the inputs that the compiler adds for placeholders
 
 
 class Journal:
@@ -85,6 +88,15 @@ def _drop_incomplete_line(path: Path) -> None:
     complete = written.rfind(b"\n") + 1
     if complete < len(written):
         os.truncate(path, complete)
+
+
+def failure(start: Json, inputs: Json, error: str) -> tuple[str, str]:
+    """Return the name of a failed task and its error, in a loop with its iteration and inputs."""
+    iterations = [part for part in start["scope"].split("/") if ITERATION in part]
+    if not iterations:
+        return start["name"], error
+    values = ", ".join(f"{name.removeprefix(CHANNEL)}={value!r}" for name, value in inputs.items())
+    return f"{start['name']} in {'/'.join(iterations)}", f"({values[:MAX_INPUTS]}) {error}"
 
 
 def task_details(events: list[Json], *, interrupted: str = "") -> list[Json]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from vertex_local import Json
@@ -12,9 +12,11 @@ PLACEHOLDER = re.compile(r"\{\{\$\.[a-z_]+\}\}")
 INPUT = re.compile(r"\{\{\$\.inputs\.parameters\['([^']*)'\]\}\}")
 # Any placeholder: its path, empty for the whole executor input, and its escape.
 ANY = re.compile(r"\{\{\$(?P<path>(?:\..*?)??)(?P<escape>\.json_escape\[[0-9]+\])?\}\}")
-EXECUTOR_INPUT = "{{$}}"
 JSON_ESCAPE = ".json_escape[1]"  # written by Google's components for strings within JSON
 MAX_NESTED = 3
+PATH_PART = re.compile(r"""\[(?:'([^']*)'|"([^"]*)")\]|\.([A-Za-z_]+)""")
+LOCAL_FIELDS = {"output_file": "outputFile", "path": "uri"}
+STRUCTURES = ('{"IfPresent": ', '{"Concat": ')
 OF_TASK = {
     *("", ".outputs.output_file", ".outputMetadataUri", ".pipeline_root"),
     *(".pipeline_task_name", ".pipeline_task_uuid"),
@@ -65,19 +67,74 @@ def fill_inputs(value: Any, arguments: Json, values: dict[str, str]) -> Any:
     return value
 
 
-def resolve(text: str, resolve_one: Callable[[str], str], *, depth: int = MAX_NESTED) -> str:
-    """Replace each placeholder, also in the values of inputs; apply the escapes.
+def resolve(
+    text: str,
+    values: dict[str, str],
+    executor_input: Json,
+    fillable: Collection[str],
+    *,
+    depth: int = MAX_NESTED,
+) -> str:
+    """Replace each placeholder; apply the escapes.
 
-    The value of the executor input (`{{$}}`) is not resolved: its strings contain placeholders.
+    Placeholders in the values of parameters are replaced, too, if these are `fillable`. The value
+    of the executor input (`{{$}}`) is not resolved: its strings contain placeholders.
     """
 
     def replace(match: re.Match[str]) -> str:
-        value = resolve_one("{{$" + match["path"] + "}}")
-        if match["path"] and depth:
-            value = resolve(value, resolve_one, depth=depth - 1)
+        name = "{{$" + match["path"] + "}}"
+        if not match["path"]:
+            value = json.dumps(executor_input)
+        elif (value := values.get(name, "")) == "" and name not in values:
+            found = _at(executor_input, match["path"])
+            value = found if isinstance(found, str) else json.dumps(found)
+            parameter = INPUT.fullmatch(name)
+            if parameter and parameter[1] in fillable and depth:
+                value = resolve(value, values, executor_input, fillable, depth=depth - 1)
         return json.dumps(value)[1:-1] if match["escape"] else value
 
     return ANY.sub(replace, text)
+
+
+def _at(executor_input: Json, path: str) -> Any:
+    """Return the value at a path such as `.inputs.artifacts['model'].metadata['resourceName']`."""
+    keys = [key for match in PATH_PART.findall(path) for key in match if key]
+    if not OF_INPUTS_AND_OUTPUTS.fullmatch(path):
+        raise ValueError(f"{{{{${path}}}}} is an unknown placeholder")
+    side, kind, name, *fields = keys
+    is_input = (side, kind) == ("inputs", "parameters")
+    value = executor_input[side].get("parameterValues" if is_input else kind, {}).get(name)
+    if kind == "artifacts" and value:
+        value = (value["artifacts"] or [{}])[0]
+    if fields and fields[0] in LOCAL_FIELDS:
+        fields[0] = LOCAL_FIELDS[fields[0]]
+    for field in fields:
+        value = value.get(field) if isinstance(value, dict) else None
+    return value
+
+
+def command(parts: Any, inputs: Json, filled: Callable[[str], str]) -> list[str]:
+    """Return a command without `dsl.IfPresentPlaceholder` and `dsl.ConcatPlaceholder`.
+
+    Args:
+        parts: The command and its arguments.
+        inputs: Those of the executor input: an input that is missing is not present.
+        filled: Returns a text with the values of its placeholders.
+    """
+    if isinstance(parts, str):
+        if not parts.startswith(STRUCTURES):
+            return [filled(parts)]
+        parts = json.loads(parts)
+    if isinstance(parts, list):
+        return [word for part in parts for word in command(part, inputs, filled)]
+    if "Concat" in parts:
+        return ["".join(command(parts["Concat"], inputs, filled))]
+    choice, present = (
+        parts["IfPresent"],
+        {**inputs.get("parameterValues", {}), **inputs.get("artifacts", {})},
+    )
+    chosen = choice["Then"] if choice["InputName"] in present else choice.get("Else")
+    return [] if chosen is None else command(chosen, inputs, filled)
 
 
 def unknown(value: Any, values: dict[str, str]) -> Iterator[str]:

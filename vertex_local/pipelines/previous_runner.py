@@ -7,10 +7,11 @@ succeeded from the journal.
 from collections import Counter
 
 from vertex_local import Json
+from vertex_local.pipelines import journal
 from vertex_local.pipelines.journal import INTERRUPTION
 
 SUCCESS_STATES = ("SUCCEEDED", "SKIPPED")
-Instance = tuple[str, str]  # of a task: its `Leaf.key`, and the loop iterations that it is in
+Instance = tuple[str, str]  # of a task: its `Leaf.key`, and the groups and iterations it is in
 
 
 class PreviousRunner:
@@ -41,30 +42,27 @@ class PreviousRunner:
             if end["event"] == "task_ended" and end["id"] in tasks
         ]
         self.failures = [
-            (task["name"], end["error"])
+            journal.failure(task, end["inputs"], end["error"])
             for task, end in ends
             if end["state"] == "FAILED" and task["key"] not in exit_keys
         ]
         self._successes = {
             _instance(task): end for task, end in ends if end["state"] in SUCCESS_STATES
         }
-        self._started = {_instance(event) for event in events if event["event"] == "task_started"}
-        self._revisited: set[Instance] = set()
+        started = [event for event in events if event["event"] == "task_started"]
+        self._scopes = {event["scope"] for event in started}
 
     @property
     def num_tasks(self) -> int:
         """Number of entries."""
         return self.num_by_name.total()
 
-    @property
-    def num_revisited(self) -> int:
-        """Number of tasks that had started and that `success` has been called for."""
-        return len(self._revisited)
+    def has_started(self, scope: str) -> bool:
+        """Return whether a task in the graph of a scope, or in a graph within it, had started."""
+        return any(f"{started}/".startswith(f"{scope}/") for started in self._scopes)
 
     def success(self, key: str, scope: str) -> Json | None:
         """Return the `task_ended` event of a task that has succeeded, else None."""
-        if (key, scope) in self._started:
-            self._revisited.add((key, scope))
         return self._successes.get((key, scope))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ from vertex_local import Json
 from vertex_local.errors import ApiError, invalid_argument
 from vertex_local.pipelines import placeholders
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
+from vertex_local.pipelines.values import runs_always, upstream_of
 
-RUNS_ALWAYS = "ALL_UPSTREAM_TASKS_COMPLETED"
 ROOT = ""
 ANY_JOB = {"name": "projects/p/locations/l/pipelineJobs/run"}
 UNSUPPORTED_FIELDS = ("pscInterfaceConfig", "reservedIpRanges")
@@ -69,6 +70,12 @@ def plan(body: Json, *, runs_containers: bool = False) -> Json:
         raise invalid_argument(
             "runtimeConfig.inputArtifacts and runtimeConfig.parameters are not supported; "
             "give runtimeConfig.parameterValues."
+        )
+    artifacts = spec["root"].get("inputDefinitions", {}).get("artifacts", {})
+    if required := sorted(name for name in artifacts if not artifacts[name].get("isOptional")):
+        raise invalid_argument(
+            f"runtimeConfig.inputArtifacts: {', '.join(required)} must be given, but this service "
+            "takes no artifacts; make the file's path a parameter, and import it with dsl.importer."
         )
     root = _pipeline_root(config.get("gcsOutputDirectory") or spec.get("defaultPipelineRoot", ""))
     values = parameters(spec, config.get("parameterValues", {}))
@@ -224,7 +231,7 @@ def _is_exit(spec: Json, task: Json, siblings: Json) -> bool:
 
     An exit task takes the final status, or at least depends on a group of tasks.
     """
-    if task.get("triggerPolicy", {}).get("strategy") != RUNS_ALWAYS:
+    if not runs_always(task):
         return False
     inputs = task.get("inputs", {}).get("parameters", {}).values()
     upstream = [siblings[name] for name in task.get("dependentTasks", []) if name in siblings]
@@ -237,9 +244,19 @@ def _check_components(spec: Json) -> None:
     graphs = {"root": spec["root"], **spec.get("components", {})}
     executors = spec.get("deploymentSpec", {}).get("executors", {})
     for graph, component in graphs.items():
-        for name, task in component.get("dag", {}).get("tasks", {}).items():
+        tasks = component.get("dag", {}).get("tasks", {})
+        for name, task in tasks.items():
             if task.get("componentRef", {}).get("name") not in spec.get("components", {}):
                 raise _dangling(f"{graph}.dag.tasks.{name}.componentRef", task.get("componentRef"))
+            if unknown := upstream_of(task) - tasks.keys():
+                raise _dangling(f"{graph}.dag.tasks.{name}", min(unknown))
+        try:
+            TopologicalSorter({name: upstream_of(tasks[name]) for name in tasks}).prepare()
+        except CycleError as error:
+            cycle = " → ".join(error.args[1])
+            raise invalid_argument(
+                f"pipelineSpec.{graph}.dag.tasks wait for one another: {cycle}; remove one `after`."
+            ) from None
         label = component.get("executorLabel")
         if label and label not in executors:
             raise _dangling(f"components.{graph}.executorLabel", label)

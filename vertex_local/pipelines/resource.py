@@ -16,11 +16,10 @@ from vertex_local.api.run_lifecycle import RunKind, Start
 from vertex_local.api.service import Service
 from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument, rpc_status
-from vertex_local.pipelines import interrupted, journal
+from vertex_local.pipelines import interrupted, journal, kfp_version
 from vertex_local.pipelines import record as pipeline_record
 from vertex_local.pipelines.gcpc.requests import RUN_LABELS_VARIABLE
 from vertex_local.pipelines.interrupted import BILLING_LABEL
-from vertex_local.pipelines.kfp_local import compatibility
 from vertex_local.pipelines.run_state import EXIT_TASKS_SECONDS
 from vertex_local.pipelines.runner import JOB_FILE
 from vertex_local.processes import group as processes
@@ -110,7 +109,7 @@ def require_kfp() -> None:
     Raises:
         ApiError: FAILED_PRECONDITION, with the command that installs kfp.
     """
-    if problem := compatibility.problem():
+    if problem := kfp_version.problem():
         raise failed_precondition(problem)
 
 
@@ -214,10 +213,12 @@ def _start_runner(
 def _runner(service: Service, job: Json, folder: Path) -> processes.ProcessSpec:
     module = "vertex_local.pipelines.runner"
     cache_dir = service.root / "step_cache"
-    engine = ["--engine", service.engine.to_json()] if service.engine else []
+    options = ["--cache-dir", str(cache_dir), "--parallel", str(service.num_parallel)]
+    if service.engine:
+        options += ["--engine", service.engine.to_json()]
     return processes.ProcessSpec(
         name=RUNNER,
-        command=["python", "-m", module, str(folder), "--cache-dir", str(cache_dir), *engine],
+        command=["python", "-m", module, str(folder), *options],
         env={
             EMULATOR_VARIABLE: service.url.removeprefix("http://"),
             RUN_LABELS_VARIABLE: json.dumps(job.get("labels", {})),

@@ -3,25 +3,21 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from vertex_local import Json
-from vertex_local.machine.docker_engine import Engine
 from vertex_local.pipelines import journal
 from vertex_local.pipelines.journal import Journal
 from vertex_local.pipelines.previous_runner import PreviousRunner
-from vertex_local.pipelines.record import ROOT, Leaf
-from vertex_local.processes.warm import WarmClient
+from vertex_local.pipelines.record import Leaf
+from vertex_local.pipelines.values import Result, Values
 
 logger = logging.getLogger(__name__)
 
 EXIT_TASKS_SECONDS = 60.0  # for all exit tasks of a cancelled or interrupted run
 POLL_SECONDS = 0.05
-CHANNEL = "pipelinechannel--"  # prefix of the inputs that the compiler adds for placeholders
 
 
 class TaskError(Exception):
@@ -30,20 +26,29 @@ class TaskError(Exception):
 
 @dataclass
 class Task:
-    """One execution of a task of the pipeline."""
+    """One execution of a task of the pipeline.
+
+    Attributes:
+        id: Its number in the run.
+        leaf: The task in the specification.
+        scope: The groups and iterations that it is in (`Graph.scope`).
+        unique_name: Its name in the run.
+        log_path: Its log.
+        is_cached: Whether its outputs come from the cache.
+        was_stopped: Whether it was told to stop.
+        note: A remark for the journal.
+        inputs: Its inputs, once they are known.
+    """
 
     id: int
     leaf: Leaf
     scope: str
     unique_name: str
-    is_importer: bool
     log_path: Path
-    has_run: bool = False
-    error: str = ""
-    note: str = ""
+    is_cached: bool = False
     was_stopped: bool = False
-    inputs: Json = field(default_factory=dict)
-    parameters: Json | None = None  # `inputs` with placeholders resolved; None if it never ran
+    note: str = ""
+    inputs: Values = field(default_factory=Values)
     started_at: float = field(default_factory=time.monotonic)
 
     def fields(self) -> Json:
@@ -56,10 +61,6 @@ class Task:
             "unique_name": self.unique_name,
             "display_name": self.leaf.display_name,
         }
-
-
-# Runs a task with kfp.local; returns its outputs, and whether it succeeded.
-Execute = Callable[[], tuple[Json, bool]]
 
 
 class PipelineRun:
@@ -82,30 +83,8 @@ class PipelineRun:
         self._num_by_name = self.previous.num_by_name
         self._num_tasks = self.previous.num_tasks
         self._lock = threading.Lock()
-        self._local = threading.local()
         self._exit_deadline = float("inf")
         self._is_cancelled = self.previous.is_cancelled
-
-    @property
-    def current(self) -> Task | None:
-        """Task that this thread is running."""
-        return getattr(self._local, "task", None)
-
-    @property
-    def graph(self) -> str:
-        """Component whose graph this thread is in; `ROOT` for the pipeline itself."""
-        return getattr(self._local, "graph", ROOT)
-
-    @contextmanager
-    def in_graph(self, component: str) -> Iterator[None]:
-        """Run the tasks of a component's graph in this thread."""
-        outer = self.graph, self._num_revisited_before
-        self._local.graph = component
-        self._local.num_revisited = self.previous.num_revisited
-        try:
-            yield
-        finally:
-            self._local.graph, self._local.num_revisited = outer
 
     @property
     def is_resumed(self) -> bool:
@@ -131,15 +110,11 @@ class PipelineRun:
         if self.is_resumed:
             self._exit_deadline = time.monotonic() + EXIT_TASKS_SECONDS
 
-    def must_stop(self) -> bool:
-        """Return whether this thread's task must stop now."""
-        task = self.current
-        if task and task.leaf.is_exit:
-            must_stop = time.monotonic() > self._exit_deadline
-        else:
-            must_stop = self._is_cancelled
-        if task and must_stop:
-            task.was_stopped = True
+    def must_stop(self, task: Task) -> bool:
+        """Return whether a task must stop now."""
+        is_late = time.monotonic() > self._exit_deadline
+        must_stop = is_late if task.leaf.is_exit else self._is_cancelled
+        task.was_stopped = task.was_stopped or must_stop
         return must_stop
 
     def may_start(self, *, is_exit: bool) -> bool:
@@ -154,44 +129,42 @@ class PipelineRun:
         has_failed = self._fails_fast and bool(self.failures)
         return not self.is_resumed and (self._is_cancelled or has_failed)
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, task: Task, seconds: float) -> None:
         """Sleep, but return early if the task must stop."""
         deadline = time.monotonic() + seconds
-        while (remaining := deadline - time.monotonic()) > 0 and not self.must_stop():
+        while (remaining := deadline - time.monotonic()) > 0 and not self.must_stop(task):
             time.sleep(min(remaining, POLL_SECONDS))
 
-    def run_task(
-        self, key: str, name: str, *, is_importer: bool, execute: Execute, scope: str = ""
-    ) -> tuple[Json, bool]:
+    def run_task(self, key: str, *, scope: str, execute: Callable[[Task], Values]) -> Result:
         """Run a task unless the run is stopping; journal its start and end.
 
         Args:
             key: The task in the specification (`Leaf.key`).
-            name: Its name in kfp.local.
-            is_importer: Whether it is an importer, which has no process.
-            execute: Runs it.
-            scope: The loop iterations that it is in.
-
-        Returns:
-            The outputs ({} unless it succeeded), and whether it succeeded.
+            scope: The groups and iterations that it is in.
+            execute: Runs it; returns its outputs.
         """
-        leaf = self._leaves.get(key) or Leaf(key=key, name=name, display_name=name)
-        if not self.may_start(is_exit=leaf.is_exit) or not self._has_graph_started():
-            return {}, False
-        task = self._new_task(leaf, scope=scope, is_importer=is_importer)
+        if end := self.previous.success(key, scope):
+            return Result(True, _journaled_outputs(end))
+        leaf = self._leaves[key]
+        has_graph_started = not self.is_resumed or self.previous.has_started(scope)
+        if not self.may_start(is_exit=leaf.is_exit) or not has_graph_started:
+            return Result(False)
+        task = self._new_task(leaf, scope=scope)
         self.journal.write("task_started", **task.fields())
-        self._local.task = task
+        logger.info("%s has started", task.unique_name)
+        outputs, error = Values(), ""
         try:
-            outputs, is_success = self._execute(task, execute)
-            self._journal_end(task, outputs, is_success)
-        finally:
-            self._local.task = None
-        return outputs, is_success
+            outputs = execute(task)
+        except (TaskError, ValueError) as problem:
+            error = str(problem) or "it failed without a message"
+        except Exception as problem:  # else the exit task would not run
+            logger.exception("task %s cannot be run", leaf.name)
+            error = f"{type(problem).__name__}: {problem}"
+        self._journal_end(task, outputs, error)
+        return Result(not error, outputs)
 
-    def record_resource(self, name: str) -> None:
-        """Journal a job or an operation that this thread's task has created."""
-        task = self.current
-        assert task is not None
+    def record_resource(self, task: Task, name: str) -> None:
+        """Journal a job or an operation that a task has created."""
         self.journal.write("task_created", id=task.id, resource=name)
 
     def fail(self, name: str, message: str) -> None:
@@ -203,7 +176,7 @@ class PipelineRun:
         """Journal the tasks that never started: not reached, or their condition was false."""
         for leaf in self._leaves.values():
             if leaf.key not in self._seen:
-                task = self._new_task(leaf, scope="", is_importer=False)
+                task = self._new_task(leaf, scope="")
                 self.journal.write("task_not_triggered", **task.fields())
 
     def error_message(self) -> str:
@@ -219,16 +192,7 @@ class PipelineRun:
         ]
         return "\n".join(lines)
 
-    @property
-    def _num_revisited_before(self) -> int:
-        """`num_revisited` when this thread's graph was entered."""
-        return getattr(self._local, "num_revisited", 0)
-
-    def _has_graph_started(self) -> bool:
-        """Return whether a task of this thread's graph started before the run was interrupted."""
-        return not self.is_resumed or self.previous.num_revisited > self._num_revisited_before
-
-    def _new_task(self, leaf: Leaf, *, scope: str, is_importer: bool) -> Task:
+    def _new_task(self, leaf: Leaf, *, scope: str) -> Task:
         with self._lock:
             self._seen.add(leaf.key)
             self._num_tasks += 1
@@ -240,96 +204,66 @@ class PipelineRun:
                 leaf=leaf,
                 scope=scope,
                 unique_name=unique_name,
-                is_importer=is_importer,
                 log_path=self.folder / "tasks" / f"{unique_name}.log",
             )
 
-    def _execute(self, task: Task, execute: Execute) -> tuple[Json, bool]:
-        try:
-            outputs, is_success = execute()
-            return (outputs if is_success else {}), is_success
-        except TaskError as error:
-            task.error = str(error)
-        except Exception as error:
-            # kfp.local raises if it cannot prepare a task or read its outputs. If the exception
-            # went on to its caller, the exit handler would not run.
-            logger.exception("task %s cannot be run", task.leaf.name)
-            task.error = f"{type(error).__name__}: {error}"
-        return {}, False
-
-    def _journal_end(self, task: Task, outputs: Json, is_success: bool) -> None:
-        if is_success:
-            state = "SUCCEEDED" if task.has_run or task.is_importer else "SKIPPED"
+    def _journal_end(self, task: Task, outputs: Values, error: str) -> None:
+        if not error:
+            state = "SKIPPED" if task.is_cached else "SUCCEEDED"
         elif task.was_stopped:
-            state, task.error = "CANCELLED", "The task was cancelled."
+            state, error = "CANCELLED", "The task was cancelled."
         else:
             state = "FAILED"
-            self.fail(task.leaf.name, task.error or "it failed without a message")
+            self.fail(*journal.failure(task.fields(), _parameters(task.inputs), error))
+        logger.info("%s has ended: %s", task.unique_name, state)
         self.journal.write(
             "task_ended",
             id=task.id,
             state=state,
             seconds=round(time.monotonic() - task.started_at, 3),
-            error="" if is_success else task.error,
+            error=error,
             note=task.note,
-            inputs=_parameters(task.inputs if task.parameters is None else task.parameters),
+            inputs=_parameters(task.inputs),
             outputs=_parameters(outputs),
             input_artifacts=_artifacts(task.inputs),
             output_artifacts=_artifacts(outputs),
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunContext:
-    """Everything that the tasks of a run share.
-
-    Attributes:
-        run: The run.
-        service_url: The service, `http://127.0.0.1:8085`.
-        temp_dir: Folder for the temporary files of tasks.
-        warm: The service's warm process, if it has one.
-        engine: Runs steps in containers; without it they are processes.
-    """
-
-    run: PipelineRun
-    service_url: str
-    temp_dir: Path
-    warm: WarmClient | None = None
-    engine: Engine | None = None
-
-
-def as_list(value: Any) -> list[Any]:
-    """Return a list as it is, and any other value in a list."""
-    return value if isinstance(value, list) else [value]
-
-
-def _parameters(values: Json) -> Json:
+def _parameters(values: Values) -> Json:
     return {
         name: value
-        for name, value in values.items()
-        if value is not None and not _artifact_list(value) and not name.startswith(CHANNEL)
+        for name, value in values.parameters.items()
+        if not name.startswith(journal.CHANNEL)
     }
 
 
-def _artifacts(values: Json) -> Json:
+def _artifacts(values: Values) -> Json:
+    return {name: [_artifact(one) for one in made] for name, made in values.artifacts.items()}
+
+
+def _artifact(artifact: Json) -> Json:
     return {
-        name: [_artifact(one) for one in found]
-        for name, value in values.items()
-        if (found := _artifact_list(value))
-    }
-
-
-def _artifact_list(value: Any) -> list[Any]:
-    """Return the artifacts of a value, recognised by their fields to avoid importing kfp."""
-    values = as_list(value)
-    return values if values and all(hasattr(one, "schema_title") for one in values) else []
-
-
-def _artifact(artifact: Any) -> Json:
-    return {
-        "displayName": artifact.name,
-        "uri": artifact.uri,
-        "schemaTitle": artifact.schema_title,
+        "displayName": artifact.get("name", ""),
+        "uri": artifact.get("uri", ""),
+        "schemaTitle": artifact.get("type", {}).get("schemaTitle", ""),
         "state": "LIVE",
-        "metadata": artifact.metadata,
+        "metadata": artifact.get("metadata", {}),
     }
+
+
+def _journaled_outputs(end: Json) -> Values:
+    """Return the outputs in a `task_ended` event."""
+    artifacts = {
+        name: [
+            {
+                "name": one["displayName"],
+                "uri": one["uri"],
+                "type": {"schemaTitle": one["schemaTitle"]},
+                "metadata": one["metadata"],
+            }
+            for one in made
+        ]
+        for name, made in end["output_artifacts"].items()
+    }
+    return Values(end["outputs"], artifacts)

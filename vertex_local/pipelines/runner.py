@@ -1,4 +1,4 @@
-"""Runner of one pipeline: `python -m vertex_local.pipelines.runner FOLDER --cache-dir DIR`.
+"""Runner of one pipeline: `python -m vertex_local.pipelines.runner FOLDER --cache-dir DIR …`.
 
 FOLDER/job.json is the PipelineJob. The journal (`journal.py`) is FOLDER/events.jsonl, the log of
 each task FOLDER/tasks/NAME.log, and the log of the run is the output of this process.
@@ -13,18 +13,20 @@ import os
 import signal
 import sys
 import tempfile
-import warnings
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
-from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.machine.docker_engine import Engine
+from vertex_local.pipelines import placeholders
 from vertex_local.pipelines import record as pipeline_record
-from vertex_local.pipelines.run_state import PipelineRun, RunContext
+from vertex_local.pipelines.executor import Executor
+from vertex_local.pipelines.gcpc.operator import Operator
+from vertex_local.pipelines.run_state import PipelineRun
+from vertex_local.pipelines.step_cache import StepCache
+from vertex_local.pipelines.tasks import TaskRunner
 from vertex_local.processes.warm import WarmClient
 
 logger = logging.getLogger(__name__)
@@ -37,6 +39,7 @@ def run_pipeline(
     *,
     cache_dir: Path,
     service_url: str,
+    num_parallel: int,
     warm: WarmClient | None = None,
     engine: Engine | None = None,
 ) -> str:
@@ -47,16 +50,26 @@ def run_pipeline(
     if not run.is_resumed:
         run.journal.write("pipeline_started")
     is_success = False
+    parent = ResourceName.from_name(job["name"]).parent
+    operator = Operator(url=service_url, must_stop=lambda: run.is_stopping, write_log=logger.info)
+    is_being_written = partial(operator.writes_to, parent=parent)
     try:
         with tempfile.TemporaryDirectory(prefix="steps-", ignore_cleanup_errors=True) as temp:
-            context = RunContext(
+            task_runner = TaskRunner(
                 run=run,
+                job=job,
+                run_values=placeholders.of_job(job),
+                cache=StepCache(cache_dir, job=job, is_being_written=is_being_written),
                 service_url=service_url,
                 temp_dir=Path(temp),
                 warm=warm,
                 engine=engine,
             )
-            is_success = _execute(job, context, cache_dir=cache_dir)
+            run.start_exit_timeout()
+            executor = Executor(
+                run=run, job=job, task_runner=task_runner, num_parallel=num_parallel
+            )
+            is_success = executor.execute()
     except Exception as error:
         logger.exception("the pipeline cannot be run")
         run.fail(job["pipelineSpec"]["pipelineInfo"]["name"], f"{type(error).__name__}: {error}")
@@ -65,63 +78,6 @@ def run_pipeline(
     message = "" if state == "SUCCEEDED" else run.error_message()
     run.journal.write("pipeline_ended", state=state, error=message)
     return state
-
-
-def _execute(job: Json, context: RunContext, *, cache_dir: Path) -> bool:
-    """Run the specification with kfp.local's orchestrator; return whether all tasks succeeded."""
-    from google.protobuf import json_format
-    from kfp import local
-    from kfp.local import status, utils
-    from kfp.local.orchestrator import enhanced_dag_orchestrator
-    from kfp.pipeline_spec import pipeline_spec_pb2
-
-    from vertex_local.pipelines.gcpc.operator import Operator
-    from vertex_local.pipelines.kfp_local import patches
-    from vertex_local.pipelines.task_handler import TaskHandler
-
-    run = context.run
-    name = ResourceName.from_name(job["name"])
-    root = job["runtimeConfig"]["gcsOutputDirectory"]
-    runner = local.SubprocessRunner(use_venv=False)
-    local.init(
-        runner,
-        pipeline_root=root,
-        workspace_root=str(context.temp_dir / "workspace"),
-        raise_on_error=True,
-        enable_caching=True,
-        cache_root=str(cache_dir),
-    )
-    operator = Operator(url=context.service_url, must_stop=run.must_stop, write_log=logger.info)
-    patches.install(
-        run,
-        job=job,
-        handler=partial(TaskHandler, context),
-        is_being_written=partial(operator.writes_to, parent=name.parent),
-    )
-    spec = json_format.ParseDict(job["pipelineSpec"], pipeline_spec_pb2.PipelineSpec())
-    if job.get("refreshesCache"):
-        _enable_caching(spec)
-    executors = spec.deployment_spec["executors"]
-    run.start_exit_timeout()
-    _, outcome = enhanced_dag_orchestrator.run_enhanced_dag(
-        pipeline_resource_name=name.id,
-        dag_component_spec=spec.root,
-        executors={name: utils.struct_to_executor_spec(executors[name]) for name in executors},
-        components=dict(spec.components.items()),
-        dag_arguments=job["runtimeConfig"].get("parameterValues", {}),
-        pipeline_root=root,
-        runner=runner,
-        unique_pipeline_id=name.id,
-        fail_stack=[],
-    )
-    return bool(outcome == status.Status.SUCCESS)
-
-
-def _enable_caching(spec: Any) -> None:
-    """Enable the cache for all tasks, to replace cached outputs (`StepCache`)."""
-    for component in (spec.root, *spec.components.values()):
-        for task in component.dag.tasks.values():
-            task.caching_options.enable_cache = True
 
 
 def _final_state(run: PipelineRun, is_success: bool) -> str:
@@ -143,14 +99,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m vertex_local.pipelines.runner")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--cache-dir", type=Path, required=True)
+    parser.add_argument("--parallel", type=int, required=True, help="tasks at a time")
     parser.add_argument("--engine", type=Engine.from_json, help="to run steps in containers")
     arguments = parser.parse_args()
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(message)s")
-    warnings.filterwarnings("ignore", message="Task .* have no effect in the current local runner")
     state = run_pipeline(
         arguments.folder,
         cache_dir=arguments.cache_dir,
         service_url=f"http://{os.environ[EMULATOR_VARIABLE]}",
+        num_parallel=arguments.parallel,
         warm=WarmClient.inherited(),
         engine=arguments.engine,
     )

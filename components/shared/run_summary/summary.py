@@ -281,7 +281,7 @@ def _seconds(job: Json) -> float:
 
 
 def _numbers(metadata: Json) -> dict[str, float]:
-    """Return the metrics, with counts as integers; kfp.local returns them as floats."""
+    """Return the metrics, with counts as integers; KFP returns them as floats."""
     return {
         name: int(value) if name.startswith("num_") else value
         for name, value in metadata.items()

@@ -31,7 +31,6 @@ PACKAGE_FILE = "pipeline.yaml"
 LATEST = "latest"
 REMOVED_PREFIX = ".removed-"
 JOB_NAME = re.compile(r"customJobs/(\d+)")
-ARTIFACT = "__kfp_artifact__"
 
 
 @dataclass(frozen=True)
@@ -134,11 +133,7 @@ class RunFiles:
 
     def dangling_entries(self) -> list[Path]:
         """Return the cache entries whose outputs are missing."""
-        return [
-            entry
-            for entry in self._entries()
-            if any(not _exists(artifact) for artifact in _artifacts(read_entry(entry)))
-        ]
+        return [entry for entry in self._entries() if _is_dangling(read_entry(entry))]
 
     def _entries_of(self, run: str, jobs: set[str]) -> list[Path]:
         """Return the cache entries that refer to a run's folder or training jobs."""
@@ -184,21 +179,23 @@ def _unused(folder: Path | None) -> Iterator[None]:
         yield
 
 
-def _artifacts(value: Any) -> Iterator[Json]:
-    """Yield the local artifacts in the outputs of a cache entry."""
-    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    if isinstance(value, dict) and value.get(ARTIFACT):
-        if str(value.get("uri", "")).startswith("/"):
-            yield value
-        return
-    for one in values:
-        yield from _artifacts(one)
+def _is_dangling(content: Json) -> bool:
+    """Return whether an output of a cache entry is missing; the folder of a pending one exists."""
+    outputs = content.get("outputs")
+    artifacts = outputs.get("artifacts") if isinstance(outputs, dict) else None
+    pending = content.get("pending", [])
+    return any(
+        not (Path(uri).parent if uri in pending else Path(uri)).exists() for uri in _uris(artifacts)
+    )
 
 
-def _exists(artifact: Json) -> bool:
-    """Return whether an artifact's file exists, or its folder if the file is still pending."""
-    path = Path(artifact["uri"])
-    return path.exists() or (bool(artifact.get("pending")) and path.parent.exists())
+def _uris(value: Any) -> Iterator[str]:
+    """Yield the local URIs of artifacts."""
+    if isinstance(value, dict) and str(value.get("uri", "")).startswith("/"):
+        yield value["uri"]
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _uris(item)
 
 
 def _num_bytes(folder: Path) -> int:

@@ -1,7 +1,6 @@
 """Check before a run: Google's components, importers and containers."""
 
 import importlib
-import json
 import pkgutil
 
 import google_cloud_pipeline_components.v1 as google_components
@@ -10,7 +9,6 @@ from google.protobuf import json_format
 from kfp.dsl.base_component import BaseComponent
 
 from vertex_local.errors import ApiError
-from vertex_local.pipelines import placeholders
 from vertex_local.pipelines.record import canonical, check_tasks
 
 pytestmark = pytest.mark.fast
@@ -151,24 +149,3 @@ def test_the_error_names_an_unsupported_executor(executor, problem):
 def test_with_containers_an_image_is_run():
     spec = spec_of({"container": {"image": "i", "command": ["echo"]}})
     check_tasks(spec, {}, runs_containers=True)
-
-
-def test_an_escaped_placeholder_is_a_string_within_json():
-    said = 'say "so"\n\\'
-    payload = placeholders.resolve('{"args": ["{{$.text.json_escape[1]}}"]}', lambda one: said)
-    assert json.loads(payload) == {"args": [said]}
-
-
-def test_a_value_that_holds_placeholders_is_resolved_but_the_executor_input_is_not():
-    pools = '["{{$.json_escape[1]}}", "{{$.b}}"]'
-    found = {"a": pools, "b": "c", "": '{"pools": "{{$}} {{$.b}}"}'}
-    said = json.loads(placeholders.resolve("{{$.a}}", lambda one: found[one.strip("{}$.")]))
-    assert said == ['{"pools": "{{$}} {{$.b}}"}', "c"]
-
-
-def test_strings_in_structures_are_filled_with_other_arguments():
-    text = "{{$.inputs.parameters['n']}}|{{$.inputs.parameters['s']}}|{{$.pipeline_job_name}}"
-    arguments = {"n": 3.0, "s": 'a "b"'}
-    values = {"{{$.pipeline_job_name}}": "run-1"}
-    filled = placeholders.fill_inputs({"a": [text, 1]}, arguments, values)
-    assert filled == {"a": ['3|a "b"|run-1', 1]}

@@ -86,6 +86,16 @@ def test_a_dangling_reference_is_refused():
         canonical(spec)
 
 
+def test_tasks_that_wait_for_one_another_are_refused():
+    spec = pipeline()
+    spec["root"]["dag"]["tasks"]["group"]["dependentTasks"] = ["stubborn"]
+    with pytest.raises(ApiError, match=r"root\.dag\.tasks wait for one another: .*→"):
+        canonical(spec)
+    spec["root"]["dag"]["tasks"]["group"]["dependentTasks"] = ["nobody"]
+    with pytest.raises(ApiError, match=r"root\.dag\.tasks\.group refers to 'nobody'"):
+        canonical(spec)
+
+
 def executors_of(spec: dict) -> dict:
     return spec["deploymentSpec"]["executors"]
 

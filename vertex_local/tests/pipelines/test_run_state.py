@@ -2,12 +2,19 @@ import pytest
 
 from vertex_local.pipelines import interrupted, journal
 from vertex_local.pipelines.record import Leaf
-from vertex_local.pipelines.run_state import PipelineRun
+from vertex_local.pipelines.run_state import PipelineRun, TaskError
+from vertex_local.pipelines.values import Result, Values
 
 pytestmark = pytest.mark.fast
 
 NAME = "projects/p/locations/l/pipelineJobs/run-1"
-LEAVES = [Leaf("/step", "step", "A step"), Leaf("/exit", "exit", "exit", is_exit=True)]
+LEAVES = [
+    Leaf("/step", "step", "A step"),
+    Leaf("/exit", "exit", "exit", is_exit=True),
+    Leaf("inner/exit", "exit", "exit", is_exit=True),
+]
+MADE = Result(True, Values({"out": 1}))
+NOTHING = Result(False)
 
 
 @pytest.fixture
@@ -24,13 +31,13 @@ def interrupt(tmp_path, state="FAILED", reason="interrupted: gone"):
     )
 
 
-def execute(run: PipelineRun, key: str, outcome=({"out": 1}, True)):
-    def work():
+def execute(run: PipelineRun, key: str, outcome=MADE.outputs, *, scope="") -> Result:
+    def work(task):
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
-    return run.run_task(key, key.strip("/"), is_importer=True, execute=work)
+    return run.run_task(key, scope=scope, execute=work)
 
 
 def details(tmp_path, **arguments) -> list[tuple[str, str]]:
@@ -40,14 +47,14 @@ def details(tmp_path, **arguments) -> list[tuple[str, str]]:
 
 def test_the_journal_has_the_end_of_each_task(make_run, tmp_path):
     run = make_run()
-    assert execute(run, "/step") == ({"out": 1}, True)
-    assert execute(run, "/exit", ValueError("broken")) == ({}, False)
+    assert execute(run, "/step") == MADE
+    assert execute(run, "/exit", KeyError("broken")) == NOTHING
     assert details(tmp_path) == [("step", "SUCCEEDED"), ("exit", "FAILED")]
     [step, exit_task] = journal.task_details(journal.read(tmp_path))
     assert step["execution"]["metadata"] == {"output:out": 1}
     assert step["execution"]["displayName"] == "A step"
-    assert exit_task["error"] == {"code": 9, "message": "ValueError: broken"}
-    assert "[exit].\nexit: ValueError: broken" in run.error_message()
+    assert exit_task["error"] == {"code": 9, "message": "KeyError: 'broken'"}
+    assert "[exit].\nexit: KeyError: 'broken'" in run.error_message()
 
 
 def test_after_cancelling_only_exit_tasks_start_within_their_timeout(
@@ -55,29 +62,30 @@ def test_after_cancelling_only_exit_tasks_start_within_their_timeout(
 ):
     run = make_run()
     run.cancel()
-    assert execute(run, "/step") == ({}, False)
-    assert execute(run, "/exit") == ({"out": 1}, True)
+    assert execute(run, "/step") == NOTHING
+    assert execute(run, "/exit") == MADE
     run.journal_untriggered()
-    assert details(tmp_path) == [("exit", "SUCCEEDED"), ("step", "NOT_TRIGGERED")]
+    assert details(tmp_path)[:2] == [("exit", "SUCCEEDED"), ("step", "NOT_TRIGGERED")]
     assert "cancelled" in run.error_message()
 
     monkeypatch.setattr("vertex_local.pipelines.run_state.EXIT_TASKS_SECONDS", 0.0)
     late = make_run()
     late.cancel()
-    assert execute(late, "/exit") == ({}, False)
+    assert execute(late, "/exit") == NOTHING
 
 
 def test_an_exit_task_is_stopped_at_its_timeout_after_cancelling(make_run, tmp_path, monkeypatch):
     monkeypatch.setattr("vertex_local.pipelines.run_state.EXIT_TASKS_SECONDS", 0.1)
     run = make_run()
 
-    def work():
-        assert not run.must_stop()
+    def work(task):
+        assert not run.must_stop(task)
         run.cancel()
-        run.sleep(30)
-        return {}, not run.must_stop()
+        run.sleep(task, 30)
+        assert run.must_stop(task)
+        raise TaskError("stopped")
 
-    run.run_task("/exit", "exit", is_importer=False, execute=work)
+    run.run_task("/exit", scope="", execute=work)
     assert details(tmp_path) == [("exit", "CANCELLED")]
 
 
@@ -87,21 +95,22 @@ def test_an_exit_task_is_stopped_at_its_timeout_after_cancelling(make_run, tmp_p
 )
 def test_failing_fast_starts_only_exit_tasks(make_run, policy, starts):
     run = make_run(failurePolicy=policy)
-    execute(run, "/other", ValueError("broken"))
-    assert execute(run, "/step")[1] is starts
-    assert execute(run, "/exit")[1]
+    execute(run, "/step", ValueError("broken"))
+    assert execute(run, "/step").is_success is starts
+    assert execute(run, "/exit").is_success
 
 
 def test_an_interrupted_run_shows_its_running_task_as_failed(make_run, tmp_path):
     run = make_run()
 
-    def work():
+    def work(task):
         assert details(tmp_path) == [("step", "RUNNING")]
         assert details(tmp_path, interrupted="gone") == [("step", "FAILED")]
-        return {}, True
+        task.is_cached = True
+        return Values()
 
-    run.run_task("/step", "step", is_importer=False, execute=work)
-    assert details(tmp_path) == [("step", "SKIPPED")], "it never ran: it came from the cache"
+    run.run_task("/step", scope="", execute=work)
+    assert details(tmp_path) == [("step", "SKIPPED")]
 
 
 def test_an_incomplete_event_is_ignored(make_run, tmp_path):
@@ -128,18 +137,18 @@ def test_after_an_interruption_only_exit_tasks_start_and_successes_are_known(mak
     interrupt(tmp_path)
     run = make_run()
     assert run.is_resumed
-    assert run.previous.success("/step", "")["outputs"] == {"out": 1}
-    assert execute(run, "/other") == ({}, False)
-    assert execute(run, "/exit") == ({"out": 1}, True)
+    assert execute(run, "/step", ValueError("not executed again")) == MADE
+    assert execute(run, "/step", scope="/loop-iteration-1") == NOTHING
+    assert execute(run, "/exit") == MADE
     run.journal_untriggered()
-    assert details(tmp_path) == [("step", "SUCCEEDED"), ("exit", "SUCCEEDED")]
+    assert details(tmp_path)[:2] == [("step", "SUCCEEDED"), ("exit", "SUCCEEDED")]
     assert run.error_message() == "interrupted: gone"
 
 
 def test_an_interrupted_task_has_failed_and_an_exit_task_runs_again(make_run, tmp_path):
     run = make_run()
-    run.run_task("/step", "step", is_importer=True, execute=lambda: ({}, True))
-    run.run_task("/exit", "exit", is_importer=False, execute=lambda: interrupt(tmp_path))
+    execute(run, "/step")
+    run.run_task("/exit", scope="", execute=lambda task: interrupt(tmp_path) or Values())
     path = tmp_path / journal.FILE_NAME
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:4]))  # as it was when the runner ended
@@ -150,7 +159,7 @@ def test_an_interrupted_task_has_failed_and_an_exit_task_runs_again(make_run, tm
     run = make_run()
     assert run.previous.success("/step", "")
     assert run.previous.success("/exit", "") is None
-    assert execute(run, "/exit") == ({"out": 1}, True)
+    assert execute(run, "/exit") == MADE
     names = [one["taskUniqueName"] for one in journal.task_details(journal.read(tmp_path))]
     assert names == ["step", "exit", "exit-run-2"]
 
@@ -173,7 +182,7 @@ def test_exit_tasks_of_a_cancelled_and_interrupted_run_have_a_timeout(
     assert run.is_cancelled
     assert run.previous.success("/step", "")
     run.start_exit_timeout()
-    assert execute(run, "/exit") == ({}, False)
+    assert execute(run, "/exit") == NOTHING
 
 
 def test_an_exit_task_of_a_graph_that_had_not_started_does_not_run(make_run, tmp_path):
@@ -181,9 +190,8 @@ def test_an_exit_task_of_a_graph_that_had_not_started_does_not_run(make_run, tmp
     interrupt(tmp_path)
     run = make_run()
     assert run.previous.success("/step", "")
-    with run.in_graph("inner"):
-        assert execute(run, "/exit") == ({}, False)
-    assert execute(run, "/exit") == ({"out": 1}, True)
+    assert execute(run, "inner/exit", scope="/inner") == NOTHING
+    assert execute(run, "/exit") == MADE
 
 
 def test_a_run_ends_after_three_runners_that_were_not_stopped(make_run, tmp_path):

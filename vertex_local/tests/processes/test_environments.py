@@ -7,8 +7,8 @@ import pytest
 from kfp import dsl
 
 from vertex_local.errors import ApiError
+from vertex_local.pipelines import kfp_version as own
 from vertex_local.pipelines import resource as pipelines
-from vertex_local.pipelines.kfp_local import compatibility as own
 from vertex_local.processes.environments import builder as builder_module
 from vertex_local.processes.environments.builder import Builder
 from vertex_local.processes.environments.commands import Step, own_kfp

@@ -6,6 +6,7 @@
 from kfp import dsl
 
 from vertex_local.tests.pipelines.habits.steps import (
+    STEP,
     fail,
     fail_file,
     final,
@@ -106,7 +107,38 @@ def after_a_failure():
     say(text="independent").set_display_name("result")
 
 
+@dsl.component(**STEP)
+def fail_for(text: str, bad: str = "3"):
+    if text == bad:
+        raise ValueError(f"{text} is bad")
+
+
+def looping(name: str, items: list):
+    """Return a pipeline with a loop over a parameter in an ExitHandler."""
+
+    @dsl.pipeline(name=name)
+    def made(texts: list = items):
+        with dsl.ExitHandler(final().set_display_name("result")), dsl.ParallelFor(texts) as text:
+            fail_for(text=text)
+
+    return made
+
+
+exit_after_default_items = looping("exit-after-default-items", ["a", "b"])
+exit_after_no_items = looping("exit-after-no-items", [])
+exit_after_40_items = looping("exit-after-40-items", [f"item {n}" for n in range(40)])
+exit_after_one_bad_item = looping("exit-after-one-bad-item", ["1", "2", "3", "4"])
+
 EXPECTED = {
+    "exit_after_default_items": ("SUCCEEDED", '["SUCCEEDED", null, null]'),
+    "exit_after_no_items": ("SUCCEEDED", '["SUCCEEDED", null, null]'),
+    "exit_after_40_items": ("SUCCEEDED", '["SUCCEEDED", null, null]'),
+    "exit_after_one_bad_item": (
+        "FAILED",
+        '["FAILED", 9, "The DAG failed because some tasks failed. The failed tasks are: '
+        "[fail-for in for-loop-2-iteration-2].\\nfail-for in for-loop-2-iteration-2: "
+        "(bad='3', text='3') the step exited",
+    ),
     "exit_after_success": ("SUCCEEDED", '["SUCCEEDED", null, null]'),
     "exit_after_failure": ("FAILED", '["FAILED", 9, "The DAG failed because some tasks failed.'),
     "exit_without_status": ("FAILED", "tidied"),

@@ -1,9 +1,10 @@
 """Loops, and their collected outputs."""
 
 from kfp import dsl
-from kfp.dsl import Dataset
+from kfp.dsl import Dataset, Input
 
 from vertex_local.tests.pipelines.habits.steps import (
+    STEP,
     add,
     is_even,
     join,
@@ -195,7 +196,41 @@ def loop_with_condition_on_field(items: list = [{"size": 1}, {"size": 2}]):  # n
     join(texts=dsl.Collected(said.output)).set_display_name("result")
 
 
+@dsl.component(**STEP)
+def make_paths() -> list:
+    return ["/etc/passwd", "/etc/group"]
+
+
+@dsl.component(**STEP)
+def uris_of(things: Input[list[Dataset]]) -> str:
+    return ",".join(thing.uri for thing in things)
+
+
+@dsl.pipeline(name="importers-in-a-loop")
+def importers_in_a_loop(paths: list = ["/etc/hostname", "/etc/hosts"]):  # noqa: B006
+    with dsl.ParallelFor(paths) as path:
+        one = dsl.importer(artifact_uri=path, artifact_class=Dataset)
+    with dsl.ParallelFor(make_paths().output) as path:
+        two = dsl.importer(artifact_uri=path, artifact_class=Dataset)
+    first = uris_of(things=dsl.Collected(one.output))
+    second = uris_of(things=dsl.Collected(two.output))
+    say(text=f"{first.output};{second.output}").set_display_name("result")
+
+
+@dsl.pipeline(name="loops-three-deep")
+def loops_three_deep():
+    with dsl.ParallelFor([1, 2]) as one:
+        with dsl.ParallelFor([10, 20]) as two:
+            with dsl.ParallelFor([100, 200]) as three:
+                added = add(a=add(a=one, b=two).output, b=three)
+            inner = total(numbers=dsl.Collected(added.output))
+        outer = total(numbers=dsl.Collected(inner.output))
+    total(numbers=dsl.Collected(outer.output)).set_display_name("result")
+
+
 EXPECTED = {
+    "importers_in_a_loop": "/etc/hostname,/etc/hosts;/etc/passwd,/etc/group",
+    "loops_three_deep": 2 * 2 * 3 + 2 * 2 * 30 + 2 * 2 * 300,
     "loop_over_lists_of_items": 12,
     "loop_with_condition_on_field": "2",
     "loop_collected": 9,

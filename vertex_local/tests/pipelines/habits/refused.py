@@ -12,7 +12,7 @@ from google_cloud_pipeline_components.v1.endpoint import EndpointCreateOp, Model
 from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from google_cloud_pipeline_components.v1.vertex_notification_email import VertexNotificationEmailOp
 from kfp import dsl
-from kfp.dsl import Dataset, Model
+from kfp.dsl import Dataset, Input, Model
 
 from vertex_local.tests.pipelines.habits.steps import join, note, read, say, uri_of
 
@@ -154,6 +154,16 @@ def same_names(other: str = "outer", side: str = "heads"):
     note(message=outer, more=inner.output).set_display_name("result")
 
 
+@dsl.pipeline(name="input-artifact")
+def input_artifact(data: Input[Dataset]):
+    read(file=data)
+
+
+@dsl.pipeline(name="variable-of-parameter")
+def variable_of_parameter(region: str = "west"):
+    say(text="a").set_env_variable("REGION", f"{region}-1")
+
+
 # By pipeline: the task, and what the error says about it.
 EXPECTED = {
     "loop_of_dicts": ["for-loop-2: 'loop-item-param-1-subvar-label' is not defined"],
@@ -166,6 +176,8 @@ EXPECTED = {
         "/in-its-image: image mine/image:1",
         "  vertex-pipelines-notification-email: VertexNotificationEmail",
     ],
+    "input_artifact": ["runtimeConfig.inputArtifacts: data"],
+    "variable_of_parameter": ["  say: the environment variable REGION"],
     "batch": ["  model-batch-predict: BatchPredictionJob"],
     "imports_from_a_bucket": ["  importer: gs://bucket/data"],
     "imports_a_parameter": ["imports-an-input/importer: s3://bucket/data"],

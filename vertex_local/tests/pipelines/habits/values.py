@@ -234,7 +234,74 @@ def accelerators():
     said.set_accelerator_limit(1).set_display_name("result")
 
 
+@dsl.component(**STEP)
+def number_or_none(number: Optional[int] = None) -> str:
+    return str(number)
+
+
+@dsl.pipeline(name="optional-int")
+def optional_int(number: int = None):  # noqa: RUF013  as others write it
+    number_or_none(number=number).set_display_name("result")
+
+
+@dsl.component(**STEP)
+def amount() -> str:
+    return "2G"
+
+
+@dsl.pipeline(name="limit-of-output")
+def limit_of_output():
+    said = say(text="any").set_memory_limit(amount().output).set_cpu_limit(say(text="2").output)
+    said.set_display_name("result")
+
+
+@dsl.component(**STEP)
+def not_finite(metrics: Output[Metrics], classes: Output[ClassificationMetrics]) -> float:
+    metrics.log_metric("auc", float("nan"))
+    metrics.log_metric("loss", float("inf"))
+    classes.log_roc_curve([0.0, 1.0], [0.0, 1.0], [float("inf"), 0.5])
+    return float("nan")
+
+
+@dsl.component(**STEP)
+def first_threshold(
+    metrics: Input[Metrics], classes: Input[ClassificationMetrics], value: float
+) -> str:
+    rows = classes.metadata["confidenceMetrics"]
+    return f"{metrics.metadata['auc']} {rows[0]['confidenceThreshold']} {value}"
+
+
+@dsl.pipeline(name="not-finite")
+def metrics_not_finite():
+    made = not_finite()
+    first_threshold(
+        metrics=made.outputs["metrics"],
+        classes=made.outputs["classes"],
+        value=made.outputs["Output"],
+    ).set_display_name("result")
+
+
+@dsl.component(**STEP)
+def length(text: str) -> int:
+    return len(text)
+
+
+@dsl.component(**STEP)
+def long_text() -> str:
+    return 'a "b" ' * 50_000
+
+
+@dsl.pipeline(name="long-argument")
+def long_argument():
+    """300,000 characters; Linux allows 128 KiB in an argument of a command."""
+    length(text=long_text().output).set_display_name("result")
+
+
 EXPECTED = {
+    "optional_int": "None",
+    "limit_of_output": "any",
+    "metrics_not_finite": "nan inf nan",
+    "long_argument": 300_000,
     "kinds": '["it\'s \\"so\\" {x}", 3, 2.0, false, '
     '[1, 2.5, "a"], {"a": 1, "b": {"c": [2]}}, null]',
     "outputs_in_structures": '{"list": ["n", "<a \\"quoted\\" word>"], '

@@ -1,1 +1,0 @@
-"""Extension of kfp.local: features that it lacks, and behaviour that differs from Vertex AI."""

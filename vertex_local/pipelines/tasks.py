@@ -1,0 +1,356 @@
+"""Execution of the tasks of a run that have an executor: steps, GCPC operations and importers."""
+
+import itertools
+import json
+import logging
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from vertex_local import Json
+from vertex_local.machine.docker import HOST
+from vertex_local.machine.docker_engine import Engine
+from vertex_local.machine.files import last_lines, local_path
+from vertex_local.pipelines import placeholders, step_process
+from vertex_local.pipelines.checks import uri_problem
+from vertex_local.pipelines.gcpc import requests as gcpc_requests
+from vertex_local.pipelines.gcpc.operator import Operator
+from vertex_local.pipelines.gcpc.requests import GcpcError
+from vertex_local.pipelines.run_state import PipelineRun, Task, TaskError
+from vertex_local.pipelines.step_cache import StepCache
+from vertex_local.pipelines.step_environment import Provider
+from vertex_local.pipelines.values import Values, constants, defaults_of, typed, typed_value
+from vertex_local.processes.environments.commands import Step
+from vertex_local.processes.warm import WarmClient
+
+logger = logging.getLogger(__name__)
+
+SHELL_SIGNAL_BASE = 128
+DEFAULT_BACKOFF_FACTOR, DEFAULT_MAX_BACKOFF = 2.0, "3600s"  # as kfp.local's
+EXECUTOR_INPUT = re.compile(r'\A.*"outputFile": "[^"]*"\n *\}\n\}\n', re.DOTALL)
+EXECUTOR_FRAMES = re.compile(
+    r'^  File "(?:<frozen runpy>|[^"]*/kfp/dsl/executor[^"]*)".*\n(?:    .*\n)*', re.MULTILINE
+)
+# Artifacts without a file, which Vertex AI keeps as metadata only. An empty file stands for them.
+METADATA_ONLY = {
+    "system.Metrics",
+    "system.ClassificationMetrics",
+    "system.SlicedClassificationMetrics",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskRunner:
+    """Runner of the tasks of one run, from several threads.
+
+    `checks.py` has refused pipelines with tasks that cannot be run here.
+
+    Attributes:
+        run: The run.
+        job: Its PipelineJob with the checked specification.
+        run_values: Values of the run's placeholders.
+        cache: The step cache.
+        service_url: The service, `http://127.0.0.1:8085`.
+        temp_dir: Folder for the temporary files of tasks.
+        warm: The service's warm process, if it has one.
+        engine: Runs steps in containers; without it they are processes.
+    """
+
+    run: PipelineRun
+    job: Json
+    run_values: dict[str, str]
+    cache: StepCache
+    service_url: str
+    temp_dir: Path
+    warm: WarmClient | None = None
+    engine: Engine | None = None
+
+    def execute(self, task: Task, spec: Json, inputs: Values) -> Values:
+        """Run a task to its end, with retries, or take its outputs from the cache; return them.
+
+        Raises:
+            TaskError: It has failed.
+        """
+        pipeline = self.job["pipelineSpec"]
+        name = spec["componentRef"]["name"]
+        component = pipeline["components"][name]
+        executor = pipeline["deploymentSpec"]["executors"][component["executorLabel"]]
+        task.inputs = inputs
+        attempt = Attempt.of(self, task, spec, component, inputs)
+        if importer := executor.get("importer"):
+            return attempt.imported(importer)
+        container, options = executor["container"], spec.get("cachingOptions", {})
+        key = ""
+        if options.get("enableCache") or self.job.get("refreshesCache"):
+            key = self.cache.key(name, container, inputs, custom=options.get("cacheKey", ""))
+            if (cached := self.cache.get(key, task)) is not None:
+                task.is_cached = True
+                return cached
+        policy = spec.get("retryPolicy", {})
+        outputs = self._with_retries(task, policy, partial(attempt.run, container))
+        try:
+            if key:
+                self.cache.put(key, task, outputs)
+            self.cache.complete_pending()
+        except OSError as error:
+            logger.warning("the outputs of %s are not cached: %s", task.unique_name, error)
+        return outputs
+
+    def _with_retries(self, task: Task, policy: Json, run: Callable[[], Values]) -> Values:
+        factor = policy.get("backoffFactor") or DEFAULT_BACKOFF_FACTOR
+        longest = _seconds(policy.get("backoffMaxDuration") or DEFAULT_MAX_BACKOFF)
+        for number in itertools.count():
+            try:
+                return run()
+            except TaskError as error:
+                if number >= policy.get("maxRetryCount", 0) or self.run.must_stop(task):
+                    raise
+                delay = min(_seconds(policy.get("backoffDuration", "0s")) * factor**number, longest)
+                text = "%s: attempt %d failed, the next is in %.1f s: %s"
+                logger.info(text, task.unique_name, number + 1, delay, error)
+                self.run.sleep(task, delay)
+        raise AssertionError("unreachable")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """A task with its inputs, to be run once or several times.
+
+    Attributes:
+        runner: The runner of its run.
+        task: The task.
+        component: Its component.
+        executor_input: KFP's message for a step: its inputs, and where it writes its outputs.
+        fillable: Its parameters whose texts may have placeholders: constants and defaults.
+    """
+
+    runner: TaskRunner
+    task: Task
+    component: Json
+    executor_input: Json
+    fillable: set[str]
+
+    @classmethod
+    def of(
+        cls, runner: TaskRunner, task: Task, spec: Json, component: Json, inputs: Values
+    ) -> "Attempt":
+        """Return the attempt for a task; its journal gets its parameters with defaults."""
+        defaults = defaults_of(component)
+        values = replace(inputs, parameters={**defaults, **inputs.parameters})
+        root = runner.job["runtimeConfig"]["gcsOutputDirectory"]
+        folder = f"{root}/{runner.run.folder.name}/{task.unique_name}"
+        message = executor_input(component, typed(component, values), folder=folder)
+        fillable = constants(spec) | (defaults.keys() - inputs.parameters.keys())
+        attempt = cls(
+            runner=runner, task=task, component=component, executor_input=message, fillable=fillable
+        )
+        parameters = message["inputs"].get("parameterValues", {})
+        for name in fillable & parameters.keys():
+            if isinstance(parameters[name], str):
+                parameters[name] = attempt.filled(parameters[name])
+        task.inputs = Values(parameters, inputs.artifacts)
+        return attempt
+
+    def filled(self, text: str) -> str:
+        """Return a text with the values of its placeholders."""
+        output_file = self.executor_input["outputs"]["outputFile"]
+        of_task = {
+            "outputs.output_file": output_file,
+            "outputMetadataUri": output_file,
+            "pipeline_task_name": self.task.unique_name,
+            "pipeline_task_uuid": str(self.task.id),
+            "pipeline_root": self.runner.job["runtimeConfig"]["gcsOutputDirectory"],
+        }
+        values = self.runner.run_values | {f"{{{{$.{name}}}}}": of_task[name] for name in of_task}
+        return placeholders.resolve(text, values, self.executor_input, self.fillable)
+
+    def imported(self, importer: Json) -> Values:
+        """Return the output of an importer.
+
+        Raises:
+            TaskError: Its URI is not on this machine.
+        """
+        source = importer["artifactUri"]
+        parameters = self.executor_input["inputs"].get("parameterValues", {})
+        uri = str(source.get("constant") or parameters.get(source["runtimeParameter"], ""))
+        if problem := uri_problem(uri):
+            raise TaskError(problem)
+        metadata = json.dumps(importer.get("metadata", {}))
+        artifact = {
+            "name": "artifact",
+            "uri": str(local_path(uri) or uri),
+            "type": importer.get("typeSchema", {}),
+            "metadata": json.loads(self.filled(metadata)),
+        }
+        return Values(artifacts={"artifact": [artifact]})
+
+    def run(self, container: Json) -> Values:
+        """Run the task's command once; return its outputs.
+
+        Raises:
+            TaskError: It has failed.
+        """
+        runner, task = self.runner, self.task
+        task.log_path.parent.mkdir(parents=True, exist_ok=True)
+        if runner.run.must_stop(task):  # cancelled between two attempts
+            raise TaskError("the run was cancelled")
+        parts = [*container.get("command", []), *container.get("args", [])]
+        command = placeholders.command(parts, self.executor_input["inputs"], self.filled)
+        env = {one["name"]: self.filled(one.get("value", "")) for one in container.get("env", [])}
+        if gcpc_requests.is_launch(command):
+            self._operate(command)
+        elif runner.engine:
+            # The host's network, because steps send requests to this service.
+            box = runner.engine.container(container.get("image", ""), network=HOST)
+            self._run_step(command, env, container=box)
+        else:
+            self._run_in_environment(command, env, image=container.get("image", ""))
+        return read_outputs(self.component, self.executor_input)
+
+    def _operate(self, command: list[str]) -> None:
+        run, task = self.runner.run, self.task
+        with task.log_path.open("a", buffering=1) as log:
+
+            def write_log(line: str) -> None:
+                log.write(f"{line}\n")
+                sys.stdout.write(f"{line}\n")
+
+            operator = Operator(
+                url=self.runner.service_url,
+                must_stop=partial(run.must_stop, task),
+                write_log=write_log,
+                on_created=partial(run.record_resource, task),
+            )
+            try:
+                operator.execute(command)
+            except GcpcError as error:
+                write_log(str(error))
+                raise TaskError(str(error)) from None
+
+    def _run_in_environment(self, command: list[str], env: dict[str, str], *, image: str) -> None:
+        """Run the step in an environment with the packages that KFP would install first."""
+        step, task = Step.of(command), self.task
+        provider = Provider(
+            task=task.unique_name,
+            image=image,
+            log_path=task.log_path,
+            temp_dir=self.runner.temp_dir / f"{task.unique_name}-environment",
+            must_stop=partial(self.runner.run.must_stop, task),
+        )
+        self._run_step(list(step.command), env, environment=provider.environment(step))
+
+    def _run_step(self, command: list[str], env: dict[str, str], **options: Any) -> None:
+        code = step_process.run(
+            command,
+            env=env,
+            log_path=self.task.log_path,
+            temp_dir=self.runner.temp_dir / self.task.unique_name,
+            must_stop=partial(self.runner.run.must_stop, self.task),
+            warm=self.runner.warm,
+            **options,
+        )
+        if code != 0:
+            raise TaskError(_exit_message(code, self.task.log_path))
+
+
+def executor_input(component: Json, inputs: Values, *, folder: str) -> Json:
+    """Return KFP's ExecutorInput for a task that writes its outputs to a folder."""
+    declared = component.get("inputDefinitions", {}).get("artifacts", {})
+    outputs = component.get("outputDefinitions", {})
+    files = {
+        name: {"artifacts": found} for name, found in inputs.artifacts.items() if name in declared
+    }
+    given = {"parameterValues": inputs.parameters, "artifacts": files}
+    parameters = {
+        name: {"outputFile": f"{folder}/{name}"} for name in outputs.get("parameters", {})
+    }
+    artifacts = {
+        name: {
+            "artifacts": [
+                {
+                    "name": name,
+                    "type": definition.get("artifactType", {}),
+                    "uri": f"{folder}/{name}",
+                    "metadata": {},
+                }
+            ]
+        }
+        for name, definition in outputs.get("artifacts", {}).items()
+    }
+    made = {"parameters": parameters, "artifacts": artifacts}
+    return {
+        "inputs": {name: one for name, one in given.items() if one},
+        "outputs": {
+            **{name: one for name, one in made.items() if one},
+            "outputFile": f"{folder}/executor_output.json",
+        },
+    }
+
+
+def read_outputs(component: Json, message: Json) -> Values:
+    """Return the outputs that a task has written: in KFP's ExecutorOutput, and parameters as files.
+
+    Raises:
+        TaskError: An output is not of its type, or not JSON.
+    """
+    planned, path = message["outputs"], Path(message["outputs"]["outputFile"])
+    try:
+        written = json.loads(path.read_text()) if path.exists() else {}
+    except ValueError as error:
+        raise TaskError(f"{path} is not the JSON of an ExecutorOutput: {error}") from None
+    declared = component.get("outputDefinitions", {}).get("parameters", {})
+    parameters = written.get("parameterValues", {})
+    for name, file in planned.get("parameters", {}).items():
+        kind = declared[name]["parameterType"]
+        if Path(file["outputFile"]).is_file():
+            parameters[name] = _read_parameter(name, Path(file["outputFile"]), kind)
+        if name in parameters:
+            try:
+                parameters[name] = typed_value(name, parameters[name], kind)
+            except ValueError as error:
+                raise TaskError(f"its output {error}") from None
+    artifacts = {}
+    for name, plan in planned.get("artifacts", {}).items():
+        made = written.get("artifacts", {}).get(name, {}).get("artifacts", [{}])
+        artifacts[name] = [placeholders.whole({**plan["artifacts"][0], **one}) for one in made]
+        for artifact in artifacts[name]:
+            _touch_metadata_only(artifact)
+    return Values(parameters, artifacts)
+
+
+def _read_parameter(name: str, path: Path, kind: str) -> Any:
+    text = path.read_text()
+    if kind == "STRING":
+        return text
+    try:
+        return json.loads(text.lower() if kind == "BOOLEAN" else text)
+    except ValueError:
+        raise TaskError(f"its output {name!r} is {text!r}, which is not JSON ({path})") from None
+
+
+def _touch_metadata_only(artifact: Json) -> None:
+    path = Path(artifact["uri"])
+    if artifact["type"].get("schemaTitle") in METADATA_ONLY and path.is_absolute():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
+def _seconds(duration: str) -> float:
+    """Return the seconds of a protobuf duration, `30s`."""
+    return float(duration.removesuffix("s"))
+
+
+def _exit_message(code: int, log_path: Path) -> str:
+    signal = f" (signal {code - SHELL_SIGNAL_BASE})" if code > SHELL_SIGNAL_BASE else ""
+    output = _without_executor(last_lines(log_path))
+    tail = f"Last lines:\n{output}" if output else "It wrote nothing."
+    return f"the step exited with code {code}{signal}. {tail}"
+
+
+def _without_executor(text: str) -> str:
+    """Remove what KFP's executor logs before a step's output and around its traceback."""
+    return EXECUTOR_FRAMES.sub("", EXECUTOR_INPUT.sub("", text))
