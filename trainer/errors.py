@@ -74,14 +74,26 @@ def telling_lines(error: Exception) -> list[str]:
     return list(filter(None, lines)) or [type(error).__name__]
 
 
-def did_you_mean(given: object, allowed: Iterable[str]) -> str:
-    """Return ` did you mean 'workers'?` for the allowed name nearest to `given`, or ""."""
+def did_you_mean(given: object, allowed: Iterable[str], *, separator: str = "") -> str:
+    """Return ` did you mean 'workers'?` for the allowed name nearest to `given`, or "".
+
+    With a separator the last parts of names are compared, and all near ones are named: of
+    `epochs`, ` did you mean 'train.epochs'?`.
+    """
     if not isinstance(given, str):
         return ""
-    names = {_normalize(name): name for name in allowed}
-    close = difflib.get_close_matches(_normalize(given), names, n=1, cutoff=0.7)
-    return f" did you mean {names[close[0]]!r}?" if close else ""
+    names: dict[str, list[str]] = {}
+    for name in allowed:
+        names.setdefault(_normalize(name, separator), []).append(name)
+    # 0.65: two of three letters in order, as in `rnu`.
+    close = difflib.get_close_matches(
+        _normalize(given, separator), names, n=2 if separator else 1, cutoff=0.65
+    )
+    near = [name for part in close for name in names[part]]
+    shown = " or ".join(map(repr, near if separator else near[-1:]))
+    return f" did you mean {shown}?" if near else ""
 
 
-def _normalize(name: str) -> str:
-    return name.lower().replace("_", "").replace("-", "")
+def _normalize(name: str, separator: str) -> str:
+    last = name.rpartition(separator)[2] if separator else name
+    return last.lower().replace("_", "").replace("-", "")

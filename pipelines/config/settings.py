@@ -154,7 +154,7 @@ def _check_key(key: str, config: RunConfig) -> None:
         key = key.rpartition(".")[0]
     is_free = group in FREE_GROUPS or (group == "thresholds" and not config.is_built_in)
     if key not in allowed and not (is_free and name):
-        hint = did_you_mean(key, allowed)
+        hint = did_you_mean(key, allowed, separator=".")
         if group == "thresholds":
             hint += f" metrics are {', '.join(metrics_of(config.workload))};"
         raise ConfigError(f"unknown key {key!r};{hint} {SEE_SETTINGS}")

@@ -50,6 +50,7 @@ def test_every_command_has_a_help_text(capsys, name):
     ("line", "meant"),
     [
         ("modles list", "'models'"),
+        ("rnu mnist", "'run'"),
         ("run mnits", "'mnist'"),
         ("submit mnits", "'mnist'"),
         ("runs shwo r", "'show'"),
@@ -59,6 +60,8 @@ def test_every_command_has_a_help_text(capsys, name):
         ("run mnist --on vertx", "'vertex'"),
         ("runs list --state-dri x", "'--state-dir'"),
         ("run mnist --set train.epoch=1", "'train.epochs'"),
+        ("run mnist --set epochs=1", "'train.epochs'"),
+        ("run mnist --set batchsize=1", "'train.batch_size' or 'train.part_size'"),
     ],
 )
 def test_mistyped_words_get_a_suggestion(capsys, line, meant):
