@@ -173,14 +173,13 @@ LEGACY_MISTAKES = {
     "gpu-on-retired": (
         CUSTOM.replace("n1-standard-4", "standard_gpu")
         + "  masterConfig: {acceleratorConfig: {type: NVIDIA_TESLA_T4, count: 1}}\n",
-        "acceleratorConfig needs a machine type of Compute Engine, .* not 'standard_gpu'",
+        "acceleratorConfig: the machine has 1 NVIDIA_TESLA_T4 already; leave it out",
     ),
     "two-images": (
         CUSTOM + "  masterConfig: {imageUri: a}\n  workerType: n1-standard-4\n  workerCount: 1\n"
         "  workerConfig: {imageUri: b}\n",
         "trainingInput.workerConfig.imageUri is 'b'.*one image.*masterConfig.imageUri is 'a'",
     ),
-    "chief-name": (CUSTOM + "  useChiefInTfConfig: maybe\n", "useChiefInTfConfig is 'maybe'"),
     "key": (CUSTOM + "  workersCount: 1\n", "unknown key 'workersCount' in trainingInput; did you"),
     "time": (
         CUSTOM + "  scheduling: {maxRunningTime: 1h}\n",
@@ -325,11 +324,11 @@ def test_snake_case_is_read_as_camel_case(load):
 def test_a_retired_machine_is_replaced_with_a_warning(load, name):
     file = load(CUSTOM.replace("n1-standard-4", name))
 
-    today = RETIRED[name].today
+    today = RETIRED[name]
     assert today.type in MACHINES
     assert file.spec.machine_of("chief") == today
-    assert [f"masterType: {name} (" in text for text in file.warnings].count(True) == 1
-    assert f"is now {today}" in file.warnings[0]
+    assert [f"masterType: {name} is retired" in text for text in file.warnings].count(True) == 1
+    assert f"is retired and now {today}" in file.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -348,12 +347,12 @@ def test_a_scale_tier_becomes_its_cluster(load, tier, shape):
     assert set(TIERS) == {"BASIC", "BASIC_GPU", "STANDARD_1", "PREMIUM_1"}
 
 
-def test_a_k80_becomes_as_many_t4_as_the_machine_takes(load):
-    config = "  masterConfig: {acceleratorConfig: {type: NVIDIA_TESLA_K80, count: 8}}\n"
+def test_a_k80_becomes_a_t4(load):
+    config = "  masterConfig: {acceleratorConfig: {type: NVIDIA_TESLA_K80, count: 4}}\n"
     file = load(CUSTOM + config)
 
     assert file.spec.accelerator == Accelerator(type="NVIDIA_TESLA_T4", count=4)
-    assert "8 NVIDIA_TESLA_K80 is now 4 NVIDIA_TESLA_T4" in file.warnings[0]
+    assert "NVIDIA_TESLA_K80 is retired and now NVIDIA_TESLA_T4" in file.warnings[0]
     assert file.spec.strategy == "mirrored"
 
 

@@ -255,9 +255,7 @@ def test_the_warnings_of_a_cluster_file_are_logged(tmp_path, caplog):
     cluster = read_cluster(path)
     warn_of_local_limits(cluster)
 
-    assert (
-        "standard_gpu (8 vCPUs, 1 K80) is now n1-standard-8 with 1 NVIDIA_TESLA_T4" in caplog.text
-    )
+    assert "standard_gpu is retired and now n1-standard-8 with 1 NVIDIA_TESLA_T4" in caplog.text
     assert re.search("1 NVIDIA_TESLA_T4 .*on this machine", caplog.text)
 
 
