@@ -11,6 +11,7 @@ from components.shared.pages.page import fill
 from components.shared.run_report.content import Content
 from components.shared.run_report.sections.data import changes_of_data
 from components.shared.run_report.sections.learning import learning_chart, metric_names
+from components.shared.run_report.sections.tasks import time_of
 from components.shared.run_report.sides import changed_sides, count_sides
 
 DIGEST_DIGITS = 16
@@ -35,7 +36,7 @@ def render_comparison(first: Content, second: Content, *, differences: Sequence[
         section("Curves", _charts(curve_charts({n: c.evaluation for n, c in runs.items()}))),
         section("Examples that changed sides", _sides(first, second)),
         section("Data", changes_of_data(second.statistics, first.statistics, of="that of A")),
-        section("Seconds by task", _tasks(first, second)),
+        section("Times of the tasks", _tasks(first, second)),
     ]
     return fill(f"{first.summary.run} and {second.summary.run}", "\n".join(filter(None, body)))
 
@@ -99,18 +100,12 @@ def _sides(first: Content, second: Content) -> str:
 
 
 def _tasks(first: Content, second: Content) -> str:
-    times = [{task["name"]: _time(task) for task in one.summary.tasks} for one in (first, second)]
+    times = [{task["name"]: time_of(task) for task in one.summary.tasks} for one in (first, second)]
     rows = [
         (escape(name), *(one.get(name, "n/a") for one in times))
         for name in dict.fromkeys([*times[0], *times[1]])
     ]
     return table(("task", FIRST, SECOND), rows, css="numbers") if rows else ""
-
-
-def _time(task: dict[str, Any]) -> str:
-    if task["cached"]:
-        return "cached"
-    return "not run" if task["state"] == "NOT_RUN" else f"{task['seconds']:.1f}"
 
 
 def _shown(value: Any) -> str:

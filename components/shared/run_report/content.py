@@ -11,7 +11,6 @@ from components.errors import StepError
 from components.model_version.companions import STATISTICS_FILE, read_companion
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.prices import PRICES, Cost, cluster_cost, read_prices
-from components.shared.run_report.graph import Node, nodes_of
 from components.shared.run_summary.settings import parameters_of
 from components.shared.run_summary.summary import Summary
 from components.shared.vertex.task_details import leaf_tasks, outputs_by_task
@@ -46,7 +45,6 @@ class Content:
 
     Attributes:
         summary: The facts of the run.
-        nodes: The tasks with their dependencies.
         evaluation: The content of evaluation.json.
         statistics: Of the examples, by split.
         champion_statistics: Of the examples that the champion has learnt from.
@@ -56,7 +54,6 @@ class Content:
     """
 
     summary: Summary
-    nodes: Sequence[Node] = ()
     evaluation: Json = field(default_factory=dict)
     statistics: Json = field(default_factory=dict)
     champion_statistics: Json = field(default_factory=dict)
@@ -77,7 +74,6 @@ def read_content(job: Json, summary: Summary, *, replicas: Sequence[Json]) -> Co
     champion = str(outputs.get("start", {}).get("champion_uri", ""))
     return Content(
         summary=summary,
-        nodes=nodes_of(job),
         evaluation=_read_json(*_split(_uri(outputs, "evaluate", "evaluation"))),
         statistics=_read_json(_uri(outputs, "prepare-examples", "examples"), STATISTICS_FILE),
         champion_statistics=_read_json(champion, STATISTICS_FILE),

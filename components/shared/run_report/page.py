@@ -4,26 +4,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from components.shared.pages.evaluation.sections import evaluation_sections
-from components.shared.pages.html import section
 from components.shared.pages.page import fill, write_page
 from components.shared.run_report.content import Content, read_content
-from components.shared.run_report.graph import draw_graph
 from components.shared.run_report.sections.closing import next_section, settings_section
 from components.shared.run_report.sections.cluster import cluster_section
 from components.shared.run_report.sections.data import data_section
 from components.shared.run_report.sections.learning import learning_section
+from components.shared.run_report.sections.tasks import tasks_section
 from components.shared.run_report.sections.verdict import verdict_section
 from components.shared.run_summary.summary import Summary
 from trainer import Json
 
 REPORT_FILE = "report.html"
-
-
-def tasks_section(content: Content) -> str:
-    """Return the graph of the tasks with their times."""
-    drawing = draw_graph(content.nodes) if content.nodes else ""
-    note = "Bars: when each task ran, within the run. Hollow circles: from the cache, or not run."
-    return section("Tasks", drawing, note=note)
 
 
 SECTIONS = (

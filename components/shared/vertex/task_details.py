@@ -65,7 +65,7 @@ def leaf_tasks(spec: Json) -> dict[str, str]:
     names: dict[str, str] = {}
 
     def walk(dag: Json) -> None:
-        for name, task in in_order(dag["tasks"]):
+        for name, task in _in_order(dag["tasks"]):
             component = spec["components"][task["componentRef"]["name"]]
             if "dag" in component:
                 walk(component["dag"])
@@ -97,7 +97,7 @@ def _seconds(detail: Json) -> float:
     return round(end - start, 2)
 
 
-def in_order(tasks: Json) -> list[tuple[str, Json]]:
+def _in_order(tasks: Json) -> list[tuple[str, Json]]:
     """Return tasks after those they depend on, else by name: a service returns them in any order.
 
     Of a group, the exit task comes last.

@@ -116,9 +116,20 @@ def test_the_metrics_are_beside_those_of_the_champion(tmp_path):
 def test_without_a_champion_slices_show_the_metric_itself(tmp_path):
     page = page_of(tmp_path, two_classes(has_champion=False))
 
-    assert page.count('class="bar "') == 5 + 3 + 1  # slices, splits, features; one has drifted
+    num_tasks = page.partition('id="tasks"')[2].partition("</section>")[0].count('class="bar "')
+    assert num_tasks == 4
+    # slices, splits, features (one has drifted)
+    assert page.count('class="bar "') == 5 + 3 + 1 + num_tasks
     assert "worse</b>" not in page
     assert "baseline linear" in page
+
+
+def test_each_task_has_its_time_or_the_reason_for_having_none(tmp_path):
+    page = page_of(tmp_path, None)
+    rows = dict(re.findall(r'<th scope="row">([a-z-]+)</th><td>.*?</td><td>(.*?)</td>', page))
+
+    assert rows["train"] == "59.0 s"
+    assert rows["prepare-examples"] == "cached"
 
 
 def test_an_old_run_shows_the_metrics_of_its_summary(tmp_path):
