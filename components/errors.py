@@ -3,7 +3,7 @@
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from itertools import pairwise
 from pathlib import Path
@@ -43,6 +43,22 @@ def errors_in_one_line() -> Iterator[TimeLimit]:
         raise
     finally:
         limit.close()
+
+
+def exit_code_of(command: Callable[[], None]) -> int:
+    """Run a step from a command line; return the exit code: 0 done, 1 failed, 2 wrong input."""
+    try:
+        command()
+    except (StepError, TrainerError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except OSError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped; nothing was written\n")
+        return 130
+    return 0
 
 
 def _keep(line: str, folder: Path | None) -> None:

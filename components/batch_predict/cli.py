@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 from components.batch_predict.options import PredictOptions
 from components.batch_predict.step import describe, predict_files
-from components.errors import StepError
+from components.errors import exit_code_of
 from components.prepare_examples.beam.runner_flags import RUNNERS, runner_flags
 from trainer.config.flags import add_flags
 from trainer.config.trust import add_trust_flags, trust_of
-from trainer.errors import TrainerError
 
 DESCRIPTION = """\
 Write a model's predictions for the rows of files: JSON lines of instances, CSV, Parquet, or
@@ -25,35 +24,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Predict files; return the exit code: 0 done, 1 failed, 2 wrong input."""
     arguments = _parser().parse_args(argv)
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
+    return exit_code_of(lambda: _predict(arguments))
+
+
+def _predict(arguments: argparse.Namespace) -> None:
     names = ("format", "max_errors", "shard_mb", "time_zone")
-    try:
-        options = PredictOptions(
-            **{name: getattr(arguments, name) for name in names},
-            beam_options=(
-                *runner_flags(arguments.runner),
-                *arguments.beam_options,
-            ),
-        )
-        summary = predict_files(
-            arguments.model,
-            inputs=arguments.input,
-            output_dir=arguments.output,
-            options=options,
-            trust=trust_of(arguments),
-        )
-    except (TrainerError, StepError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("stopped; nothing was written", file=sys.stderr)
-        return 130
+    options = PredictOptions(
+        **{name: getattr(arguments, name) for name in names},
+        beam_options=(*runner_flags(arguments.runner), *arguments.beam_options),
+    )
+    summary = predict_files(
+        arguments.model,
+        inputs=arguments.input,
+        output_dir=arguments.output,
+        options=options,
+        trust=trust_of(arguments),
+    )
     print(f"{arguments.output}: {describe(summary)}")
     if summary["unused_columns"]:
         print(f"columns that the model does not use: {', '.join(summary['unused_columns'])}")
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
