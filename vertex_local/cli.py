@@ -14,7 +14,6 @@ from typing import Any
 
 from vertex_local import __version__
 from vertex_local.client import service_pid
-from vertex_local.http.faults import VARIABLE, Faults, FaultsError
 from vertex_local.machine import root_lock
 
 EXAMPLE = """\
@@ -150,15 +149,6 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
         help="accept requests from every user of this machine, who can then run commands as you; "
         "default: only from your own processes",
     )
-    add(
-        "--faults",
-        type=_faults,
-        default=os.environ.get(VARIABLE),
-        metavar="SPEC",
-        help="fail a share of all requests, to test clients: any=0.1 for a tenth, or by method "
-        "and kind, 'GET:503=0.05,reset=0.02;POST+DELETE:429=0.1,late=0.1;late-seconds=2;"
-        f"seed=7'; default: {VARIABLE}, for a service that another command starts",
-    )
     add("--verbose", action="store_true", help="log every request")
 
 
@@ -192,13 +182,6 @@ def _speed(text: str) -> float:
     return speed
 
 
-def _faults(text: str) -> Faults | None:
-    try:
-        return Faults.parse(text) if text else None
-    except FaultsError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def _modules(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     for name in names:
@@ -230,7 +213,6 @@ def _serve(arguments: argparse.Namespace) -> int:
         has_containers=arguments.containers,
         mounts=tuple(arguments.mount),
         is_shared=arguments.shared,
-        faults=arguments.faults,
     )
     try:
         server.serve(options, on_ready=_print_ready)

@@ -37,7 +37,7 @@ START_FILE = "start.lock"
 ENDS_WHEN_UNUSED_FILE = "ends-when-unused"
 SERVE = (sys.executable, "-m", "vertex_local.cli", "serve")
 PROBE_PATH = "/v1/projects/local/locations/-/models?pageSize=1"
-# More than one, because a service with --faults fails some requests on purpose.
+# More than one, because requests to a busy service may fail.
 PROBES_OF_NAMED = 10
 LOCK_TIMEOUT_SECONDS = 90.0
 POLL_SECONDS = 0.02

@@ -21,7 +21,6 @@ from vertex_local.endpoints import forwarding
 from vertex_local.endpoints import resource as endpoints
 from vertex_local.http import peers
 from vertex_local.http import server as http_server
-from vertex_local.http.faults import Faults, FaultyApplication, Wsgi
 from vertex_local.jobs import resource as jobs
 from vertex_local.machine import docker as containers
 from vertex_local.machine import lost_and_found, root_lock, users
@@ -76,7 +75,6 @@ class Options:
         has_containers: Run replicas, steps and prediction servers in containers.
         mounts: Folders that containers see, besides the root.
         is_shared: Accept requests from every user of this machine; files stay private.
-        faults: Requests to fail, for tests of clients.
     """
 
     root: Path
@@ -88,7 +86,6 @@ class Options:
     has_containers: bool = False
     mounts: tuple[Path, ...] = ()
     is_shared: bool = False
-    faults: Faults | None = None
 
 
 def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
@@ -120,7 +117,7 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
     for module in MODULES:
         _call_if_defined(module, "recover", service)
     lost_and_found.forget_marks(root)
-    _start_http(service, listener, options.faults)
+    _start_http(service, listener)
     port, mounts = listener.getsockname()[1], engine.mounts if engine else None
     notes = lost_and_found.notes(root)[num_notes:]
     root_lock.announce(root, port=port, url=service.url, mounts=mounts, notes=notes)
@@ -147,8 +144,6 @@ def _service(
         num_parallel=options.num_parallel,
         clock=clock,
     )
-    if options.faults:
-        service.slow_deploy_seconds = options.faults.slow_deploy_seconds
     if not options.is_while_used:
         service.stays.set()
     if engine:
@@ -209,17 +204,16 @@ def _stop_on_signals() -> threading.Event:
     return stop
 
 
-def _start_http(service: Service, listener: socket.socket, faults: Faults | None) -> None:
+def _start_http(service: Service, listener: socket.socket) -> None:
     routes = [route for module in MODULES for route in module.ROUTES]
-    application: Wsgi = Application(service, routes)
-    if faults:  # every request passes through the application that makes some of them fail
-        application = FaultyApplication(application, faults, service.closing)
 
-    def make_forward(server: http_server.HttpServer) -> http_server.Forward | None:
+    def make_forward(server: http_server.HttpServer) -> http_server.Forward:
         forwarder = service.running[forwarding.KEY] = forwarding.Forwarder(service, server)
-        return None if faults else forwarder.forward
+        return forwarder.forward
 
-    http_server.start(application, listener, make_forward)  # to the end of this process
+    http_server.start(
+        Application(service, routes), listener, make_forward
+    )  # to the end of this process
 
 
 def _shut_down(service: Service) -> None:

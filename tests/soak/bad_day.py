@@ -25,6 +25,7 @@ from pipelines.resources.kinds import JOB
 from tests.conftest import write_mnist
 from tests.support.processes.everything import EVERYTHING
 from tests.whole_runs.test_whole_run import PRELOAD, Home
+from vertex_local.tests.support.faulty_service import MODULE
 from vertex_local.tests.support.forks import Fork, forks_with
 
 FAULTS = "any=0.1;late-seconds=0.5"
@@ -61,10 +62,10 @@ class Holdings:
 
 @contextlib.contextmanager
 def faulty_service(home: Home, faults: str) -> Iterator[str]:
-    """`vertex-local serve` with faults for as long as the block lasts; the url."""
+    """Serve with faults for as long as the block lasts; the url."""
     root = home.state / "vertex"
     root.mkdir(parents=True, exist_ok=True)
-    serve = ["python", "-m", "vertex_local.cli", "serve", "--root", str(root)]
+    serve = ["python", "-m", MODULE, "serve", "--root", str(root)]
     service = forks_with(*EVERYTHING).start(
         [*serve, "--preload", PRELOAD, "--faults", faults], log_path=log_of(home)
     )

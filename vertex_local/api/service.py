@@ -26,7 +26,7 @@ class Service:
         engine: If set, replicas, steps and prediction servers run in containers.
         num_parallel: Number of tasks of a pipeline run that may run at a time.
         clock: Clock of schedules.
-        slow_deploy_seconds: An injected fault (`http/faults.py`); 0 for none.
+        slow_deploy_seconds: Delay of each deployment, for tests of clients; 0 for none.
         stays: Set unless the service stops with the command that started it; schedules run only
             while it is set.
         ending: Set at the start of the shutdown; runs interrupted from then on are continued by

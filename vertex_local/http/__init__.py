@@ -1,1 +1,1 @@
-"""HTTP server: connections, users, request bodies, and injected faults."""
+"""HTTP server: connections, users and request bodies."""

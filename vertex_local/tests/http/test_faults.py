@@ -5,8 +5,7 @@ from collections import Counter
 
 import pytest
 
-from vertex_local import cli
-from vertex_local.http.faults import Faults, FaultsError, FaultyApplication
+from vertex_local.tests.support.faults import Faults, FaultsError, FaultyApplication
 
 pytestmark = pytest.mark.fast
 
@@ -49,14 +48,6 @@ def test_options_follow_the_shares():
 def test_the_error_of_an_invalid_specification_has_the_allowed_values(text, words):
     with pytest.raises(FaultsError, match=words):
         Faults.parse(text)
-
-
-def test_an_invalid_specification_is_a_usage_error(capsys, monkeypatch, tmp_path):
-    monkeypatch.setenv("VERTEX_LOCAL_FAULTS", "GET:404=1")
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["serve", "--root", str(tmp_path)])
-    assert caught.value.code == 2
-    assert "--faults: 'GET:404=1': '404' is not one of" in capsys.readouterr().err
 
 
 def outcomes(text: str, *, num: int = 4000, method: str = "POST") -> list[tuple[str, bool]]:

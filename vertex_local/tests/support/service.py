@@ -12,6 +12,7 @@ import pytest
 
 from vertex_local import client, testing
 from vertex_local.testing import PARENT, RunningService
+from vertex_local.tests.support.faulty_service import command_with_faults
 from vertex_local.tests.support.forks import Fork, forks_with
 
 # Modules of a process that forks services and their pipelines: the first set that has them all.
@@ -27,7 +28,9 @@ def launch_fork(command: Sequence[str], log_path: Path) -> Fork:
     stages = [words[1] for words in pairwise(command) if words[0] == "--preload"]
     preloaded = {name for modules in stages for name in modules.split(",")}
     modules = next((m for m in FORKED if preloaded <= set(m)), (*FORKED[0], *sorted(preloaded)))
-    return forks_with(*modules).start(["python", *command[1:]], log_path=log_path)
+    return forks_with(*modules).start(
+        ["python", *command_with_faults(command)[1:]], log_path=log_path
+    )
 
 
 def running_service(root: Path, *options: str) -> AbstractContextManager[RunningService]:

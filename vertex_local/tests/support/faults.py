@@ -28,7 +28,6 @@ from vertex_local.errors import ApiError
 
 logger = logging.getLogger(__name__)
 
-VARIABLE = "VERTEX_LOCAL_FAULTS"
 KINDS = ("429", "503", "reset", "late")
 ANY = "any"
 METHODS = ("GET", "POST", "PATCH", "DELETE")
@@ -116,7 +115,7 @@ class FaultyApplication:
         for kind, share in self.faults.shares.get(method, {}).items():
             drawn -= share
             if drawn < 0:
-                return kind, kind in ("503", "reset") and coin < 0.5  # noqa: PLR2004
+                return kind, kind in ("503", "reset") and coin < 0.5
         return "", False
 
     def _count(self, environ: dict[str, Any], kind: str, *, is_handled: bool) -> None:
