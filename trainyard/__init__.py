@@ -6,6 +6,7 @@ A file workload.py declares the data, the label and, if it has one of its own, t
     Number, Category, Text, Timestamp, TimePart, Image      columns of a table
     Values                                          features of existing TFRecords
     Regression, Binary, Classes, Multilabel         the label
+    Split                                           the rule of the splits
     Download, Source, SourceFile                    files to fetch
     Recipe, Features, combine, flip, shift          parts of a model and of its training
     Workload, Feature, Label                        base classes, for types

@@ -21,6 +21,7 @@ from components.prepare_examples.existing_records import step as record_step
 from components.prepare_examples.images import folder_step
 from components.prepare_examples.images import step as image_step
 from components.prepare_examples.output import quarantine
+from components.prepare_examples.output.manifest import split_notes
 from components.prepare_examples.output.publish import (
     MANIFEST,
     check_replaceable,
@@ -168,10 +169,13 @@ def notes(manifest: Json) -> list[str]:
     found = [
         f"{rows['read']:,} rows: {rows['written']:,} examples, {rows['quarantined']:,} quarantined"
         + f" ({columns})" * bool(columns)
+        + f", {rows.get('outside', 0):,} in no split" * ("outside" in rows)
         + f", {rows.get('unlabelled', 0):,} without a label" * ("unlabelled" in rows)
         + f", {rows['filtered']:,} filtered" * bool(rows["filtered"])
         + f", {rows.get('repeated_pictures', 0):,} that repeat another one"
         * ("repeated_pictures" in rows),
+        *([f"split {manifest['split_rule']}"] if "split" in manifest else []),
+        *split_notes(manifest),
         *manifest.get("unused", {}).get("notes", ()),
     ]
     if zones := times["rows_converted_from"]:

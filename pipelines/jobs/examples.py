@@ -80,6 +80,8 @@ def prepare_flags(options: PrepareOptions) -> list[str]:
             flags += [f"--{split}-shards={count}" for split, count in value.items()]
         elif name == "files":
             flags += [f"{flag}={one}" for one in value]
+        elif name == "split":
+            flags.append(f"{flag}={json.dumps(value)}")
         elif isinstance(value, Mapping):
             flags.append(f"{flag}={','.join(f'{key}={one}' for key, one in value.items())}")
         elif isinstance(value, tuple):

@@ -119,7 +119,12 @@ def _cluster(value: Any, path: Path, place: str) -> ClusterSpec:
 
 
 def _absolute(value: Any, folder: Path) -> Any:
-    """Return a path, or each path of a list, below the folder of run.yaml unless it is absolute."""
+    """Return a path, or each path of a list or of each split, below the folder of run.yaml.
+
+    Absolute ones stay as they are.
+    """
+    if isinstance(value, dict):
+        return {split: _absolute(one, folder) for split, one in value.items()}
     if isinstance(value, list):
         return [_absolute(one, folder) for one in value]
     if not isinstance(value, str) or not value or paths.is_bucket_uri(value):

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -87,7 +88,7 @@ def _flag_options(field: dataclasses.Field[Any]) -> dict[str, Any]:
 
 
 def _converter(field: dataclasses.Field[Any]) -> Callable[[str], Any]:
-    readers: dict[Any, Any] = {tuple: split_list, Mapping: _read_numbers}
+    readers: dict[Any, Any] = {tuple: split_list, Mapping: _read_mapping}
     kind = readers.get(kind_of(field), kind_of(field))
 
     def convert(text: str) -> Any:
@@ -95,14 +96,16 @@ def _converter(field: dataclasses.Field[Any]) -> Callable[[str], Any]:
             return kind(text)
         except ValueError as error:
             words = (
-                " write NAME=NUMBER,…" if kind is _read_numbers else describe_allowed(field, text)
+                " write NAME=NUMBER,…" if kind is _read_mapping else describe_allowed(field, text)
             )
             raise argparse.ArgumentTypeError(f"{text!r} is not allowed;{words}") from error
 
     return convert
 
 
-def _read_numbers(text: str) -> dict[str, float]:
-    """Return the numbers of `train=0.8,eval=0.2` by name."""
+def _read_mapping(text: str) -> dict[str, Any]:
+    """Return the numbers of `train=0.8,eval=0.2` by name, or a JSON object."""
+    if text.startswith("{"):
+        return dict(json.loads(text))
     pairs = (item.split("=") for item in text.split(","))
     return {name.strip(): float(number) for name, number in pairs}

@@ -20,6 +20,7 @@ from trainer.workloads.declarations.sources import (
     Source,
     SourceFile,
 )
+from trainer.workloads.declarations.split import Split
 from trainer.workloads.encoding.images import flip, shift
 from trainer.workloads.image_folder import ImageFolder
 from trainer.workloads.loading import WorkloadError, load_workload
@@ -45,6 +46,7 @@ __all__ = [
     "Regression",
     "Source",
     "SourceFile",
+    "Split",
     "Table",
     "Text",
     "TimePart",

@@ -22,6 +22,7 @@ from trainer.workloads.declarations.model_settings import (
     parse_settings,
     settings_of,
 )
+from trainer.workloads.declarations.split import Split
 
 Build = Callable[..., Any]
 _STRUCTURE_WARNING = r"(.*\n)*.*The structure of `inputs` doesn't match"
@@ -45,6 +46,7 @@ class DeclaredWorkload(Workload):
             classes of the train split have the same sum of weights.
         callbacks: Keras callbacks, which the replica that writes the results calls.
         postprocess: a function from a prediction, a dict, to the prediction to send.
+        split: the rule of the splits, unless a run has another one.
         name: default: that of the workload's folder or module.
         settings: values of the model's settings that differ from the defaults.
         class_counts: examples of the train split by stored class, if weights are balanced.
@@ -58,6 +60,7 @@ class DeclaredWorkload(Workload):
     class_weights: ClassWeights | str = field(default_factory=dict)
     callbacks: Sequence[Any] = ()
     postprocess: Callable[[Any], Any] | None = None
+    split: Split = field(default_factory=Split)
     name: str = ""
     reference: str = field(default="", compare=False, repr=False)
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -74,6 +77,10 @@ class DeclaredWorkload(Workload):
                 raise ValueError(f"model {name!r} is {function!r}; it must be a function")
             settings_of(function)
         check_class_weights(self.class_weights, self.label)
+        if not isinstance(self.split, Split):
+            raise ValueError(
+                f"split is {self.split!r}; it must be a Split, as split=Split('day', test='30d')"
+            )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name or self.reference!r})"

@@ -1,6 +1,6 @@
 """The features of records, from the declarations of a workload."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,16 +52,22 @@ class RecordSchema:
     label: Label
 
 
-def schema_of(workload: Workload, sample: Mapping[str, tuple[str, list[Any]]]) -> RecordSchema:
+def schema_of(
+    workload: Workload,
+    sample: Mapping[str, tuple[str, list[Any]]],
+    *,
+    deciding: Sequence[str] = (),
+) -> RecordSchema:
     """Return the schema of a workload's records.
 
     Args:
         workload: it declares `features`, by name anything with a dtype and perhaps a shape, such as
             tf.io.FixedLenFeature, and a label.
         sample: type and values of each feature of the first record, by name.
+        deciding: further features, which decide the split.
 
     Raises:
-        DataError: the first record has no such label.
+        DataError: the first record has no such label, or no such feature.
     """
     label = workload.label
     declared: Mapping[str, Any] = workload.features  # type: ignore[attr-defined]
@@ -71,6 +77,8 @@ def schema_of(workload: Workload, sample: Mapping[str, tuple[str, list[Any]]]) -
         features.append(RecordFeature(name=weight, dtype=FLOAT))
     features = [feature for feature in features if feature.name != label.name]
     features.append(_label_feature(label, sample))
+    for name in deciding:
+        features += _deciding(name, features, sample)
     counted = [
         replace(feature, is_counted=False)
         if feature.dtype == BYTES and _is_binary(sample.get(feature.name))
@@ -88,6 +96,20 @@ def _feature(name: str, spec: Any) -> RecordFeature:
         return RecordFeature(name=name, dtype=dtype, shape=None, is_required=False)
     is_required = getattr(spec, "default_value", None) is None
     return RecordFeature(name=name, dtype=dtype, shape=tuple(spec.shape), is_required=is_required)
+
+
+def _deciding(
+    name: str, features: Sequence[RecordFeature], sample: Mapping[str, tuple[str, list[Any]]]
+) -> list[RecordFeature]:
+    """Return a feature that decides the split, unless it is declared; it has one value."""
+    declared = [feature for feature in features if feature.name == name]
+    if any(feature.is_list for feature in declared):
+        raise DataError(f"split: the feature {name!r} has several values; split by another one")
+    if declared:
+        return []
+    if name not in sample:
+        raise DataError(f"split: the records have no {name!r}; they have {', '.join(sample)}")
+    return [RecordFeature(name=name, dtype=sample[name][0], is_required=False, is_counted=False)]
 
 
 def _label_feature(label: Label, sample: Mapping[str, tuple[str, list[Any]]]) -> RecordFeature:

@@ -1,17 +1,18 @@
 """Preparation of records that exist already."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records.read import sample_of
-from components.prepare_examples.existing_records.record_schema import schema_of
+from components.prepare_examples.existing_records.record_schema import INT, schema_of
 from components.prepare_examples.existing_records.write import (
     RecordOptions,
     RecordPart,
+    times_of,
     write_part,
 )
 from components.prepare_examples.images.folder_step import ALLOWED
@@ -21,7 +22,6 @@ from components.prepare_examples.output.manifest import (
     Manifest,
     finish_dataset,
     source_entry,
-    split_rule,
     splits_of_entries,
     statistics_of,
 )
@@ -29,12 +29,14 @@ from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files, sha256_of
 from components.prepare_examples.settings.options import PrepareOptions
-from components.prepare_examples.tables.checks import check_label
-from components.prepare_examples.tables.results import finish
+from components.prepare_examples.split_rule import rule_of, split_of
+from components.prepare_examples.tables.checks import check_label, check_splits
+from components.prepare_examples.tables.results import finish, row_counts
 from components.prepare_examples.tables.table_schema import label_words
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS
 from trainer import Json
 from trainer.workloads import Workload
+from trainer.workloads.declarations.split import HASH
 
 logger = logging.getLogger(__name__)
 
@@ -46,16 +48,15 @@ class RecordJob:
     parts: list[RecordPart]
     options: RecordOptions
     settings: PrepareOptions
-    split_rule: str
     sources: list[Json]
 
     def explain(self) -> list[str]:
         """Return the plan as text, a line for each file."""
-        lines = [self.split_rule]
+        lines = [self.options.rule.words]
         for part in self.parts:
             numbers = ", ".join(f"{shard:05d}" for shard in part.shards)
             place = f"shard {numbers} of {self.options.num_shards}"
-            lines += [f"{place}: {path}" for path, _ in part.files]
+            lines += [f"{place}: {path}" for path in part.files]
         return lines
 
     def write(self, folder: Path) -> None:
@@ -84,11 +85,7 @@ class RecordJob:
         settings, schema, tally = self.settings, self.options.schema, result["tally"]
         quarantine.check_share(result, folder, max_share=settings.max_quarantine, what="records")
         splits = splits_of_entries(result["shards"])
-        for name, split in splits.items():
-            if not split["num_examples"]:
-                raise DataError(
-                    f"the {name} split would be empty; use more records, or other ratios"
-                )
+        check_splits(splits, self.options.rule, what="records")
         check_label(result["statistics"], {}, schema.label, quarantined=tally["quarantined"])
         names = [feature.name for feature in schema.features if feature.is_counted]
         statistics = statistics_of(
@@ -97,14 +94,12 @@ class RecordJob:
         manifest = Manifest(
             workload=schema.workload,
             compression=self.options.compression,
-            split_rule=self.split_rule,
+            split_rule=self.options.rule.words,
+            split=self.options.rule.to_json(tally["outside"]),
             label=label_words(schema.label),
             sources=self.sources,
             settings=settings.changed(),
-            rows={
-                **{name: tally[name] for name in ("read", "written", "filtered")},
-                "quarantined": sum(tally["quarantined"].values()),
-            },
+            rows=row_counts(tally),
             quarantine=quarantine.manifest_entry(result),
             splits=splits,
         )
@@ -113,40 +108,64 @@ class RecordJob:
 
 def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> RecordJob:
     """Find the files, or fetch those of the source; plan the parts."""
-    options.check_images(workload.name, allowed=ALLOWED)
+    options.check_images(workload.name, allowed=(*ALLOWED, "split_key"))
     if options.files:
         paths = find_files([str(local_path(pattern)) for pattern in options.files])
     else:
         fetched = fetch(workload.reference, data_dir, trust_files=options.trust_files)
         paths = [str(path) for path in fetched.values()]
-    schema = schema_of(workload, sample_of(list(map(Path, paths))))
-    files = [(path, split_in_name(path)) for path in paths]
-    given = {split for _, split in files}
-    if "train" not in given or "" in given:
-        files, given = [(path, "") for path in paths], set()
     num_shards = options.planned_shards(sum(Path(path).stat().st_size for path in paths))
-    parts = plan_parts(files, num_shards)
-    rule = split_rule("the record", options.ratios)
-    if given:
-        rule = f"by the names of the files ({', '.join(sorted(given))}); else {rule}"
+    parts = plan_parts(paths, num_shards)
     is_verified = not options.files and not options.trust_files
     return RecordJob(
         parts=parts,
-        options=RecordOptions(
-            schema=schema,
-            ratios=options.ratios,
-            num_shards=num_shards,
-            compression=COMPRESSIONS[options.compression],
-            given=tuple(sorted(given)),
-            max_records=-(-options.max_examples // len(parts)),
-        ),
+        options=_options(workload, paths, parts, options),
         settings=options,
-        split_rule=rule,
         sources=[
             source_entry(Path(path).name, sha256_of(Path(path)), is_verified=is_verified)
             for path in paths
         ],
     )
+
+
+def _options(
+    workload: Workload, paths: list[str], parts: list[RecordPart], options: PrepareOptions
+) -> RecordOptions:
+    """Return the options of writing, with the rule of the splits.
+
+    Raises:
+        DataError: the records have no feature that decides the split; or see SplitRule.with_times.
+    """
+    key = options.split_key
+    rule = rule_of(
+        split_of(workload, options), options, hashed=" and ".join(key) or "the record", paths=paths
+    )
+    files = {path: split_in_name(path) for path in paths}
+    splits = {*files.values()}
+    if rule.split.by == HASH and "train" in splits and "" not in splits:
+        given = f"by the names of the files ({', '.join(sorted(splits))}); else"
+        rule = replace(rule, files=files, named=tuple(sorted(splits)), given=given)
+    sample = sample_of(list(map(Path, paths)))
+    deciding = tuple(filter(None, (rule.column, *key)))
+    chosen = RecordOptions(
+        schema=schema_of(workload, sample, deciding=deciding),
+        rule=rule,
+        num_shards=sum(len(part.shards) for part in parts),
+        compression=COMPRESSIONS[options.compression],
+        key=key,
+        max_records=-(-options.max_examples // len(parts)),
+    )
+    if not (rule.column and rule.split.has_windows):
+        return chosen
+    [dtype] = [one.dtype for one in chosen.schema.features if one.name == rule.column]
+    if dtype != INT:
+        raise DataError(
+            f"split is by {rule.column}, which is {dtype}; a time is a number of Unix seconds,"
+            f" {INT}"
+        )
+    rule = replace(rule, zone="UTC", groups=key)
+    chosen = replace(chosen, rule=rule)
+    return replace(chosen, rule=rule.with_times(times_of(paths, chosen)))
 
 
 def split_in_name(path: str) -> str:
@@ -157,14 +176,14 @@ def split_in_name(path: str) -> str:
     return GIVEN.get(start, GIVEN.get(folder, ""))
 
 
-def plan_parts(files: list[tuple[str, str]], num_shards: int) -> list[RecordPart]:
+def plan_parts(files: list[str], num_shards: int) -> list[RecordPart]:
     """Return parts of about equally many bytes; a file is read by one part only.
 
     With fewer files than shards, a part writes several shards.
     """
-    sizes = [Path(path).stat().st_size + 1 for path, _ in files]
+    sizes = [Path(path).stat().st_size + 1 for path in files]
     total, done = sum(sizes), 0
-    groups: list[list[tuple[str, str]]] = [[] for _ in range(num_shards)]
+    groups: list[list[str]] = [[] for _ in range(num_shards)]
     for file, size in zip(files, sizes, strict=True):
         groups[min(done * num_shards // total, num_shards - 1)].append(file)
         done += size

@@ -3,13 +3,14 @@
 import contextlib
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from components.prepare_examples.existing_records.check import wrong_values
 from components.prepare_examples.existing_records.read import (
@@ -27,10 +28,11 @@ from components.prepare_examples.existing_records.record_schema import (
 )
 from components.prepare_examples.output.quarantine import write_side_file
 from components.prepare_examples.output.split_files import SplitFiles, open_splits
+from components.prepare_examples.split_rule import SplitRule, Times
 from components.prepare_examples.statistics.states import Statistic, new_statistic
 from components.prepare_examples.tables.results import PartResult, Tally
 from components.prepare_examples.tables.table_schema import MAX_CLASSES
-from components.prepare_examples.tfrecords.row_splits import split_numbers
+from components.prepare_examples.tfrecords.row_splits import hash_rows
 from components.prepare_examples.tfrecords.shards import SPLITS
 from trainer import Json
 
@@ -39,31 +41,30 @@ HASH_BYTES = 8
 
 @dataclass(frozen=True, kw_only=True)
 class RecordOptions:
-    """Options of every part; `given` are the splits for which there are files."""
+    """Options of every part; `key` are the features whose hash decides, () for the whole record."""
 
     schema: RecordSchema
-    ratios: Mapping[str, float]
+    rule: SplitRule
     num_shards: int
     compression: str
-    given: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
     max_records: int = 0
 
 
 @dataclass(frozen=True)
 class RecordPart:
-    """The work of one call: its shards, and path and given split of each of its files."""
+    """The work of one call: its shards, and the paths of its files."""
 
     shards: list[int]
-    files: list[tuple[str, str]] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """Records of a file from number `first` on, and the split for which the file is."""
+    """Records of a file from number `first` on."""
 
     path: str
     first: int
-    given: str
     records: list[bytes]
 
 
@@ -76,7 +77,7 @@ def write_part(part: RecordPart, *, options: RecordOptions, output_dir: str) -> 
     folder, count = Path(output_dir), options.num_shards
     side = folder / f"quarantine-{part.shards[0]:05d}-of-{count:05d}.jsonl"
     bad: list[Json] = []
-    num_read = 0
+    tally = Tally()
     with contextlib.ExitStack() as stack:
         splits = open_splits(
             stack,
@@ -86,27 +87,26 @@ def write_part(part: RecordPart, *, options: RecordOptions, output_dir: str) -> 
             compression=options.compression,
             new_statistics=lambda: _new_statistics(options.schema),
         )
-        for path, given in part.files:
+        for path in part.files:
             for records in batches(read_records(Path(path))):
-                left = options.max_records - num_read if options.max_records else len(records)
+                left = options.max_records - tally.read if options.max_records else len(records)
                 kept = records[: max(left, 0)]
                 if kept:
-                    bad += _write_batch(_Batch(path, num_read, given, kept), splits, options)
-                num_read += len(kept)
+                    batch = _Batch(path, tally.read, kept)
+                    bad += _write_batch(batch, splits, options, tally)
+                tally.read += len(kept)
+    tally.quarantined = Counter(entry["column"] for entry in bad)
+    tally.written = tally.read - len(bad) - tally.outside.total()
     return PartResult(
         shards=[entry for name, split in splits.items() for entry in split.publish(name)],
         quarantine=write_side_file(side, bad),
         statistics={name: split.statistics for name, split in splits.items()},
-        tally=Tally(
-            read=num_read,
-            written=num_read - len(bad),
-            quarantined=Counter(entry["column"] for entry in bad),
-        ),
+        tally=tally,
     )
 
 
 def _write_batch(
-    batch: _Batch, splits: dict[str, SplitFiles], options: RecordOptions
+    batch: _Batch, splits: dict[str, SplitFiles], options: RecordOptions, tally: Tally
 ) -> list[Json]:
     """Write the good records of a batch; return the entries of the bad ones."""
     schema, records = options.schema, batch.records
@@ -119,13 +119,17 @@ def _write_batch(
             reasons.setdefault(int(numbers[row]), (feature.name, reason))
         plain[feature.name] = _plain(column, feature)
     rows = np.array([row for row, number in enumerate(numbers) if int(number) not in reasons], int)
-    names = _splits_of([records[numbers[row]] for row in rows], batch.given, options)
-    for split in SPLITS:
-        chosen = rows[[name == split for name in names]] if len(rows) else rows
-        if len(chosen):
-            part = {name: column.take(pa.array(chosen)) for name, column in plain.items()}
-            kept = pa.array([records[numbers[row]] for row in chosen], pa.binary())
-            splits[split].add(part, kept)
+    good = (
+        {name: column.take(pa.array(rows)) for name, column in plain.items()} if len(rows) else {}
+    )
+    kept = pa.array([records[numbers[row]] for row in rows], pa.binary())
+    found = _split_numbers(kept, good, batch.path, options) if good else rows
+    tally.outside.update(options.rule.reason(number) for number in found[found < 0].tolist())
+    for number, split in enumerate(SPLITS):
+        chosen = pa.array(np.flatnonzero(found == number))
+        if good and len(chosen):
+            part = {name: column.take(chosen) for name, column in good.items()}
+            splits[split].add(part, kept.take(chosen))
     return [
         {"file": batch.path, "row": batch.first + number + 1, "column": name, "reason": reason}
         for number, (name, reason) in sorted(reasons.items())
@@ -154,14 +158,37 @@ def _parsed(
     return reasons, parse(good, features) if good else {}
 
 
-def _splits_of(records: list[bytes], given: str, options: RecordOptions) -> list[str]:
-    """Return the split of each record: the given one, or by the hash of its content."""
-    if given and given != "train":
-        return [given] * len(records)
-    digests = b"".join(hashlib.blake2b(one, digest_size=HASH_BYTES).digest() for one in records)
-    numbers = split_numbers(np.frombuffer(digests, "<u8").astype(np.uint64), options.ratios)
-    names = [SPLITS[number] for number in numbers]
-    return [given if given and name in options.given else name for name in names]
+def times_of(paths: Sequence[str], options: RecordOptions) -> Iterator[Times]:
+    """Yield the times of all records that can be read, by which a rule splits them."""
+    names = (options.rule.column, *options.rule.groups)
+    features = [feature for feature in options.schema.features if feature.name in names]
+    for path in paths:
+        for records in batches(read_records(Path(path))):
+            _, columns = _parsed(records, features)
+            if columns:
+                plain = {one.name: _plain(columns[one.name], one) for one in features}
+                hashes = [plain[name] for name in options.rule.groups]
+                yield plain[options.rule.column], hash_rows(hashes) if hashes else None
+
+
+def _split_numbers(
+    records: pa.Array, plain: Mapping[str, pa.Array], path: str, options: RecordOptions
+) -> NDArray[np.int64]:
+    """Return the number of the split of each record of a file, see SplitRule.numbers."""
+    rule, hashes = options.rule, None
+    if rule.is_hashed and options.key:
+        hashes = hash_rows([plain[name] for name in options.key])
+    elif rule.is_hashed:
+        some = records.to_pylist()
+        digests = b"".join(hashlib.blake2b(one, digest_size=HASH_BYTES).digest() for one in some)
+        hashes = np.frombuffer(digests, "<u8").astype(np.uint64)
+    return rule.numbers(
+        len(records),
+        file=path,
+        values=plain.get(rule.column),
+        hashes=hashes,
+        groups=hash_rows([plain[name] for name in rule.groups]) if rule.groups else None,
+    )
 
 
 def _plain(column: pa.Array, feature: RecordFeature) -> pa.Array:

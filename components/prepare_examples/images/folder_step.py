@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,13 +18,13 @@ from components.prepare_examples.output.manifest import (
     Manifest,
     finish_dataset,
     source_entry,
-    split_rule,
 )
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.archives import is_archive, unpack
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files, find_folder
 from components.prepare_examples.settings.options import PrepareOptions
+from components.prepare_examples.split_rule import SplitRule, rule_of, split_of
 from components.prepare_examples.tfrecords.shards import (
     COMPRESSIONS,
     Rows,
@@ -33,9 +34,10 @@ from components.prepare_examples.tfrecords.shards import (
 )
 from trainer import Json
 from trainer.workloads.base import Workload
+from trainer.workloads.declarations.split import FILES
 
 ALLOWED = (
-    *("files", "ratios", "schema", "baseline", "drift_threshold", "block_on"),
+    *("files", "ratios", "split", "schema", "baseline", "drift_threshold", "block_on"),
     "max_quarantine",
 )
 
@@ -92,6 +94,7 @@ class FolderJob:
             workload=self.workload,
             compression=options.compression,
             split_rule=self.split_rule,
+            split=self.folder.rule.to_json(),
             labels=self.folder.classes,
             image={"size": options.size, "channels": options.channels, "fit": options.fit},
             sources=[
@@ -110,7 +113,7 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
     """List the files, or fetch the source's ones; plan the shards."""
     options.check_images(workload.name, allowed=ALLOWED)
     root = find_root(workload, data_dir, options)
-    folder = read_folder(root, ratios=options.ratios, label=workload.label)
+    folder = read_folder(root, rule=folder_rule(workload, options), label=workload.label)
     height, width, _ = image_shape(workload)
     splits = {name: Rows(name, 0, len(files)) for name, files in folder.files.items()}
     for name, rows in splits.items():
@@ -126,9 +129,7 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
     }
     compression = COMPRESSIONS[options.compression]
     kept = {name: folder.files[name][rows.start : rows.stop] for name, rows in splits.items()}
-    rule = split_rule("the file's path", options.ratios)
-    if folder.has_given_splits:
-        rule = f"by the folders train, eval and test; where one is missing, {rule}"
+    rule = folder.rule.words
     if options.max_examples:
         rule += f"{LIMITED}{options.max_examples} images"
     return FolderJob(
@@ -141,16 +142,34 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
     )
 
 
+def folder_rule(workload: Workload, options: PrepareOptions) -> SplitRule:
+    """Return the rule of a run, which the folders complete.
+
+    Raises:
+        DataError: it is by a column.
+    """
+    rule = rule_of(split_of(workload, options), options, hashed="the file's path")
+    if rule.column:
+        raise DataError(
+            f"split is by {rule.column}, but images in class folders have no columns; give the"
+            " folders of each split, as files: {train: …, test: …}"
+        )
+    return rule
+
+
 def find_root(workload: Workload, data_dir: Path, options: PrepareOptions) -> Path:
     """Return the folder of the class folders: of the options, or else of the fetched source.
 
-    An archive is unpacked into `data_dir`.
+    Of the folders of several splits, it is the one around them. An archive is unpacked into
+    `data_dir`.
 
     Raises:
         DataError: there is no such folder or archive, or several.
     """
     if options.files:
         patterns = [str(local_path(pattern)) for pattern in options.files]
+        if split_of(workload, options).by == FILES and len(patterns) > 1:
+            return Path(os.path.commonpath([find_folder([pattern]) for pattern in patterns]))
         if not all(map(is_archive, patterns)):
             return find_folder(patterns)
         paths = list(map(Path, find_files(patterns)))

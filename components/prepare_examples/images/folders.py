@@ -7,14 +7,18 @@ split of a file without a folder for it follows from a hash of its path in FOLDE
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
 
+import numpy as np
+
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.split_rule import SplitRule
 from components.prepare_examples.tfrecords.shards import SPLITS
 from trainer.errors import did_you_mean
 from trainer.workloads import Binary, Classes, Label
+from trainer.workloads.declarations.split import FILES, HASH, Split
 from trainer.workloads.encoding.image_files import SUFFIXES
 
 GIVEN = {"train": "train", "eval": "eval", "val": "eval", "valid": "eval", "validation": "eval"}
@@ -41,7 +45,7 @@ class ImageFolder:
     files: Mapping[str, tuple[ImageFile, ...]]
     refused: tuple[tuple[str, str], ...]
     """Path and reason."""
-    has_given_splits: bool = False
+    rule: SplitRule
 
     @property
     def num_files(self) -> int:
@@ -49,14 +53,12 @@ class ImageFolder:
         return sum(map(len, self.files.values())) + len(self.refused)
 
 
-def read_folder(
-    root: Path, *, ratios: Mapping[str, float], label: Label | None = None
-) -> ImageFolder:
+def read_folder(root: Path, *, rule: SplitRule, label: Label | None = None) -> ImageFolder:
     """Return the content of a folder.
 
     Args:
         root: the folder.
-        ratios: of the splits.
+        rule: of the splits, which folders around the class folders may name.
         label: the declared classes; None, or Classes without values: the names of the folders.
 
     Raises:
@@ -64,11 +66,11 @@ def read_folder(
     """
     if not root.is_dir():
         raise DataError(f"{root} is not a folder; give a folder with a folder of images per class")
-    given = _given_splits(root)
+    given = _given_splits(root, rule.split)
     refused: list[tuple[str, str]] = []
-    found: list[tuple[str, str, str]] = []  # split, class and path
+    found: list[tuple[Path, str, list[str]]] = []  # folder of a split, class and paths
     classes: set[str] = set()
-    for split, folder in given or [("", root)]:
+    for _, folder in given or [("", root)]:
         names = _class_folders(root, folder, refused)
         for name in names:
             paths = list(_images(root, folder / name, refused))
@@ -77,7 +79,7 @@ def read_folder(
                     f"the class folder {folder / name} has no images"
                     f"{_reason(root, folder / name, refused)}; add images to it, or remove it"
                 )
-            found += [(split, name, path) for path in paths]
+            found.append((folder, name, paths))
         classes.update(names)
     if not classes:
         raise DataError(
@@ -85,13 +87,16 @@ def read_folder(
         )
     ordered, numbers = number_classes(root, sorted(classes), label)
     files: dict[str, list[ImageFile]] = {split: [] for split in SPLITS}
-    known = {split for split, _ in given}
-    for split, name, path in found:
-        place = _hash(path)
-        target = split_of(place, ratios)
-        if split and (split != "train" or target in known):
-            target = split
-        files[target].append(ImageFile(place, path, numbers[name]))
+    if given:
+        folders = {str(folder): split for split, folder in given}
+        rule = replace(rule, named=tuple(sorted({*folders.values()})), files=folders)
+    if given and rule.split.by == HASH:
+        rule = replace(rule, given="by the folders train, eval and test; where one is missing,")
+    for folder, name, paths in found:
+        places = np.array([_hash(path) for path in paths], np.uint64)
+        chosen = rule.numbers(len(paths), file=str(folder), hashes=places).tolist()
+        for number, place, path in zip(chosen, places.tolist(), paths, strict=True):
+            files[SPLITS[number]].append(ImageFile(place, path, numbers[name]))
     for some in files.values():
         some.sort(key=attrgetter("place"))
     return ImageFolder(
@@ -99,7 +104,7 @@ def read_folder(
         classes=ordered,
         files={split: tuple(some) for split, some in files.items()},
         refused=tuple(sorted(refused)),
-        has_given_splits=bool(given),
+        rule=rule,
     )
 
 
@@ -131,26 +136,28 @@ def number_classes(
     return names, {name: number for number, name in enumerate(ordered)}
 
 
-def split_of(place: int, ratios: Mapping[str, float]) -> str:
-    """Return the split of a 64-bit hash."""
-    total = 0.0
-    for split in SPLITS[:-1]:
-        total += ratios[split]
-        if place < round(total * 2**64):
-            return split
-    return SPLITS[-1]
-
-
 def _hash(path: str) -> int:
     digest = hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=HASH_BYTES)
     return int.from_bytes(digest.digest(), "big")
 
 
-def _given_splits(root: Path) -> list[tuple[str, Path]]:
-    """Return the folders of splits, if the folder has `train` and another one but no others."""
+def _given_splits(root: Path, split: Split) -> list[tuple[str, Path]]:
+    """Return the folders of splits: the declared ones, or `train` and another one but no others.
+
+    Raises:
+        DataError: a declared one does not exist.
+    """
     folders = [path for path in sorted(root.iterdir()) if _is_folder(path)]
+    if split.by == FILES:
+        named = [(name, root / one) for name, parts in split.parts.items() for one in parts]
+        for name, folder in named:
+            if not folder.is_dir():
+                raise DataError(f"split.{name} is {folder}, which is not a folder of {root}")
+        known = {folder for _, folder in named}
+        others = [] if split.train else [folder for folder in folders if folder not in known]
+        return [*named, *(("train", folder) for folder in others)]
     splits = [(GIVEN.get(path.name.lower(), ""), path) for path in folders]
-    names = {split for split, _ in splits}
+    names = {name for name, _ in splits}
     is_given = "train" in names and "" not in names and len(folders) > 1
     return splits if is_given else []
 

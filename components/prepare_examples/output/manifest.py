@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from components.prepare_examples.output.publish import MANIFEST, local_path
@@ -22,6 +22,7 @@ class Manifest:
         workload: its name.
         compression: of the shards.
         split_rule: the rule that decides the split of an example, in words.
+        split: a declared rule, with the first moment of each split, and the rows in none by reason.
         split_columns: the columns whose values it hashes, if they are all of a table's.
         label: the label in words; labels: the names of the classes of images.
         image: size, channels and fit of images.
@@ -38,6 +39,7 @@ class Manifest:
     workload: str
     compression: str
     split_rule: str
+    split: Json | None = None
     split_columns: Sequence[str] | None = None
     label: str | None = None
     labels: Sequence[str] | None = None
@@ -56,12 +58,6 @@ class Manifest:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
-def split_rule(by: str, ratios: Mapping[str, float]) -> str:
-    """Return the rule of a hash in words."""
-    shares = ", ".join(f"{name} {share:.4g}" for name, share in ratios.items())
-    return f"by a hash of {by}: {shares}"
-
-
 def source_entry(file: str, sha256: str, *, is_verified: bool) -> Json:
     """Return the entry of a raw file."""
     return {"file": file, "sha256": sha256, "verified": is_verified}
@@ -78,9 +74,25 @@ def splits_of_entries(entries: Iterable[Json]) -> Json:
 
 
 def split_of(manifest: Json) -> Json:
-    """Return the rule that decides the split of a row, with the columns that it depends on."""
+    """Return the rule that decides the split of a row, with the columns that it depends on.
+
+    A rule by time has the first moment of each split, too.
+    """
     rule = str(manifest.get("split_rule", "")).partition(LIMITED)[0]
-    return {"rule": rule, "columns": manifest.get("split_columns", [])}
+    found = {"rule": rule, "columns": manifest.get("split_columns", [])}
+    split = manifest.get("split", {})
+    return {**found, "by": split["by"], "starts": split["starts"]} if "starts" in split else found
+
+
+def split_notes(manifest: Json) -> list[str]:
+    """Return notes on a declared rule: the first moment of each split, and the rows in none."""
+    split = manifest.get("split", {})
+    starts = [f"{name} from {moment}" for name, moment in split.get("starts", {}).items()]
+    outside = [f"{count:,} {reason}" for reason, count in split.get("outside", {}).items()]
+    return [
+        *([f"{split['by']}: {', '.join(starts)}"] if starts else []),
+        *([f"rows in no split: {', '.join(outside)}"] if outside else []),
+    ]
 
 
 def statistics_of(
@@ -118,6 +130,8 @@ def finish_dataset(
     path = local_path(settings.schema) if settings.schema else None
     expected = schema.read_schema(path) if path else schema.infer_schema(statistics)
     found = anomalies.find_anomalies(statistics, expected, is_inferred=path is None)
+    if manifest.split and path is None:  # no random parts: later rows may well differ
+        found = [replace(anomaly, severity=anomalies.WARNING) for anomaly in found]
     columns, drifts, content = dict(statistics["splits"]), [], manifest.to_json()
     if settings.baseline:
         baseline = drift.read_baseline(local_path(settings.baseline))
@@ -133,6 +147,7 @@ def finish_dataset(
     listed = {"anomalies": [a.to_json() for a in found], "drift": [d.to_json() for d in drifts]}
     (folder / "anomalies.json").write_text(json.dumps(listed, indent=2) + "\n")
     title = f"Examples of {manifest.workload}"
-    page = report.render(title, columns, anomalies=found, drifts=drifts)
+    rule = ". ".join([f"Split {manifest.split_rule}", *split_notes(content)])
+    page = report.render(title, columns, rule=rule, anomalies=found, drifts=drifts)
     (folder / report.FILE).write_text(page, encoding="utf-8")
     (folder / MANIFEST).write_text(json.dumps(content, indent=2) + "\n")

@@ -5,7 +5,7 @@ import datetime
 import json
 import logging
 import zoneinfo
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from glob import glob
 from typing import Any
 
@@ -77,7 +77,11 @@ def _resolved(options: PrepareOptions, moment: datetime.datetime) -> dict[str, A
     is_dated = any(map(has_dates, options.files))
     window = duration(options.window) if options.window else None
     if is_dated:
-        found["files"] = _files(options, moment, window)
+        found["files"] = _files(options.files, moment, window)
+        if (split := options.declared_split) and split.by == "files":
+            parts = split.parts.items()
+            dated = {name: list(_files(patterns, moment, window)) for name, patterns in parts}
+            found["split"] = {"by": split.by, **dated}
     if window and (not is_dated or options.time_column):
         found["dates"] = _days_before(moment, window)
     return found
@@ -90,7 +94,7 @@ def _days_before(moment: datetime.datetime, window: datetime.timedelta) -> tuple
 
 
 def _files(
-    options: PrepareOptions, moment: datetime.datetime, window: datetime.timedelta | None
+    patterns: Sequence[str], moment: datetime.datetime, window: datetime.timedelta | None
 ) -> tuple[str, ...]:
     """Return the patterns of the run's dates that match files.
 
@@ -98,7 +102,7 @@ def _files(
         DataError: a pattern matches no file of any date; names dates and files.
     """
     found: list[str] = []
-    for pattern in options.files:
+    for pattern in patterns:
         dated = expand(pattern, moment, window)
         matching = [one for one in dated if not has_dates(pattern) or _matches(one)]
         if not matching:

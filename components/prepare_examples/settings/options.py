@@ -5,7 +5,7 @@ import math
 import zoneinfo
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.prepare_examples.settings.patterns import check_pattern
 from components.prepare_examples.statistics.drift import NOTICEABLE
@@ -22,6 +22,9 @@ from trainer import paths
 from trainer.cluster.roles import MAX_REPLICAS
 from trainer.config.settings import MOST_SECONDS, check_settings, make_settings, setting
 from trainer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from trainer.workloads.declarations.split import Split
 
 SOURCES = ("files", "bigquery")
 BYTES_PER_MB = 1_000_000
@@ -89,7 +92,8 @@ class TableOptions:
     files: tuple[str, ...] = setting(
         "CSV, gzipped CSV or Parquet files, a folder of images or TFRecords, a path or a pattern,"
         " instead of the workload's own source; may be repeated. {run_date:%Y-%m-%d} stands for"
-        " the date of the run, {run_date-1d:%Y-%m-%d} for the day before",
+        " the date of the run, {run_date-1d:%Y-%m-%d} for the day before. {train: …, test: …} gives"
+        " the files of each split",
         default=(),
         metavar="PATTERN",
         is_repeated=True,
@@ -103,9 +107,16 @@ class TableOptions:
     ratios: Mapping[str, float] = setting(
         "share of each split", factory=lambda: DEFAULT_RATIOS, metavar="SHARES"
     )
+    split: Mapping[str, Any] = setting(
+        "rule of the splits, instead of the workload's: {by: COLUMN, eval: 30d, test: 30d} by time,"
+        " {by: COLUMN, test: [VALUE, …]} by values, {by: hash}",
+        factory=dict,
+        metavar="RULE",
+    )
     split_key: tuple[str, ...] = setting(
-        "columns whose hash decides the split; default: the workload's key, or without it its"
-        " group_by columns, or else all values of a row",
+        "columns whose hash decides the split, and whose rows stay together in one by time;"
+        " default: the workload's key, or without it its group_by columns, or else all values of a"
+        " row",
         default=(),
         metavar="COLUMNS",
     )
@@ -209,12 +220,39 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
     )
 
     def __post_init__(self) -> None:
+        self._set_split()
         check_settings(self)
         self._check_source()
         for name in ("time_zone", "run_time_zone"):
             _check_time_zone(name, getattr(self, name) or "UTC")
         self._check_dates()
         object.__setattr__(self, "ratios", check_ratios(self.ratios))
+
+    @property
+    def declared_split(self) -> "Split | None":
+        """The rule of the splits, None for the workload's."""
+        from trainer.workloads.declarations.split import Split
+
+        if not self.split or not isinstance(self.split, Mapping):
+            return None
+        try:
+            return make_settings(Split, self.split, name="split")
+        except ConfigError:
+            raise
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+
+    def _set_split(self) -> None:
+        """Check the rule of the splits; files by split are such a rule, too."""
+        files: Any = self.files
+        if isinstance(files, Mapping):
+            if self.split:
+                raise ConfigError(f"split is {self.split!r}, and files has splits; drop one")
+            patterns = [one for some in files.values() for one in _as_list(some)]
+            object.__setattr__(self, "split", {"by": "files", **files})
+            object.__setattr__(self, "files", tuple(patterns))
+        if split := self.declared_split:
+            object.__setattr__(self, "split", split.to_json())
 
     def _check_dates(self) -> None:
         for pattern in self.files:
@@ -301,6 +339,10 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
             ConfigError: it is not a JSON object, or see `from_values`.
         """
         return cls.from_values(parse_object(text or "{}", name="prepare"), **more)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _check_absolute(name: str, *addresses: str) -> None:

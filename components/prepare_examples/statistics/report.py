@@ -17,6 +17,7 @@ def render(
     title: str,
     columns: Mapping[str, Json],
     *,
+    rule: str,
     anomalies: Sequence[Anomaly] = (),
     drifts: Sequence[Drift] = (),
 ) -> str:
@@ -25,6 +26,7 @@ def render(
     Args:
         title: the heading.
         columns: the splits or runs to show side by side: {name: {"num_examples", "features"}}.
+        rule: of the splits, in words.
         anomalies: the findings.
         drifts: distances from an earlier run.
     """
@@ -32,6 +34,7 @@ def render(
     template = Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8"))
     return template.substitute(
         title=html.escape(title),
+        rule=html.escape(rule),
         anomalies=_anomalies(anomalies),
         drift=_drift(drifts),
         head="".join(

@@ -1,10 +1,11 @@
 """Checks of the examples of a table or of records: no empty split, and a label to learn."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.quarantine import by_column
+from components.prepare_examples.split_rule import SplitRule
 from components.prepare_examples.tables.values.labels import binary_text
 from trainer import Json
 from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel
@@ -12,14 +13,21 @@ from trainer.workloads.declarations.labels import Binary, Classes, Label, Multil
 MOST_SHOWN = 5  # values of a label in an error
 
 
-def check_splits(splits: Json, key: Sequence[str]) -> None:
-    """Raise DataError if a split has no examples; `key` are the columns that decide it."""
+def check_splits(splits: Json, rule: SplitRule, what: str = "rows") -> None:
+    """Raise DataError if a split has no examples."""
     for name, split in splits.items():
-        if not split["num_examples"]:
+        if split["num_examples"]:
+            continue
+        starts = ", ".join(f"{one} from {day}" for one, day in rule.moments.items())
+        if name in rule.named:
             raise DataError(
-                f"the {name} split would be empty: the hash of {' and '.join(key)} puts no row into"
-                " it; use more rows, other ratios or a finer split_key"
+                f"the {name} split would be empty: the split is {rule.words}"
+                f"{f' ({starts})' * bool(starts)}, and no {what} are in it; change prepare.split"
             )
+        raise DataError(
+            f"the {name} split would be empty: the hash of {rule.hashed} puts no {what} into it;"
+            f" use more {what}, other ratios or a finer split_key"
+        )
 
 
 def check_label(

@@ -19,7 +19,7 @@ from components.prepare_examples.tables.table_schema import (
     kind_of,
     num_listed,
 )
-from components.prepare_examples.tfrecords.row_splits import hash_rows, split_numbers
+from components.prepare_examples.tfrecords.row_splits import hash_rows
 from components.prepare_examples.tfrecords.table_encoder import encode_rows
 from trainer.errors import did_you_mean
 from trainer.workloads.declarations.features import Image, Number
@@ -160,8 +160,9 @@ def check_key(key: Sequence[str], columns: Sequence[str], schema: TableSchema) -
     """
     if not key:
         return default_key(columns, schema)
-    whole = [c.name for c in schema.stored if not (isinstance(c, Number) or c.is_list)]
-    allowed = [name for name in dict.fromkeys((*schema.keys, *whole)) if name in columns]
+    others = {c.name for c in schema.columns if isinstance(c, Number) or c.is_list}
+    others.add(schema.label.name)
+    allowed = [name for name in columns if name not in others]
     named = schema.named(key)
     for name in named:
         if name not in allowed:
@@ -200,12 +201,9 @@ def _ruled(table: pa.Table, schema: TableSchema, rule: Rule) -> pa.Array:
     return pa.array(whole)
 
 
-def splits_of(
-    table: pa.Table, *, key: Sequence[str], ratios: Mapping[str, float]
-) -> NDArray[np.int64]:
-    """Return the number of the split of each clean row."""
-    hashes = hash_rows([table[name].combine_chunks() for name in key])
-    return split_numbers(hashes, ratios)
+def hashes_of(table: pa.Table, names: Sequence[str]) -> NDArray[np.uint64] | None:
+    """Return a hash of the values of some columns of each clean row, None without any."""
+    return hash_rows([table[name].combine_chunks() for name in names]) if names else None
 
 
 def new_statistics(schema: TableSchema) -> dict[str, Statistic]:

@@ -14,7 +14,6 @@ from components.prepare_examples.output.manifest import (
     Manifest,
     finish_dataset,
     source_entry,
-    split_rule,
     splits_of_entries,
     statistics_of,
 )
@@ -29,7 +28,7 @@ from components.prepare_examples.tables.checks import (
 from components.prepare_examples.tables.picture_rows import PictureRows
 from components.prepare_examples.tables.plan import TablePlan
 from components.prepare_examples.tables.reading.files import CSV, STREAM
-from components.prepare_examples.tables.results import finish
+from components.prepare_examples.tables.results import finish, row_counts
 from components.prepare_examples.tables.table_schema import TableSchema, label_words
 from components.prepare_examples.tables.write import TableOptions, write_part
 from trainer import Json
@@ -49,14 +48,9 @@ class TableJob:
     query: str | None = None
     pictures: PictureRows | None = None
 
-    @property
-    def split_rule(self) -> str:
-        """The rule that decides the split of a row."""
-        return split_rule(" and ".join(self.options.key), self.options.ratios)
-
     def explain(self) -> list[str]:
         """Return the plan as text, a line for each range of a file."""
-        lines = [self.split_rule]
+        lines = [self.options.rule.words]
         for part in self.table.parts:
             shards = ", ".join(f"{shard:05d}" for shard in part.shards)
             for segment in part.segments:
@@ -118,19 +112,7 @@ class Outcome:
     @property
     def rows(self) -> Json:
         """The manifest's numbers of rows: those read, and what became of them."""
-        tally = self.result["tally"]
-        more = {
-            "unlabelled": tally["unlabelled"],
-            "repeated_headers": tally["headers"],
-            "repeated_pictures": tally["repeated"],
-        }
-        return {
-            "read": tally["read"],
-            "written": tally["written"],
-            "quarantined": self.num_bad,
-            "filtered": tally["filtered"],
-            **{name: count for name, count in more.items() if count},
-        }
+        return row_counts(self.result["tally"])
 
     def check_values(self) -> None:
         """Check that a binary label has two values."""
@@ -157,7 +139,7 @@ class Outcome:
 
     def check_splits(self) -> None:
         """Check that each split has examples."""
-        check_splits(self.splits, self.job.options.key)
+        check_splits(self.splits, self.job.options.rule)
 
     def check_label(self) -> None:
         """Check that the label has several values, and that the train split has each class."""
@@ -176,7 +158,8 @@ class Outcome:
         manifest = Manifest(
             workload=options.schema.workload,
             compression=options.compression,
-            split_rule=job.split_rule,
+            split_rule=options.rule.words,
+            split=options.rule.to_json(self.result["tally"]["outside"]),
             split_columns=job.split_columns,
             label=label_words(options.schema.label),
             query=job.query,

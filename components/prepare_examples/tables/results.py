@@ -11,10 +11,11 @@ from trainer import Json
 
 @dataclass
 class Tally:
-    """Numbers of rows: each is written, quarantined, unlabelled, filtered or repeated.
+    """Numbers of rows: each is written, quarantined, unlabelled, filtered, outside or repeated.
 
     Attributes:
         filtered: rows outside the period.
+        outside: rows in no split, by the reason.
         headers: rows that repeat the header of their file.
         repeated: rows that repeat another one with the same picture.
         quarantined: bad rows by column.
@@ -28,6 +29,7 @@ class Tally:
     unlabelled: int = 0
     headers: int = 0
     repeated: int = 0
+    outside: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
     zones: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
@@ -36,6 +38,23 @@ class Tally:
         """Add the numbers of other rows."""
         for name, number in vars(other).items():
             setattr(self, name, getattr(self, name) + number)
+
+
+def row_counts(tally: Json) -> Json:
+    """Return the manifest's numbers of rows or records: those read, and what became of them."""
+    more = {
+        "outside": sum(tally["outside"].values()),
+        "unlabelled": tally["unlabelled"],
+        "repeated_headers": tally["headers"],
+        "repeated_pictures": tally["repeated"],
+    }
+    return {
+        "read": tally["read"],
+        "written": tally["written"],
+        "quarantined": sum(tally["quarantined"].values()),
+        "filtered": tally["filtered"],
+        **{name: count for name, count in more.items() if count},
+    }
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Planning of tables: files are split at the ends of records, and rows into splits by key."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.settings.options import PrepareOptions
+from components.prepare_examples.split_rule import rule_of, split_of
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.job import TableJob
@@ -21,9 +22,11 @@ from components.prepare_examples.tables.reading.bigquery import fetch_rows, quer
 from components.prepare_examples.tables.reading.files import TableFile, digest_of, open_table
 from components.prepare_examples.tables.sampling import with_values_of_label
 from components.prepare_examples.tables.table_schema import TableSchema
+from components.prepare_examples.tables.windows import with_windows
 from components.prepare_examples.tables.write import TableOptions
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS
 from trainer.workloads.base import Workload
+from trainer.workloads.declarations.split import FILES, HASH, Split, is_window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,7 @@ class OpenedTable:
     """The files of a table, with the columns of each by the schema's names."""
 
     schema: TableSchema
+    split: Split
     period: Period | None
     files: Sequence[TableFile]
     headers: Mapping[str, columns.Header]
@@ -78,7 +82,7 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> TableJo
 
 def open_files(workload: Workload, data_dir: Path, options: PrepareOptions) -> OpenedTable:
     """Find the files, or fetch the sample, and read their headers."""
-    schema = _schema(workload, options)
+    schema, split = _schema(workload, options)
     period = period_of(schema, options)
     query, pictures, is_verified = None, None, False
     if schema.images and not options.files:
@@ -100,6 +104,7 @@ def open_files(workload: Workload, data_dir: Path, options: PrepareOptions) -> O
     names = {file.path: file.names for file in files}
     return OpenedTable(
         schema=schema,
+        split=split,
         period=period,
         files=files,
         headers=columns.match_headers(names, schema, ignored=options.ignore_columns),
@@ -120,16 +125,24 @@ def make_job(opened: OpenedTable, table: TablePlan, options: PrepareOptions) -> 
         raise DataError(f"{files[0].path} has a header but no rows")
     first, *others = opened.columns.values()
     common = [name for name in first if all(name in other for other in others)]
-    key = columns.check_key(options.split_key, common, schema)
+    groups = schema.group_by if schema.split_by else ()
+    key = columns.check_key(options.split_key or groups, common, schema)
+    schema = with_values_of_label(schema, table.parts)
+    rule = rule_of(
+        opened.split, options, hashed=" and ".join(key), paths=[file.path for file in files]
+    )
+    if time := next((time for time in schema.times if time.name == rule.column), None):
+        rule = replace(rule, zone=time.time_zone, groups=groups)
+        rule = with_windows(rule, schema, table.parts, period=opened.period)
     split_columns = None
-    if key == (columns.WHOLE_ROW,):
+    if key == (columns.WHOLE_ROW,) and rule.is_hashed:
         split_columns = sorted(
             {name for file in files for name in columns.hashed_names(file.names).values()}
         )
     write_options = TableOptions(
-        schema=with_values_of_label(schema, table.parts),
+        schema=schema,
         key=key,
-        ratios=options.ratios,
+        rule=rule,
         num_shards=opened.num_shards(options),
         compression=COMPRESSIONS[options.compression],
         period=opened.period,
@@ -149,18 +162,48 @@ def make_job(opened: OpenedTable, table: TablePlan, options: PrepareOptions) -> 
 
 def explain_query(workload: Workload, options: PrepareOptions) -> str:
     """Return the query to BigQuery, without running it."""
-    return query_of(workload, _schema(workload, options), options)
+    return query_of(workload, _schema(workload, options)[0], options)
 
 
-def _schema(workload: Workload, options: PrepareOptions) -> TableSchema:
-    """Return the workload's schema, in which times have the time zone of the options."""
+def _schema(workload: Workload, options: PrepareOptions) -> tuple[TableSchema, Split]:
+    """Return the workload's schema, in which times have the run's time zone, and the split."""
     schema = schema_of(workload.name, reference=workload.reference, **table_fields(workload))
     zone = options.time_zone
     if options.source == "bigquery" and workload.source and workload.source.bigquery:
         zone = workload.source.bigquery.time_zone or zone
-    if not zone:
-        return schema
-    return schema.in_time_zone(zone)
+    if zone:
+        schema = schema.in_time_zone(zone)
+    if options.split_key:
+        schema = replace(schema, group_by=tuple(schema.named(options.split_key)))
+    split = split_of(workload, options)
+    if split.by in (HASH, FILES):
+        return schema, split
+    [column] = schema.named([split.by])
+    split = replace(split, by=column)
+    _check_parts(split, schema)
+    return replace(schema, split_by=column), split
+
+
+def _check_parts(split: Split, schema: TableSchema) -> None:
+    """Check that a rule has windows if its column is a Timestamp, and values if it is not.
+
+    Raises:
+        DataError: it has not; names the part.
+    """
+    times = [time.name for time in schema.times]
+    if split.has_windows and split.by not in times:
+        name, [window] = next(iter(split.parts.items()))
+        raise DataError(
+            f"split.{name} is {window}, a window of time, but {split.by} is no Timestamp of"
+            f" {schema.workload} (it has {', '.join(times) or 'none'}); declare it, or without"
+            f" making it a feature, as only_read=[Timestamp({split.by!r})]"
+        )
+    if split.by in times and not split.has_windows:
+        name, values = next((n, v) for n, v in split.parts.items() if not is_window(v))
+        raise DataError(
+            f"split.{name} is {', '.join(values)}, but {split.by} is a Timestamp; give the length"
+            " of a window, as 30d, 4w or 12h, or its first day, as 2026-01-31"
+        )
 
 
 def _patterns(options: PrepareOptions) -> list[str]:

@@ -67,6 +67,7 @@ class TableSchema:
         key: the column that identifies a row, or "". It is not stored, unless it is one of
             `columns`. Rows of one key are in the same split.
         group_by: columns that decide the split of files without the key.
+        split_by: the column whose time or value decides the split, or "".
         aliases: other names of columns, by the name in the files.
         ignored: columns of the files to skip; `*` and `?` as in file names.
         missing: texts that mean a missing value in any column, besides the empty one.
@@ -82,6 +83,7 @@ class TableSchema:
     only_read: frozenset[str] = frozenset()
     key: str = ""
     group_by: tuple[str, ...] = ()
+    split_by: str = ""
     aliases: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -174,7 +176,7 @@ class TableSchema:
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """The columns that may decide the split of a row."""
-        return tuple(dict.fromkeys((*filter(None, [self.key]), *self.group_by)))
+        return tuple(dict.fromkeys(filter(None, [self.key, *self.group_by, self.split_by])))
 
     @cached_property
     def known(self) -> frozenset[str]:
@@ -192,7 +194,8 @@ class TableSchema:
         label = self.rule_columns or (self.label.name,)
         features = [column.name for column in self.columns if not isinstance(column, TimePart)]
         key = (self.key,) if self.key and not self.group_by else ()
-        return tuple(dict.fromkeys((*label, *features, *key)))
+        split_by = (self.split_by,) if self.split_by else ()
+        return tuple(dict.fromkeys((*label, *features, *key, *split_by)))
 
     @cached_property
     def never_missing(self) -> tuple[str, ...]:

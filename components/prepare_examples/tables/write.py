@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from components.prepare_examples.declarations import load_rule
 from components.prepare_examples.output.quarantine import side_file_entry
 from components.prepare_examples.output.split_files import SplitFiles, open_splits, partial_path
+from components.prepare_examples.split_rule import SplitRule
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.period import Period, within
 from components.prepare_examples.tables.picture_rows import Reasons, mark_rows
@@ -40,7 +41,7 @@ class TableOptions:
 
     schema: TableSchema
     key: tuple[str, ...]
-    ratios: Mapping[str, float]
+    rule: SplitRule
     num_shards: int
     compression: str = "GZIP"
     period: Period | None = None
@@ -74,13 +75,13 @@ def write_part(part: Part, *, options: TableOptions, output_dir: str) -> PartRes
             compression=options.compression,
             new_statistics=lambda: columns.new_statistics(schema),
         )
-        is_hashed = columns.WHOLE_ROW in options.key
+        is_hashed = options.rule.is_hashed and columns.WHOLE_ROW in options.key
         for segment in part.segments:
             left_out = options.left_out.get(segment.path, {})
             for first_row, block in blocks(segment, schema, is_hashed=is_hashed, pictures=pictures):
                 mark_rows(block, first_row, left_out)
                 _quarantine(block, segment.path, first_row, side_file, tally)
-                _write_block(block, splits, tally, options, rule)
+                _write_block(block, splits, tally, options, rule, path=segment.path)
     return PartResult(
         shards=[entry for name, split in splits.items() for entry in split.publish(name)],
         quarantine=_published_side(side, tally),
@@ -109,21 +110,43 @@ def _write_block(
     tally: Tally,
     options: TableOptions,
     rule: columns.Rule | None,
+    *,
+    path: str,
 ) -> None:
     _count_labels(block, tally, options)
-    found = _rows(block.table, _is_good(block))
-    of_period = within(found, options.period)
-    tally.filtered += found.num_rows - of_period.num_rows
-    good = _labelled_rows(of_period, options.schema)
-    tally.unlabelled += of_period.num_rows - good.num_rows
+    good = usable_rows(block, options.schema, options.period, tally)
     examples = columns.to_examples(good, options.schema, rule)
-    numbers = columns.splits_of(good, key=options.key, ratios=options.ratios)
+    numbers = _split_numbers(good, path, options)
+    for number in np.unique(numbers[numbers < 0]).tolist():
+        tally.outside[options.rule.reason(number)] += int((numbers == number).sum())
     for number, name in enumerate(SPLITS):
         rows = _rows(examples, numbers == number)
         if rows.num_rows:
             arrays = {column: rows[column].combine_chunks() for column in rows.column_names}
             splits[name].add(arrays, columns.encode(rows, options.schema))
-    tally.written += good.num_rows
+    tally.written += int((numbers >= 0).sum())
+
+
+def usable_rows(block: Block, schema: TableSchema, period: Period | None, tally: Tally) -> pa.Table:
+    """Return the good rows of a period that have a label; count the others of the good ones."""
+    good = _rows(block.table, _is_good(block))
+    of_period = within(good, period)
+    tally.filtered += good.num_rows - of_period.num_rows
+    labelled = _labelled_rows(of_period, schema)
+    tally.unlabelled += of_period.num_rows - labelled.num_rows
+    return labelled
+
+
+def _split_numbers(rows: pa.Table, path: str, options: TableOptions) -> NDArray[np.int64]:
+    """Return the number of the split of each row of a file, see SplitRule.numbers."""
+    rule = options.rule
+    return rule.numbers(
+        rows.num_rows,
+        file=path,
+        values=rows[rule.column].combine_chunks() if rule.column else None,
+        hashes=columns.hashes_of(rows, options.key if rule.is_hashed else ()),
+        groups=columns.hashes_of(rows, rule.groups),
+    )
 
 
 def _is_good(block: Block) -> NDArray[np.bool_]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.folders import read_folder
+from components.prepare_examples.split_rule import SplitRule
 from components.prepare_examples.tfrecords.shards import DEFAULT_RATIOS
 from pipelines.projects.scripts.record import RecordedScript, record_images
 from pipelines.projects.starter.folder import Start
@@ -13,6 +14,7 @@ from pipelines.projects.starter.image_shapes import guess_shape
 from pipelines.projects.starter.labels import BINARY
 from pipelines.projects.starter.pictures import table_hint
 from pipelines.projects.starter.texts import quoted
+from trainer.workloads import Split
 
 FEWEST = 10  # images of a class
 SOURCE = '''\
@@ -37,7 +39,8 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
         DataError: there are no class folders, only one, or one is empty.
     """
     try:
-        found = read_folder(Path(folder), ratios=DEFAULT_RATIOS)
+        rule = SplitRule(split=Split(), ratios=DEFAULT_RATIOS, hashed="the file's path")
+        found = read_folder(Path(folder), rule=rule)
     except DataError as error:
         raise DataError(f"{error}{table_hint(folder)}") from error
     if len(found.classes) < 2:  # noqa: PLR2004

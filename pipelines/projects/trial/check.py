@@ -103,7 +103,7 @@ def _try_code(checked: _Checked) -> Iterator[Finding]:
     """Yield the findings of the process that runs the user's code."""
     config, snapshot = checked.config, checked.snapshot
     options = config.prepare
-    if remote := [one for one in options.get("files", ()) if paths.is_in_bucket(one)]:
+    if remote := [one for one in config.prepare_options().files if paths.is_in_bucket(one)]:
         detail = f"{remote[0]} is in a bucket; name files of this machine to check them"
         yield Finding(name="data", state=NOT_TRIED, detail=detail)
         return

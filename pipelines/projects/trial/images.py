@@ -7,7 +7,7 @@ from pathlib import Path
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.folder_pipeline import LISTING, finish, write_shard
-from components.prepare_examples.images.folder_step import options_of, write_listing
+from components.prepare_examples.images.folder_step import folder_rule, options_of, write_listing
 from components.prepare_examples.images.folders import ImageFile, ImageFolder, read_folder
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tfrecords.shards import Shard, shard_file
@@ -24,7 +24,7 @@ def sample_images(workload: Workload, root: Path, options: PrepareOptions, folde
     Raises:
         DataError: there is no class folder, one is empty, or there is only one.
     """
-    found = read_folder(root, ratios=options.ratios, label=workload.label)
+    found = read_folder(root, rule=folder_rule(workload, options), label=workload.label)
     if len(found.classes) < 2:  # noqa: PLR2004
         raise DataError(
             f"{found.root} has only one class folder, {found.classes[0]!r}; add one for each class"

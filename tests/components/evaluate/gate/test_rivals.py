@@ -68,6 +68,27 @@ def test_a_champion_of_another_split_is_not_compared(tmp_path, record, reason):
         check_split(str(tmp_path), str(examples))
 
 
+@pytest.mark.parametrize(
+    ("before", "is_compared"),
+    [("2026-01-01", True), ("2026-02-01", True), ("2026-03-01", False)],
+    ids=["earlier", "same", "later"],
+)
+def test_windows_that_move_on_keep_the_champion_comparable(tmp_path, before, is_compared):
+    rule = {"rule": "by at: test 30d", "columns": []}
+    record = {**rule, "by": "at", "starts": {"test": before}}
+    manifest = {
+        "split_rule": "by at: test 20d",
+        "split": {"by": "at", "test": ["20d"], "starts": {"test": "2026-02-01"}},
+    }
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "input.json").write_text(json.dumps({"split": record}))
+    if is_compared:
+        check_split(str(tmp_path), str(tmp_path))
+        return
+    with pytest.raises(NotComparableError, match="may have been trained on rows of this test"):
+        check_split(str(tmp_path), str(tmp_path))
+
+
 def test_a_first_model_is_compared_with_a_linear_one(first):
     evaluation = first.evaluation
     assert first.judgement.verdict == "failed"
