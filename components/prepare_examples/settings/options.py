@@ -13,6 +13,7 @@ from components.prepare_examples.tfrecords.shards import (
     COMPRESSIONS,
     DEFAULT_NUM_SHARDS,
     DEFAULT_RATIOS,
+    SPLITS,
     check_ratios,
     plan_num_shards,
 )
@@ -248,6 +249,11 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
         if isinstance(files, Mapping):
             if self.split:
                 raise ConfigError(f"split is {self.split!r}, and files has splits; drop one")
+            if not {*files} <= {*SPLITS}:
+                raise ConfigError(
+                    f"files is {dict(files)!r}; it must be a list of texts, or have the files of"
+                    f" {', '.join(SPLITS)}"
+                )
             patterns = [one for some in files.values() for one in _as_list(some)]
             object.__setattr__(self, "split", {"by": "files", **files})
             object.__setattr__(self, "files", tuple(patterns))

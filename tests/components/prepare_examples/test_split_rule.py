@@ -304,7 +304,7 @@ def test_a_wrong_rule_is_named(run_rows, split, message):
         ({"split": {"test": "30d"}}, "split.test is 30d, but a hash has only shares"),
         ({"split": {"by": "at", "test": {"a": 1}}}, "split.test is .*; it must be a value"),
         ({"split": {"by": "p", "eval": "a", "test": ["b", "a"]}}, "'a' is in two splits"),
-        ({"files": {"train": "a", "tset": "b"}}, "split has no 'tset'; did you mean 'test'"),
+        ({"files": {"train": "a", "tset": "b"}}, "or have the files of train, eval, test"),
         ({"files": {"test": "b"}, "split": {"by": "hash"}}, "files has splits; drop one"),
         ({"split": "at"}, "split is 'at'; it must be values by name"),
     ],
