@@ -1,7 +1,6 @@
-"""Progress of a batch prediction, on a terminal and in a log."""
+"""Progress of a batch prediction in the log."""
 
 import logging
-import sys
 
 import pytest
 
@@ -23,11 +22,3 @@ def test_a_log_has_the_rows_and_their_rate(monkeypatch, caplog):
         "predicting 2.0 MB: 1,500",
     ]
     assert all(line.endswith(" rows/s") for line in lines)
-
-
-def test_a_terminal_has_a_bar(monkeypatch, capsys):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with progress.shown(2_000_000):
-        progress.advance(1500)
-
-    assert "1,500 rows" in capsys.readouterr().err
