@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from components.plan_training.cluster_file import SPELLINGS, ClusterFile
 from components.plan_training.plan import SPOT_CHECKPOINT_SECONDS
@@ -31,19 +30,10 @@ _RESTARTS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """Batch size and training files; `files_source` says where the number of files is from."""
-
-    batch_size: int
-    num_files: int
-    files_source: str
-
-
 def explain(
     file: ClusterFile,
     *,
-    training: Training,
+    batch_size: int,
     prices: PriceTable,
     hosts: Sequence[str] = (),
 ) -> list[str]:
@@ -55,30 +45,22 @@ def explain(
         *_pools(shape),
         "",
         *_roles(shape),
-        *_work(shape, training),
+        _work(shape, batch_size),
         *_cost(shape, prices),
         "",
         "TF_CONFIG",
         *_tf_config_lines(shape, hosts),
         "",
-        *_listed("notes", [*file.warnings, *notes(shape, training)]),
+        *_listed("notes", [*file.warnings, *notes(shape, batch_size)]),
     ]
 
 
-def notes(shape: Shape, training: Training) -> list[str]:
+def notes(shape: Shape, batch_size: int) -> list[str]:
     """Return notes on a cluster that can train."""
-    computing = computing_roles(shape.strategy)
-    num_workers = sum(pool.count for pool in shape.pools() if pool.role in computing)
-    found = [
+    texts = [
         (
-            num_workers > training.num_files,
-            f"{num_workers} replicas compute, but train has {training.num_files} files: fine here,"
-            " where each replica reads all files; a trainer that divides the files would leave"
-            f" {num_workers - training.num_files} idle",
-        ),
-        (
-            min(batch_parts(shape, training.batch_size).values()) < 1,
-            f"a batch of {training.batch_size} examples is too small for all devices, and the"
+            min(batch_parts(shape, batch_size).values()) < 1,
+            f"a batch of {batch_size} examples is too small for all devices, and the"
             " trainer will refuse it; use a larger --batch-size",
         ),
         (
@@ -96,7 +78,7 @@ def notes(shape: Shape, training: Training) -> list[str]:
             "GPUs are for Vertex AI; on a laptop the same replicas compute on its CPUs",
         ),
     ]
-    return [text for applies, text in found if applies]
+    return [text for applies, text in texts if applies]
 
 
 def batch_parts(shape: Shape, batch_size: int) -> dict[str, int]:
@@ -146,16 +128,11 @@ def _roles(shape: Shape) -> list[str]:
     ]
 
 
-def _work(shape: Shape, training: Training) -> list[str]:
-    files = f"{training.num_files} of train ({training.files_source})"
-    parts = batch_parts(shape, training.batch_size)
+def _work(shape: Shape, batch_size: int) -> str:
+    parts = batch_parts(shape, batch_size)
     each = ", ".join(f"{name} {count}" for name, count in parts.items())
     kind = "each worker computes whole batches" if shape.is_asynchronous else "of each batch"
-    return [
-        f"batch     {training.batch_size} examples a step; {kind}: {each}",
-        f"files     {files}; every replica that computes reads all of them and takes its examples"
-        " from memory",
-    ]
+    return f"batch     {batch_size} examples a step; {kind}: {each}"
 
 
 def _cost(shape: Shape, prices: PriceTable) -> list[str]:

@@ -2,21 +2,17 @@
 
 import argparse
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from components.plan_training.cluster_file import SPELLINGS, ClusterFile
-from components.plan_training.explain import Training, explain
+from components.plan_training.explain import explain
 from components.plan_training.prices import PRICES, read_prices
 from components.plan_training.spellings.tf_config import commands
-from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
-from components.shared.text.user_file import read_text_file
 from pipelines.command.actions import actions_of
 from pipelines.config.cluster_files import read_cluster_file
-from pipelines.config.run_config import RunConfig
 from pipelines.projects.runs import FORMS, find_run
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
@@ -51,9 +47,6 @@ def _add_explain(actions: Any) -> None:
     )
     parser.add_argument("--batch-size", type=int, metavar="N", help="default: the workload's")
     parser.add_argument(
-        "--examples-dir", type=Path, help="prepared examples whose files are counted"
-    )
-    parser.add_argument(
         "--prices",
         type=Path,
         default=PRICES,
@@ -83,8 +76,7 @@ def _explain(arguments: argparse.Namespace) -> int:
         lines = _lines(file, arguments)
     except OSError as error:
         raise ConfigError(
-            f"cannot read {error.filename}: {error.strerror}; give another --prices or "
-            "--examples-dir"
+            f"cannot read {error.filename}: {error.strerror}; give another --prices"
         ) from error
     print("\n".join(lines))
     return 0
@@ -96,36 +88,20 @@ def _lines(file: ClusterFile, arguments: argparse.Namespace) -> list[str]:
         return [yaml.safe_dump(values, sort_keys=False).rstrip()]
     return explain(
         file,
-        training=_training(arguments),
+        batch_size=_batch_size(arguments),
         prices=read_prices(arguments.prices),
         hosts=arguments.hosts or file.hosts,
     )
 
 
-def _training(arguments: argparse.Namespace) -> Training:
-    run = find_run(arguments.workload)
-    batch_size = arguments.batch_size or _batch_size(run)
+def _batch_size(arguments: argparse.Namespace) -> int:
+    default = next(f.default for f in dataclasses.fields(TrainConfig) if f.name == "batch_size")
+    batch_size = arguments.batch_size or find_run(arguments.workload).train.get(
+        "batch_size", default
+    )
     if batch_size < 1:
         raise ConfigError(f"--batch-size is {batch_size}; it must be at least 1")
-    if not arguments.examples_dir:
-        source = "by default; --examples-dir counts them"
-        return Training(
-            batch_size=batch_size, num_files=DEFAULT_NUM_SHARDS["train"], files_source=source
-        )
-    path = arguments.examples_dir / "manifest.json"
-    try:
-        manifest = json.loads(read_text_file(path))
-        num_files = len(manifest["splits"]["train"]["shards"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is not a manifest of examples: {error!r}") from error
-    return Training(
-        batch_size=batch_size, num_files=num_files, files_source=str(arguments.examples_dir)
-    )
-
-
-def _batch_size(run: RunConfig) -> int:
-    default = next(f.default for f in dataclasses.fields(TrainConfig) if f.name == "batch_size")
-    return int(run.train.get("batch_size", default))
+    return int(batch_size)
 
 
 def _commands(arguments: argparse.Namespace) -> int:

@@ -158,7 +158,6 @@ def test_explanation_covers_the_whole_file(run, cluster_file):
         "parameter_server: workers compute batches",
         "a checkpoint every 60 s",
         "64 examples a step; each worker computes whole batches: ",
-        "6 replicas compute, but train has 4 files",
         "each worker uses 1 of its 2 NVIDIA_TESLA_T4",
         "cannot forbid them",
         "on a laptop the same replicas compute on its CPUs",
@@ -183,22 +182,8 @@ def test_explanation_of_an_invalid_file_lists_every_mistake(run, cluster_file):
     assert "machine is 'n1-standard-5'" in output
 
 
-def test_the_files_of_prepared_examples_are_counted(run, cluster_file, tmp_path):
-    shards = [{"file": f"train-{index}"} for index in range(7)]
-    manifest = {"splits": {"train": {"shards": shards}}}
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    path = cluster_file("strategy: single\n")
-
-    assert "7 of train" in run("explain", path, "--examples-dir", str(tmp_path))[1]
-    (tmp_path / "manifest.json").write_text("[]")
-    code, output = run("explain", path, "--examples-dir", str(tmp_path))
-    assert code == 2
-    assert "is not a manifest of examples" in output
-
-
-@pytest.mark.parametrize("flag", ["--prices", "--examples-dir"])
-def test_missing_price_table_or_folder_is_reported(run, cluster_file, flag):
-    code, output = run("explain", cluster_file("strategy: single\n"), flag, "nowhere")
+def test_missing_price_table_is_reported(run, cluster_file):
+    code, output = run("explain", cluster_file("strategy: single\n"), "--prices", "nowhere")
 
     assert code == 2
     assert "cannot read nowhere" in output
