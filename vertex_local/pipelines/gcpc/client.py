@@ -17,11 +17,11 @@ MAX_DELAY_SECONDS = 10.0
 TRANSIENT_CODES = {429, 502, 503, 504}
 
 
-class RequestError(Exception):
+class CallError(Exception):
     """Failed request; the message names the request and the reason."""
 
 
-class TransientError(RequestError):
+class TransientError(CallError):
     """Failure that a retry may avoid; the request `may_be_done` nevertheless."""
 
     def __init__(self, message: str, *, may_be_done: bool) -> None:
@@ -44,7 +44,7 @@ def call(
     carried out. `write_log` writes a line to a log.
 
     Raises:
-        RequestError: It was refused, or all attempts have failed. If the service is not running,
+        CallError: It was refused, or all attempts have failed. If the service is not running,
             there is no retry.
     """
     may_be_done = False
@@ -84,7 +84,7 @@ def _send(session: requests.Session, method: str, url: str, *, body: Json | None
     except requests.RequestException as problem:
         message = f"{method} {url}: {problem}"
         if _is_connection_refused(problem):
-            raise RequestError(message) from None
+            raise CallError(message) from None
         raise TransientError(message, may_be_done=True) from None
     try:
         result: Json = response.json()
@@ -97,7 +97,7 @@ def _send(session: requests.Session, method: str, url: str, *, body: Json | None
         if response.status_code in TRANSIENT_CODES:
             may_be_done = response.status_code != HTTPStatus.TOO_MANY_REQUESTS
             raise TransientError(message, may_be_done=may_be_done)
-        raise RequestError(message)
+        raise CallError(message)
     return result
 
 

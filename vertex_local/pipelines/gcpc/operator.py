@@ -155,7 +155,7 @@ class Operator:
                 find=find,
                 write_log=self.write_log,
             )
-        except client.RequestError as error:
+        except client.CallError as error:
             raise GcpcError(str(error)) from None
 
     def _write_resources(self, launch: Launch, kind: str, name: str) -> None:
