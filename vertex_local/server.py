@@ -34,6 +34,7 @@ from vertex_local.pipelines import resource as pipelines
 from vertex_local.processes import leftovers
 from vertex_local.processes.warm import Warm
 from vertex_local.schedules import resource as schedules
+from vertex_local.tuning import resource as tuning
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ MODULES: tuple[ModuleType, ...] = (
     evaluations,
     endpoints,
     jobs,
+    tuning,
     pipelines,
     schedules,
     logs,

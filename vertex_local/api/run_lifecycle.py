@@ -1,4 +1,4 @@
-"""Life cycle of custom jobs and pipeline runs: from the request to the end of the processes."""
+"""Life cycle of custom jobs, tuning jobs and pipeline runs: from the request to their end."""
 
 import logging
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from vertex_local import Json
 from vertex_local.api import ends, operations
@@ -36,7 +36,19 @@ OUTPUT_ONLY_FIELDS = {
 ORPHANS_TIMEOUT_SECONDS = 15.0
 # https://cloud.google.com/vertex-ai/docs/pipelines/cancel-pipeline-runs
 CANCELLED_AT_THE_END = "Cancelled after its tasks had succeeded; their results stay."
-Start = Callable[[], processes.Group]
+
+
+class RunGroup(Protocol):
+    """What a run consists of: a group of processes, or the trials of a tuning job."""
+
+    def wait(self) -> Json:
+        """Wait for the end; return the last `state` and a `message`."""
+
+    def request_stop(self, grace_seconds: float) -> None:
+        """Request the end, without waiting for it."""
+
+
+Start = Callable[[], RunGroup]
 
 
 @dataclass(frozen=True)
@@ -44,13 +56,13 @@ class Running:
     """Processes of a run, and the thread that waits for their end."""
 
     kind: "RunKind"
-    group: processes.Group
+    group: RunGroup
     watcher: threading.Thread
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunKind:
-    """Kind of run: custom jobs or pipeline runs.
+    """Kind of run: custom jobs, pipeline runs or tuning jobs.
 
     Attributes:
         collection: The collection, `customJobs`.
@@ -60,7 +72,8 @@ class RunKind:
             from its folder and the last state of its group.
         cancel_grace_seconds: Time for a cancelled run to end by itself.
         close_grace_seconds: Time for a run to end by itself when the service stops.
-        outlives_service: Returns from a run's folder whether the next service continues the run.
+        outlives_service: Returns from a run's folder and the last state of its group whether the
+            next service continues the run.
         follow_up: Returns the start of the processes that finish an ended run; None if it is
             finished.
     """
@@ -71,7 +84,7 @@ class RunKind:
     outcome: Callable[[Path, Json], tuple[str, Json]]
     cancel_grace_seconds: float
     close_grace_seconds: float
-    outlives_service: Callable[[Path], bool] = lambda folder: False
+    outlives_service: Callable[[Path, Json], bool] = lambda folder, state: False
     follow_up: Callable[[Service, str, Json], Start | None] = lambda service, name, state: None
 
     def routes(self, create: Any, get: Any) -> list[Route]:
@@ -113,7 +126,7 @@ class RunKind:
         """POST …/ID:cancel; no effect on a run that is being cancelled or has ended."""
         run = service.store.get(call.name(self.collection))
         if self.is_unfinished(run) and not self._is_cancelling(run):
-            self._cancel(service, run["name"], grace_seconds=self.cancel_grace_seconds)
+            self.request_end(service, run["name"], grace_seconds=self.cancel_grace_seconds)
         return {}
 
     def delete(self, service: Service, call: Call) -> Json:
@@ -205,7 +218,7 @@ class RunKind:
         """Cancel runs and wait until their ends are recorded; `reason`: unless a user cancels."""
         running = {name: service.running.get(name) for name in names}
         for name in running:
-            self._cancel(service, name, grace_seconds=grace_seconds, reason=reason)
+            self.request_end(service, name, grace_seconds=grace_seconds, reason=reason)
         for one in running.values():
             if isinstance(one, Running):
                 one.watcher.join(grace_seconds + processes.STOP_MARGIN_SECONDS)
@@ -216,9 +229,11 @@ class RunKind:
     def _is_ours(self, running: object) -> bool:
         return isinstance(running, Running) and running.kind is self
 
-    def _cancel(
+    def request_end(
         self, service: Service, name: str, *, grace_seconds: float, reason: str = ""
     ) -> None:
+        """Cancel a run without waiting for its end; `reason`: unless a user cancels it."""
+
         def change(run: Json) -> None:
             if not self.is_unfinished(run):
                 return
@@ -235,7 +250,7 @@ class RunKind:
         self,
         service: Service,
         name: str,
-        group: processes.Group,
+        group: RunGroup,
         on_end: Callable[[], None],
         is_follow_up: bool,
     ) -> None:
@@ -256,7 +271,8 @@ class RunKind:
 
     def _end(self, service: Service, name: str, group_state: Json) -> None:
         """Record a run's end, or start its follow-up, or leave it to the next service."""
-        if service.ending.is_set() and self.outlives_service(self.folder_of(service, name)):
+        folder = self.folder_of(service, name)
+        if service.ending.is_set() and self.outlives_service(folder, group_state):
             logger.info("%s is interrupted; the next service continues it", name)
         elif start := self.follow_up(service, name, group_state):
             user = users.join(service.root)  # a command that only lists runs must not end it

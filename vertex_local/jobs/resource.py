@@ -1,9 +1,11 @@
 """customJobs: each runs as a cluster of processes or containers."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.api import protos
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.run_lifecycle import RunKind
 from vertex_local.api.service import Service
@@ -46,16 +48,20 @@ recover, close = KIND.recover, KIND.close
 
 def create(service: Service, call: Call) -> Json:
     """POST …/customJobs: start the job and return it as PENDING."""
-    job = protos.parse("CustomJob", call.body)
+    record = insert(service, call.parent, protos.parse("CustomJob", call.body))
+    launch(service, record)
+    return record
+
+
+def insert(service: Service, parent: str, job: Json) -> Json:
+    """Check and store a job, to be started with `launch`; return its record."""
     plan = plan_job(job)
     if service.engine:
         _check_containers(plan, service.engine)
     _make_output_dir(plan)
-    job_id = service.store.next_id()
-    record = KIND.new_record(f"{call.parent}/{KIND.collection}/{job_id}", job)
+    record = KIND.new_record(f"{parent}/{KIND.collection}/{service.store.next_id()}", job)
     KIND.folder_of(service, record["name"]).mkdir(parents=True)
     service.store.insert(record["name"], record)
-    _launch(service, call, name=record["name"], plan=plan)
     return record
 
 
@@ -89,12 +95,19 @@ def _make_output_dir(plan: JobPlan) -> None:
         ) from None
 
 
-def _launch(service: Service, call: Call, *, name: str, plan: JobPlan) -> None:
-    folder = KIND.folder_of(service, name)
+def launch(service: Service, job: Json, variables: Mapping[str, str] = {}) -> None:
+    """Start the replicas of a stored job, with further environment variables."""
+    plan, name = plan_job(job), ResourceName.from_name(job["name"])
+    folder = KIND.folder_of(service, job["name"])
+    env = {
+        "CLOUD_ML_JOB_ID": name.id,
+        "CLOUD_ML_PROJECT_ID": name.project,
+        EMULATOR_VARIABLE: service.url.removeprefix("http://"),
+        **variables,
+    }
     ports: list[int] = []
 
     def start() -> processes.Group:
-        env = _common_env(service, call, job_id=folder.name)
         if service.engine:
             specs = contained_specs(plan, folder=folder, engine=service.engine, common_env=env)
         else:
@@ -110,15 +123,7 @@ def _launch(service: Service, call: Call, *, name: str, plan: JobPlan) -> None:
             launch=service.launch,
         )
 
-    KIND.watch(service, name, start, on_end=lambda: POOL.give_back(ports))
-
-
-def _common_env(service: Service, call: Call, *, job_id: str) -> dict[str, str]:
-    return {
-        "CLOUD_ML_JOB_ID": job_id,
-        "CLOUD_ML_PROJECT_ID": call.args["project"],
-        EMULATOR_VARIABLE: service.url.removeprefix("http://"),
-    }
+    KIND.watch(service, job["name"], start, on_end=lambda: POOL.give_back(ports))
 
 
 ROUTES = [

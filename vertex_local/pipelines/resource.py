@@ -55,7 +55,7 @@ def _outcome(folder: Path, group_state: Json) -> tuple[str, Json]:
     return ended["state"], rpc_status(code, ended["error"])
 
 
-def _outlives_service(folder: Path) -> bool:
+def _outlives_service(folder: Path, _group_state: Json) -> bool:
     return interrupted.is_interrupted(folder) and interrupted.has_exit_tasks(folder)
 
 

@@ -43,5 +43,6 @@ def test_what_is_imported_is_declared_and_nothing_else():
             imported.add(node.module.partition(".")[0])
     external = imported - sys.stdlib_module_names - {"vertex_local"} - OPTIONAL - INDIRECT
     project = SETTINGS["project"]
-    declared = names(project["dependencies"] + project["optional-dependencies"]["pipelines"])
+    optional = project["optional-dependencies"]
+    declared = names(project["dependencies"] + optional["pipelines"] + optional["tuning"])
     assert {DISTRIBUTIONS.get(name, name) for name in external} == declared - NOT_IMPORTED

@@ -131,7 +131,7 @@ def test_endpoints(sdk, model):
     sdk.assert_called("Prediction")
 
 
-def test_custom_jobs(sdk):
+def test_jobs(sdk):
     container = {"image_uri": "i", "command": ["python", "-c", "import time; time.sleep(60)"]}
     pool = {"replica_count": 1, "machine_spec": {"machine_type": "m"}, "container_spec": container}
     job = v1.CustomJob(display_name="j", job_spec={"worker_pool_specs": [pool]})
@@ -144,6 +144,28 @@ def test_custom_jobs(sdk):
         )
     )
     sdk.call("Job", "delete_custom_job", name=name)
+
+    learning_rate = {"min_value": 0.1, "max_value": 1.0}
+    tuning_job = v1.HyperparameterTuningJob(
+        display_name="t",
+        max_trial_count=4,
+        parallel_trial_count=2,
+        trial_job_spec=job.job_spec,
+        study_spec={
+            "metrics": [{"metric_id": "accuracy", "goal": "MAXIMIZE"}],
+            "parameters": [{"parameter_id": "lr", "double_value_spec": learning_rate}],
+        },
+    )
+    tuning = "hyperparameter_tuning_job"
+    arguments = {"parent": PARENT, tuning: tuning_job}
+    name = sdk.call("Job", f"create_{tuning}", **arguments).name
+    assert [one.name for one in sdk.call("Job", f"list_{tuning}s", parent=PARENT)] == [name]
+    wait_until(lambda: len(sdk.call("Job", f"get_{tuning}", name=name).trials) == 2)
+    sdk.call("Job", f"cancel_{tuning}", name=name)
+    wait_until(
+        lambda: sdk.call("Job", f"get_{tuning}", name=name).state == v1.JobState.JOB_STATE_CANCELLED
+    )
+    sdk.call("Job", f"delete_{tuning}", name=name)
     sdk.assert_called("Job")
 
 

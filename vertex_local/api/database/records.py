@@ -8,6 +8,7 @@ Fields = dict[str, type]
 
 FIELDS: dict[str, Fields] = {
     "customJobs": {"state": str, "createTime": str},
+    "hyperparameterTuningJobs": {"state": str, "createTime": str, "trials": list},
     "pipelineJobs": {"state": str, "createTime": str},
     "schedules": {"state": str, "createTime": str, "cron": str, "startedRunCount": str},
     "models": {"folder": str, "lastVersion": int, "versions": list, "labels": dict},

@@ -15,6 +15,7 @@ RUN_TIMES = ("create_time", "update_time", "start_time", "end_time")
 # google.cloud.aiplatform_v1.types.ListPipelineJobsRequest. In addition, each kind has labels.
 FIELDS = {
     "customJobs": ("display_name", "state", *RUN_TIMES),
+    "hyperparameterTuningJobs": ("display_name", "state", *RUN_TIMES),
     "pipelineJobs": (
         *("display_name", "state", *RUN_TIMES, "pipeline_name", "pipeline_job_user_id"),
         *("template_uri", "template_metadata.version", "schedule_name"),

@@ -13,7 +13,9 @@ from google.cloud.aiplatform_v1.services.vizier_service import VizierServiceClie
 from vertex_local.tests.support.service import PARENT
 
 WHERE = {"project": "demo", "location": "us-central1", "api_transport": "rest"}
-KINDS = "customJobs, endpoints, models, operations, pipelineJobs, schedules"
+KINDS = (
+    "customJobs, endpoints, hyperparameterTuningJobs, models, operations, pipelineJobs, schedules"
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,24 +37,6 @@ class Sdk:
     def client(self, kind):
         options = {"api_endpoint": self.where["api_endpoint"]}
         return kind(transport="rest", credentials=self.where["credentials"], client_options=options)
-
-    def tuning(self):
-        container = {"image_uri": "i"}
-        pool = {"machine_spec": {}, "replica_count": 1, "container_spec": container}
-        job = aiplatform.CustomJob(
-            display_name="c", worker_pool_specs=[pool], staging_bucket="gs://b"
-        )
-        parameter = aiplatform.hyperparameter_tuning.DoubleParameterSpec(
-            min=1, max=2, scale="linear"
-        )
-        return aiplatform.HyperparameterTuningJob(
-            display_name="x",
-            custom_job=job,
-            metric_spec={"a": "maximize"},
-            parameter_spec={"lr": parameter},
-            max_trial_count=1,
-            parallel_trial_count=1,
-        )
 
 
 JSONL = {"instances_format": "jsonl", "predictions_format": "jsonl"}
@@ -86,7 +70,6 @@ KIND_CALLS = {
         lambda sdk: sdk.model.batch_predict(job_display_name="x", **GCS),
         "batchPredictionJobs",
     ),
-    "HyperparameterTuningJob.run": (lambda sdk: sdk.tuning().run(), "hyperparameterTuningJobs"),
     "init(experiment=)": (
         lambda sdk: aiplatform.init(experiment="x", **sdk.where),
         "metadataStores",

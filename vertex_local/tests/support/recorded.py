@@ -5,7 +5,11 @@ RECORDED = {
         "CreateEndpoint DeleteEndpoint DeployModel GetEndpoint ListEndpoints UndeployModel "
         "UpdateEndpoint"
     ),
-    "JobService": "CancelCustomJob CreateCustomJob DeleteCustomJob GetCustomJob ListCustomJobs",
+    "JobService": (
+        "CancelCustomJob CreateCustomJob DeleteCustomJob GetCustomJob ListCustomJobs "
+        "CancelHyperparameterTuningJob CreateHyperparameterTuningJob "
+        "DeleteHyperparameterTuningJob GetHyperparameterTuningJob ListHyperparameterTuningJobs"
+    ),
     "ModelService": (
         "DeleteModel DeleteModelVersion GetModel GetModelEvaluation ImportModelEvaluation "
         "ListModelEvaluations ListModelVersions ListModels MergeVersionAliases UpdateModel "

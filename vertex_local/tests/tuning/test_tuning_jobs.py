@@ -1,0 +1,213 @@
+"""Tuning jobs against the real service, with small scripts as trials."""
+
+import json
+
+import pytest
+
+from vertex_local.tests.support.seen import is_running
+from vertex_local.tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(120)
+
+# As cloudml-hypertune writes its file: the metric is `x`, reported at three steps.
+REPORT = """
+import json, os, sys, time
+arguments = dict(one[2:].split("=") for one in sys.argv[1:])
+path = os.environ["CLOUD_ML_HP_METRIC_FILE"]
+os.makedirs(os.path.dirname(path), exist_ok=True)
+lines = []
+for step in (1, 2, 3):
+    line = {"timestamp": time.time(), "trial": os.environ["CLOUD_ML_TRIAL_ID"]}
+    lines.append(json.dumps({**line, "score": arguments["x"], "global_step": str(step)}))
+    with open(path, "w") as file:
+        file.write("\\n".join(lines) + "\\n")
+"""
+SLEEP = f"{REPORT}\ntime.sleep(100)"
+UNFINISHED = ("JOB_STATE_PENDING", "JOB_STATE_RUNNING", "JOB_STATE_CANCELLING")
+GRID = [{"parameterId": "x", "discreteValueSpec": {"values": [1, 2, 3]}}]
+
+
+def tuning_job(code, *, output=None, **fields):
+    container = {"imageUri": "i", "command": ["python", "-c", code]}
+    spec = {"workerPoolSpecs": [{"replicaCount": 1, "containerSpec": container}]}
+    if output:
+        spec["baseOutputDirectory"] = {"outputUriPrefix": str(output)}
+    return {
+        "displayName": "tune",
+        "labels": {"run": "r1"},
+        "maxTrialCount": 3,
+        "parallelTrialCount": 2,
+        "studySpec": {
+            "metrics": [{"metricId": "score", "goal": "MINIMIZE"}],
+            "parameters": GRID,
+            "algorithm": "GRID_SEARCH",
+            **fields.pop("study", {}),
+        },
+        "trialJobSpec": spec,
+        **fields,
+    }
+
+
+def get(service, job):
+    return service.do("GET", f"/v1/{job['name']}")
+
+
+def wait_for_end(service, job):
+    def ended():
+        found = get(service, job)
+        return found if found["state"] not in UNFINISHED else None
+
+    return wait_until(ended, f"the end of {job['name']}")
+
+
+def wait_for_trials(service, job, count, state="ACTIVE"):
+    def trials():
+        found = [one for one in get(service, job)["trials"] if one["state"] == state]
+        return found if len(found) >= count and all("measurements" in one for one in found) else []
+
+    return wait_until(trials, f"{count} trials that are {state} with a measurement")
+
+
+def custom_job(service, trial):
+    return service.do("GET", f"/v1/{trial['customJob']}")
+
+
+def values(job):
+    return [one["finalMeasurement"]["metrics"][0]["value"] for one in job["trials"]]
+
+
+def test_a_grid_is_searched_to_its_end(service, tmp_path):
+    body = tuning_job(REPORT, output=tmp_path / "out", maxTrialCount=9)
+    created = service.do("POST", "hyperparameterTuningJobs", body)
+    assert created["state"] == "JOB_STATE_PENDING"
+    job = wait_for_end(service, created)
+    assert job["state"] == "JOB_STATE_SUCCEEDED"
+    assert job["createTime"] <= job["startTime"] <= job["endTime"] == job["updateTime"]
+    assert [one["id"] for one in job["trials"]] == ["1", "2", "3"]
+    assert [one["state"] for one in job["trials"]] == ["SUCCEEDED"] * 3
+    assert values(job) == [1, 2, 3]
+    trial = job["trials"][1]
+    assert trial["parameters"] == [{"parameterId": "x", "value": 2.0}]
+    assert [one["stepCount"] for one in trial["measurements"]] == ["1", "2", "3"]
+    assert trial["startTime"] <= trial["endTime"]
+    made = custom_job(service, trial)
+    assert made["labels"] == {"run": "r1"}
+    spec = made["jobSpec"]
+    assert spec["workerPoolSpecs"][0]["containerSpec"]["args"] == ["--x=2"]
+    assert spec["baseOutputDirectory"]["outputUriPrefix"] == f"{tmp_path}/out/2"
+    listed = service.do("GET", 'hyperparameterTuningJobs?filter=labels.run="r1"')
+    assert [one["name"] for one in listed["hyperparameterTuningJobs"]] == [job["name"]]
+    service.do("DELETE", f"/v1/{job['name']}")
+    assert service.call("GET", f"/v1/{job['name']}").status_code == 404
+
+
+def test_failed_trials_are_infeasible_and_end_the_job_at_their_limit(service):
+    code = f"{REPORT}\nif arguments['x'] != '1': sys.exit('broken')"
+    body = tuning_job(code, maxFailedTrialCount=1, parallelTrialCount=1)
+    job = wait_for_end(service, service.do("POST", "hyperparameterTuningJobs", body))
+    assert job["state"] == "JOB_STATE_FAILED"
+    assert [one["state"] for one in job["trials"]] == ["SUCCEEDED", "INFEASIBLE"]
+    assert job["trials"][1]["infeasibleReason"] in job["error"]["message"]
+    assert "1 of 2 trials" in job["error"]["message"]
+
+
+def test_a_trial_without_a_report_says_what_to_call(service):
+    body = tuning_job("pass", maxTrialCount=1)
+    job = wait_for_end(service, service.do("POST", "hyperparameterTuningJobs", body))
+    assert job["state"] == "JOB_STATE_FAILED"
+    assert "report_hyperparameter_tuning_metric" in job["error"]["message"]
+
+
+def test_a_cancelled_job_keeps_its_trials_and_ends_their_processes(service):
+    code = f"{REPORT}\nif arguments['x'] != '1': time.sleep(100)"
+    created = service.do("POST", "hyperparameterTuningJobs", tuning_job(code))
+    wait_for_trials(service, created, 1, "SUCCEEDED")
+    wait_for_trials(service, created, 2)
+    assert service.call("DELETE", f"/v1/{created['name']}").status_code == 400
+    service.do("POST", f"/v1/{created['name']}:cancel")
+    job = wait_for_end(service, created)
+    assert job["state"] == "JOB_STATE_CANCELLED"
+    assert [one["state"] for one in job["trials"]] == ["SUCCEEDED", "INFEASIBLE", "INFEASIBLE"]
+    assert job["trials"][1]["infeasibleReason"] == "The tuning job was cancelled."
+    assert custom_job(service, job["trials"][1])["state"] == "JOB_STATE_CANCELLED"
+
+
+def test_a_trial_worse_than_the_median_is_stopped_early(service):
+    code = f"{REPORT}\nif arguments['x'] == '3': time.sleep(100)"
+    body = tuning_job(code, study={"medianAutomatedStoppingSpec": {}}, parallelTrialCount=1)
+    job = wait_for_end(service, service.do("POST", "hyperparameterTuningJobs", body))
+    assert job["state"] == "JOB_STATE_SUCCEEDED"
+    assert values(job) == [1, 2, 3]
+    assert custom_job(service, job["trials"][2])["state"] == "JOB_STATE_CANCELLED"
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_the_next_service_continues_and_counts_no_trial_twice(service, tmp_path, end):
+    release = tmp_path / "release"
+    code = (
+        f"{REPORT}\nwhile arguments['x'] != '1' and not os.path.exists({str(release)!r}):"
+        " time.sleep(0.05)"
+    )
+    body = tuning_job(code, maxTrialCount=3)
+    created = service.do("POST", "hyperparameterTuningJobs", body)
+    wait_for_trials(service, created, 1, "SUCCEEDED")
+    running = wait_for_trials(service, created, 2)
+    state_file = service.root / "jobs" / running[0]["customJob"].rpartition("/")[2] / "state.json"
+    pid = json.loads(state_file.read_text())["replicas"]["chief/0"]["pid"]
+    getattr(service, end)()
+    wait_until(lambda: not is_running(pid), f"the end of {pid}")
+    service.start()
+    assert get(service, created)["state"] == "JOB_STATE_RUNNING"
+    again = wait_for_trials(service, created, 2)
+    wait_until(lambda: get(service, created)["trials"][1]["customJob"] != running[0]["customJob"])
+    assert [one["id"] for one in again] == ["2", "3"]
+    release.touch()
+    job = wait_for_end(service, created)
+    assert job["state"] == "JOB_STATE_SUCCEEDED"
+    assert values(job) == [1, 2, 3]
+    assert [len(one["measurements"]) for one in job["trials"]] == [3, 3, 3]
+
+
+def test_a_cancellation_is_not_lost_with_the_service(service):
+    created = service.do("POST", "hyperparameterTuningJobs", tuning_job(SLEEP))
+    wait_for_trials(service, created, 2)
+    service.do("POST", f"/v1/{created['name']}:cancel")
+    service.kill()
+    service.start()
+    assert wait_for_end(service, created)["state"] == "JOB_STATE_CANCELLED"
+
+
+def test_googles_sdk_runs_a_bayesian_study(aiplatform, tmp_path):
+    tuning = aiplatform.hyperparameter_tuning
+    container = {"image_uri": "i", "command": ["python", "-c", REPORT]}
+    pool = {
+        "machine_spec": {"machine_type": "n1-standard-4"},
+        "replica_count": 1,
+        "container_spec": container,
+    }
+    job = aiplatform.HyperparameterTuningJob(
+        display_name="sdk",
+        custom_job=aiplatform.CustomJob(
+            display_name="trial",
+            worker_pool_specs=[pool],
+            base_output_dir=str(tmp_path / "out"),
+            staging_bucket="gs://unused",
+        ),
+        metric_spec={"score": "maximize"},
+        parameter_spec={
+            "x": tuning.DoubleParameterSpec(min=0.001, max=1, scale="log"),
+            "units": tuning.IntegerParameterSpec(min=1, max=8, scale="linear"),
+            "kind": tuning.CategoricalParameterSpec(values=["a", "b"]),
+            "batch": tuning.DiscreteParameterSpec(values=[16, 32], scale="linear"),
+        },
+        max_trial_count=3,
+        parallel_trial_count=3,
+    )
+    job.run()
+    assert job.state.name == "JOB_STATE_SUCCEEDED"
+    assert [trial.id for trial in job.trials] == ["1", "2", "3"]
+    for trial in job.trials:
+        assert trial.state.name == "SUCCEEDED"
+        point = {one.parameter_id: one.value for one in trial.parameters}
+        assert point.keys() == {"x", "units", "kind", "batch"}
+        assert trial.final_measurement.metrics[0].value == pytest.approx(point["x"])

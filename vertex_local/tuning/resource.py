@@ -1,0 +1,62 @@
+"""hyperparameterTuningJobs: trials of a custom job with different parameters (`study.py`)."""
+
+from functools import partial
+from pathlib import Path
+
+from vertex_local import Json
+from vertex_local.api import protos
+from vertex_local.api.routes import Call
+from vertex_local.api.run_lifecycle import RunKind
+from vertex_local.api.service import Service
+from vertex_local.errors import rpc_status
+from vertex_local.tuning import search
+from vertex_local.tuning.record import plan_study
+from vertex_local.tuning.study import Study
+
+OUTCOMES = {
+    "succeeded": ("SUCCEEDED", ""),
+    "failed": ("FAILED", "FAILED_PRECONDITION"),
+    "cancelled": ("CANCELLED", "CANCELLED"),
+}
+
+
+def _outcome(_folder: Path, study_state: Json) -> tuple[str, Json]:
+    state, code = OUTCOMES[study_state["state"]]
+    return state, rpc_status(code, study_state["message"]) if code else {}
+
+
+KIND = RunKind(
+    collection="hyperparameterTuningJobs",
+    folder="tuning",
+    prefix="JOB_STATE_",
+    outcome=_outcome,
+    cancel_grace_seconds=10.0,
+    close_grace_seconds=5.0,
+    outlives_service=lambda folder, state: bool(state["state"] == "interrupted"),
+)
+
+
+def create(service: Service, call: Call) -> Json:
+    """POST …/hyperparameterTuningJobs: start the study and return it as PENDING."""
+    job = protos.parse("HyperparameterTuningJob", call.body)
+    search.require_optuna(plan_study(job))
+    name = f"{call.parent}/{KIND.collection}/{service.store.next_id()}"
+    record = {**KIND.new_record(name, job), "trials": []}
+    service.store.insert(name, record)
+    KIND.watch(service, name, partial(Study, service, name))
+    return record
+
+
+def get(service: Service, call: Call) -> Json:
+    """GET …/hyperparameterTuningJobs/ID, with its trials."""
+    return service.store.get(call.name(KIND.collection))
+
+
+def recover(service: Service) -> None:
+    """Continue the studies that an earlier service has left unfinished."""
+    for job in service.store.list_kind(KIND.collection):
+        if KIND.is_unfinished(job):
+            KIND.watch(service, job["name"], partial(Study, service, job["name"]))
+
+
+ROUTES = KIND.routes(create, get)
