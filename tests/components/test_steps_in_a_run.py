@@ -6,8 +6,8 @@ import pytest
 from kfp import dsl
 
 from pipelines.dags.parts import RETRY
-from vertex_local.tests.pipelines.test_pipelines import PRELOADED, STEP, Runs
-from vertex_local.tests.support.service import running_service
+from vertex_local.tests.support.pipeline_runs import STEP, Runs
+from vertex_local.tests.support.service import PRELOAD_KFP, running_service
 
 pytestmark = [pytest.mark.usefixtures("temp_folder"), pytest.mark.timeout(120)]
 
@@ -45,7 +45,7 @@ def one_step(folder: str, ends: str):
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    with running_service(tmp_path_factory.mktemp("steps") / "vertex", *PRELOADED) as running:
+    with running_service(tmp_path_factory.mktemp("steps") / "vertex", *PRELOAD_KFP) as running:
         yield running
 
 

@@ -24,7 +24,7 @@ from components.shared.vertex.api import VertexApi, connect
 from pipelines.resources.kinds import JOB
 from tests.conftest import write_mnist
 from tests.support.processes.everything import EVERYTHING
-from tests.whole_runs.test_whole_run import PRELOAD, Home
+from tests.support.processes.whole_runs import PRELOAD, Home
 from vertex_local.tests.support.faulty_service import MODULE
 from vertex_local.tests.support.forks import Fork, forks_with
 

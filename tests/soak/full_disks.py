@@ -25,7 +25,7 @@ from pathlib import Path
 import requests
 
 from tests.conftest import write_mnist
-from tests.whole_runs.test_whole_run import Home
+from tests.support.processes.whole_runs import Home
 from vertex_local.pipelines import journal
 from vertex_local.tests.support.forks import Fork
 

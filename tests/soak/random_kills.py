@@ -26,7 +26,7 @@ from components.shared.vertex.api import VertexApi, connect
 from pipelines.resources.kinds import JOB, RUN
 from tests.conftest import write_mnist
 from tests.soak.bad_day import _environment
-from tests.whole_runs.test_whole_run import RUN_TIMEOUT_SECONDS, Home
+from tests.support.processes.whole_runs import RUN_TIMEOUT_SECONDS, Home
 from vertex_local.tests.support.forks import Fork
 
 KEPT = ("--keep-endpoint", "--set", "thresholds.accuracy=0", "--set", "gate.min_gain=-2")

@@ -3,7 +3,7 @@
 from components.shared.vertex.api import connect
 from tests.conftest import write_mnist
 from tests.soak.bad_day import FAULTS, faulty_service, num_faults, run_once
-from tests.whole_runs.test_whole_run import Home
+from tests.support.processes.whole_runs import Home
 
 
 def test_a_run_succeeds_though_a_tenth_of_all_calls_fails(tmp_path, monkeypatch):

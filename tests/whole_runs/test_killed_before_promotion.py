@@ -19,9 +19,14 @@ from components.shared.vertex.labels import CANDIDATE, STATE_LABEL
 from components.teardown.component import teardown
 from pipelines.dags.parts import named
 from vertex_local.pipelines import journal
-from vertex_local.tests.pipelines.test_interrupted import ended, kill_everything, kill_runner
-from vertex_local.tests.pipelines.test_pipelines import SERVER_SCRIPT, STEP, WHERE, Runs
-from vertex_local.tests.support.service import RunningService, running_service
+from vertex_local.tests.support.kills import kill_all, kill_runner
+from vertex_local.tests.support.pipeline_runs import STEP, Runs
+from vertex_local.tests.support.service import (
+    PROJECT_AND_LOCATION,
+    SERVER_SCRIPT,
+    RunningService,
+    running_service,
+)
 
 pytestmark = pytest.mark.usefixtures("temp_folder")
 
@@ -73,22 +78,24 @@ def make_model(  # noqa: PLR0917
 def promotes(folder: str, server: str, model_name: str = "tiny"):
     """The part of the DAG from the upload on."""
     run = dsl.PIPELINE_JOB_NAME_PLACEHOLDER
-    exit_task = teardown(run=run, keep_endpoint=True, **WHERE).set_caching_options(False)
+    exit_task = teardown(run=run, keep_endpoint=True, **PROJECT_AND_LOCATION).set_caching_options(
+        False
+    )
     with dsl.ExitHandler(exit_task):
-        made = make_model(folder=folder, server=server, **WHERE)
+        made = make_model(folder=folder, server=server, **PROJECT_AND_LOCATION)
         uploaded = named(ModelUploadOp, "upload-model")(
             display_name="tiny",
             parent_model=made.outputs["parent_model"],
             unmanaged_container_model=made.outputs["model"],
             labels={STATE_LABEL: CANDIDATE},
-            **WHERE,
+            **PROJECT_AND_LOCATION,
         )
         recorded = record_version(
             model=uploaded.outputs["model"],
             evaluation=made.outputs["evaluation"],
             **{"endpoint_name": "tiny", "state": CANDIDATE, "verdict": "passed", "reasons": ""},
             run=run,
-            **WHERE,
+            **PROJECT_AND_LOCATION,
         )
         deployed = named(ModelDeployOp, "deploy-model")(
             model=recorded.outputs["version"], endpoint=recorded.outputs["endpoint"]
@@ -100,7 +107,7 @@ def promotes(folder: str, server: str, model_name: str = "tiny"):
             **{name: made.outputs[name] for name in ("model", "examples", "golden")},
             champion_version=made.outputs["Output"],
             **{"thresholds": "{}", "gate": "{}", "reasons": "", "release": CANARY, "run": run},
-            **WHERE,
+            **PROJECT_AND_LOCATION,
         ).after(deployed)
         for task in (made, uploaded, recorded, deployed, released):
             task.set_caching_options(False)
@@ -114,7 +121,7 @@ def test_a_run_killed_before_its_promotion_leaves_what_was_served_before_it(tmp_
         spec = runs.spec(promotes)
         runs.spec = lambda _: spec  # compiles once
         parameters = {"folder": str(tmp_path), "server": str(SERVER_SCRIPT)}
-        first = ended(runs, runs.submit(promotes, parameterValues=parameters))
+        first = runs.wait(runs.submit(promotes, parameterValues=parameters))
         assert first["state"] == "PIPELINE_STATE_SUCCEEDED", first["error"]
         served, before = "1", aliases(service)
         assert served_versions(service) == {served: 100}
@@ -124,9 +131,9 @@ def test_a_run_killed_before_its_promotion_leaves_what_was_served_before_it(tmp_
             if victim == "runner":
                 kill_runner(runs, job)
             else:
-                service.kill() if victim == "service" else kill_everything(runs)
+                service.kill() if victim == "service" else kill_all(runs.service)
                 service.start()
-            ended(runs, job)
+            runs.wait(job)
 
             versions = aliases(service)
             [default] = [one for one, names in versions.items() if "default" in names]

@@ -8,7 +8,7 @@ import psutil
 import pytest
 import requests
 
-from tests.whole_runs.test_whole_run import WAIT_TIMEOUT_SECONDS, Home, ended
+from tests.support.processes.whole_runs import WAIT_TIMEOUT_SECONDS, Home, ended
 from vertex_local.tests.support.forks import Fork
 
 ANY_ACCURACY = ("--keep-endpoint", "--set", "thresholds.accuracy=0")

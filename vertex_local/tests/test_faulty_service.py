@@ -23,13 +23,8 @@ from google_cloud_pipeline_components.v1.model import ModelDeleteOp, ModelUpload
 from vertex_local.client import LocalService
 from vertex_local.pipelines.gcpc import client as client_module
 from vertex_local.pipelines.gcpc.operator import Operator
-from vertex_local.tests.pipelines.gcpc.test_operator import (
-    WHERE,
-    job_arguments,
-    resolved_command,
-    resource,
-)
-from vertex_local.tests.support.service import container_spec, running_service
+from vertex_local.tests.support.gcpc_tasks import job_arguments, resolved_command, resource
+from vertex_local.tests.support.service import PROJECT_AND_LOCATION, container_spec, running_service
 
 FAULTS = "GET:any=0.2;POST+DELETE:503=0.2,reset=0.2;late-seconds=0.05;seed=5"
 NUM_ENDPOINTS = 15
@@ -122,14 +117,16 @@ def test_gcpc_operations_create_nothing_twice(bad_service, tmp_path, artifact_fo
         uri=str(artifact_folder),
         metadata={"containerSpec": {**container_spec(), "ports": [{"containerPort": 8080}]}},
     )
-    upload = {"display_name": "m", "unmanaged_container_model": unmanaged, **WHERE}
+    upload = {"display_name": "m", "unmanaged_container_model": unmanaged, **PROJECT_AND_LOCATION}
     name = resource(execute(ModelUploadOp, **upload), "model")
     parent = VertexModel.create("parent_model", "", name)
     for version in (2, 3):
         again = execute(ModelUploadOp, **upload, parent_model=parent)
         assert resource(again, "model") == f"{name.partition('@')[0]}@{version}"
     endpoints = [
-        resource(execute(EndpointCreateOp, display_name=f"e{number}", **WHERE), "endpoint")
+        resource(
+            execute(EndpointCreateOp, display_name=f"e{number}", **PROJECT_AND_LOCATION), "endpoint"
+        )
         for number in range(NUM_ENDPOINTS)
     ]
     assert [one["name"] for one in steady(bad_service, "endpoints")] == endpoints

@@ -7,37 +7,32 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
-import yaml
-from kfp import compiler, dsl
 
-from vertex_local import testing
 from vertex_local.machine import files, linux, namespaces
 from vertex_local.processes import group as processes
 from vertex_local.processes import leftovers
 from vertex_local.processes.group import ProcessSpec
 from vertex_local.processes.launch import Launch
 from vertex_local.processes.warm import Warm
+from vertex_local.tests.support.kills import kill_all
+from vertex_local.tests.support.pid_namespaces import no_pid_namespaces, start_refused
 from vertex_local.tests.support.seen import await_end_of, running
+from vertex_local.tests.support.sleeping_processes import (
+    SHELLS,
+    shell_job,
+    submit_sleeps,
+)
 from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(60)
 
-# Each leaves two processes: by a child of its own, in a session of its own, and as a daemon that
-# has left its parent and its environment as well.
-SHELLS = {
-    "child": "sleep {0} & sleep {0}",
-    "own-session": "setsid sleep {0} & sleep {0}",
-    "daemon": "(setsid env -i sleep {0} &) ; sleep {0}",
-}
 NOBODY = 65534
 PR_SET_DUMPABLE = 4
-HOLDER = "echo 0 > /proc/sys/user/max_pid_namespaces && echo ready && exec sleep infinity"
 SERVICE = """
 import sys, time
 from pathlib import Path
@@ -228,21 +223,6 @@ def test_a_container_that_masks_proc_changes_nothing():
     linux.try_in_fork(enter)
 
 
-@contextmanager
-def no_pid_namespaces() -> Iterator[list[str]]:
-    """Create a user namespace without PID namespaces; yield a prefix for commands to run there.
-
-    All services of a test share one, since processes of another one cannot be inspected.
-    """
-    command = ["unshare", "--user", "--map-root-user", "sh", "-c", HOLDER]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
-        try:
-            assert holder.stdout.readline() == b"ready\n"
-            yield ["nsenter", "--user", "--preserve-credentials", f"--target={holder.pid}"]
-        finally:
-            holder.kill()
-
-
 @pytest.fixture
 def refusing():
     with no_pid_namespaces() as words:
@@ -255,48 +235,6 @@ def refused(service, refusing):
     service.stop()
     start_refused(service, refusing)
     return service
-
-
-def start_refused(service, refusing: list[str]) -> None:
-    before = service.launch
-    service.launch = lambda command, log_path: testing.launch([*refusing, *command], log_path)
-    service.start()
-    service.launch = before
-
-
-def shell_job(script: str) -> dict:
-    container = {"imageUri": "example.invalid/none", "command": ["sh", "-c"], "args": [script]}
-    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": container}
-    return {"displayName": "shells", "jobSpec": {"workerPoolSpecs": [{**pool, "replicaCount": 1}]}}
-
-
-def kill_all(service) -> int:
-    """Kill a service and all its processes at once, as a power cut would; return their number."""
-    return kill(service, lambda process: True)
-
-
-def kill(service, is_chosen: Callable[[psutil.Process], bool]) -> int:
-    """Kill a service and the chosen ones of its processes, so that none sees another's end."""
-    stopped: set[psutil.Process] = set()
-    while new := tree_of(service.process.pid) - stopped:  # a stopped process starts no others
-        stopped |= new
-        for process in new:
-            with suppress(psutil.NoSuchProcess):
-                process.suspend()
-    chosen = {one for one in stopped if one.pid == service.process.pid or is_chosen(one)}
-    for process in chosen:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    for process in stopped - chosen:
-        with suppress(psutil.NoSuchProcess):
-            process.resume()
-    service.process.wait(20)
-    return len(chosen)
-
-
-def tree_of(pid: int) -> set[psutil.Process]:
-    process = psutil.Process(pid)
-    return {process, *process.children(recursive=True)}
 
 
 @pytest.mark.parametrize(
@@ -332,30 +270,6 @@ def test_a_start_ends_no_process_of_another_root(service, tmp_path):
         service.start()
         assert stranger.poll() is None
         stranger.kill()
-
-
-STEP = {"base_image": "python:3.11", "install_kfp_package": False}
-
-
-@dsl.component(**STEP)
-def sleep(marker: str):
-    import subprocess
-    import tempfile
-
-    tempfile.mkdtemp()
-    subprocess.run(["sh", "-c", f"setsid sleep {marker} & sleep {marker}"], check=True)
-
-
-@dsl.pipeline(name="sleeps")
-def sleeps(marker: str):
-    sleep(marker=marker)
-
-
-def submit_sleeps(service, marker: str, folder: Path) -> None:
-    compiler.Compiler().compile(sleeps, str(folder / "sleeps.yaml"))
-    spec = yaml.safe_load((folder / "sleeps.yaml").read_text())
-    root = {"gcsOutputDirectory": str(folder / "root"), "parameterValues": {"marker": marker}}
-    service.do("POST", "pipelineJobs", {"pipelineSpec": spec, "runtimeConfig": root})
 
 
 @pytest.mark.parametrize("preload", [[], ["--preload", "kfp.local"]], ids=["new", "forked"])

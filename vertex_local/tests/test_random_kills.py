@@ -17,17 +17,11 @@ import psutil
 import pytest
 
 from vertex_local.processes.leftovers import ROOT_VARIABLE
+from vertex_local.tests.support.kills import kill_all, kill_some, tree_of
+from vertex_local.tests.support.pid_namespaces import no_pid_namespaces, start_refused
 from vertex_local.tests.support.seen import marked, running
 from vertex_local.tests.support.service import running_service
-from vertex_local.tests.test_orphans import (
-    SHELLS,
-    kill,
-    no_pid_namespaces,
-    shell_job,
-    start_refused,
-    submit_sleeps,
-    tree_of,
-)
+from vertex_local.tests.support.sleeping_processes import SHELLS, shell_job, submit_sleeps
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "4"))
 SEED = int(os.environ.get("KILL_SEED", time.time_ns() % 10**6))
@@ -42,9 +36,9 @@ pytestmark = pytest.mark.timeout(60 + 60 * ROUNDS)
 def kill_what(what: str, service, chance: random.Random) -> str:
     """Kill one process of a service, the service, half of all or all; return which."""
     if what == "all":
-        return f"all {kill(service, lambda process: True)} processes"
+        return f"all {kill_all(service)} processes"
     if what == "half":
-        return f"{kill(service, lambda process: chance.random() < 0.5)} processes of more"
+        return f"{kill_some(service, lambda process: chance.random() < 0.5)} processes of more"
     victim = psutil.Process(service.process.pid)
     if what == "one":
         victim = chance.choice(sorted(tree_of(service.process.pid), key=lambda one: one.pid))

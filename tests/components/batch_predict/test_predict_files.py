@@ -22,8 +22,8 @@ from components.batch_predict.part import load_model
 from components.batch_predict.step import predict_files
 from components.model_version.champion import Champion
 from components.prepare_examples.errors import DataError
+from tests.support.data.encoded_tables import adapted, make_example
 from tests.support.data.picture_tables import write_pictures, write_rows
-from tests.trainer.workloads.test_table import adapted, make_example
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import (
     Category,

@@ -23,7 +23,7 @@ from components.start.trigger import NOTHING_NEW
 from tests.support.data.taxi_days import look_at_days, write_taxi_days
 from vertex_local.pipelines import placeholders
 from vertex_local.pipelines import resource as pipelines
-from vertex_local.tests.schedules.test_scheduler import World
+from vertex_local.tests.support.clocked_service import World
 
 pytestmark = pytest.mark.fast
 FIRST_NIGHT = datetime.date(2015, 6, 1)

@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.config.built_in import RUNS
 from pipelines.package.compile import write_package
-from vertex_local.tests.pipelines.test_foreign_pipelines import await_end
+from vertex_local.tests.support.pipeline_runs import Runs, task_detail
 from vertex_local.tests.support.service import PRELOAD_KFP, running_service, sdk_at
 
 LOCATION = "us-central1"
@@ -63,10 +63,10 @@ def test_the_sdk_runs_a_package_without_a_value_and_its_tasks_know_where_they_ar
         time.sleep(0.05)
     job.cancel()
 
-    record = await_end(service, job.resource_name, timeout_seconds=100)
+    record = Runs(service, tmp_path).wait({"name": job.resource_name}, timeout_seconds=100)
 
     assert record["state"] == "PIPELINE_STATE_CANCELLED"
-    tasks = {one["taskName"]: one for one in record["jobDetail"]["taskDetails"]}
-    said = tasks["teardown"]["execution"]["metadata"]
-    assert (said["input:project"], said["input:location"]) == ("demo", LOCATION)
-    assert tasks["teardown"]["state"] == "SUCCEEDED"
+    teardown = task_detail(record, "teardown")
+    metadata = teardown["execution"]["metadata"]
+    assert (metadata["input:project"], metadata["input:location"]) == ("demo", LOCATION)
+    assert teardown["state"] == "SUCCEEDED"

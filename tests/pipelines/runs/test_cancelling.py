@@ -12,18 +12,11 @@ import pytest
 from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
 from kfp import compiler, dsl
 
-from vertex_local.tests.pipelines.test_interrupted import close_down, hold, notes
-from vertex_local.tests.pipelines.test_pipelines import (
-    PRELOADED,
-    STEP,
-    Runs,
-    await_true,
-    detail,
-    hang,
-    left_in,
-)
+from vertex_local.tests.support.pipeline_runs import STEP, Runs, left_in, task_detail
+from vertex_local.tests.support.pipeline_steps import close_down, hang, hold, notes
 from vertex_local.tests.support.seen import is_running
-from vertex_local.tests.support.service import running_service
+from vertex_local.tests.support.service import PRELOAD_KFP, running_service
+from vertex_local.tests.support.waiting import wait_until
 
 PARENT = "projects/local/locations/us-central1"  # where the commands look
 FAILED = 1  # the exit code
@@ -116,7 +109,7 @@ MOMENTS = {
 def runs(tmp_path, temp_folder, monkeypatch):
     monkeypatch.setenv("VERTEX_LOCAL_ENVIRONMENTS", str(tmp_path / "environments"))
     monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
-    with running_service(tmp_path / "vertex", *PRELOADED) as service:
+    with running_service(tmp_path / "vertex", *PRELOAD_KFP) as service:
         yield Runs(service, tmp_path)
 
 
@@ -147,10 +140,10 @@ def cancel(runs: Runs, moment: Moment) -> tuple[dict, list[Follower]]:
     def jobs() -> list[dict]:
         return runs.service.do("GET", path).get("pipelineJobs", [])
 
-    await_true(jobs, "the run", WAIT_SECONDS)
+    wait_until(jobs, "the run", timeout_seconds=WAIT_SECONDS)
     [job] = jobs()
     followers.append(Follower(runs, "runs", "logs", job["name"].rpartition("/")[2], "--follow"))
-    await_true(lambda: moment.has_come(runs), "the moment", WAIT_SECONDS)
+    wait_until(lambda: moment.has_come(runs), "the moment", timeout_seconds=WAIT_SECONDS)
     for trained in runs.service.do("GET", f"/v1/{PARENT}/customJobs").get("customJobs", []):
         job_id = trained["name"].rpartition("/")[2]
         followers.append(Follower(runs, "jobs", "logs", job_id, "--follow"))
@@ -205,5 +198,5 @@ def test_a_cancel_during_the_exit_task_says_that_the_results_stay(runs, temp_fol
     check_end(runs, job, followers, temp_folder)
     job = runs.get(job)
     assert [one["state"] for one in notes(runs)] == ["SUCCEEDED"], "it had started before"
-    assert detail(job, "close-down")["state"] == "SUCCEEDED"
+    assert task_detail(job, "close-down")["state"] == "SUCCEEDED"
     assert "their results stay" in job["error"]["message"]

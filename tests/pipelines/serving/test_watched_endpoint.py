@@ -9,7 +9,7 @@ from components.endpoint.watch.step import VERDICT_LABEL
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from pipelines.cli import main
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
-from tests.components.endpoint.watch.test_watch import WORKLOAD, rows, statistics_of
+from tests.support.data.churn import WORKLOAD, rows, statistics_of
 from trainer.workloads.description import describe
 from vertex_local.tests.support.http_server import Handler, serving
 from vertex_local.tests.support.service import PRELOAD_KFP, container_spec, running_service

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.trainer.workloads.test_table import FEATURES, ROWS, adapted, make_example
+from tests.support.data.encoded_tables import FEATURES, ROWS, adapted, make_example
 from trainer.errors import InstanceError, TrainerError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import (

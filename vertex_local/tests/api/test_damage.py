@@ -15,7 +15,7 @@ from vertex_local.api.database.opening import APPLICATION_ID, VERSION, StoreErro
 from vertex_local.api.database.records import problem_of
 from vertex_local.api.database.store import Store
 from vertex_local.machine import lost_and_found
-from vertex_local.tests.http.test_peers import as_stranger, needs_root
+from vertex_local.tests.support.strangers import as_stranger, needs_root
 
 pytestmark = pytest.mark.fast
 

@@ -14,10 +14,12 @@ from google.api_core import exceptions
 from vertex_local.api.database import reserve
 from vertex_local.errors import ApiError
 from vertex_local.processes.group import await_end
-from vertex_local.tests.http.test_peers import needs_root
-from vertex_local.tests.pipelines.test_interrupted import kill_runner, one_hangs
-from vertex_local.tests.pipelines.test_pipelines import Runs, await_true
+from vertex_local.tests.support.kills import kill_runner
+from vertex_local.tests.support.pipeline_runs import Runs
+from vertex_local.tests.support.pipeline_steps import one_hangs
 from vertex_local.tests.support.service import RunningService, sdk_at
+from vertex_local.tests.support.strangers import needs_root
+from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = needs_root
 DISK_BYTES = 24 * 1024 * 1024
@@ -163,7 +165,7 @@ def start_job(service, disk):
     job = {"displayName": "j", "jobSpec": {"workerPoolSpecs": [pool]}}
     name = service.do("POST", "customJobs", job)["name"]
     state = service.root / "jobs" / name.rpartition("/")[2] / "state.json"
-    await_true(lambda: '"state": "running",\n   "exit_code"' in state.read_text(), "the job")
+    wait_until(lambda: '"state": "running",\n   "exit_code"' in state.read_text(), "the job")
     return name
 
 
@@ -185,7 +187,7 @@ def test_a_job_that_fails_on_a_full_disk_says_so(running, disk):
     (disk.parent / "go").touch()
     assert await_end(running.root / "jobs" / name.rpartition("/")[2], timeout_seconds=30)
     empty(disk)
-    await_true(lambda: running.do("GET", f"/v1/{name}")["state"] == "JOB_STATE_FAILED", "the end")
+    wait_until(lambda: running.do("GET", f"/v1/{name}")["state"] == "JOB_STATE_FAILED", "the end")
     assert "o space left" in running.do("GET", f"/v1/{name}")["error"]["message"]
 
 
@@ -198,10 +200,10 @@ def test_a_run_whose_runner_ends_on_a_full_disk_ends_once_there_is_space(running
     running.start()
     runs = Runs(running, tmp_path)
     job = runs.submit(one_hangs, parameterValues={"folder": str(tmp_path)})
-    await_true((tmp_path / "pids").exists, "the step")
+    wait_until((tmp_path / "pids").exists, "the step")
     fill_again_and_again(running, disk)
     kill_runner(runs, job)
-    await_true(lambda: "retrying every" in running.log(), "an attempt to record the end")
+    wait_until(lambda: "retrying every" in running.log(), "an attempt to record the end")
     assert runs.get(job)["state"] == "PIPELINE_STATE_RUNNING"
     empty(disk)
     ended = runs.wait(job, timeout_seconds=60)

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,34 +15,12 @@ from vertex_local.client import EMULATOR_VARIABLE, LocalService
 from vertex_local.http import peers
 from vertex_local.machine import files
 from vertex_local.tests.support.service import PARENT, running_service
+from vertex_local.tests.support.strangers import as_stranger, needs_root
 from vertex_local.tests.support.waiting import wait_until
 
-STRANGER = 65534
 NUM_HALF_OPEN = 200
 MODELS = f"/v1/{PARENT}/models"
 JOBS = f"/v1/{PARENT}/customJobs"
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
-
-
-def as_stranger(action: Callable[[], Any]) -> Any:
-    """Run `action` in a process of another user; return its result, or its error as text."""
-    read_fd, write_fd = os.pipe()
-    pid = os.fork()
-    if not pid:
-        try:
-            os.setgroups([])
-            os.setgid(STRANGER)
-            os.setuid(STRANGER)
-            answer = action()
-        except BaseException as error:
-            answer = repr(error)
-        os.write(write_fd, json.dumps(answer).encode())
-        os._exit(0)
-    os.close(write_fd)
-    with open(read_fd) as file:
-        answer = json.load(file)
-    os.waitpid(pid, 0)
-    return answer
 
 
 def port_of(service) -> int:

@@ -1,15 +1,10 @@
 """Runs whose runner or service ends early: exit tasks, jobs, final states."""
 
 import fcntl
-import json
-import os
-import signal
 import time
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 
-import psutil
 import pytest
 from google_cloud_pipeline_components.types.artifact_types import UnmanagedContainerModel
 from google_cloud_pipeline_components.v1.endpoint import EndpointCreateOp, ModelDeployOp
@@ -18,61 +13,29 @@ from kfp import dsl
 
 from vertex_local.machine.clock import now
 from vertex_local.pipelines import journal
-from vertex_local.tests.pipelines.test_pipelines import (
-    PRELOADED,
-    SERVER_SCRIPT,
-    STEP,
-    WHERE,
-    Runs,
-    await_true,
-    detail,
+from vertex_local.tests.support.kills import kill_all, kill_runner
+from vertex_local.tests.support.pipeline_runs import STEP, Runs, task_detail, task_states
+from vertex_local.tests.support.pipeline_steps import (
+    close_down,
     echo,
     hang,
+    hold,
     job_hangs,
-    states,
+    mark,
+    notes,
+    one_hangs,
 )
 from vertex_local.tests.support.seen import is_running
-from vertex_local.tests.support.service import running_service
+from vertex_local.tests.support.service import (
+    PRELOAD_KFP,
+    PROJECT_AND_LOCATION,
+    SERVER_SCRIPT,
+    running_service,
+)
+from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("temp_folder")
 INTERRUPTED = "interrupted: the service stopped"
-
-
-@dsl.component(**STEP)
-def mark(folder: str, text: str) -> str:
-    """Add a line to FOLDER/marks, to count executions."""
-    from pathlib import Path
-
-    with (Path(folder) / "marks").open("a") as marks:
-        marks.write(f"{text}\n")
-    return text
-
-
-@dsl.component(**STEP)
-def close_down(folder: str, name: str, status: dsl.PipelineTaskFinalStatus):
-    """Add the status to FOLDER/NAME, send a request to the service, wait while NAME.hold exists."""
-    import json
-    import os
-    import time
-    import urllib.request
-    from pathlib import Path
-
-    host, job = os.environ["VERTEX_EMULATOR_HOST"], status.pipeline_job_resource_name
-    with urllib.request.urlopen(f"http://{host}/v1/{job}", timeout=30) as response:
-        seen = json.load(response)["state"]
-    line = {"state": status.state, "error": status.error_message, "seen": seen}
-    with (Path(folder) / name).open("a") as notes:
-        notes.write(json.dumps(line) + "\n")
-    while (Path(folder) / f"{name}.hold").exists():
-        time.sleep(0.02)
-
-
-@dsl.pipeline(name="one-hangs")
-def one_hangs(folder: str):
-    with dsl.ExitHandler(close_down(folder=folder, name="notes")):
-        marked = mark(folder=folder, text="first").set_caching_options(False)
-        hung = hang(folder=folder).after(marked)
-        echo(text="later").after(hung)
 
 
 @dsl.pipeline(name="ends-well")
@@ -111,7 +74,6 @@ def nested(folder: str):
 
 @dsl.component(**STEP)
 def unhealthy_model(folder: str, server: str, model: dsl.Output[UnmanagedContainerModel]):
-    from pathlib import Path
 
     (Path(folder) / "model").mkdir()
     (Path(folder) / "model" / "saved_model.pb").write_text("model")
@@ -128,9 +90,13 @@ def deploys(folder: str, server: str):
     with dsl.ExitHandler(close_down(folder=folder, name="notes")):
         made = unhealthy_model(folder=folder, server=server).set_caching_options(False)
         uploaded = ModelUploadOp(
-            display_name="tiny", unmanaged_container_model=made.outputs["model"], **WHERE
+            display_name="tiny",
+            unmanaged_container_model=made.outputs["model"],
+            **PROJECT_AND_LOCATION,
         ).set_caching_options(False)
-        endpoint = EndpointCreateOp(display_name="tiny", **WHERE).set_caching_options(False)
+        endpoint = EndpointCreateOp(
+            display_name="tiny", **PROJECT_AND_LOCATION
+        ).set_caching_options(False)
         ModelDeployOp(
             model=uploaded.outputs["model"],
             endpoint=endpoint.outputs["endpoint"],
@@ -159,13 +125,13 @@ def cold_runs(service, tmp_path):
 @pytest.fixture
 def runs(tmp_path):
     """Runs on a service of the test's own, for the tests that stop it."""
-    with running_service(tmp_path / "vertex", *PRELOADED) as running:
+    with running_service(tmp_path / "vertex", *PRELOAD_KFP) as running:
         yield Runs(running, tmp_path)
 
 
 @pytest.fixture(scope="module")
 def warm_service(tmp_path_factory):
-    with running_service(tmp_path_factory.mktemp("warm") / "vertex", *PRELOADED) as running:
+    with running_service(tmp_path_factory.mktemp("warm") / "vertex", *PRELOAD_KFP) as running:
         yield running
 
 
@@ -178,65 +144,25 @@ def start(runs: Runs, pipeline, **parameters) -> dict:
     return runs.submit(pipeline, parameterValues={"folder": str(runs.folder), **parameters})
 
 
-def notes(runs: Runs, name: str = "notes") -> list[dict]:
-    path = runs.folder / name
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
 def await_notes(runs: Runs, count: int, name: str = "notes") -> None:
-    await_true(lambda: len(notes(runs, name)) >= count, f"note {count} of {name}", 40)
-
-
-def hold(runs: Runs, name: str = "notes") -> Path:
-    path = runs.folder / f"{name}.hold"
-    path.touch()
-    return path
-
-
-def kill_runner(runs: Runs, job: dict) -> None:
-    """Kill the run's current runner, unless it has just ended, and wait for its end."""
-    path = runs.files(job) / "state.json"
-
-    def runner() -> dict:
-        return json.loads(path.read_text())["replicas"]["pipeline"]
-
-    await_true(lambda: runner()["pid"], "a runner")
-    pid = runner()["pid"]
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-    await_true(lambda: not is_running(pid), "the end of the runner")
-
-
-def kill_everything(runs: Runs) -> None:
-    """Kill the service and all its processes at once, so that none sees another end."""
-    service = psutil.Process(runs.service.process.pid)
-    killed = [service, *service.children(recursive=True)]
-    for number in (signal.SIGSTOP, signal.SIGKILL):
-        for process in killed:
-            with suppress(psutil.NoSuchProcess):
-                process.send_signal(number)
-    runs.service.kill()
-    for process in killed:
-        await_true(lambda pid=process.pid: not is_running(pid), f"the end of process {process.pid}")
-
-
-def ended(runs: Runs, job: dict) -> dict:
-    return runs.wait(job, timeout_seconds=60)
+    wait_until(
+        lambda: len(notes(runs, name)) >= count, f"note {count} of {name}", timeout_seconds=40
+    )
 
 
 @pytest.mark.timeout(120)
 def test_after_a_kill_of_all_processes_the_next_service_runs_the_exit_task(cold_runs):
     job = start(cold_runs, one_hangs)
     pids = cold_runs.pids()
-    kill_everything(cold_runs)
+    kill_all(cold_runs.service)
     killed_at = now()
     assert not any(is_running(pid) for pid in pids)
     cold_runs.service.start()
-    job = ended(cold_runs, job)
+    job = cold_runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert job["error"]["message"] == INTERRUPTED
-    assert detail(job, "hang")["error"]["message"] == INTERRUPTED
-    assert detail(job, "hang")["startTime"] <= detail(job, "hang")["endTime"] <= killed_at
+    assert task_detail(job, "hang")["error"]["message"] == INTERRUPTED
+    assert task_detail(job, "hang")["startTime"] <= task_detail(job, "hang")["endTime"] <= killed_at
     seen = {"state": "FAILED", "error": INTERRUPTED, "seen": "PIPELINE_STATE_RUNNING"}
     assert notes(cold_runs) == [seen]
     assert (cold_runs.folder / "marks").read_text() == "first\n", (
@@ -247,7 +173,7 @@ def test_after_a_kill_of_all_processes_the_next_service_runs_the_exit_task(cold_
 @pytest.mark.timeout(180)
 def test_a_service_for_its_users_stays_until_the_exit_task_of_an_interrupted_run_ends(tmp_path):
     users = tmp_path / "vertex" / "users"
-    with running_service(tmp_path / "vertex", *PRELOADED) as service:
+    with running_service(tmp_path / "vertex", *PRELOAD_KFP) as service:
         runs = Runs(service, tmp_path)
         job = start(runs, one_hangs)
         runs.pids()
@@ -261,7 +187,7 @@ def test_a_service_for_its_users_stays_until_the_exit_task_of_an_interrupted_run
         assert runs.get(job)["state"] == "PIPELINE_STATE_RUNNING", "it continues without a user"
         held.unlink()
         assert service.process.wait(60) == 0, "it stops by itself"
-        service.options = PRELOADED
+        service.options = PRELOAD_KFP
         service.start()
         assert runs.get(job)["state"] == "PIPELINE_STATE_FAILED"
         assert len(notes(runs)) == 1
@@ -276,7 +202,7 @@ def test_an_exit_task_that_outlasts_the_service_runs_again_in_the_next_one(runs)
     assert len(notes(runs)) == 1
     held.unlink()
     runs.service.start()
-    job = ended(runs, job)
+    job = runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_CANCELLED"
     assert [one["state"] for one in notes(runs)] == ["CANCELLED", "CANCELLED"]
     attempts = [
@@ -293,7 +219,7 @@ def test_an_interrupted_exit_task_runs_again_and_the_run_succeeds(warm_runs):
     await_notes(warm_runs, 2)
     assert warm_runs.get(job)["state"] == "PIPELINE_STATE_RUNNING"
     held.unlink()
-    job = ended(warm_runs, job)
+    job = warm_runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_SUCCEEDED"
     assert "error" not in job
     assert [(one["state"], one["error"]) for one in notes(warm_runs)] == 2 * [("SUCCEEDED", None)]
@@ -309,7 +235,7 @@ def test_cancelling_after_the_last_task_cancels_the_run_but_not_its_exit_task(wa
     kill_runner(warm_runs, job)
     await_notes(warm_runs, 2)
     held.unlink()
-    assert ended(warm_runs, job)["state"] == "PIPELINE_STATE_CANCELLED"
+    assert warm_runs.wait(job)["state"] == "PIPELINE_STATE_CANCELLED"
     assert notes(warm_runs)[1]["state"] == "SUCCEEDED"
 
 
@@ -323,7 +249,7 @@ def test_an_exit_task_that_had_succeeded_does_not_run_again(warm_runs):
     kill_runner(warm_runs, job)
     await_notes(warm_runs, 2, "second")
     held.unlink()
-    assert ended(warm_runs, job)["state"] == "PIPELINE_STATE_SUCCEEDED"
+    assert warm_runs.wait(job)["state"] == "PIPELINE_STATE_SUCCEEDED"
     assert len(notes(warm_runs, "first")) == 1
 
 
@@ -336,7 +262,7 @@ def test_after_three_killed_runners_the_error_says_that_exit_tasks_did_not_run(w
     for attempt in range(1, 4):
         await_notes(warm_runs, attempt)
         kill_runner(warm_runs, job)
-    job = ended(warm_runs, job)
+    job = warm_runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert "3 attempts" in job["error"]["message"]
     assert Counter(d["state"] for d in job["jobDetail"]["taskDetails"]) == {
@@ -356,11 +282,11 @@ def test_a_cancelled_run_whose_runner_is_killed_runs_its_exit_task_as_cancelled(
     await_notes(warm_runs, 2)
     assert warm_runs.get(job)["state"] == "PIPELINE_STATE_CANCELLING"
     held.unlink()
-    job = ended(warm_runs, job)
+    job = warm_runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_CANCELLED"
     assert job["error"]["message"] == "The pipeline was cancelled."
     assert [one["state"] for one in notes(warm_runs)] == ["CANCELLED", "CANCELLED"]
-    assert states(job) == {
+    assert task_states(job) == {
         "mark": "SUCCEEDED",
         "hang": "CANCELLED",
         "echo": "NOT_TRIGGERED",
@@ -377,7 +303,7 @@ def test_cancelling_does_not_stop_exit_tasks_of_an_interrupted_run(warm_runs):
     await_notes(warm_runs, 1)
     warm_runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
     held.unlink()
-    job = ended(warm_runs, job)
+    job = warm_runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert "SIGKILL" in job["error"]["message"]
     assert len(notes(warm_runs)) == 1
@@ -386,7 +312,7 @@ def test_cancelling_does_not_stop_exit_tasks_of_an_interrupted_run(warm_runs):
 def test_a_run_that_is_cancelled_before_any_task_runs_nothing(warm_runs):
     job = start(warm_runs, one_hangs)
     warm_runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
-    job = ended(warm_runs, job)
+    job = warm_runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_CANCELLED"
     begun = [d for d in job.get("jobDetail", {}).get("taskDetails", []) if "startTime" in d]
     assert len(notes(warm_runs)) == len([d for d in begun if d["taskName"] == "close-down"])
@@ -408,7 +334,7 @@ def test_only_nested_pipelines_that_had_started_run_their_exit_tasks(warm_runs):
     job = start(warm_runs, nested)
     warm_runs.pids()
     kill_runner(warm_runs, job)
-    job = ended(warm_runs, job)
+    job = warm_runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert [one["state"] for one in notes(warm_runs, "before")] == ["SUCCEEDED"]
     assert [one["state"] for one in notes(warm_runs, "inner")] == ["FAILED"], "by a task's output"
@@ -426,7 +352,7 @@ def test_the_custom_job_of_a_killed_runner_is_cancelled(warm_runs):
     other["jobSpec"] = other["jobSpec"]["customJobs"][-1]["jobSpec"]
     other_name = warm_runs.service.do("POST", "customJobs", other)["name"]
     kill_runner(warm_runs, job)
-    job = ended(warm_runs, job)
+    job = warm_runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert not is_running(pid)
     found = warm_runs.service.do("GET", "customJobs")["customJobs"]
@@ -446,10 +372,10 @@ def test_the_deployment_that_a_killed_runner_waits_for_is_cancelled(warm_runs):
         names = [one["resource"] for one in events if one["event"] == "task_created"]
         return warm_runs.get({"name": names[2]}) if len(names) > 2 else {}
 
-    await_true(operation, "the deployment to begin", 40)
+    wait_until(operation, "the deployment to begin", timeout_seconds=40)
     assert not operation()["done"]
     kill_runner(warm_runs, job)
-    job = ended(warm_runs, job)
+    job = warm_runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert operation()["error"]["code"] == 1
     [endpoint] = warm_runs.service.do("GET", "endpoints")["endpoints"]
@@ -493,7 +419,7 @@ NUM_EVENTS = 13  # of `every_kind`
 @pytest.mark.parametrize("number", range(3, NUM_EVENTS + 1, 2))
 def test_a_run_is_finished_after_its_runner_was_killed_at_any_event(warm_runs, number):
     job = kill_at(warm_runs, number, kill_runner)
-    check_end(warm_runs, ended(warm_runs, job))
+    check_end(warm_runs, warm_runs.wait(job))
 
 
 @pytest.mark.timeout(120)
@@ -501,4 +427,4 @@ def test_a_run_is_finished_after_its_runner_was_killed_at_any_event(warm_runs, n
 def test_the_next_service_finishes_a_run_after_a_kill_at_any_event(runs, number):
     job = kill_at(runs, number, lambda runs, job: runs.service.kill())
     runs.service.start()
-    check_end(runs, ended(runs, job))
+    check_end(runs, runs.wait(job))

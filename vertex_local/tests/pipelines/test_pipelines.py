@@ -1,14 +1,11 @@
-import itertools
 import json
 import os
 import re
 import signal
-import time
 from pathlib import Path
 from typing import NamedTuple, Optional
 
 import pytest
-import yaml
 from google_cloud_pipeline_components.types.artifact_types import (
     UnmanagedContainerModel,
     VertexEndpoint,
@@ -19,15 +16,18 @@ from google_cloud_pipeline_components.v1.endpoint import EndpointCreateOp, Model
 from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from kfp import compiler, dsl
 
+from vertex_local.tests.support.pipeline_runs import STEP, Runs, left_in, task_detail, task_states
+from vertex_local.tests.support.pipeline_steps import echo, hang, job_hangs, leave_note
 from vertex_local.tests.support.seen import is_running
-from vertex_local.tests.support.service import SERVER_SCRIPT, running_service, sdk_at
+from vertex_local.tests.support.service import (
+    PRELOAD_KFP,
+    PROJECT_AND_LOCATION,
+    SERVER_SCRIPT,
+    running_service,
+    sdk_at,
+)
 
 pytestmark = pytest.mark.usefixtures("temp_folder")  # also of the service
-FINAL_STATES = [f"PIPELINE_STATE_{state}" for state in ("SUCCEEDED", "FAILED", "CANCELLED")]
-STEP = {"install_kfp_package": False, "base_image": "python:3.11"}
-PRELOADED = ("--preload", "kfp.local,kfp.dsl.executor_main")
-NUMBERS = itertools.count(1)
-WHERE = {"project": "demo", "location": "us-central1"}
 
 
 @dsl.component(**STEP)
@@ -78,39 +78,8 @@ def ask(endpoint: dsl.Input[VertexEndpoint], model: dsl.Input[VertexModel]) -> s
 
 
 @dsl.component(**STEP)
-def leave_note(folder: str, status: dsl.PipelineTaskFinalStatus):
-    import json
-    from pathlib import Path
-
-    fields = {"state": status.state, "job": status.pipeline_job_resource_name}
-    note = json.dumps({**fields, "error": status.error_message})
-    (Path(folder) / "note.json").write_text(note)
-
-
-@dsl.component(**STEP)
 def fail(message: str):
     raise ValueError(message)
-
-
-@dsl.component(**STEP)
-def hang(folder: str):
-    import os
-    import subprocess
-    import sys
-    import time
-    from pathlib import Path
-
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    (Path(folder) / "pids").write_text(f"{os.getpid()} {child.pid}")
-    time.sleep(600)
-
-
-@dsl.component(**STEP)
-def echo(text: str) -> str:
-    import sys
-
-    sys.stdout.write(f"\033[91m{text}\033[0m\n")
-    return text
 
 
 @dsl.component(**STEP)
@@ -131,7 +100,7 @@ def whole(settings: str, folder: str, server: str, keep: bool = False, number: i
             display_name="train",
             worker_pool_specs=planned.outputs["worker_pool_specs"],
             base_output_directory=f"{folder}/job",
-            **WHERE,
+            **PROJECT_AND_LOCATION,
         ).set_display_name("train")
         measured = measure(verdict=planned.outputs["verdict"]).after(trained)
         with dsl.If(measured.outputs["verdict"] == "passed", name="if-passed"):
@@ -140,9 +109,11 @@ def whole(settings: str, folder: str, server: str, keep: bool = False, number: i
                 display_name="tiny",
                 parent_model=no_parent().outputs["parent"],
                 unmanaged_container_model=planned.outputs["model"],
-                **WHERE,
+                **PROJECT_AND_LOCATION,
             ).set_caching_options(False)
-            endpoint = EndpointCreateOp(display_name="tiny", **WHERE).set_caching_options(False)
+            endpoint = EndpointCreateOp(
+                display_name="tiny", **PROJECT_AND_LOCATION
+            ).set_caching_options(False)
             deployed = ModelDeployOp(
                 model=uploaded.outputs["model"],
                 endpoint=endpoint.outputs["endpoint"],
@@ -168,7 +139,6 @@ def one_step_fails(folder: str):
 @dsl.component(**STEP)
 def fail_once(folder: str, kill: bool) -> str:
     import os
-    from pathlib import Path
 
     mark = Path(folder) / "failed-once"
     if mark.exists():
@@ -194,17 +164,6 @@ def hangs(folder: str):
     with dsl.ExitHandler(leave_note(folder=folder)):
         hung = hang(folder=folder)
         echo(text="later").after(hung)
-
-
-@dsl.pipeline(name="job-hangs")
-def job_hangs(folder: str):
-    code = f"import os, time; open('{folder}/pids', 'w').write(str(os.getpid())); time.sleep(600)"
-    command = {"image_uri": "any", "command": ["python", "-c", code]}
-    pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1}
-    with dsl.ExitHandler(leave_note(folder=folder)):
-        CustomTrainingJobOp(
-            display_name="train", worker_pool_specs=[{**pool, "container_spec": command}], **WHERE
-        )
 
 
 @dsl.pipeline(name="types")
@@ -236,58 +195,6 @@ def twins():
     join(first=first.output, second=second.output)
 
 
-class Runs:
-    """Client that starts pipelines over REST and waits for their end."""
-
-    def __init__(self, service, folder: Path) -> None:
-        self.service = service
-        self.folder = folder
-        self.root = folder / "root"
-
-    def spec(self, pipeline) -> dict:
-        path = self.folder / "pipeline.yaml"
-        compiler.Compiler().compile(pipeline, str(path))
-        return yaml.safe_load(path.read_text())
-
-    def submit(self, pipeline, *, expect: int = 200, run_id: str = "", **config) -> dict:
-        body = {
-            "displayName": "test",
-            "pipelineSpec": self.spec(pipeline),
-            "runtimeConfig": {"gcsOutputDirectory": str(self.root), **config},
-        }
-        params = {"pipelineJobId": run_id or f"run-{next(NUMBERS)}"}
-        response = self.service.call("POST", "pipelineJobs", body, params=params)
-        assert response.status_code == expect, response.text
-        return response.json()
-
-    def get(self, job: dict) -> dict:
-        return self.service.call("GET", f"/v1/{job['name']}").json()
-
-    def wait(self, job: dict, *, timeout_seconds: float = 40) -> dict:
-        deadline = time.monotonic() + timeout_seconds
-        while (now := self.get(job))["state"] not in FINAL_STATES:
-            assert time.monotonic() < deadline, f"not final in time: {now}\n{self.log(job)}"
-            time.sleep(0.05)
-        return now
-
-    def run(self, pipeline, **parameters) -> dict:
-        return self.wait(self.submit(pipeline, parameterValues=parameters))
-
-    def files(self, job: dict) -> Path:
-        return self.service.root / "pipelines" / job["name"].rpartition("/")[2]
-
-    def log(self, job: dict) -> str:
-        return (self.files(job) / "pipeline.log").read_text()
-
-    def note(self) -> dict:
-        return json.loads((self.folder / "note.json").read_text())
-
-    def pids(self, *, timeout_seconds: float = 20) -> list[int]:
-        path = self.folder / "pids"
-        await_true(lambda: path.exists() and path.read_text(), "the step to run", timeout_seconds)
-        return [int(pid) for pid in path.read_text().split()]
-
-
 @pytest.fixture
 def cold_runs(service, tmp_path):
     """Runs on a service that starts a new interpreter for each process."""
@@ -297,7 +204,7 @@ def cold_runs(service, tmp_path):
 @pytest.fixture
 def runs(temp_folder, tmp_path):
     """Runs on a service of the test's own, which has imported KFP."""
-    with running_service(tmp_path / "vertex", *PRELOADED) as running:
+    with running_service(tmp_path / "vertex", *PRELOAD_KFP) as running:
         yield Runs(running, tmp_path)
 
 
@@ -308,7 +215,7 @@ def warm_service(tmp_path_factory):
     (folder / "temp").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(folder / "temp"))
-        with running_service(folder / "vertex", *PRELOADED) as running:
+        with running_service(folder / "vertex", *PRELOAD_KFP) as running:
             yield running
     assert list((folder / "temp").iterdir()) == []
 
@@ -316,27 +223,6 @@ def warm_service(tmp_path_factory):
 @pytest.fixture
 def warm_runs(warm_service, tmp_path):
     return Runs(warm_service, tmp_path)
-
-
-def await_true(holds, what: str, timeout_seconds: float = 20) -> None:
-    deadline = time.monotonic() + timeout_seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"waited {timeout_seconds} s for {what}"
-        time.sleep(0.02)
-
-
-def left_in(temp_folder: Path) -> list[Path]:
-    """Return the entries of the service's temporary folder."""
-    [of_service] = temp_folder.iterdir()
-    return list(of_service.iterdir())
-
-
-def states(job: dict) -> dict[str, str]:
-    return {one["taskName"]: one["state"] for one in job["jobDetail"]["taskDetails"]}
-
-
-def detail(job: dict, name: str) -> dict:
-    return next(one for one in job["jobDetail"]["taskDetails"] if one["taskName"] == name)
 
 
 @pytest.mark.timeout(120)
@@ -374,12 +260,12 @@ def test_a_whole_pipeline_runs_with_the_sdk_and_is_cached_the_second_time(
     assert runs.note() == {"state": "SUCCEEDED", "job": job.resource_name, "error": None}
 
     record = runs.get({"name": job.resource_name})
-    assert detail(record, "plan")["execution"]["metadata"]["output:count"] == 3
-    accuracy = detail(record, "measure")["outputs"]["metrics"]["artifacts"][0]["metadata"]
+    assert task_detail(record, "plan")["execution"]["metadata"]["output:count"] == 3
+    accuracy = task_detail(record, "measure")["outputs"]["metrics"]["artifacts"][0]["metadata"]
     assert accuracy == {"accuracy": 0.99}
-    said = detail(record, "echo")["execution"]["metadata"]["output:Output"]
+    said = task_detail(record, "echo")["execution"]["metadata"]["output:Output"]
     assert said == f"3 {job.resource_name}"
-    answer = detail(record, "ask")["execution"]["metadata"]["output:Output"]
+    answer = task_detail(record, "ask")["execution"]["metadata"]["output:Output"]
     assert answer.endswith("@1 answered 2")
     starts = [one["startTime"] for one in record["jobDetail"]["taskDetails"] if "startTime" in one]
     assert starts == sorted(starts)
@@ -410,11 +296,15 @@ def test_a_failing_step_fails_the_run_with_its_last_lines_and_the_exit_task_runs
 ):
     job = warm_runs.run(one_step_fails, folder=str(tmp_path))
     assert job["state"] == "PIPELINE_STATE_FAILED"
-    assert states(job) == {"fail": "FAILED", "echo": "NOT_TRIGGERED", "leave-note": "SUCCEEDED"}
+    assert task_states(job) == {
+        "fail": "FAILED",
+        "echo": "NOT_TRIGGERED",
+        "leave-note": "SUCCEEDED",
+    }
     assert "[fail]" in job["error"]["message"]
     for message in (
         job["error"]["message"],
-        detail(job, "fail")["error"]["message"],
+        task_detail(job, "fail")["error"]["message"],
         warm_runs.note()["error"],
     ):
         assert "exited with code 1" in message
@@ -442,8 +332,8 @@ def test_a_condition_that_cannot_be_evaluated_fails_the_run(warm_runs, tmp_path)
     job = warm_runs.run(conditions, folder=str(tmp_path))
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert "condition `inputs.parameter_values" in job["error"]["message"]
-    assert states(job)["echo"] == "SUCCEEDED", "the sound condition holds"
-    assert states(job)["echo-2"] == "NOT_TRIGGERED"
+    assert task_states(job)["echo"] == "SUCCEEDED", "the sound condition holds"
+    assert task_states(job)["echo-2"] == "NOT_TRIGGERED"
     assert warm_runs.note()["state"] == "FAILED"
 
 
@@ -453,7 +343,7 @@ def test_cancelling_stops_the_step_and_its_children_and_runs_the_exit_task(
     aiplatform = sdk_at(runs.service.url)
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()
-    assert states(runs.get(job)) == {"hang": "RUNNING"}
+    assert task_states(runs.get(job)) == {"hang": "RUNNING"}
     refused = runs.service.call("DELETE", f"/v1/{job['name']}")
     assert refused.status_code == 400
     assert refused.json()["error"]["status"] == "FAILED_PRECONDITION"
@@ -461,7 +351,11 @@ def test_cancelling_stops_the_step_and_its_children_and_runs_the_exit_task(
     assert runs.get(job)["state"] in ("PIPELINE_STATE_CANCELLING", "PIPELINE_STATE_CANCELLED")
     job = runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_CANCELLED"
-    assert states(job) == {"hang": "CANCELLED", "leave-note": "SUCCEEDED", "echo": "NOT_TRIGGERED"}
+    assert task_states(job) == {
+        "hang": "CANCELLED",
+        "leave-note": "SUCCEEDED",
+        "echo": "NOT_TRIGGERED",
+    }
     assert runs.note()["state"] == "CANCELLED"
     assert not any(is_running(pid) for pid in pids)
     assert left_in(temp_folder) == []
@@ -473,7 +367,7 @@ def test_cancelling_a_run_cancels_its_custom_job(warm_runs, tmp_path):
     warm_runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
     job = warm_runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_CANCELLED"
-    assert states(job) == {"custom-training-job": "CANCELLED", "leave-note": "SUCCEEDED"}
+    assert task_states(job) == {"custom-training-job": "CANCELLED", "leave-note": "SUCCEEDED"}
     [trained] = warm_runs.service.do("GET", "customJobs")["customJobs"]
     assert trained["state"] == "JOB_STATE_CANCELLED"
     assert warm_runs.note()["state"] == "CANCELLED"
@@ -491,10 +385,14 @@ def test_after_a_kill_of_the_runner_the_exit_task_runs_and_no_process_remains(
     job = runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert "SIGKILL" in job["error"]["message"]
-    assert states(job) == {"hang": "FAILED", "leave-note": "SUCCEEDED", "echo": "NOT_TRIGGERED"}
+    assert task_states(job) == {
+        "hang": "FAILED",
+        "leave-note": "SUCCEEDED",
+        "echo": "NOT_TRIGGERED",
+    }
     assert runs.note()["state"] == "FAILED"
     assert "SIGKILL" in runs.note()["error"]
-    assert "SIGKILL" in detail(job, "hang")["error"]["message"]
+    assert "SIGKILL" in task_detail(job, "hang")["error"]["message"]
     assert not any(is_running(pid) for pid in pids)
     assert left_in(temp_folder) == []
 
@@ -508,7 +406,11 @@ def test_the_next_service_runs_the_exit_tasks_of_a_run_that_was_interrupted(runs
     job = runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert job["error"] == {"code": 10, "message": "interrupted: the service stopped"}
-    assert states(job) == {"hang": "FAILED", "leave-note": "SUCCEEDED", "echo": "NOT_TRIGGERED"}
+    assert task_states(job) == {
+        "hang": "FAILED",
+        "leave-note": "SUCCEEDED",
+        "echo": "NOT_TRIGGERED",
+    }
     assert runs.note()["error"] == "interrupted: the service stopped"
     assert not any(is_running(pid) for pid in pids)
 
@@ -553,7 +455,7 @@ def test_invalid_requests_are_refused_and_create_nothing(runs):
 def test_tasks_of_one_component_have_separate_outputs_and_logs(warm_runs):
     job = warm_runs.run(twins)
     assert job["state"] == "PIPELINE_STATE_SUCCEEDED", job["error"]
-    joined = detail(job, "join")["execution"]["metadata"]["output:Output"]
+    joined = task_detail(job, "join")["execution"]["metadata"]["output:Output"]
     assert joined == "first+second"
     folder = warm_runs.files(job)
     logs = sorted(path.stem for path in (folder / "tasks").iterdir())

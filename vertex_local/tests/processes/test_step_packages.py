@@ -16,9 +16,10 @@ from kfp import components, dsl
 
 from vertex_local.processes.environments.layer import Layer
 from vertex_local.processes.environments.store import DRAFT_PREFIX
-from vertex_local.tests.pipelines.test_pipelines import PRELOADED, Runs, await_true, detail
+from vertex_local.tests.support.pipeline_runs import Runs, task_detail
 from vertex_local.tests.support.seen import is_running
-from vertex_local.tests.support.service import running_service
+from vertex_local.tests.support.service import PRELOAD_KFP, running_service
+from vertex_local.tests.support.waiting import wait_until
 from vertex_local.tests.support.wheels import write_kfp_wheel, write_slow_sdist, write_wheel
 
 pytestmark = [
@@ -145,7 +146,7 @@ def place(tmp_path_factory, wheels):
 
 @pytest.fixture(scope="module")
 def service(place):
-    with running_service(place / "vertex", *PRELOADED) as one:
+    with running_service(place / "vertex", *PRELOAD_KFP) as one:
         yield one
 
 
@@ -185,7 +186,7 @@ def succeeded(runs, made, **arguments) -> list[dict]:
 def failure(runs, made) -> str:
     job = runs.wait(runs.submit(pipeline_of(made)), timeout_seconds=WAIT_SECONDS)
     assert job["state"] == "PIPELINE_STATE_FAILED"
-    return detail(job, "report")["error"]["message"]
+    return task_detail(job, "report")["error"]["message"]
 
 
 def num_built(runs) -> int:
@@ -297,8 +298,10 @@ def test_a_job_that_installs_packages_has_them_and_the_service_keeps_its_own(ser
     pool = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": container}
     job = {"displayName": "j", "jobSpec": {"workerPoolSpecs": [{**pool, "replicaCount": 1}]}}
     name = service.do("POST", "customJobs", job)["name"]
-    await_true(
-        lambda: service.do("GET", f"/v1/{name}")["state"] in JOB_ENDS, "the job", WAIT_SECONDS
+    wait_until(
+        lambda: service.do("GET", f"/v1/{name}")["state"] in JOB_ENDS,
+        "the job",
+        timeout_seconds=WAIT_SECONDS,
     )
     assert (tmp_path / "said").read_text() == "1.0"
 
@@ -330,7 +333,7 @@ def slow(runs, wheels, tmp_path):
 def test_a_cancel_ends_the_build_and_leaves_nothing(runs, slow, place, tmp_path):
     before = kept(place)
     job = runs.submit(pipeline_of(slow))
-    await_true((tmp_path / "begun").exists, "the build", WAIT_SECONDS)
+    wait_until((tmp_path / "begun").exists, "the build", timeout_seconds=WAIT_SECONDS)
     pids = builders()
     assert pids
     runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
@@ -342,14 +345,14 @@ def test_a_cancel_ends_the_build_and_leaves_nothing(runs, slow, place, tmp_path)
 def test_an_environment_half_built_by_a_killed_service_is_built_again(
     place, wheels, slow, tmp_path
 ):
-    with running_service(tmp_path / "vertex", *PRELOADED) as service:
+    with running_service(tmp_path / "vertex", *PRELOAD_KFP) as service:
         runs = Runs(service, tmp_path)
         job = runs.submit(pipeline_of(slow))
-        await_true((tmp_path / "begun").exists, "the build", WAIT_SECONDS)
+        wait_until((tmp_path / "begun").exists, "the build", timeout_seconds=WAIT_SECONDS)
         pids = builders()
         complete = len(environments(place))
         service.kill()
-        await_true(lambda: not any(map(is_running, pids)), "the build to end")
+        wait_until(lambda: not any(map(is_running, pids)), "the build to end")
         assert len(environments(place)) == complete
         service.start()
         assert runs.wait(job)["state"] == "PIPELINE_STATE_FAILED"

@@ -19,6 +19,7 @@ from vertex_local.tests.support.forks import Fork, forks_with
 FORKED = [("kfp.local", "kfp.dsl.executor_main", "vertex_local.server")]
 SERVE = list(client.SERVE)
 PRELOAD_KFP = ("--preload", "kfp.local,kfp.dsl.executor_main")
+PROJECT_AND_LOCATION = {"project": "demo", "location": "us-central1"}
 SERVER_SCRIPT = Path(__file__).with_name("tiny_server.py")
 __all__ = ["PARENT", "RunningService"]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from components.endpoint.watch import cli
@@ -18,59 +17,16 @@ from components.endpoint.watch.options import WatchOptions
 from components.endpoint.watch.step import VERDICT_LABEL, record, watch
 from components.errors import StepError
 from components.prepare_examples.statistics.images import ImageStatistics
-from components.prepare_examples.tables import columns
-from components.prepare_examples.tables.declared import schema_of
-from tests.trainer.workloads.test_table import make_example
+from tests.support.data.churn import WORKLOAD, rows, statistics_of
+from tests.support.data.encoded_tables import make_example
 from trainer.errors import ConfigError
-from trainer.workloads import Binary, Category, ImageFolder, Number, Table, Timestamp
+from trainer.workloads import ImageFolder
 from trainer.workloads.description import describe
 
 pytestmark = pytest.mark.fast
 
 PLACE = "projects/p/locations/l"
 ENDPOINT, MODEL = f"{PLACE}/endpoints/9", f"{PLACE}/models/5"
-WORKLOAD = Table(
-    [
-        Number("charge"),
-        Category("plan"),
-        Category("tags", separator="|", max_length=3),
-        Category("floor", low=0, high=9),
-        Timestamp("at", parts=("hour",)),
-    ],
-    label=Binary("churned"),
-    name="churn",
-)
-
-
-def rows(count: int, *, seed: int, gold: float = 0.2) -> list[dict]:
-    """Return instances; a share of them has the plan gold, a tenth has no charge."""
-    random = np.random.default_rng(seed)
-    found = []
-    for number in range(count):
-        row = {
-            "charge": round(float(random.gamma(2, 20)), 2),
-            "plan": "gold" if random.random() < gold else str(random.choice(["basic", "plus"])),
-            "tags": [str(tag) for tag in random.choice(["a", "b", "c"], 2)],
-            "floor": int(random.integers(10)),
-            "at": 1_700_000_000 + seed * 10_000 + number,
-        }
-        if random.random() < 0.1:
-            del row["charge"]
-        found.append(row)
-    return found
-
-
-def statistics_of(instances: list[dict]) -> dict:
-    """Return what prepare_examples writes about these rows as the train split."""
-    schema = schema_of("churn", features=WORKLOAD.features, label=WORKLOAD.label)
-    types = {"charge": pa.float64(), "floor": pa.int64(), "at": pa.int64()}
-    types |= {"plan": pa.string(), "tags": pa.list_(pa.string())}
-    found = {}
-    for name, statistic in columns.new_statistics(schema).items():
-        if name in types:
-            statistic.add(pa.array([one.get(name) for one in instances], types[name]))
-            found[name] = statistic.summary()
-    return {"splits": {"train": {"num_examples": len(instances), "features": found}}}
 
 
 class FakeApi:

@@ -8,8 +8,8 @@ import pytest
 
 from components.evaluate.gate.baseline import constant, fit_linear, has_columns
 from components.evaluate.gate.champion import NotComparableError, check_split
-from tests.components.evaluate.test_kinds import FEATURES, MODEL, NUM_ROWS, Evaluated, rows_of
-from tests.trainer.workloads.test_table import adapted
+from tests.support.data.encoded_tables import adapted
+from tests.support.data.evaluated_tables import FEATURES, MODEL, NUM_ROWS, Evaluated, rows_of
 from trainer.errors import ConfigError
 from trainer.workloads import Classes, ImageFolder, Multilabel, Number, Regression, Table
 

@@ -19,9 +19,10 @@ from components.shared.run_summary import webhook
 from components.shared.run_summary.summary import summarize
 from components.shared.run_summary.webhook import post_summary
 from components.teardown.component import teardown
-from vertex_local.tests.pipelines.test_interrupted import kill_everything, kill_runner
-from vertex_local.tests.pipelines.test_pipelines import STEP, WHERE, Runs, hang
-from vertex_local.tests.support.service import running_service
+from vertex_local.tests.support.kills import kill_all, kill_runner
+from vertex_local.tests.support.pipeline_runs import STEP, Runs
+from vertex_local.tests.support.pipeline_steps import hang
+from vertex_local.tests.support.service import PROJECT_AND_LOCATION, running_service
 
 pytestmark = [pytest.mark.usefixtures("temp_folder"), pytest.mark.timeout(120)]
 PRELOAD = ("--preload", "kfp.local,kfp.dsl.executor_main,components.teardown.ending")
@@ -43,7 +44,7 @@ def nightly(folder: str, verdict: str, on_failure_url: str = "", train: str = "{
         run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER,
         keep_endpoint=False,
         on_failure_url=on_failure_url,
-        **WHERE,
+        **PROJECT_AND_LOCATION,
     ).set_caching_options(False)
     with dsl.ExitHandler(exit_task, name="run"):
         judged = evaluate(verdict=verdict)
@@ -192,7 +193,7 @@ def test_a_run_with_all_processes_killed_writes_and_posts_its_summary(tmp_path, 
         runs = Runs(service, tmp_path)
         job = start(runs, "hangs", on_failure_url=server.url)
         runs.pids()
-        kill_everything(runs)
+        kill_all(runs.service)
         service.start()
         assert_interrupted(runs, job, server)
 

@@ -20,40 +20,14 @@ from google_cloud_pipeline_components.v1.endpoint import (
     ModelUndeployOp,
 )
 from google_cloud_pipeline_components.v1.model import ModelDeleteOp, ModelGetOp, ModelUploadOp
-from kfp.local import executor_input_utils, placeholder_utils, utils
 
 from vertex_local.pipelines.gcpc.operator import Operator
 from vertex_local.pipelines.gcpc.requests import GcpcError
-from vertex_local.tests.support.service import SERVER_SCRIPT
+from vertex_local.tests.support.gcpc_tasks import job_arguments, resolved_command, resource
+from vertex_local.tests.support.service import PROJECT_AND_LOCATION, SERVER_SCRIPT
 
 GOOGLE = "https://us-central1-aiplatform.googleapis.com"
-WHERE = {"project": "demo", "location": "us-central1"}
 LABELS = {"trainyard_run": "r1"}
-
-
-def resolved_command(component, folder: Path, **arguments) -> list[str]:
-    """Return the command line of a GCPC task, as kfp.local passes it to its handler."""
-    spec = component.pipeline_spec
-    [(name, component_spec)] = spec.components.items()
-    executor = utils.struct_to_executor_spec(
-        spec.deployment_spec["executors"][component_spec.executor_label]
-    )
-    executor_input = executor_input_utils.construct_executor_input(
-        component_spec=component_spec,
-        arguments=arguments,
-        task_root=str(folder),
-        block_input_artifact=False,
-    )
-    return placeholder_utils.replace_placeholders(
-        full_command=[*executor.container.command, *executor.container.args],
-        executor_input_dict=executor_input_utils.executor_input_to_dict(
-            executor_input, component_spec
-        ),
-        pipeline_resource_name="run-1",
-        task_resource_name=name,
-        pipeline_root=str(folder),
-        unique_pipeline_id="run-1",
-    )
 
 
 class Recorder(requests.Session):
@@ -153,11 +127,6 @@ def both(service, tmp_path, monkeypatch):
     return Both(service, tmp_path, monkeypatch)
 
 
-def resource(files: dict, output: str) -> str:
-    [artifact] = files["executor_output.json"]["artifacts"][output]["artifacts"]
-    return artifact["metadata"]["resourceName"]
-
-
 def without_identity(value, *names: str):
     """Return the value as text, without parts that differ between two resources."""
     text = json.dumps(value, sort_keys=True)
@@ -184,7 +153,7 @@ def model_arguments(artifact_folder):
         "unmanaged_container_model": unmanaged,
         "version_aliases": ["champion"],
         "labels": {"own": "yes"},
-        **WHERE,
+        **PROJECT_AND_LOCATION,
     }
 
 
@@ -216,7 +185,7 @@ def test_model_and_endpoint_operations_send_what_google_sends(both, service, mod
     none = VertexModel.create("parent_model", "", "")
     assert resource(same(ModelUploadOp, **model_arguments, parent_model=none)[1], "model")
 
-    google, ours = same(EndpointCreateOp, display_name="e", **WHERE)
+    google, ours = same(EndpointCreateOp, display_name="e", **PROJECT_AND_LOCATION)
     endpoints = [resource(files, "endpoint") for files in (google, ours)]
     assert without_identity(google["executor_output.json"], endpoints[0]) == without_identity(
         ours["executor_output.json"], endpoints[1]
@@ -259,19 +228,6 @@ def test_model_and_endpoint_operations_send_what_google_sends(both, service, mod
             assert service.call("GET", f"/v1/{name}").status_code == 404
 
 
-def job_arguments(code: str) -> dict:
-    container = {"image_uri": "any", "command": ["python", "-c", code], "args": []}
-    pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1}
-    return {
-        "display_name": "j",
-        "worker_pool_specs": [{**pool, "container_spec": container}],
-        "timeout": "60s",
-        "labels": {"own": "yes"},
-        "persistent_resource_id": "",
-        **WHERE,
-    }
-
-
 def test_custom_jobs_are_created_like_googles(both, service):
     arguments = job_arguments("print('trained')")
     google = both.by_google(CustomTrainingJobOp, **arguments)
@@ -298,13 +254,15 @@ def test_a_failed_job_fails_the_task_with_the_jobs_message(both):
 
 def test_refused_requests_and_unknown_operations_are_named(both, service):
     with pytest.raises(GcpcError, match="INVALID_ARGUMENT"):
-        both.by_us(EndpointCreateOp, display_name="", **WHERE)
+        both.by_us(EndpointCreateOp, display_name="", **PROJECT_AND_LOCATION)
     with pytest.raises(GcpcError, match=r"get_model.*supported operations are CustomJob"):
-        both.by_us(ModelGetOp, model_name="m", **WHERE)
+        both.by_us(ModelGetOp, model_name="m", **PROJECT_AND_LOCATION)
     operator = Operator(
         url="http://127.0.0.1:9", must_stop=lambda: False, write_log=lambda line: None
     )
     with pytest.raises(GcpcError, match=r"127\.0\.0\.1:9"):
         operator.execute(
-            resolved_command(EndpointCreateOp, both._folder, display_name="e", **WHERE)
+            resolved_command(
+                EndpointCreateOp, both._folder, display_name="e", **PROJECT_AND_LOCATION
+            )
         )

@@ -1,0 +1,124 @@
+"""Evaluation of an untrained model of a declared table."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kfp.dsl import ClassificationMetrics, Metrics
+
+from components.evaluate.step import Case, publish
+from components.model_version.champion import Champion
+from tests.support.data.encoded_tables import adapted, make_example
+from tests.support.data.offline import evaluated_offline
+from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.workloads import (
+    Category,
+    Classes,
+    Multilabel,
+    Number,
+    Table,
+    Text,
+    Timestamp,
+)
+
+import_tensorflow()
+import keras  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from trainer.serving.export import export_model  # noqa: E402
+from trainer.training.model.compiled_metrics import CompiledMetrics  # noqa: E402
+from trainer.training.model.flat_model import FlatModel  # noqa: E402
+from trainer.training.model.objective import Objective  # noqa: E402
+
+NUM_ROWS = 40
+MODEL = "projects/p/locations/l/models/5"
+FEATURES = [
+    Number("age"),
+    Number("sizes", length=2),
+    Category("tags", separator="|", min_count=1, max_length=2),
+    Text("note", min_count=1, max_length=3),
+    Timestamp("at", parts=("hour",)),
+]
+
+
+def rows_of(label):
+    """Return rows of all kinds of features, some missing; the last has no label."""
+    random = np.random.default_rng(2)
+    rows = []
+    for number in range(NUM_ROWS):
+        row = {"age": float(number), "sizes": [1.0, 2.0 * number], "tags": ["a", "b"][: number % 3]}
+        row |= {"note": f"word {number % 4}", "at": 3600 * number} if number % 5 else {}
+        value = random.choice(["a", "b"]) if isinstance(label, Classes) else 2.0 * number
+        row["y"] = ["a", "c"][: number % 3] if isinstance(label, Multilabel) else value
+        rows.append(row)
+    rows[-1].pop("y")
+    return rows
+
+
+class Evaluated:
+    """The step's outputs for an untrained model of a table."""
+
+    def __init__(
+        self,
+        folder: Path,
+        label,
+        *,
+        thresholds: str = "{}",
+        gate: str = '{"baseline": "none"}',
+        champion: str = "",
+        rows=None,
+        features=FEATURES,
+        **declared,
+    ):
+        rows = rows or rows_of(label)
+        table, _ = adapted(Table(features, label=label, name="t", **declared), rows)
+        keras.utils.set_random_seed(1)
+        self.model_dir, examples = folder / "model", folder / "examples"
+        self.workload, self.model = table, table.build_model()
+        compiled = None
+        if self.model.compiled:
+            flat = FlatModel(self.model)
+            compiled = CompiledMetrics(table, flat, Objective(table, flat, batch_size=7))
+        export_model(self.model, table, str(self.model_dir), compiled=compiled)
+        write_examples(examples, rows)
+        self.metrics = Metrics(name="metrics", uri=str(folder / "metrics"))
+        self.confusion = ClassificationMetrics(name="confusion", uri=str(folder / "confusion"))
+        case = Case(
+            model_dir=str(self.model_dir),
+            examples_dir=str(examples),
+            thresholds=thresholds,
+            gate=gate,
+            champion=Champion(version=f"{MODEL}@3" if champion else "", model_uri=champion),
+        )
+        evaluated = evaluated_offline(case)
+        self.judgement = evaluated.judgement
+        publish(
+            evaluated,
+            metrics=self.metrics,
+            confusion=self.confusion,
+            latency=Metrics(name="latency", uri=str(folder / "latency")),
+            golden_path=str(folder / "golden"),
+            report_path=str(folder / "report.html"),
+            evaluation_path=str(folder / "evaluation.json"),
+        )
+        evaluation = (folder / "evaluation.json").read_text()
+        self.evaluation = json.loads(evaluation, parse_constant=pytest.fail)
+        self.golden = json.loads((folder / "golden").read_text(), parse_constant=pytest.fail)
+        self.content = json.loads((folder / "metrics").read_text(), parse_constant=pytest.fail)
+        self.report = (folder / "report.html").read_text()
+
+
+def write_examples(folder: Path, rows) -> None:
+    folder.mkdir()
+    path = folder / "test-00000-of-00001.tfrecord.gz"
+    with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
+        for row in rows:
+            writer.write(make_example(row))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    shard = {"file": path.name, "num_examples": len(rows), "sha256": digest}
+    split = {"num_examples": len(rows), "shards": [shard]}
+    splits = {"train": split, "test": split}
+    manifest = {"workload": "t", "compression": "GZIP", "splits": splits}
+    (folder / "manifest.json").write_text(json.dumps(manifest))

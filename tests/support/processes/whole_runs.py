@@ -1,0 +1,172 @@
+"""Whole runs by the command a user types, in a folder of their own."""
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+import yaml
+
+from tests.support.processes.everything import EVERYTHING
+from vertex_local.tests.support.forks import Fork, forks_with
+
+PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
+RUN_TIMEOUT_SECONDS = 150
+WAIT_TIMEOUT_SECONDS = 90
+RUNS = "projects/local/locations/us-central1/pipelineJobs"
+
+
+class Home:
+    """A user's folder: state, tiny raw data, and the `trainyard` command."""
+
+    def __init__(self, folder: Path, data: Path) -> None:
+        self.folder = folder
+        self.state = folder / "state"
+        self.temp = folder / "tmp"
+        self.temp.mkdir(parents=True)
+        (folder / "data").mkdir()
+        (folder / "data" / "mnist").symlink_to(data)
+        self.is_serving = False
+        self._num_started = 0
+
+    def start(self, *arguments: str, module: str = "pipelines.cli") -> Fork:
+        self._num_started += 1
+        return forks_with(*EVERYTHING).start(
+            ["python", "-m", module, *arguments],
+            log_path=self.folder / f"output-{self._num_started}.log",
+            cwd=str(self.folder),
+            TRAINYARD_DIR=str(self.state),
+            TMPDIR=str(self.temp),
+            VERTEX_EMULATOR_HOST=None,
+        )
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """A service that runs already, with all imported, for as long as the block lasts."""
+        root = str(self.state / "vertex")
+        arguments = ["serve", "--root", root, "--preload", PRELOAD]
+        service = self.start(*arguments, module="vertex_local.cli")
+        try:
+            service.await_output("ready")
+            self.is_serving = True
+            yield
+        finally:
+            self.is_serving = False
+            service.terminate()
+            service.communicate(timeout=WAIT_TIMEOUT_SECONDS)
+
+    def start_run(self, *arguments: str, cluster: str = "single") -> Fork:
+        path = self.folder / f"{cluster}.yaml"
+        shape = {"workers": 2, "parameter_servers": 1} if cluster == "parameter_server" else {}
+        path.write_text(yaml.safe_dump({"strategy": cluster, **shape}))
+        tiny = ["trust_files=true", "train.epochs=2", "train.batch_size=8", "gate.baseline=none"]
+        settings = [word for setting in tiny for word in ("--set", setting)]
+        where = ["--data-dir", str(self.folder / "data"), "--cluster", str(path)]
+        return self.start("run", "mnist", *where, *settings, *arguments)
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        process = self.start_run(*arguments)
+        output, _ = process.communicate(timeout=RUN_TIMEOUT_SECONDS)
+        return process.returncode, output
+
+    def call(self, *arguments: str) -> str:
+        process = self.start(*arguments)
+        output, _ = process.communicate(timeout=RUN_TIMEOUT_SECONDS)
+        assert process.returncode == 0, output
+        return output
+
+    def summary(self) -> dict:
+        return json.loads((self.state / "runs" / "latest" / "summary.json").read_text())
+
+    def file(self, name: str) -> str:
+        return (self.state / "runs" / "latest" / name).read_text()
+
+    def states(self) -> dict[str, str]:
+        return {task["name"]: task["state"] for task in self.summary()["tasks"]}
+
+    def processes(self) -> list[psutil.Process]:
+        """Processes that have to do with this folder, by their command or environment."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                words = [*process.cmdline(), process.environ().get("TRAINYARD_DIR", "")]
+            except (psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
+                continue
+            if any(str(self.folder) in word for word in words):
+                found.append(process)
+        return found
+
+    def assert_nothing_is_left(self) -> None:
+        """No process, no port, no temp folder; but for a service that ran already."""
+        modules = sorted(process.cmdline()[2] for process in self.processes())
+        kept = (
+            ["vertex_local.cli", "vertex_local.processes.warm_process"] if self.is_serving else []
+        )
+        assert modules == kept
+        assert (self.state / "vertex" / "server.json").exists() is self.is_serving
+        temp = (self.state / "vertex" / "tmp").readlink() if self.is_serving else self.temp
+        assert [path.name for path in temp.iterdir()] == []
+
+    def wait_until_no_process(self) -> None:
+        """For ends that nobody waited for."""
+        deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
+        while self.processes():
+            assert time.monotonic() < deadline, [p.cmdline() for p in self.processes()]
+            time.sleep(0.1)
+
+    def newest_checkpoint(self) -> Path:
+        """The last whole checkpoint of any run."""
+        found = self.state.glob(
+            "runs/mnist-*/plan-training/model/checkpoints/step-*/checkpoint.json"
+        )
+        return max((path.parent for path in found), key=lambda path: path.stat().st_mtime)
+
+    def interrupt_after_checkpoint(self, run: Fork) -> None:
+        """Interrupts a run that has written a whole checkpoint, before its training ends."""
+        pattern = "runs/mnist-*/plan-training/model/checkpoints/step-*/checkpoint.json"
+        chief = self.wait_for_replica("chief/0", of=run)
+        deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
+        while not list(self.state.glob(pattern)):
+            assert run.poll() is None, run.output
+            assert time.monotonic() < deadline, "no checkpoint in time"
+            time.sleep(0.01)
+        chief.suspend()
+        run.send_signal(signal.SIGINT)
+        url = json.loads((self.state / "vertex" / "server.json").read_text())["url"]
+        with requests.Session() as session:
+            session.trust_env = False
+            while "_CANCELLING" not in session.get(f"{url}/v1/{RUNS}", timeout=30).text:
+                assert time.monotonic() < deadline, run.output
+        chief.resume()
+
+    def job_log(self) -> str:
+        """Return the log of the newest training job's chief."""
+        logs = self.state.glob("vertex/jobs/*/workerpool0-0.log")
+        return max(logs, key=lambda path: int(path.parent.name)).read_text()
+
+    def task_log(self, task: str) -> str:
+        """Return the log of a task of the newest run."""
+        logs = self.state.glob(f"vertex/pipelines/*/tasks/{task}.log")
+        return max(logs, key=lambda path: path.stat().st_mtime).read_text()
+
+    def wait_for_replica(self, name: str, *, of: Fork) -> psutil.Process:
+        """The process of a replica (`worker/0`) of a run."""
+        deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
+        while time.monotonic() < deadline:
+            for path in (self.state / "vertex").rglob("state.json"):
+                replica = json.loads(path.read_text())["replicas"].get(name, {})
+                if replica.get("state") == "running":
+                    return psutil.Process(replica["pid"])
+            assert of.poll() is None, of.output
+            time.sleep(0.1)
+        pytest.fail(f"{name} did not start within {WAIT_TIMEOUT_SECONDS} s")
+
+
+def ended(process: Fork) -> tuple[int, str]:
+    output, _ = process.communicate(timeout=RUN_TIMEOUT_SECONDS)
+    return process.returncode, output

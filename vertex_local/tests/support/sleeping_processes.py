@@ -1,0 +1,44 @@
+"""Jobs and pipelines whose processes sleep, and outlive the process that started them."""
+
+from pathlib import Path
+
+import yaml
+from kfp import compiler, dsl
+
+# Each leaves two processes: by a child of its own, in a session of its own, and as a daemon that
+# has left its parent and its environment as well.
+SHELLS = {
+    "child": "sleep {0} & sleep {0}",
+    "own-session": "setsid sleep {0} & sleep {0}",
+    "daemon": "(setsid env -i sleep {0} &) ; sleep {0}",
+}
+
+
+def shell_job(script: str) -> dict:
+    container = {"imageUri": "example.invalid/none", "command": ["sh", "-c"], "args": [script]}
+    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": container}
+    return {"displayName": "shells", "jobSpec": {"workerPoolSpecs": [{**pool, "replicaCount": 1}]}}
+
+
+STEP = {"base_image": "python:3.11", "install_kfp_package": False}
+
+
+@dsl.component(**STEP)
+def sleep(marker: str):
+    import subprocess
+    import tempfile
+
+    tempfile.mkdtemp()
+    subprocess.run(["sh", "-c", f"setsid sleep {marker} & sleep {marker}"], check=True)
+
+
+@dsl.pipeline(name="sleeps")
+def sleeps(marker: str):
+    sleep(marker=marker)
+
+
+def submit_sleeps(service, marker: str, folder: Path) -> None:
+    compiler.Compiler().compile(sleeps, str(folder / "sleeps.yaml"))
+    spec = yaml.safe_load((folder / "sleeps.yaml").read_text())
+    root = {"gcsOutputDirectory": str(folder / "root"), "parameterValues": {"marker": marker}}
+    service.do("POST", "pipelineJobs", {"pipelineSpec": spec, "runtimeConfig": root})
