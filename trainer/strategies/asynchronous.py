@@ -147,8 +147,8 @@ class AsyncDriver:
     def _set_requested_rate(self) -> None:
         """Set the learning rate that a callback wants; calls in flight use it, too."""
         parameters = self._parameters
-        if parameters.rate is not None and parameters.requested_rate:
-            parameters.rate.assign(parameters.requested_rate)
+        if parameters.rules.rate is not None and parameters.requested_rate:
+            parameters.rules.rate.assign(parameters.requested_rate)
             parameters.requested_rate = 0.0
 
     def progress(self, steps_done: Sequence[int]) -> Mapping[str, Any]:

@@ -91,7 +91,7 @@ class SyncDriver:
     ) -> tf.Tensor:
         if self._group:
             votes = self._group.all_reduce(votes)
-        if (rate := self._parameters.rate) is not None:
+        if (rate := self._parameters.rules.rate) is not None:
             rate.assign(tf.where(votes[1] > 0, votes[1], rate))
         # After the votes: all replicas exchange in the same order.
         with tf.control_dependencies([votes]):

@@ -1,7 +1,7 @@
 """The train step of a job, assembled from its model, objective, optimizer and schedule."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -12,15 +12,16 @@ from trainer.training.job import Job
 from trainer.training.model.embeddings import LargeEmbedding, find_large
 from trainer.training.model.flat_model import FlatModel, build_model
 from trainer.training.model.objective import Objective
+from trainer.training.optimizers.averages import Average
 from trainer.training.optimizers.compiled import (
     CompiledOptimizer,
     check_settings_of_compiled,
     read_optimizer,
 )
 from trainer.training.optimizers.fused import make_linear_optimizer, make_optimizer
+from trainer.training.optimizers.rules import LinearPart, UpdateRules
 from trainer.training.optimizers.schedule import KerasRate, Schedule
 from trainer.training.parameters import Parameters
-from trainer.training.pieces import LinearPart
 from trainer.training.step import StepPlan, TrainStep
 
 # On a parameter server five steps take 14 messages, in a loop of single steps 30.
@@ -64,10 +65,14 @@ def assemble(
         compiled = read_optimizer(model) if keras_model.optimizer else None
     embeddings = () if is_jit else _find_embeddings(job, keras_model, compiled)
     model = FlatModel(keras_model, embeddings, is_compiled=is_jit)
-    parameters = (
-        _compiled_parameters(job, model, compiled, devices=devices, num_counters=num_counters)
-        if compiled
-        else _recipe_parameters(job, model, devices=devices, num_counters=num_counters)
+    parameters = Parameters(
+        model.read_weights(),
+        devices=devices,
+        rules=_compiled_rules(job, model, compiled) if compiled else _recipe_rules(job, model),
+        embeddings=model.places(),
+        state=model.read_state(),
+        num_counters=num_counters,
+        message_dtype=config.message_dtype,
     )
     schedule = compiled.rate if compiled else job.schedule
     plan = StepPlan(
@@ -100,27 +105,19 @@ def _find_embeddings(
     job: Job, model: Any, compiled: CompiledOptimizer | None
 ) -> tuple[LargeEmbedding, ...]:
     """Return the embeddings of a Keras model that are trained by rows."""
-    if compiled and compiled.optimizer.needs_layers:
+    if compiled and compiled.rules.optimizer.needs_layers:
         return ()
     return find_large(model, lambda: zero_inputs(job.workload))
 
 
-def _recipe_parameters(
-    job: Job, model: FlatModel, *, devices: Sequence[str], num_counters: int
-) -> Parameters:
-    """Return the variables of a training with the optimizer of the model's recipe."""
+def _recipe_rules(job: Job, model: FlatModel) -> UpdateRules:
+    """Return the rules of a training with the optimizer of the model's recipe."""
     recipe = job.config.recipe()
-    return Parameters(
-        model.read_weights(),
-        devices=devices,
-        state=model.read_state(),
+    return UpdateRules(
         optimizer=make_optimizer(recipe),
         weight_decay=recipe.weight_decay,
         decay_mask=model.decay_mask(),
-        average_decay=recipe.average_decay,
-        num_counters=num_counters,
-        message_dtype=job.config.message_dtype,
-        embeddings=model.places(),
+        average=Average(decay=recipe.average_decay) if recipe.average_decay else None,
         linear=LinearPart(
             segments=model.segments(job.workload.linear_variables(model.keras)),
             optimizer=make_linear_optimizer(recipe),
@@ -131,28 +128,10 @@ def _recipe_parameters(
     )
 
 
-def _compiled_parameters(
-    job: Job,
-    model: FlatModel,
-    compiled: CompiledOptimizer,
-    *,
-    devices: Sequence[str],
-    num_counters: int,
-) -> Parameters:
-    """Return the variables of a training with the optimizer that the model is compiled with."""
+def _compiled_rules(job: Job, model: FlatModel, compiled: CompiledOptimizer) -> UpdateRules:
+    """Return the rules of a training with the optimizer that the model is compiled with."""
     check_settings_of_compiled(job.config, model.keras.optimizer)
-    return Parameters(
-        model.read_weights(),
-        devices=devices,
-        state=model.read_state(),
-        optimizer=compiled.optimizer,
-        weight_decay=compiled.weight_decay,
-        decay_mask=compiled.decay_mask,
-        average_decay=job.config.average_decay or 0.0,
-        average=compiled.average,
-        num_counters=num_counters,
-        message_dtype=job.config.message_dtype,
-        embeddings=model.places(),
-        layers=model.keras.trainable_variables,
-        rate=compiled.rate.variable,
-    )
+    decay = job.config.average_decay
+    if compiled.rules.average or not decay:
+        return compiled.rules
+    return replace(compiled.rules, average=Average(decay=decay))

@@ -15,14 +15,12 @@ import tensorflow as tf
 
 from trainer.runtime.tracing import traced
 from trainer.training.model.embeddings import EmbeddingPlace
-from trainer.training.optimizers.adam import Adam
-from trainer.training.optimizers.averages import Average
-from trainer.training.optimizers.base import Optimizer, RowRule
+from trainer.training.optimizers.base import Optimizer, RowRule, Slots
 from trainer.training.optimizers.late_rows import LateRows
+from trainer.training.optimizers.rules import UpdateRules
 from trainer.training.pieces import (
     Cut,
     Group,
-    LinearPart,
     Piece,
     divide_layers,
     num_weights,
@@ -44,55 +42,21 @@ class Parameters:
         initial: tf.Tensor,
         *,
         devices: Sequence[str],
-        state: tf.Tensor | None = None,
-        optimizer: Optimizer | None = None,
-        weight_decay: float = 0.0,
-        decay_mask: tf.Tensor | None = None,
-        average_decay: float = 0.0,
-        average: Average | None = None,
-        num_counters: int = 0,
-        linear: LinearPart | None = None,
+        rules: UpdateRules,
         embeddings: Sequence[EmbeddingPlace] = (),
-        layers: Sequence[Any] = (),
-        rate: tf.Variable | None = None,
+        state: tf.Tensor | None = None,
+        num_counters: int = 0,
         message_dtype: str = "float32",
     ):
-        self._optimizer, self._linear = optimizer or Adam(), linear
-        self.weight_decay, self.rate = weight_decay, rate
+        self.rules, self.places = rules, embeddings
         self.requested_rate = 0.0
         """The learning rate that a callback wants; the driver sets it between two calls."""
-        self.average = average or (Average(decay=average_decay) if average_decay else None)
         self._is_shared = num_counters > 0
         self._message_dtype = tf.as_dtype(message_dtype if self._is_shared else "float32")
-        needs_layers = self._optimizer.needs_layers
-        self._layers = (
-            divide_layers(layers, len(devices)) if needs_layers else [[] for _ in devices]
-        )
-        sizes = [sum(num_weights(one) for _, one in part) for part in self._layers]
-        self._cut = Cut(
-            initial.shape[0],
-            num_devices=len(devices),
-            linear=linear,
-            sizes=sizes if needs_layers else None,
-            embeddings=embeddings,
-        )
-        groups = self._cut.groups
-        has_mask = decay_mask is not None and weight_decay
-        self.pieces = [
-            self._make_piece(part, device, mask, layers=layers, group=group)
-            for part, layers, device, mask, group in zip(
-                self._cut.split(initial),
-                itertools.islice(itertools.cycle(self._layers), len(groups)),
-                itertools.islice(itertools.cycle(devices[: len(self._layers)]), len(groups)),
-                self._cut.split(decay_mask) if has_mask else [None] * len(groups),
-                groups,
-                strict=True,
-            )
-        ]
+        self.pieces = self._make_pieces(initial, devices)
         late = [piece for piece in self.pieces if piece.late]
         self._read_late = traced(lambda: [piece.read() for piece in late])
         self._settle_late = traced(self._settle)
-        self.places = embeddings
         self._embeddings = [
             [piece for piece in self.pieces if piece.group.embedding == number]
             for number in range(len(embeddings))
@@ -104,9 +68,8 @@ class Parameters:
             self._counts = tf.Variable(tf.zeros([1 + num_counters], tf.int64), name="global_step")
             self.state = tf.Variable(tf.zeros([0]) if state is None else state)
             # Averaged weights need statistics averaged like them, not those of the last step.
-            self.average_state = (
-                tf.Variable(self.state) if self.average and self.average.has_state else self.state
-            )
+            has_average = rules.average is not None and rules.average.has_state
+            self.average_state = tf.Variable(self.state) if has_average else self.state
 
     def pull(self) -> tf.Tensor:
         """Return the current weights without large embeddings."""
@@ -185,7 +148,7 @@ class Parameters:
             ),
             **{name: self._join(name, values) for name in self.vector_names if name != "weights"},
             **{name: tf.identity(variables[0]) for name, variables in self._others().items()},
-            **({} if self.rate is None else {"learning_rate": tf.identity(self.rate)}),
+            **({} if self.rules.rate is None else {"learning_rate": tf.identity(self.rules.rate)}),
         }
 
     def load(self, snapshot: Mapping[str, tf.Tensor]) -> None:
@@ -205,8 +168,8 @@ class Parameters:
         for name, variables in self._others().items():
             for variable in variables:
                 variable.assign(snapshot[name])
-        if self.rate is not None:
-            self.rate.assign(snapshot["learning_rate"])
+        if self.rules.rate is not None:
+            self.rules.rate.assign(snapshot["learning_rate"])
 
     def settle(self) -> None:
         """Bring the rows of all large embeddings up to date, which a snapshot does not do."""
@@ -248,6 +211,33 @@ class Parameters:
     def _one_hot(self, index: tf.Tensor | int) -> tf.Tensor:
         return tf.one_hot(index, self._counts.shape[0], dtype=tf.int64)
 
+    def _make_pieces(self, initial: tf.Tensor, devices: Sequence[str]) -> list[Piece]:
+        rules = self.rules
+        layers: list[list[tuple[int, Any]]] = [[] for _ in devices]
+        sizes = None
+        if rules.optimizer.needs_layers:
+            layers = divide_layers(rules.layers, len(devices))
+            sizes = [sum(num_weights(layer) for _, layer in part) for part in layers]
+        self._cut = Cut(
+            initial.shape[0],
+            num_devices=len(devices),
+            linear=rules.linear,
+            sizes=sizes,
+            embeddings=self.places,
+        )
+        has_decay = rules.weight_decay and rules.decay_mask is not None
+        masks = self._cut.split(rules.decay_mask) if has_decay else itertools.repeat(None)
+        return [
+            self._make_piece(part, device, mask, layers=layers, group=group)
+            for part, group, mask, (device, layers) in zip(
+                self._cut.split(initial),
+                self._cut.groups,
+                masks,
+                itertools.cycle(zip(devices, layers, strict=False)),
+                strict=False,
+            )
+        ]
+
     def _make_piece(
         self,
         initial: tf.Tensor,
@@ -257,18 +247,17 @@ class Parameters:
         layers: Sequence[tuple[int, Any]],
         group: Group,
     ) -> Piece:
-        linear = self._linear if group.is_linear else None
-        optimizer = linear.optimizer if linear else self._optimizer
+        linear = self.rules.linear if group.is_linear else None
+        optimizer = linear.optimizer if linear else self.rules.optimizer
         with tf.device(device):
             optimizer = optimizer.for_piece(layers, is_shared=self._is_shared)
             weights = tf.Variable(initial, name="weights")
-            average = tf.Variable(initial) if self.average else None
+            average = tf.Variable(initial) if self.rules.average else None
             if mask is not None and group.embedding is not None:
                 mask = mask[0, 0] if mask[0, 0] else None  # the same for all weights
             has_mask = mask is not None and optimizer.allows_decay
             slots = optimizer.make_slots(weights)
-            rule = optimizer if isinstance(optimizer, RowRule) and optimizer.has_row_rule else None
-            changes_all = has_mask or self.average or not optimizer.keeps_other_rows
+            changes_all = has_mask or average is not None or not optimizer.keeps_other_rows
             is_late = group.embedding is not None and changes_all
             return Piece(
                 device=device,
@@ -279,17 +268,23 @@ class Parameters:
                 decay_mask=tf.Variable(mask, trainable=False) if has_mask else None,
                 group=group,
                 schedule=linear.schedule if linear else None,
-                late=LateRows(
-                    rule,
-                    weights,
-                    slots,
-                    average=average,
-                    average_rule=self.average,
-                    is_shared=self._is_shared,
-                )
-                if rule and is_late
-                else None,
+                late=self._make_late(optimizer, weights, slots, average) if is_late else None,
             )
+
+    def _make_late(
+        self, optimizer: Optimizer, weights: tf.Variable, slots: Slots, average: tf.Variable | None
+    ) -> LateRows | None:
+        """Return the late rows of an embedding, if its optimizer has a rule for them."""
+        if not (isinstance(optimizer, RowRule) and optimizer.has_row_rule):
+            return None
+        return LateRows(
+            optimizer,
+            weights,
+            slots,
+            average=average,
+            average_rule=self.rules.average,
+            is_shared=self._is_shared,
+        )
 
 
 def _unpack(value: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:

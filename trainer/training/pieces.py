@@ -14,19 +14,8 @@ import tensorflow as tf
 from trainer.training.model.embeddings import EmbeddingPlace
 from trainer.training.optimizers.base import Optimizer
 from trainer.training.optimizers.late_rows import LateRows
+from trainer.training.optimizers.rules import LinearPart
 from trainer.training.optimizers.schedule import Schedule
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinearPart:
-    """The weights of a model's linear part, which have an optimizer and a schedule of their own.
-
-    `segments` are (number of weights, are they linear) and make up the whole flat vector.
-    """
-
-    segments: tuple[tuple[int, bool], ...]
-    optimizer: Optimizer
-    schedule: Schedule
 
 
 @dataclass(frozen=True)

@@ -346,8 +346,8 @@ def apply_gradient(
         learning_rate = schedule.rate(step)
         if state_change is not None and parameters.state.shape[0]:
             parameters.state.assign_add(state_change)
-            if parameters.average and parameters.average.has_state:
-                parameters.average.move(parameters.average_state, parameters.state, step)
+            if (average := parameters.rules.average) and average.has_state:
+                average.move(parameters.average_state, parameters.state, step)
     for piece, part in zip(parameters.pieces, parts, strict=True):
         # Applied once the step is counted: no worker repeats a step that is in the weights.
         with tf.device(piece.device), tf.control_dependencies([step]):
@@ -360,7 +360,7 @@ def _update_piece(
 ) -> None:
     decay: tf.Tensor | float = 0.0
     if piece.decay_mask is not None:
-        decay = step.learning_rate * parameters.weight_decay * piece.decay_mask
+        decay = step.learning_rate * parameters.rules.weight_decay * piece.decay_mask
     if piece.late:
         piece.late.apply(gradient, step, decay=decay)
         return
@@ -369,5 +369,5 @@ def _update_piece(
     is_rows = isinstance(gradient, tf.IndexedSlices)
     apply = piece.optimizer.apply_rows if is_rows else piece.optimizer.apply
     apply(piece.weights, piece.slots, gradient, step)
-    if piece.average is not None and parameters.average is not None:
-        parameters.average.move(piece.average, piece.weights, step.number)
+    if piece.average is not None and (average := parameters.rules.average):
+        average.move(piece.average, piece.weights, step.number)

@@ -101,12 +101,7 @@ def make_step(label, model, *, num_pieces):
     parameters = Parameters(
         flat_model.read_weights(),
         devices=[CPU] * num_pieces,
-        optimizer=compiled.optimizer,
-        weight_decay=compiled.weight_decay,
-        decay_mask=compiled.decay_mask,
-        average=compiled.average,
-        layers=model.trainable_variables,
-        rate=compiled.rate.variable,
+        rules=compiled.rules,
     )
     plan = StepPlan(
         batches=BATCHES,

@@ -8,6 +8,8 @@ import_tensorflow()
 
 import tensorflow as tf  # noqa: E402
 
+from trainer.training.optimizers.adam import Adam  # noqa: E402
+from trainer.training.optimizers.rules import UpdateRules  # noqa: E402
 from trainer.training.optimizers.schedule import Schedule  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
 from trainer.training.step import apply_gradient  # noqa: E402
@@ -18,7 +20,11 @@ def test_weights_in_pieces_train_like_whole_ones():
     schedule = Schedule(peak=0.1, total_steps=10)
     states = []
     for num_pieces in (1, 3):
-        parameters = Parameters(initial, devices=["/device:CPU:0"] * num_pieces)
+        parameters = Parameters(
+            initial,
+            devices=["/device:CPU:0"] * num_pieces,
+            rules=UpdateRules(optimizer=Adam()),
+        )
         for _ in range(4):
             apply_gradient(parameters, parameters.pull() * 2, schedule)
         states.append(parameters.snapshot())

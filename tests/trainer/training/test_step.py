@@ -20,7 +20,9 @@ from trainer.training.model.devices import has_bfloat16  # noqa: E402
 from trainer.training.model.embeddings import add  # noqa: E402
 from trainer.training.model.flat_model import FlatModel, build_model  # noqa: E402
 from trainer.training.model.objective import Objective  # noqa: E402
+from trainer.training.optimizers.averages import Average  # noqa: E402
 from trainer.training.optimizers.fused import make_optimizer  # noqa: E402
+from trainer.training.optimizers.rules import UpdateRules  # noqa: E402
 from trainer.training.optimizers.schedule import Schedule  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
 from trainer.training.results.evaluator import EvalStep, served_values  # noqa: E402
@@ -52,11 +54,13 @@ def make_step(
     parameters = Parameters(
         flat_model.read_weights(),
         devices=["/device:CPU:0"] * num_pieces,
+        rules=UpdateRules(
+            optimizer=make_optimizer(recipe),
+            weight_decay=recipe.weight_decay,
+            decay_mask=flat_model.decay_mask(),
+            average=Average(decay=recipe.average_decay) if recipe.average_decay else None,
+        ),
         state=flat_model.read_state(),
-        optimizer=make_optimizer(recipe),
-        weight_decay=recipe.weight_decay,
-        decay_mask=flat_model.decay_mask(),
-        average_decay=recipe.average_decay,
         num_counters=1 if message_dtype != "float32" else 0,
         message_dtype=message_dtype,
     )

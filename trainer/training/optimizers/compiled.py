@@ -29,6 +29,7 @@ from trainer.training.optimizers.averages import Average
 from trainer.training.optimizers.base import Optimizer, Slots, Step
 from trainer.training.optimizers.fused import KerasSgd, PlainSgd, RmsProp
 from trainer.training.optimizers.locks import Lock
+from trainer.training.optimizers.rules import UpdateRules
 from trainer.training.optimizers.schedule import KerasRate
 
 _ELEMENTWISE = (
@@ -49,13 +50,10 @@ _RECIPE_SETTINGS = (
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledOptimizer:
-    """A compiled optimizer, divided into what is done per piece and what for all weights."""
+    """A compiled optimizer, divided into rules for pieces and clipping of the whole gradient."""
 
-    optimizer: Optimizer
+    rules: UpdateRules
     rate: KerasRate
-    weight_decay: float
-    decay_mask: tf.Tensor
-    average: Average | None
     clip: Callable[[list[tf.Tensor]], list[tf.Tensor]] | None
 
 
@@ -84,9 +82,9 @@ def read_optimizer(model: FlatModel) -> CompiledOptimizer:
     fused = None if needs_layers or accumulates else _fuse(theirs)
     # A decay in the optimizer's own code is for its rhythm of updates and for layers of its choice.
     has_own_decay = needs_layers or accumulates
-    return CompiledOptimizer(
+    rate = KerasRate(theirs)
+    rules = UpdateRules(
         optimizer=fused or KerasOptimizer(theirs, needs_layers=needs_layers, decays=decays),
-        rate=KerasRate(theirs),
         weight_decay=0.0 if has_own_decay else float(theirs.weight_decay or 0),
         decay_mask=model.join(
             [
@@ -101,6 +99,12 @@ def read_optimizer(model: FlatModel) -> CompiledOptimizer:
         )
         if theirs.use_ema
         else None,
+        layers=variables,
+        rate=rate.variable,
+    )
+    return CompiledOptimizer(
+        rules=rules,
+        rate=rate,
         clip=theirs._clip_gradients if has_clip and not accumulates else None,
     )
 

@@ -1,5 +1,6 @@
 """Large embeddings by rows: the same training as with all weights in one vector."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -20,11 +21,12 @@ from trainer.training.model.embeddings import add, find_large, look_up  # noqa: 
 from trainer.training.model.flat_model import FlatModel  # noqa: E402
 from trainer.training.model.objective import Objective  # noqa: E402
 from trainer.training.optimizers.adam import Adam  # noqa: E402
+from trainer.training.optimizers.averages import Average  # noqa: E402
 from trainer.training.optimizers.compiled import read_optimizer  # noqa: E402
 from trainer.training.optimizers.fused import Adagrad, Ftrl, Sgd  # noqa: E402
+from trainer.training.optimizers.rules import LinearPart, UpdateRules  # noqa: E402
 from trainer.training.optimizers.schedule import Schedule  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
-from trainer.training.pieces import LinearPart  # noqa: E402
 from trainer.training.step import StepPlan, TrainStep  # noqa: E402
 
 pytestmark = pytest.mark.timeout(240)
@@ -103,7 +105,7 @@ def make_model(kind=layers.Embedding):
 
 
 def make_step(model, *, by_rows=True, num_pieces=2, linear=None, plan=(), **options):
-    """Return the step of a compiled model, or of one with the optimizer in `options`."""
+    """Return the step of a compiled model, or of one with the update rules in `options`."""
     workload = Clicks(Regression())
     found = find_large(model, lambda: tf.zeros([2, NUM_IDS], tf.int32), least_weights=NUM_ROWS)
     assert {one.layer.name for one in found} == {"shared", "wide"}
@@ -111,21 +113,18 @@ def make_step(model, *, by_rows=True, num_pieces=2, linear=None, plan=(), **opti
     plan = {"schedule": STEADY, **dict(plan)}
     if getattr(model, "optimizer", None):
         compiled = read_optimizer(flat)
-        options = {
-            "optimizer": compiled.optimizer,
-            "weight_decay": compiled.weight_decay,
-            "decay_mask": compiled.decay_mask,
-            "average": compiled.average,
-            "rate": compiled.rate.variable,
-        }
+        rules = compiled.rules
         plan |= {"schedule": compiled.rate, "clip": compiled.clip}
+    else:
+        rules = UpdateRules(**options)
     if linear:
         chosen = [one.layer.embeddings for one in found if one.layer.name == "wide"]
         segments = flat.segments(chosen)
-        options["linear"] = LinearPart(segments=segments, optimizer=linear, schedule=STEADY)
+        part = LinearPart(segments=segments, optimizer=linear, schedule=STEADY)
+        rules = dataclasses.replace(rules, linear=part)
     objective = Objective(workload, flat, batch_size=BATCH_SIZE)
     parameters = Parameters(
-        flat.read_weights(), devices=[CPU] * num_pieces, embeddings=flat.places(), **options
+        flat.read_weights(), devices=[CPU] * num_pieces, rules=rules, embeddings=flat.places()
     )
     batches = Batches(size=BATCH_SIZE, num_examples=NUM_EXAMPLES)
     plan = StepPlan(batches=batches, seed=0, **plan)
@@ -194,7 +193,7 @@ def test_training_by_rows_equals_fit(optimizer):
 
 
 OWN = {
-    "adam-decay": (Adam(), {"weight_decay": 0.1, "average_decay": 0.9}, None),
+    "adam-decay": (Adam(), {"weight_decay": 0.1, "average": Average(decay=0.9)}, None),
     "adagrad-clip": (Adagrad(), {}, Adam()),
     "sgd-ftrl": (Sgd(), {}, Ftrl()),
 }
@@ -228,7 +227,7 @@ def test_rows_parts_and_pieces_do_not_change_what_a_recipe_learns(name):
 
 
 def test_a_resumed_training_by_rows_ends_with_the_same_bits():
-    options = {"optimizer": Adam(), "linear": Ftrl(), "average_decay": 0.9}
+    options = {"optimizer": Adam(), "linear": Ftrl(), "average": Average(decay=0.9)}
     whole, first, second = (
         make_step(make_model(), num_pieces=number, **options) for number in (1, 1, 2)
     )

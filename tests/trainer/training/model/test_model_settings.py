@@ -27,15 +27,16 @@ from trainer.serving.export import load_predictor  # noqa: E402
 from trainer.training.job import make_job  # noqa: E402
 from trainer.training.model.flat_model import FlatModel  # noqa: E402
 from trainer.training.optimizers.adam import Adam  # noqa: E402
+from trainer.training.optimizers.averages import Average  # noqa: E402
 from trainer.training.optimizers.fused import (  # noqa: E402
     Ftrl,
     Sgd,
     make_linear_optimizer,
     make_optimizer,
 )
+from trainer.training.optimizers.rules import LinearPart, UpdateRules  # noqa: E402
 from trainer.training.optimizers.schedule import Schedule  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
-from trainer.training.pieces import LinearPart  # noqa: E402
 from trainer.training.step import apply_gradient  # noqa: E402
 
 pytestmark = pytest.mark.timeout(180)
@@ -89,12 +90,14 @@ def test_the_loss_falls_with_every_optimizer(settings, tmp_path):
     parameters = Parameters(
         tf.zeros([6]),
         devices=["/device:CPU:0"] * 2,
-        optimizer=make_optimizer(recipe),
-        linear=LinearPart(
-            segments=segments, optimizer=make_linear_optimizer(recipe), schedule=STEADY
-        )
-        if has_linear
-        else None,
+        rules=UpdateRules(
+            optimizer=make_optimizer(recipe),
+            linear=LinearPart(
+                segments=segments, optimizer=make_linear_optimizer(recipe), schedule=STEADY
+            )
+            if has_linear
+            else None,
+        ),
     )
 
     @tf.function(autograph=False)
@@ -117,13 +120,12 @@ def test_an_optimizer_gives_the_same_result_in_one_piece_or_several():
     results = []
     for num_pieces in (1, 3):
         linear = LinearPart(segments=segments, optimizer=Ftrl(), schedule=STEADY)
-        parameters = Parameters(
-            initial, devices=["/device:CPU:0"] * num_pieces, linear=linear, average_decay=0.9
-        )
+        rules = UpdateRules(optimizer=Adam(), linear=linear, average=Average(decay=0.9))
+        parameters = Parameters(initial, devices=["/device:CPU:0"] * num_pieces, rules=rules)
         for _ in range(4):
             apply_gradient(parameters, parameters.pull() * 2, STEADY)
         results.append(parameters.snapshot())
-        again = Parameters(initial, devices=["/device:CPU:0"] * 2, linear=linear, average_decay=0.9)
+        again = Parameters(initial, devices=["/device:CPU:0"] * 2, rules=rules)
         again.load(results[-1])
         for name, value in again.snapshot().items():
             np.testing.assert_array_equal(value, results[-1][name], err_msg=name)
@@ -134,7 +136,9 @@ def test_an_optimizer_gives_the_same_result_in_one_piece_or_several():
     is_linear = np.repeat([one for _, one in segments], [size for size, _ in segments])
     for optimizer, chosen in ((Adam(), ~is_linear), (Ftrl(), is_linear)):
         alone = Parameters(
-            tf.boolean_mask(initial, chosen), devices=["/device:CPU:0"], optimizer=optimizer
+            tf.boolean_mask(initial, chosen),
+            devices=["/device:CPU:0"],
+            rules=UpdateRules(optimizer=optimizer),
         )
         for _ in range(4):
             apply_gradient(alone, alone.pull() * 2, STEADY)
@@ -147,7 +151,11 @@ def test_momentum_equals_that_of_keras(momentum):
 
     variable = keras.Variable(np.ones(3, np.float32))
     theirs = keras.optimizers.SGD(0.1, momentum=momentum, nesterov=bool(momentum))
-    ours = Parameters(tf.ones([3]), devices=["/device:CPU:0"], optimizer=Sgd(momentum=momentum))
+    ours = Parameters(
+        tf.ones([3]),
+        devices=["/device:CPU:0"],
+        rules=UpdateRules(optimizer=Sgd(momentum=momentum)),
+    )
     for step in range(3):
         gradient = tf.constant([1.0, -2.0, step])
         apply_gradient(ours, gradient, STEADY)

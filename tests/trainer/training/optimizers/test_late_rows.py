@@ -20,6 +20,7 @@ from trainer.training.optimizers.fused import (  # noqa: E402
     RmsProp,
     Sgd,
 )
+from trainer.training.optimizers.rules import UpdateRules  # noqa: E402
 from trainer.training.optimizers.schedule import Schedule  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
 from trainer.training.step import apply_gradient  # noqa: E402
@@ -47,10 +48,12 @@ def make_parameters(case, *, by_rows=True, num_pieces=1, num_counters=0):
     return Parameters(
         tf.constant(initial),
         devices=[CPU] * (num_pieces if by_rows else 1),
-        optimizer=optimizer,
-        weight_decay=decay,
-        decay_mask=tf.ones([NUM_ROWS * SIZE]),
-        average=average,
+        rules=UpdateRules(
+            optimizer=optimizer,
+            weight_decay=decay,
+            decay_mask=tf.ones([NUM_ROWS * SIZE]),
+            average=average,
+        ),
         num_counters=num_counters,
         embeddings=[place] if by_rows else [],
     )
@@ -140,7 +143,7 @@ def test_an_adam_that_would_need_too_many_terms_updates_all_rows():
     parameters = Parameters(
         tf.ones([4]),
         devices=[CPU],
-        optimizer=Adam(beta_1=0.9, beta_2=0.8),
+        rules=UpdateRules(optimizer=Adam(beta_1=0.9, beta_2=0.8)),
         embeddings=[EmbeddingPlace(start=0, num_rows=2, size=2, ids_per_example=1)],
     )
     assert [piece.late for piece in parameters.pieces if piece.group.embedding == 0] == [None]
