@@ -36,7 +36,7 @@ def describe(reference: str, train: Json) -> Json:
     config.recipe()
     workload = load_workload(reference)
     settings = workload.settings_of(config.model)
-    given = config.model_settings
+    values = config.model_settings
     return {
         "name": workload.name,
         "label": {"kind": type(workload.label).__name__, "column": workload.label.column},
@@ -47,10 +47,10 @@ def describe(reference: str, train: Json) -> Json:
         "aliases": dict(getattr(workload, "aliases", {})),
         "models": list(workload.recipes),
         "settings": {
-            name: {"type": one.kind.__name__, "default": one.default}
-            for name, one in settings.items()
+            name: {"type": setting.kind.__name__, "default": setting.default}
+            for name, setting in settings.items()
         },
-        "model_settings": {name: settings[name].parse(value) for name, value in given.items()},
+        "model_settings": {name: settings[name].parse(value) for name, value in values.items()},
         "has_source": workload.source is not None,
         "digest": "" if reference in BUILT_IN or is_path(reference) else package_digest(reference),
     }
@@ -63,7 +63,7 @@ def _may_be_compiled(workload: Workload, reference: str) -> bool:
     path = Path(reference)
     files = path.rglob("*.py") if path.is_dir() else [path]
     return not is_path(reference) or any(
-        "compile(" in one.read_text("utf-8", "replace") for one in files
+        "compile(" in file.read_text("utf-8", "replace") for file in files
     )
 
 
@@ -76,10 +76,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     # What the user's code prints goes to stderr, also what it does so below Python.
     stdout = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    found = _described(arguments.reference, json.loads(arguments.train))
+    description = _described(arguments.reference, json.loads(arguments.train))
     with stdout:
-        json.dump(found, stdout, default=str)
-    return EXIT_WRONG if "error" in found else 0
+        json.dump(description, stdout, default=str)
+    return EXIT_WRONG if "error" in description else 0
 
 
 def _described(reference: str, train: Json) -> dict[str, Any]:

@@ -5,8 +5,8 @@ import re
 import signal
 from collections.abc import Iterable
 
-# Exit code of a replica if the job only needs to be started again. It is that of a process ended by
-# SIGTERM, which Kubernetes' training operators treat as a reason to restart, too.
+# Exit code of a replica if the job only needs to be started again. A process ended by SIGTERM has
+# the same, which Kubernetes' training operators treat as a reason to restart, too.
 EXIT_RESTART = 128 + signal.SIGTERM
 
 _KERAS_NOISE = re.compile(r"Exception encountered when calling .*|\x1b\[\d*m")
@@ -74,20 +74,20 @@ def telling_lines(error: Exception) -> list[str]:
     return list(filter(None, lines)) or [type(error).__name__]
 
 
-def did_you_mean(given: object, allowed: Iterable[str], *, separator: str = "") -> str:
-    """Return ` did you mean 'workers'?` for the allowed name nearest to `given`, or "".
+def did_you_mean(value: object, allowed: Iterable[str], *, separator: str = "") -> str:
+    """Return ` did you mean 'workers'?` for the allowed name nearest to `value`, or "".
 
     With a separator the last parts of names are compared, and all near ones are named: of
     `epochs`, ` did you mean 'train.epochs'?`.
     """
-    if not isinstance(given, str):
+    if not isinstance(value, str):
         return ""
     names: dict[str, list[str]] = {}
     for name in allowed:
         names.setdefault(_normalize(name, separator), []).append(name)
     # 0.65: two of three letters in order, as in `rnu`.
     close = difflib.get_close_matches(
-        _normalize(given, separator), names, n=2 if separator else 1, cutoff=0.65
+        _normalize(value, separator), names, n=2 if separator else 1, cutoff=0.65
     )
     near = [name for part in close for name in names[part]]
     shown = " or ".join(map(repr, near if separator else near[-1:]))

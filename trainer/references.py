@@ -35,7 +35,7 @@ def is_module(reference: str) -> bool:
 
 
 def workload_name(reference: str) -> str:
-    """Return the name of a reference's workload, without loading it: that of a path's folder.
+    """Return the name of a reference's workload, without loading it: a path's folder.
 
     The digest of a snapshot is no part of it.
     """
@@ -46,14 +46,14 @@ def workload_name(reference: str) -> str:
         reference = file.parent.name if file.name == FILE else file.stem
     elif not SNAPSHOT.fullmatch(reference):
         return module_name(reference)
-    found = SNAPSHOT.fullmatch(reference)
-    return found["name"] if found else valid_name(reference)
+    snapshot = SNAPSHOT.fullmatch(reference)
+    return snapshot["name"] if snapshot else valid_name(reference)
 
 
 def code_digest(reference: str) -> str:
     """Return the digest of a user's code in a reference, "" if it has none."""
-    found = SNAPSHOT.fullmatch(Path(reference).name) or VERSIONED.fullmatch(reference)
-    return found["digest"] if found else ""
+    match = SNAPSHOT.fullmatch(Path(reference).name) or VERSIONED.fullmatch(reference)
+    return match["digest"] if match else ""
 
 
 def valid_name(text: str) -> str:
@@ -73,7 +73,7 @@ def module_name(reference: str) -> str:
 
 
 def workload_file(path: Path) -> Path:
-    """Return the file of a path, which is that of the file or of its folder."""
+    """Return the workload's file of a path, which names the file or its folder."""
     absolute = path.expanduser().absolute()
     return absolute if absolute.suffix == ".py" else absolute / FILE
 
@@ -86,11 +86,11 @@ def describe_missing(file: Path) -> str:
     if file.name != FILE:
         return f"there is no file {file}"
     below = sorted(path.parent for path in folder.glob(f"*/{FILE}"))
-    others = sorted(path.name for path in folder.glob("*.py"))
+    files = sorted(path.name for path in folder.glob("*.py"))
     if below:
         hint = f"did you mean {below[0]}?"
-    elif others:
-        hint = f"it has {', '.join(others[:5])}: give the path of the file instead"
+    elif files:
+        hint = f"it has {', '.join(files[:5])}: give the path of the file instead"
     else:
         hint = f"write one that defines `{VARIABLE} = Table(…)`"
     return f"the folder has no {FILE}; {hint}"

@@ -30,7 +30,7 @@ _NO_TIMEOUT = _NO_RETRIES = 0
 def connect_without(missing: Collection[int]) -> Iterator[None]:
     """Let a strategy created in the block connect to all workers but those, given by index.
 
-    The ClusterCoordinator of that strategy lets them join later.
+    The strategy's ClusterCoordinator lets them join later.
     """
     native, connect_to_all = context.pywrap_tfe, context.set_server_def
     connect_natively = native.TFE_ContextSetServerDef

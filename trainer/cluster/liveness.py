@@ -251,8 +251,8 @@ def limit_silence(addresses: Iterable[str]) -> int:
     for address in addresses:
         host, port = address.rsplit(":", 1)
         with contextlib.suppress(OSError):
-            found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
-            peers |= {(str(info[4][0]), int(info[4][1])) for info in found}
+            infos = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+            peers |= {(str(info[4][0]), int(info[4][1])) for info in infos}
     return sum(_limit_silence(int(fd), peers) for fd in os.listdir("/proc/self/fd"))
 
 

@@ -68,16 +68,18 @@ def find_role_errors(
     can_lack_chief = is_synchronous_cluster(strategy) and num_workers > 0
     errors = []
     for role in CLUSTER_ROLES:
-        given = f"{names[role]} is {counts[role]}"
+        count = f"{names[role]} is {counts[role]}"
         has_role = role in STRATEGIES[strategy]
         if counts[role] and not has_role:
-            others = " or ".join(repr(name) for name, roles in STRATEGIES.items() if role in roles)
+            strategies = " or ".join(
+                repr(name) for name, roles in STRATEGIES.items() if role in roles
+            )
             errors.append(
-                f"{given}, but strategy {strategy!r} has no {role}: set it to 0, or"
-                f" {names['strategy']} to {others}"
+                f"{count}, but strategy {strategy!r} has no {role}: set it to 0, or"
+                f" {names['strategy']} to {strategies}"
             )
         elif has_role and not counts[role] and not (role == "chief" and can_lack_chief):
-            errors.append(f"{given}, but strategy {strategy!r} needs {_AT_LEAST[role]}")
+            errors.append(f"{count}, but strategy {strategy!r} needs {_AT_LEAST[role]}")
     if num_chiefs > 1:
         errors.append(
             f"{names['chief']} is {num_chiefs}; it must be 1, further replicas belong in"

@@ -76,11 +76,11 @@ def connect(
     All parameter servers and one worker are required; then the other workers have `late_seconds`
     left to be part of the cluster from its start.
     """
-    others = cluster.replicas("worker", "ps")
-    if not all(is_reachable(address) for address in others.values()):
-        logger.info("waiting for %s", ", ".join(others))
+    addresses = cluster.replicas("worker", "ps")
+    if not all(is_reachable(address) for address in addresses.values()):
+        logger.info("waiting for %s", ", ".join(addresses))
     missing = wait_until_reachable(
-        others,
+        addresses,
         timeout_seconds=timeout_seconds,
         check=check,
         is_enough_without=lambda missing: _is_enough(cluster, missing.keys()),
@@ -95,9 +95,9 @@ def connect(
         rpc_layer="grpc",
     )
     indices = [int(name.removeprefix("worker/")) for name in missing]
-    found = {name: address for name, address in others.items() if name not in missing}
+    reachable = {name: address for name, address in addresses.items() if name not in missing}
     # TensorFlow would wait for ever for one that is lost meanwhile.
-    monitor = Monitor(found, on_stuck=end_stuck_process, reaction_seconds=REACTION_SECONDS)
+    monitor = Monitor(reachable, on_stuck=end_stuck_process, reaction_seconds=REACTION_SECONDS)
     try:
         with quiet_native_logs(), explain_port_errors(cluster), connect_without(indices):
             return tf.distribute.ParameterServerStrategy(resolver), list(missing)

@@ -129,24 +129,24 @@ def _parse_addresses(jobs: Any) -> dict[str, tuple[str, ...]]:
             "TF_CONFIG: an evaluator is a task but never in cluster; remove it there"
         )
     addresses = {}
-    for job_type, given in jobs.items():
+    for job_type, entries in jobs.items():
         name = _job_type(job_type, f"cluster.{job_type}")
         if name in addresses:
             raise ClusterError(
                 "TF_CONFIG: cluster has both chief and master, its old name; remove one"
             )
-        addresses[name] = _parse_job(job_type, given)
+        addresses[name] = _parse_job(job_type, entries)
     _check_distinct([address for job in addresses.values() for address in job])
     return {name: job for name, job in addresses.items() if job}
 
 
-def _parse_job(job_type: str, given: Any) -> tuple[str, ...]:
-    if not isinstance(given, list):
+def _parse_job(job_type: str, entries: Any) -> tuple[str, ...]:
+    if not isinstance(entries, list):
         raise ClusterError(f"TF_CONFIG: cluster.{job_type} must be a list of host:port")
-    for address in given:
+    for address in entries:
         if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
             raise ClusterError(f"TF_CONFIG: cluster.{job_type}: {address!r} is not host:port")
-    return tuple(given)
+    return tuple(entries)
 
 
 def _check_distinct(addresses: list[str]) -> None:
@@ -158,8 +158,8 @@ def _check_distinct(addresses: list[str]) -> None:
 def _parse_task(task: Any) -> tuple[str, int]:
     if not isinstance(task, dict):
         raise ClusterError('TF_CONFIG: task must be an object: {"type": "worker", "index": 0}')
-    given = task.get("type", "chief")
-    task_type = "evaluator" if given == "evaluator" else _job_type(given, "task.type")
+    type_name = task.get("type", "chief")
+    task_type = "evaluator" if type_name == "evaluator" else _job_type(type_name, "task.type")
     index = task.get("index", 0)
     # Some launchers write the index as a string.
     if isinstance(index, str) and index.isdecimal():
@@ -169,11 +169,13 @@ def _parse_task(task: Any) -> tuple[str, int]:
     return task_type, index
 
 
-def _job_type(given: Any, where: str) -> str:
-    name = "chief" if given == "master" else given
+def _job_type(type_name: Any, where: str) -> str:
+    name = "chief" if type_name == "master" else type_name
     if name not in CLUSTER_ROLES:
         allowed = ", ".join(CLUSTER_ROLES)
-        raise ClusterError(f"TF_CONFIG: {where}: {given!r} is not a replica type; use {allowed}")
+        raise ClusterError(
+            f"TF_CONFIG: {where}: {type_name!r} is not a replica type; use {allowed}"
+        )
     return name
 
 

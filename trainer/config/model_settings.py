@@ -105,8 +105,10 @@ def split_model_settings(values: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in values.items()
         if name.startswith(_PREFIX)
     }
-    others = {name: value for name, value in values.items() if not name.startswith(_PREFIX)}
-    return {**others, "model_settings": own} if own else others
+    trainer_settings = {
+        name: value for name, value in values.items() if not name.startswith(_PREFIX)
+    }
+    return {**trainer_settings, "model_settings": own} if own else trainer_settings
 
 
 def is_model_setting(name: str) -> bool:
@@ -124,16 +126,16 @@ def split_model_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
     A flag without a value is `true`.
     """
-    others, found = [], {}
+    trainer_flags, model_values = [], {}
     rest = list(argv)
     while rest:
         argument = rest.pop(0)
         if not argument.startswith(f"--{_PREFIX}"):
-            others.append(argument)
+            trainer_flags.append(argument)
             continue
         name, has_value, value = argument.removeprefix(f"--{_PREFIX}").partition("=")
         if not has_value:
             is_alone = not rest or rest[0].startswith("--")
             value = "true" if is_alone else rest.pop(0)
-        found[name.replace("-", "_")] = value
-    return others, found
+        model_values[name.replace("-", "_")] = value
+    return trainer_flags, model_values

@@ -75,8 +75,8 @@ class Limits:
             "below": self.below,
             "at most": most,
         }
-        given = [f"{word} {limit}" for word, limit in words.items() if limit is not None]
-        return f" {' and '.join(given)}" if given else ""
+        limits = [f"{word} {limit}" for word, limit in words.items() if limit is not None]
+        return f" {' and '.join(limits)}" if limits else ""
 
 
 def setting(
@@ -92,10 +92,12 @@ def setting(
 
 
 def same_setting(config: type, name: str) -> Any:
-    """Return a field declared like that of another dataclass."""
-    found = find_setting(config, name)
+    """Return a field declared like the field of another dataclass."""
+    declared = find_setting(config, name)
     return dataclasses.field(
-        default=found.default, default_factory=found.default_factory, metadata=found.metadata
+        default=declared.default,
+        default_factory=declared.default_factory,
+        metadata=declared.metadata,
     )
 
 

@@ -267,7 +267,7 @@ class TrainConfig(ModelSettings):
 
     @classmethod
     def from_settings(cls, values: Mapping[str, Any]) -> Self:
-        """Return the configuration of settings by name, those of the model as `model.NAME`."""
+        """Return the configuration of settings by name; `model.NAME` is a setting of the model."""
         return cls(**split_model_settings(values))
 
     def chosen_workload(self) -> Workload:
@@ -298,10 +298,10 @@ class TrainConfig(ModelSettings):
         """
         recipe = self.apply(self.chosen_workload().recipe_of(self.model))
         settings = {field.name: getattr(self, field.name, None) for field in fields(recipe)}
-        given = {name: value for name, value in settings.items() if value is not None}
+        changes = {name: value for name, value in settings.items() if value is not None}
         if self.schedule != "one_cycle":
-            given.setdefault("warmup", 0.0)
-        return replace(recipe, **given)
+            changes.setdefault("warmup", 0.0)
+        return replace(recipe, **changes)
 
     def steps_to_profile(self) -> range:
         """Return the steps to trace, counted from 1; empty by default."""
@@ -337,7 +337,7 @@ class Folders:
 
 
 def resolve_folders(output_dir: str, environ: Mapping[str, str]) -> Folders:
-    """Return the folders below `output_dir`, or without it those of Vertex AI's AIP_* variables."""
+    """Return the folders below `output_dir`, or without it Vertex AI's AIP_* variables."""
     if output_dir:
         root = paths.uri(output_dir).rstrip("/")
         return Folders(
@@ -363,8 +363,8 @@ def parse_flags(argv: Sequence[str] | None = None) -> TrainConfig:
         allow_abbrev=False,
     )
     add_flags(parser, TrainConfig)
-    others, model_settings = split_model_flags(sys.argv[1:] if argv is None else argv)
-    values = {**vars(parser.parse_args(others)), "model_settings": model_settings}
+    trainer_flags, model_settings = split_model_flags(sys.argv[1:] if argv is None else argv)
+    values = {**vars(parser.parse_args(trainer_flags)), "model_settings": model_settings}
     try:
         return TrainConfig(**values)
     except ConfigError as error:

@@ -24,11 +24,11 @@ def find_bad_record(
         for number, batch in enumerate(records.take(shard.num_examples).batch(_BATCH_SIZE)):
             if _decode_error(decode, batch) is None:
                 continue
-            place = _first_bad(decode, batch)
-            if error := _decode_error(decode, batch[place : place + 1]):
+            index = _first_bad(decode, batch)
+            if error := _decode_error(decode, batch[index : index + 1]):
                 return InputError(
-                    f"{shard.path}, record {number * _BATCH_SIZE + place} (the first is 0): "
-                    f"{_describe(batch[place].numpy(), error)}; prepare the examples again"
+                    f"{shard.path}, record {number * _BATCH_SIZE + index} (the first is 0): "
+                    f"{_describe(batch[index].numpy(), error)}; prepare the examples again"
                 )
     return None
 
@@ -49,7 +49,7 @@ def _first_bad(decode: Callable[[tf.Tensor], Any], records: tf.Tensor) -> int:
     return bisect_left(
         range(len(records) - 1),
         True,
-        key=lambda place: _decode_error(decode, records[: place + 1]) is not None,
+        key=lambda index: _decode_error(decode, records[: index + 1]) is not None,
     )
 
 
@@ -68,10 +68,10 @@ def _describe(record: bytes, error: Exception) -> str:
         return f"its {len(record)} bytes are not a tf.train.Example"
     if not features:
         return f"its {len(record)} bytes are a tf.train.Example without features"
-    found = ", ".join(f"{name}: {_shape(features[name])}" for name in sorted(features))
+    contents = ", ".join(f"{name}: {_shape(features[name])}" for name in sorted(features))
     is_quoted = isinstance(error, UnicodeDecodeError)
     reason = "it cannot be parsed" if is_quoted else first_line(error)
-    return f"{reason.partition(', value:')[0]} (it holds {found})"
+    return f"{reason.partition(', value:')[0]} (it holds {contents})"
 
 
 def _shape(feature: tf.train.Feature) -> str:

@@ -85,8 +85,8 @@ def batch_noise(
 ) -> tf.Tensor:
     """Return random numbers in [0, 1) that augment the rows of batch `index`: [batch, num_noise].
 
-    In an epoch each number is spread evenly over the examples. In every second epoch an example's
-    numbers are those of the epoch before, moved by a half: an image that was mirrored is not now
+    In an epoch each number is spread evenly over the examples. In every second epoch an example
+    has the numbers of the epoch before, moved by a half: an image that was mirrored is not now
     (Jordan, 2024, section 3.6, "alternating flip"). Streamed rows have no fixed numbers, and theirs
     are independent.
     """
@@ -105,7 +105,9 @@ def _shuffle(numbers: tf.Tensor, *seeds: Any, last: Any) -> tf.Tensor:
     """Return where permutations of 0 to `last` move numbers, given three seeds of each."""
     last = tf.cast(last, tf.int64)
     shape = tf.shape(sum([numbers, *seeds, last]))
-    columns = [tf.reshape(tf.broadcast_to(one, shape), [-1]) for one in (numbers, *seeds, last)]
+    columns = [
+        tf.reshape(tf.broadcast_to(column, shape), [-1]) for column in (numbers, *seeds, last)
+    ]
     # tf.random.experimental.index_shuffle pads a matrix of seeds along the wrong axis (2.21).
     moved = tf.raw_ops.RandomIndexShuffle(
         index=columns[0],

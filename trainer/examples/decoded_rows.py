@@ -130,10 +130,10 @@ def keep_rows(split: Split, decoder: Decoder) -> Decoder | DecodedRows:
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return spans without overlaps, in order."""
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for first, last in sorted(spans):
-        if found and first <= found[-1][1]:
-            found[-1] = found[-1][0], max(last, found[-1][1])
+        if merged and first <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(last, merged[-1][1])
         else:
-            found.append((first, last))
-    return found
+            merged.append((first, last))
+    return merged

@@ -150,13 +150,13 @@ def _check_shard(shard: Shard, compression: str, *, budget: int) -> Shard:
         raise InputError(
             f"{shard.path} differs from the manifest's sha256; prepare the examples again"
         )
-    place = _place(shard, num_good, reason)
+    damage = _place(shard, num_good, reason)
     if num_bad > budget:
         raise InputError(
-            f"{place}: {num_bad} examples are unreadable, --skip-corrupt allows {max(budget, 0)}"
+            f"{damage}: {num_bad} examples are unreadable, --skip-corrupt allows {max(budget, 0)}"
             " more; prepare the examples again, or raise it"
         )
-    logger.warning("%s: skipping %d examples", place, num_bad)
+    logger.warning("%s: skipping %d examples", damage, num_bad)
     return replace(shard, num_examples=num_good, is_damaged=True)
 
 

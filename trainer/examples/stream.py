@@ -72,15 +72,15 @@ class Stream:
         first, last = (
             self.batches.start(number * self.steps_per_block) for number in (block, block + 1)
         )
-        size, found = self.split.num_examples, []
+        size, slices = self.split.num_examples, []
         for epoch in range(first // size, -(-last // size)):
             start = epoch * size
             for shard in self._shards(epoch):
                 low, high = max(first, start), min(last, start + shard.num_examples)
                 if low < high:
-                    found.append(Slice(shard=shard, skip=low - start, take=high - low))
+                    slices.append(Slice(shard=shard, skip=low - start, take=high - low))
                 start += shard.num_examples
-        return found
+        return slices
 
     def _shards(self, epoch: int) -> list[Shard]:
         """Return the shards in an epoch's order, by hashes: the same with any library version."""

@@ -127,8 +127,8 @@ class Decoder:
     @cached_property
     def _traced(self) -> Any:
         columns = [tf.TensorSpec([None], kind) for kind in (tf.string, tf.int64, tf.int64)]
-        others = [tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.bool)]
-        return traced(self.rows, input_signature=[tuple(columns), *others])
+        arguments = [tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.bool)]
+        return traced(self.rows, input_signature=[tuple(columns), *arguments])
 
     @contextlib.contextmanager
     def explaining_errors(self, shards: Iterable[Shard]) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 LOWER_IS_BETTER = frozenset({"loss", "mae", "rmse", "brier", "calibration_error"})
 HIGHER_IS_BETTER = frozenset({"accuracy", "auc", "pr_auc", "f1", "r2"})
-# Least and greatest value of a metric, for those of our own and of Keras that have both.
+# Least and greatest value of each metric, of our own and of Keras, that has both.
 RANGES = {
     **dict.fromkeys(("accuracy", "auc", "pr_auc", "f1", "precision", "recall"), (0.0, 1.0)),
     **{"calibration_error": (0.0, 1.0), "brier": (0.0, 2.0), "r2": (-1e9, 1.0)},

@@ -106,8 +106,8 @@ def evaluated_names(workload: Workload) -> dict[str, bool]:
 def metric_names(workload: Workload) -> dict[str, bool]:
     """Return whether a lower value is better, by metric of an evaluation in training.
 
-    The metrics are those of the label's kind, loss included. Until the classes are learnt there may
-    be two of them, which have `auc`.
+    The metrics follow from the label's kind; the loss is one of them. Until the classes are learnt
+    there may be two classes, which have `auc`.
     """
     if isinstance(workload.label, Regression):
         names = ["loss", "mae", "rmse", "r2"]

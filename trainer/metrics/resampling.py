@@ -112,8 +112,8 @@ def _macro_f1(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
 
     def score(counts: np.ndarray) -> float:
         both = np.bincount(predicted, counts, size) + np.bincount(labels, counts, size)
-        found = 2 * np.bincount(labels[hits], counts[hits], size)
-        return float((found[both > 0] / both[both > 0]).mean())
+        doubled_hits = 2 * np.bincount(labels[hits], counts[hits], size)
+        return float((doubled_hits[both > 0] / both[both > 0]).mean())
 
     return score
 
@@ -123,8 +123,8 @@ def _several_f1(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
     hits, both = (predicted & truth).astype(float), predicted.astype(float) + truth
 
     def score(counts: np.ndarray) -> float:
-        found, of = (np.einsum("i,ij->j", counts, one) for one in (hits, both))
-        return float((2 * found / np.maximum(of, 1)).mean())
+        num_hits, num_either = (np.einsum("i,ij->j", counts, matrix) for matrix in (hits, both))
+        return float((2 * num_hits / np.maximum(num_either, 1)).mean())
 
     return score
 
@@ -137,8 +137,8 @@ def _several_area(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
     ]
 
     def mean(counts: np.ndarray) -> float:
-        found = np.array([area(counts) for area in areas])
-        known = found[np.isfinite(found)]
+        values = np.array([area(counts) for area in areas])
+        known = values[np.isfinite(values)]
         return float(known.mean()) if len(known) else float("nan")
 
     return mean

@@ -9,7 +9,7 @@ SHARE_VARIABLE = "TF_NUM_INTRAOP_THREADS"
 def num_cores(*, num_sharing: int = 1) -> int:
     """Return this replica's share of the cores, at least 1.
 
-    It is what `SHARE_VARIABLE` says, or else that of one of `num_sharing` replicas.
+    It is the number in `SHARE_VARIABLE`, or else an equal share of `num_sharing` replicas.
     """
     count = len(os.sched_getaffinity(0))
     share = os.environ.get(SHARE_VARIABLE, "")

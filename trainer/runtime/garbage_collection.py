@@ -1,4 +1,4 @@
-"""A time without garbage collection, of all objects or of those that exist."""
+"""A time without garbage collection, of all objects or of the existing ones."""
 
 import contextlib
 import gc

@@ -1,6 +1,6 @@
 """The loss and metrics that a model was compiled with, as functions of its exported model.
 
-The code of the model is not needed: the functions are graphs, as those of its predictions.
+The code of the model is not needed: the functions are graphs, like the model's predictions.
 """
 
 from collections.abc import Mapping
@@ -30,5 +30,5 @@ class CompiledScore:
     def results(self) -> dict[str, float]:
         """Return the metrics by name, the mean loss included; without examples only names count."""
         number = tf.constant(self._num_examples, tf.float32)
-        found = self._module.results(self._states, number)
-        return {name: float(value) for name, value in found.items()}
+        metrics = self._module.results(self._states, number)
+        return {name: float(value) for name, value in metrics.items()}

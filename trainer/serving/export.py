@@ -101,7 +101,8 @@ class Predictor:
     def predict_batch(self, features: dict[str, Any]) -> dict[str, np.ndarray]:
         """Return the outputs of the model for a batch of raw features, by name.
 
-        They are class, label and probabilities, or those of another kind of label: see `predict`.
+        They are class, label and probabilities, or follow from another kind of label: see
+        `predict`.
         Columns that are no inputs, such as weights, are left out.
         """
         tensors = {
@@ -151,12 +152,12 @@ class _ServedModel(tf.Module):
         return self._predictions(self._model.keras(inputs, training=False))
 
     def _predictions(self, outputs: Any) -> dict[str, tf.Tensor]:
-        found = self._predictions_of_label(main_output(outputs, self._workload))
-        others = outputs if isinstance(outputs, Mapping) else {}
-        for name, output in others.items():
+        predictions = self._predictions_of_label(main_output(outputs, self._workload))
+        named_outputs = outputs if isinstance(outputs, Mapping) else {}
+        for name, output in named_outputs.items():
             if name != self._workload.label.column:
-                found.setdefault(name, output)
-        return found
+                predictions.setdefault(name, output)
+        return predictions
 
     def _predictions_of_label(self, output: tf.Tensor) -> dict[str, tf.Tensor]:
         if isinstance(self._workload.label, Regression):
@@ -191,9 +192,12 @@ def _captured(function: Any, made: Iterable[Any]) -> list[Any]:
     of the user's file, in a closure; or `made` while the function was traced.
     """
     gc.unfreeze()  # objects of the user's file may be as old as TensorFlow's
-    every = [*made, *(one for one in gc.get_objects() if issubclass(type(one), _Resource))]
-    tables = {id(getattr(one, "_resource_handle", None)): one for one in every}
-    owners = tables | {id(one.handle): one for one in function.graph.variables}
+    every = [
+        *made,
+        *(candidate for candidate in gc.get_objects() if issubclass(type(candidate), _Resource)),
+    ]
+    tables = {id(getattr(resource, "_resource_handle", None)): resource for resource in every}
+    owners = tables | {id(variable.handle): variable for variable in function.graph.variables}
     inputs = list(map(id, function.captured_inputs))
     for number, handle in enumerate(handle for handle in inputs if handle in tables):
         # Else a random number, or the path of the vocabulary's file.
@@ -203,7 +207,7 @@ def _captured(function: Any, made: Iterable[Any]) -> list[Any]:
 
 @contextlib.contextmanager
 def _kept_resources() -> Iterator[list[Any]]:
-    """Keep the tables that are made meanwhile; those of a traced function would be lost."""
+    """Keep the tables that are made meanwhile; a traced function would lose its tables."""
     made: list[Any] = []
     initialize = _Resource.__init__
 

@@ -7,9 +7,9 @@ from typing import Any
 def finite(value: Any) -> Any:
     """Return a value for JSON, with null instead of numbers that JSON does not have."""
     if isinstance(value, dict):
-        return {name: finite(one) for name, one in value.items()}
+        return {name: finite(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
+        return [finite(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value

@@ -163,7 +163,7 @@ def _returns_probabilities(model: Any, workload: Workload) -> bool:
     variables = model.trainable_variables
     for weights in [
         [variable.value for variable in variables],
-        *([_noise(one.value, seed) for one in variables] for seed in range(_NUM_TRIALS)),
+        *([_noise(variable.value, seed) for variable in variables] for seed in range(_NUM_TRIALS)),
     ]:
         outputs, _ = model.stateless_call(weights, state, inputs)
         output = tf.cast(main_output(outputs, workload), tf.float32)
@@ -179,7 +179,7 @@ def _noise(values: tf.Tensor, seed: int = 7) -> tf.Tensor:
 
 
 def zero_inputs(workload: Workload) -> Any:
-    """Return inputs of a workload's model: those of examples of zeros."""
+    """Return inputs of a workload's model, of examples of zeros."""
     return workload.preprocess(zero_features(workload))
 
 

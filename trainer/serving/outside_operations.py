@@ -1,8 +1,9 @@
 """Operations of a SavedModel that reach outside it: files, other programs, Python.
 
 TensorFlow executes functions of a graph already while it loads the graph, so all of them are read,
-not only those of the serving signature. Two kinds of files are the model's own: its variables, in
-the functions that only its saver calls, and its assets, from which lookup tables are initialized.
+not only the functions of the serving signature. Two kinds of files are the model's own: its
+variables, in the functions that only its saver calls, and its assets, from which lookup tables are
+initialized.
 """
 
 import re
@@ -75,8 +76,12 @@ class _Graph:
         # TensorFlow restores the objects then, and executes functions but not the graph.
         self._has_objects = is_only and meta.HasField("objects")
         self._nodes = {node.name: node for node in meta.graph.nodes}
-        self._functions = {one.signature.name: one for one in meta.graph.library.functions}
-        self._captures = {one.key: one.value.objects for one in meta.objects.functions}
+        self._functions = {
+            function.signature.name: function for function in meta.graph.library.functions
+        }
+        self._captures = {
+            function.key: function.value.objects for function in meta.objects.functions
+        }
         self._assets = {asset.tensor.name for asset in meta.assets}
 
     def reasons(self) -> Iterator[str]:
@@ -102,7 +107,11 @@ class _Graph:
         if _TABLE_FILE.fullmatch(node.op):
             return not self._is_asset(scope, node.inputs[1] if len(node.inputs) > 1 else "", ())
         if node.op == "PrintV2":
-            streams = [one.value.text for one in node.attributes if one.key == "output_stream"]
+            streams = [
+                attribute.value.text
+                for attribute in node.attributes
+                if attribute.key == "output_stream"
+            ]
             return any(stream.startswith(b"file:") for stream in streams)
         return _OUTSIDE.fullmatch(node.op) is not None
 
@@ -164,7 +173,8 @@ class _Graph:
         """Return whether a tensor of a scope is always the path of an asset."""
         if scope is None:
             return f"{_node_name(tensor)}:0" in self._assets
-        name, arguments = scope.signature.name, [one.name for one in scope.signature.arguments]
+        name = scope.signature.name
+        arguments = [argument.name for argument in scope.signature.arguments]
         if tensor not in arguments:
             return False  # computed in the function
         index = arguments.index(tensor)

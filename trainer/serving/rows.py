@@ -27,13 +27,15 @@ def find_signature(loaded: Any, name: str) -> Any:
         InstanceError: there is none of this name; lists those there are.
     """
     if name not in loaded.signatures:
-        names = ", ".join(sorted(one for one in loaded.signatures if not one.startswith("__")))
+        names = ", ".join(
+            sorted(signature for signature in loaded.signatures if not signature.startswith("__"))
+        )
         raise InstanceError(f"the model has no signature {name!r}; it has {names}")
     return loaded.signatures[name]
 
 
 def predict_rows(signature: Any, instances: list[Any]) -> list[Any]:
-    """Return a prediction for each instance; those of equal shapes are predicted together."""
+    """Return a prediction for each instance; instances of equal shapes are predicted together."""
     specs = dict(sorted(signature.structured_input_signature[1].items()))
     groups: dict[Any, list[int]] = {}
     rows = [_parse(index, instance, specs) for index, instance in enumerate(instances)]
@@ -86,7 +88,7 @@ def _array(name: str, value: Any, spec: tf.TensorSpec) -> np.ndarray:
 def _as_array(value: Any, dtype: tf.DType) -> np.ndarray:
     if dtype == tf.string:
         array = np.asarray(texts_as_bytes(value), object)
-        if not all(isinstance(one, bytes) for one in array.flat):
+        if not all(isinstance(text, bytes) for text in array.flat):
             raise ValueError("its lists have different lengths")
         return array
     try:
@@ -110,7 +112,7 @@ def _as_json(name: str, array: np.ndarray) -> list[Any]:
 
 def _texts(value: Any, *, is_binary: bool) -> Any:
     if isinstance(value, list):
-        return [_texts(one, is_binary=is_binary) for one in value]
+        return [_texts(item, is_binary=is_binary) for item in value]
     if not is_binary:
         with contextlib.suppress(UnicodeDecodeError):
             return value.decode()

@@ -53,14 +53,16 @@ def read_signature(model_dir: str) -> Signature:
                 f"{model_dir} needs the operation {name.name!r}, which TensorFlow "
                 f"{tf.__version__} does not have; export the model without it"
             )
-    found = graphs[0].signature_def
-    if SIGNATURE not in found or not found[SIGNATURE].inputs:
-        others = ", ".join(name for name in sorted(found) if not name.startswith("__")) or "none"
+    signatures = graphs[0].signature_def
+    if SIGNATURE not in signatures or not signatures[SIGNATURE].inputs:
+        names = (
+            ", ".join(name for name in sorted(signatures) if not name.startswith("__")) or "none"
+        )
         raise TrainerError(
-            f"{model_dir} has no signature {SIGNATURE!r} with inputs (it has: {others}); export it "
+            f"{model_dir} has no signature {SIGNATURE!r} with inputs (it has: {names}); export it "
             "with Keras' model.export(DIR), or tf.saved_model.save(…, signatures=…)"
         )
-    signature = found[SIGNATURE]
+    signature = signatures[SIGNATURE]
     return Signature(
         inputs=_specs(signature.inputs, what="input", model_dir=model_dir),
         outputs=_specs(signature.outputs, what="output", model_dir=model_dir),
@@ -93,7 +95,7 @@ class SignaturePredictor:
         return predict_rows(find_signature(self._loaded, signature), instances)
 
     def prediction_specs(self) -> Any:
-        """Return the specs of a batch of predictions: by output, or that of the only output."""
+        """Return the specs of a batch of predictions by output, or the spec of the only output."""
         specs = self._signature.outputs
         if any(name.endswith("_bytes") for name in specs):  # texts, or {"b64": …}
             return None
@@ -101,7 +103,7 @@ class SignaturePredictor:
 
 
 def _specs(tensors: Any, *, what: str, model_dir: str) -> Specs:
-    found = {}
+    specs = {}
     for name, info in sorted(tensors.items()):
         tensor = f"{model_dir}: its {what} {name!r}"
         if info.WhichOneof("encoding") != "name":
@@ -113,5 +115,5 @@ def _specs(tensors: Any, *, what: str, model_dir: str) -> Specs:
             raise TrainerError(
                 f"{tensor} has shape {tuple(shape)}; the first dimension must be None, the batch"
             )
-        found[name] = tf.TensorSpec(shape, tf.as_dtype(info.dtype), name=name)
-    return found
+        specs[name] = tf.TensorSpec(shape, tf.as_dtype(info.dtype), name=name)
+    return specs

@@ -37,12 +37,12 @@ def _float(text: str) -> float:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    content = dict(pairs)
+    if len(content) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"the key {json.dumps(twice[:100])} occurs twice")
-    return found
+    return content
 
 
 def _reject_surrogates(value: Any) -> None:

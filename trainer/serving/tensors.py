@@ -13,7 +13,7 @@ def call_with_tensors(function: Any, columns: Mapping[str, np.ndarray]) -> dict[
     """Return the outputs of a signature by name.
 
     Raises:
-        InstanceError: the names, types or shapes are not those of its inputs, or it rejects values.
+        InstanceError: the names, types or shapes differ from its inputs', or it rejects values.
     """
     specs = function.structured_input_signature[1]
     if set(columns) != set(specs):

@@ -77,7 +77,7 @@ class StreamedBlocks:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call in flight: steps scheduled on a worker, and the counter of those that are done."""
+    """A call in flight: steps scheduled on a worker, and the counter of its finished steps."""
 
     first: int
     count: int

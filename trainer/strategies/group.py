@@ -44,15 +44,15 @@ class ReplicaGroup(ABC):
 
         `most_rows` are the most rows of each embedding that a replica contributes.
         """
-        sizes = [contribution.gradient.shape[0], contribution.others.shape[0]]
-        vector = self.all_reduce(tf.concat([contribution.gradient, contribution.others], 0))
+        sizes = [contribution.gradient.shape[0], contribution.state_and_sums.shape[0]]
+        vector = self.all_reduce(tf.concat([contribution.gradient, contribution.state_and_sums], 0))
         rows: list[tf.IndexedSlices] = []
-        for one, most in zip(contribution.rows, most_rows, strict=True):
+        for embedding_rows, most in zip(contribution.rows, most_rows, strict=True):
             # In the same order on all replicas.
             with tf.control_dependencies([vector, *(done.values for done in rows)]):
-                rows.append(add_rows([self.gather(one, most=most)]))
-        gradient, others = tf.split(vector, sizes)
-        return Contribution(gradient, others, tuple(rows))
+                rows.append(add_rows([self.gather(embedding_rows, most=most)]))
+        gradient, state_and_sums = tf.split(vector, sizes)
+        return Contribution(gradient, state_and_sums, tuple(rows))
 
     def broadcast(self, snapshot: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Return the snapshot of the replica of rank 0, on all replicas."""

@@ -68,11 +68,11 @@ class Ring:
         bounds = [count * number // self.size for number in range(self.size + 1)]
         parts = [total[start:stop] for start, stop in pairwise(bounds)]
         received = np.empty(max(map(len, parts)), vector.dtype)
-        for mine, theirs in self._turns(first=self.rank):
-            self._exchange(parts[mine], received[: len(parts[theirs])])
-            parts[theirs] += received[: len(parts[theirs])]
-        for mine, theirs in self._turns(first=self.rank + 1):
-            self._exchange(parts[mine], parts[theirs])
+        for sent, arriving in self._turns(first=self.rank):
+            self._exchange(parts[sent], received[: len(parts[arriving])])
+            parts[arriving] += received[: len(parts[arriving])]
+        for sent, arriving in self._turns(first=self.rank + 1):
+            self._exchange(parts[sent], parts[arriving])
         return total
 
     def gather(self, rows: NDArray[Any]) -> NDArray[Any]:
@@ -82,8 +82,8 @@ class Ring:
         counts = self.add(counts)
         parts = [np.empty((count, *rows.shape[1:]), rows.dtype) for count in counts]
         parts[self.rank] = np.ascontiguousarray(rows)
-        for mine, theirs in self._turns(first=self.rank):
-            self._exchange(parts[mine], parts[theirs])
+        for sent, arriving in self._turns(first=self.rank):
+            self._exchange(parts[sent], parts[arriving])
         return np.concatenate(parts)
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from trainer.training.step import TrainStep
 class SyncDriver:
     """Driver of steps one after the other, on the devices of this replica or of a group of them.
 
-    The contributions of the devices of a replica are added, then, in one message, those of the
+    The contributions of a replica's devices are added; then, in one message, the sums of all
     replicas. So every replica holds the same weights to the bit, and the number of devices does
     not change what is learned.
     """
@@ -116,5 +116,7 @@ class SyncDriver:
             if not self._group:
                 return total
             most_examples = -(-self._job.batches.size // self._group.size)
-            most_rows = [one.most_rows(most_examples) for one in self._parameters.places]
+            most_rows = [
+                embedding.most_rows(most_examples) for embedding in self._parameters.places
+            ]
             return self._group.add(total, most_rows=most_rows)

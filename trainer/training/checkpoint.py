@@ -1,7 +1,7 @@
 """Checkpoints: written in the background, complete or ignored, the last few and the best kept.
 
 A checkpoint is a folder `step-0000000500` with the state's vectors in TensorFlow's own format
-(`tf.train.load_checkpoint` reads it) and, written last, `checkpoint.json` with the sizes of those
+(`tf.train.load_checkpoint` reads it) and, written last, `checkpoint.json` with the sizes of these
 files and its own checksum. A folder without it, or with files of other sizes, was interrupted or
 damaged and is ignored. This works on a disk and in a bucket, where folders cannot be renamed
 atomically.
@@ -146,14 +146,16 @@ class Checkpoints:
 
 def list_checkpoints(directory: str) -> list[Saved]:
     """Return the complete checkpoints of a folder, the oldest first."""
-    found = [read_checkpoint(f"{directory}/{name}") for name in _step_folders(directory)]
-    return sorted((saved for saved in found if saved), key=lambda saved: saved.step)
+    checkpoints = [read_checkpoint(f"{directory}/{name}") for name in _step_folders(directory)]
+    return sorted((saved for saved in checkpoints if saved), key=lambda saved: saved.step)
 
 
 def best_checkpoint(saved: list[Saved], criterion: Criterion) -> Saved | None:
     """Return the best of the checkpoints that were evaluated, the oldest of equals."""
-    measured = [one for one in saved if math.isfinite(criterion.cost(one.metrics))]
-    return min(measured, key=lambda one: criterion.cost(one.metrics), default=None)
+    measured = [
+        checkpoint for checkpoint in saved if math.isfinite(criterion.cost(checkpoint.metrics))
+    ]
+    return min(measured, key=lambda checkpoint: criterion.cost(checkpoint.metrics), default=None)
 
 
 def read_checkpoint(path: str) -> Saved | None:

@@ -204,6 +204,6 @@ def check_batch_size(config: TrainConfig, *, num_devices: int) -> None:
             f" and --micro-batches {config.micro_batches}" if config.micro_batches > 1 else ""
         )
         raise ConfigError(
-            f"--batch-size: {config.batch_size} examples cannot be divided over {parts}; the size"
-            f" is that of the whole batch: give at least {num_parts}"
+            f"--batch-size: {config.batch_size} examples cannot be divided over {parts}; the"
+            f" whole batch has this size: give at least {num_parts}"
         )

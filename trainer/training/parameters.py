@@ -67,7 +67,7 @@ class Parameters:
             # counts a step in both.
             self._counts = tf.Variable(tf.zeros([1 + num_counters], tf.int64), name="global_step")
             self.state = tf.Variable(tf.zeros([0]) if state is None else state)
-            # Averaged weights need statistics averaged like them, not those of the last step.
+            # Averaged weights need statistics averaged like them, not the last step's.
             has_average = rules.average is not None and rules.average.has_state
             self.average_state = tf.Variable(self.state) if has_average else self.state
 
@@ -147,7 +147,7 @@ class Parameters:
                 else {}
             ),
             **{name: self._join(name, values) for name in self.vector_names if name != "weights"},
-            **{name: tf.identity(variables[0]) for name, variables in self._others().items()},
+            **{name: tf.identity(variables[0]) for name, variables in self._other_slots().items()},
             **({} if self.rules.rate is None else {"learning_rate": tf.identity(self.rules.rate)}),
         }
 
@@ -165,7 +165,7 @@ class Parameters:
         for piece in self.pieces:
             if piece.late:
                 piece.late.restart()
-        for name, variables in self._others().items():
+        for name, variables in self._other_slots().items():
             for variable in variables:
                 variable.assign(snapshot[name])
         if self.rules.rate is not None:
@@ -184,10 +184,10 @@ class Parameters:
     def _has_average_state(self) -> bool:
         return self.average_state is not self.state
 
-    def _others(self) -> dict[str, list[tf.Variable]]:
-        names = dict.fromkeys(name for piece in self.pieces for name in piece.others)
+    def _other_slots(self) -> dict[str, list[tf.Variable]]:
+        names = dict.fromkeys(name for piece in self.pieces for name in piece.other_slots)
         return {
-            name: [piece.others[name] for piece in self.pieces if name in piece.others]
+            name: [piece.other_slots[name] for piece in self.pieces if name in piece.other_slots]
             for name in names
         }
 
@@ -201,7 +201,7 @@ class Parameters:
 
     def _join(self, name: str, values: Sequence[Mapping[str, tf.Tensor]]) -> tf.Tensor:
         """Return the vector of a name, given the values that each piece holds."""
-        parts = [found[name] for found in values if name in found]
+        parts = [vectors[name] for vectors in values if name in vectors]
         return self._cut.join(parts, {piece.group for piece in self._pieces_with(name)})
 
     def _pack(self, value: tf.Tensor) -> tf.Tensor:

@@ -20,7 +20,7 @@ from trainer.training.optimizers.schedule import Schedule
 
 @dataclass(frozen=True)
 class Group:
-    """The weights that are cut together: all linear or other ones, or those of an embedding."""
+    """The weights that are cut together: all linear ones, all other ones, or an embedding's."""
 
     is_linear: bool
     embedding: int | None = None
@@ -66,7 +66,7 @@ class Piece:
         return {"weights": self.weights, **slots, **average}
 
     @property
-    def others(self) -> dict[str, tf.Variable]:
+    def other_slots(self) -> dict[str, tf.Variable]:
         """The slots that are no vectors, by name.
 
         Pieces have equal ones under the same name: counts and products over all steps.
@@ -101,7 +101,7 @@ class Cut:
         whole = linear.segments if linear else ((size, False),)
         self._segments = _segments(whole, embeddings)
         vectors = [Group(is_linear=False), *([Group(is_linear=True)] if linear else [])]
-        others = sorted(
+        groups = sorted(
             {group for _, group in self._segments if group.embedding is not None},
             key=lambda group: group.embedding or 0,
         )
@@ -109,11 +109,11 @@ class Cut:
             group: sizes or _even_sizes(self._size(group), num_devices) for group in vectors
         }
         self._columns = {
-            group: _even_sizes(place.size, min(place.size, num_devices))
-            for group, place in zip(others, embeddings, strict=True)
+            group: _even_sizes(embedding.size, min(embedding.size, num_devices))
+            for group, embedding in zip(groups, embeddings, strict=True)
         }
         self._num_rows = {
-            group: place.num_rows for group, place in zip(others, embeddings, strict=True)
+            group: embedding.num_rows for group, embedding in zip(groups, embeddings, strict=True)
         }
 
     @property
@@ -140,11 +140,13 @@ class Cut:
         """Return the vector that `split` would split into these parts."""
         chosen, rest = self._chosen(groups), iter(parts)
         segments = [(size, group) for size, group in self._segments if group in chosen]
-        found = {}
+        pieces = {}
         for group in chosen:
             vector = self._join_group([next(rest) for _ in self._all[group]], group)
-            found[group] = iter(_split(vector, [size for size, one in segments if one == group]))
-        return _concat([next(found[group]) for _, group in segments])
+            pieces[group] = iter(
+                _split(vector, [size for size, owner in segments if owner == group])
+            )
+        return _concat([next(pieces[group]) for _, group in segments])
 
     def split_columns(self, values: tf.Tensor, group: Group) -> list[tf.Tensor]:
         """Return rows of an embedding as one part for each of its pieces."""
@@ -169,23 +171,23 @@ class Cut:
         return _concat(parts)
 
     def _size(self, group: Group) -> int:
-        return sum(size for size, one in self._segments if one == group)
+        return sum(size for size, owner in self._segments if owner == group)
 
 
 def _segments(
     whole: Sequence[tuple[int, bool]], embeddings: Sequence[EmbeddingPlace]
 ) -> list[tuple[int, Group]]:
     """Return (number of weights, group) of consecutive parts of the flat vector."""
-    found, end = [], 0
+    segments, end = [], 0
     for size, is_linear in whole:
         start, end = end, end + size
-        for number, place in enumerate(embeddings):
-            if start <= place.start < end:
-                found.append((place.start - start, Group(is_linear)))
-                found.append((place.num_rows * place.size, Group(is_linear, number)))
-                start = place.start + place.num_rows * place.size
-        found.append((end - start, Group(is_linear)))
-    return [(size, group) for size, group in found if size]
+        for number, embedding in enumerate(embeddings):
+            if start <= embedding.start < end:
+                segments.append((embedding.start - start, Group(is_linear)))
+                segments.append((embedding.num_rows * embedding.size, Group(is_linear, number)))
+                start = embedding.start + embedding.num_rows * embedding.size
+        segments.append((end - start, Group(is_linear)))
+    return [(size, group) for size, group in segments if size]
 
 
 def divide_layers(layers: Sequence[Any], num_parts: int) -> list[list[tuple[int, Any]]]:

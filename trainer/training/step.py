@@ -14,7 +14,7 @@ Three things differ from Keras.
   server an update is then one message and one fused operation, instead of one per variable. Of
   large embeddings a step reads and updates only the rows it needs (`embeddings.py`).
 - A step has two halves. A contribution is a pure function of the parameters and the batch number,
-  scaled so that contributions are simply added: those of micro-batches, of the devices of a
+  scaled so that contributions are simply added: of micro-batches, of the devices of a
   replica, of the replicas of a job. Then one sum is applied, as if one device had done it all.
 - Every random number, in shuffling, augmentation and dropout, follows from the seed and the batch
   number. So any worker can compute any step, and a synchronous job that was killed and resumed
@@ -181,7 +181,7 @@ class TrainStep:
     ) -> Contribution:
         """Return the contribution of one of the nearly equal parts of batch `index`.
 
-        The sum over all parts is that of the whole batch. `pulled` are the weights and the state
+        The sum over all parts is the whole batch's. `pulled` are the weights and the state
         to use; by default the current ones.
         """
         batches = self._plan.batches
@@ -215,7 +215,7 @@ class TrainStep:
         contributions: list[Contribution] = []
         for number in range(part * num_micro_batches, (part + 1) * num_micro_batches):
             # One after the other, or they would not save memory.
-            with tf.control_dependencies([one.gradient for one in contributions]):
+            with tf.control_dependencies([contribution.gradient for contribution in contributions]):
                 contributions.append(
                     self._contribute_part(
                         *(table, index, rows[:size], pulled),
@@ -277,13 +277,13 @@ class TrainStep:
         gradient, *of_rows = tape.gradient(
             loss, [weights, *lookups.rows], unconnected_gradients="zero"
         )
-        others = tf.concat([(call.state - state) * part.share, sums], 0)
-        return Contribution(gradient, others, lookups.gradients(of_rows))
+        state_and_sums = tf.concat([(call.state - state) * part.share, sums], 0)
+        return Contribution(gradient, state_and_sums, lookups.gradients(of_rows))
 
     def apply(self, contribution: Contribution, *, counter: tf.Tensor | None = None) -> tf.Tensor:
         """Apply the contribution of a whole batch; return the sums of the objective."""
         sizes = [self._model.state_size, self._objective.num_sums]
-        state_change, sums = tf.split(contribution.others, sizes)
+        state_change, sums = tf.split(contribution.state_and_sums, sizes)
         gradient, rows = self._clip(contribution.gradient, contribution.rows)
         apply_gradient(
             self.parameters,
@@ -299,7 +299,7 @@ class TrainStep:
         self, gradient: tf.Tensor, rows: Sequence[tf.IndexedSlices]
     ) -> tuple[tf.Tensor, list[tf.IndexedSlices]]:
         """Return the gradients clipped: rows that are not among them are zero."""
-        values = [one.values for one in rows]
+        values = [embedding_rows.values for embedding_rows in rows]
         if self._plan.clip_norm:
             norm = self._plan.clip_norm
             if rows:
@@ -312,7 +312,7 @@ class TrainStep:
             clipped = self._plan.clip([*small, *values])
             gradient = self._model.join(clipped[: len(small)])
             values = clipped[len(small) :]
-        indices = [one.indices for one in rows]
+        indices = [embedding_rows.indices for embedding_rows in rows]
         return gradient, list(map(tf.IndexedSlices, values, indices))
 
 

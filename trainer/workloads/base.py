@@ -66,7 +66,7 @@ class Workload(abc.ABC):
     step.
 
     Attributes:
-        name: the workload's name, as in manifest.json; a user's workload has that of its folder.
+        name: the workload's name, as in manifest.json; a user's workload has its folder's name.
         reference: what `load_workload` loaded it from.
         source: where its raw data comes from, unless a run names files.
         label: what it predicts. The kind decides the type of labels, see `parse`, and the default
@@ -171,7 +171,7 @@ class Workload(abc.ABC):
         import tensorflow as tf
 
         wanted = f"a tf.train.Example of {self.name}"
-        records = [decode_base64(one["b64"]) for one in instances]
+        records = [decode_base64(instance["b64"]) for instance in instances]
         try:
             features, _ = self.parse(tf.constant(records, tf.string))
         except UnicodeDecodeError as error:  # TensorFlow's message quotes the record
@@ -261,9 +261,9 @@ class Workload(abc.ABC):
         del features, labels
 
     def evaluation_weights(self, features: Features, labels: Any) -> Any:
-        """Return the weights in evaluations; those of classes are only for training, as in Keras.
+        """Return the weights in evaluations; class weights are only for training, as in Keras.
 
-        The arguments are those of `example_weights`.
+        The arguments are as of `example_weights`.
         """
         return self.example_weights(features, labels)
 

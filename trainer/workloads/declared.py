@@ -47,7 +47,7 @@ class DeclaredWorkload(Workload):
         callbacks: Keras callbacks, which the replica that writes the results calls.
         postprocess: a function from a prediction, a dict, to the prediction to send.
         split: the rule of the splits, unless a run has another one.
-        name: default: that of the workload's folder or module.
+        name: default: the name of the workload's folder or module.
         settings: values of the model's settings that differ from the defaults.
         class_counts: examples of the train split by stored class, if weights are balanced.
     """
@@ -108,9 +108,9 @@ class DeclaredWorkload(Workload):
     @property
     def recipes(self) -> Mapping[str, Recipe]:
         """The recipe of each model, by name; the first is the default."""
-        given = self.recipe
-        own = given if isinstance(given, Recipe) else self.default_recipe()
-        by_name = given if isinstance(given, Mapping) else {}
+        declared = self.recipe
+        own = declared if isinstance(declared, Recipe) else self.default_recipe()
+        by_name = declared if isinstance(declared, Mapping) else {}
         return {name: by_name.get(name, own) for name in self.models()}
 
     def build_model(self, model: str = "") -> Any:
@@ -122,8 +122,8 @@ class DeclaredWorkload(Workload):
         inputs = self.model_inputs()
         for input_name in inputs if isinstance(inputs, Mapping) else ():
             _reserve(input_name)
-        given = given_arguments(function, {"labels": self.labels, "facts": self.facts()})
-        built = function(inputs, **given, **self.settings)
+        arguments = given_arguments(function, {"labels": self.labels, "facts": self.facts()})
+        built = function(inputs, **arguments, **self.settings)
         if not isinstance(built, keras.Model):
             raise ValueError(
                 f"the function {name!r} of the workload {self.name!r} returned {built!r:.80}; it"
@@ -141,8 +141,8 @@ class DeclaredWorkload(Workload):
 
     def with_settings(self, values: Mapping[str, Any], model: str = "") -> Self:
         """Return the workload with settings of its model; ValueError names an invalid one."""
-        found = parse_settings(self.settings_of(model), values, workload=self.name)
-        return replace(self, settings=found)
+        settings = parse_settings(self.settings_of(model), values, workload=self.name)
+        return replace(self, settings=settings)
 
     def changed_options(self) -> dict[str, Any]:
         """Return the model's settings that differ from the defaults, for JSON."""
@@ -184,7 +184,7 @@ class DeclaredWorkload(Workload):
         return of_classes if weights is None else weights * of_classes
 
     def evaluation_weights(self, features: Features, labels: Any) -> Any:
-        """Return the weight of each example, without that of its class; None if there is none."""
+        """Return the weight of each example, without its class's weight; None if there is none."""
         del labels
         return features.get(WEIGHTS)
 
@@ -192,8 +192,10 @@ class DeclaredWorkload(Workload):
         if not isinstance(self.class_weights, str):
             return given_weights(self.class_weights, self.label, self.class_values())
         counts = self.class_counts
-        found = [counts.get(one, counts.get(str(one), 0)) for one in self.stored_classes()]
-        return balanced_weights(found, column=self.label.column)
+        class_counts = [
+            counts.get(value, counts.get(str(value), 0)) for value in self.stored_classes()
+        ]
+        return balanced_weights(class_counts, column=self.label.column)
 
     def class_values(self) -> tuple[Any, ...]:
         """Return the value of each class, as in `class_weights`; () for a Binary label."""

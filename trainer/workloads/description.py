@@ -24,8 +24,8 @@ from trainer.workloads.records import Records, Values
 from trainer.workloads.table import Table
 
 _TYPES: Mapping[str, type] = {
-    one.__name__: one
-    for one in (
+    kind.__name__: kind
+    for kind in (
         *(features.Number, features.Category, features.Text, features.Image),
         *(features.Timestamp, features.TimePart),
         Values,
@@ -47,20 +47,20 @@ _HOOKS = ("postprocess",)
 
 def describe(workload: Workload) -> Json:
     """Return the description of an adapted workload, for JSON."""
-    found: Json = {
+    description: Json = {
         "workload": workload.name,
         "labels": list(workload.labels),
         "facts": workload.facts(),
     }
     if workload.reference != workload.name:
-        found["reference"] = workload.reference
+        description["reference"] = workload.reference
     if type(workload).__name__ in _WORKLOADS:
-        found["declaration"] = _as_json(workload, only=_NEEDED)
+        description["declaration"] = _as_json(workload, only=_NEEDED)
     if aliases := getattr(workload, "aliases", None):
-        found["aliases"] = dict(aliases)
+        description["aliases"] = dict(aliases)
     if hooks := [name for name in _HOOKS if getattr(workload, name, None) is not None]:
-        found["hooks"] = hooks
-    return found
+        description["hooks"] = hooks
+    return description
 
 
 class UntrustedCodeError(ValueError):
@@ -127,18 +127,18 @@ def _more(kind: type[DeclaredWorkload]) -> dict[str, Any]:
 def _as_json(value: Any, *, only: tuple[str, ...] = ()) -> Any:
     """Return a declaration as JSON: its type, and the fields that differ from the default."""
     if isinstance(value, list | tuple):
-        return [_as_json(one) for one in value]
+        return [_as_json(item) for item in value]
     if isinstance(value, Mapping):
-        return {name: _as_json(one) for name, one in value.items()}
+        return {name: _as_json(item) for name, item in value.items()}
     if not dataclasses.is_dataclass(value):
         return value
-    found = {"type": type(value).__name__}
+    fields = {"type": type(value).__name__}
     for field in dataclasses.fields(value):
         content = getattr(value, field.name)
         is_needed = field.name in only if only else not callable(content)
         if is_needed and content != field.default:
-            found[field.name] = _as_json(content)
-    return found
+            fields[field.name] = _as_json(content)
+    return fields
 
 
 def _from_json(value: Any) -> Any:
@@ -146,5 +146,5 @@ def _from_json(value: Any) -> Any:
         return tuple(map(_from_json, value))
     if not isinstance(value, dict):
         return value
-    fields = {name: _from_json(one) for name, one in value.items() if name != "type"}
+    fields = {name: _from_json(item) for name, item in value.items() if name != "type"}
     return _TYPES[value["type"]](**fields) if isinstance(value.get("type"), str) else fields

@@ -81,8 +81,8 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
             raise ValueError("label: images in class folders have the label Classes()")
         if self.raw_inputs and self.model is None:
             raise ValueError("raw_inputs: the default model needs pixels from 0 to 1; give a model")
-        given = NUM_SHIFTS if self.augment_with is shift_a_little else self.num_noise
-        object.__setattr__(self, "num_noise", check_num_noise(given, self.augment_with))
+        num_noise = NUM_SHIFTS if self.augment_with is shift_a_little else self.num_noise
+        object.__setattr__(self, "num_noise", check_num_noise(num_noise, self.augment_with))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -91,7 +91,7 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of the classes, as declared or those of the folders."""
+        """The names of the classes, as declared or else of the folders."""
         return self.label.names_of_classes() or tuple(self.learnt.get("classes", ()))
 
     @property
@@ -133,16 +133,16 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
 
     def adapt(self, features: Features) -> Self:
         """Return the workload with the facts of these images."""
-        found = dict(self.learn(features["image"])) if self.learn else {}
-        return replace(self, learnt={**self.learnt, **found})
+        facts = dict(self.learn(features["image"])) if self.learn else {}
+        return replace(self, learnt={**self.learnt, **facts})
 
     def with_statistics(self, statistics: Json) -> Self:
         """Return the workload with the names of the folders, and the examples of each class."""
-        found = super().with_statistics(statistics)
+        workload = super().with_statistics(statistics)
         names = statistics.get(self.label.column, {}).get("names")
         if self.label.names_of_classes() or not names:
-            return found
-        return replace(found, learnt={"classes": list(names)})
+            return workload
+        return replace(workload, learnt={"classes": list(names)})
 
     def adapt_to_statistics(self, statistics: Json) -> Self | None:
         """Return the workload, or None if more is to be learnt than `with_statistics` has."""

@@ -71,12 +71,12 @@ def load_workload(reference: str) -> Workload:
         return _load_snapshot(name)  # also for the path of a snapshot on another machine
     if is_path(reference):
         return _load_path(Path(reference), reference)
-    found = _entry_points()
-    if reference in found:
-        return _load_entry_point(found[reference], reference)
+    entries = _entry_points()
+    if reference in entries:
+        return _load_entry_point(entries[reference], reference)
     if is_module(reference):
         return _load_module(reference, reference, name=module_name(reference))
-    raise _unknown(reference, found)
+    raise _unknown(reference, entries)
 
 
 def is_own_code(reference: str, *, beside: str = "") -> bool:
@@ -158,7 +158,7 @@ def _load_snapshot(reference: str) -> Workload:
     if not folder.is_dir():
         raise WorkloadError(
             f"{reference!r} is the snapshot of a folder, but {folder} does not exist: run it in the"
-            " image of that folder, which `trainyard image --project FOLDER --build` builds"
+            " image of the folder, which `trainyard image --project FOLDER --build` builds"
         )
     return _load_path(folder, reference)
 
@@ -223,13 +223,13 @@ def _describe_failure(error: Exception, folder: Path) -> str:
         return f"{error.filename}, line {error.lineno}: {error.msg}"
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
-    place = f"{own[-1].filename}, line {own[-1].lineno}" if own else str(folder)
+    line = f"{own[-1].filename}, line {own[-1].lineno}" if own else str(folder)
     # The message of a declaration's own check is enough.
     is_ours = type(error) is ValueError and frames[-1].filename.startswith(_OURS)
     if isinstance(error, ModuleNotFoundError):
         remedy = "; if it is a package, name that in requirements.txt and install it"
-        return f"{place}: ModuleNotFoundError: {error}{remedy}"
-    return f"{place}: {error}" if is_ours else f"{place}: {type(error).__name__}: {error}"
+        return f"{line}: ModuleNotFoundError: {error}{remedy}"
+    return f"{line}: {error}" if is_ours else f"{line}: {type(error).__name__}: {error}"
 
 
 _OURS = str(Path(__file__).parents[1])
@@ -269,22 +269,22 @@ def _load_entry_point(entry: importlib.metadata.EntryPoint, reference: str) -> W
     return _workload_of(loaded, entry.value, name=reference, reference=reference)
 
 
-def _workload_of(module: ModuleType, place: str, *, name: str, reference: str) -> Workload:
+def _workload_of(module: ModuleType, origin: str, *, name: str, reference: str) -> Workload:
     if not hasattr(module, VARIABLE):
-        found = [key for key, value in vars(module).items() if isinstance(value, Workload)]
-        hint = f"; rename {found[0]!r} to it" if found else f"; add `{VARIABLE} = Table(…)`"
-        raise WorkloadError(f"{place} does not define the variable {VARIABLE!r}{hint}")
-    workload = _checked(getattr(module, VARIABLE), place, name=name, reference=reference)
+        names = [key for key, value in vars(module).items() if isinstance(value, Workload)]
+        hint = f"; rename {names[0]!r} to it" if names else f"; add `{VARIABLE} = Table(…)`"
+        raise WorkloadError(f"{origin} does not define the variable {VARIABLE!r}{hint}")
+    workload = _checked(getattr(module, VARIABLE), origin, name=name, reference=reference)
     setattr(module, VARIABLE, workload)  # the same object for the next call
     return workload
 
 
-def _checked(found: Any, place: str, *, name: str, reference: str) -> Workload:
-    if isinstance(found, type) and issubclass(found, Workload):
-        raise WorkloadError(f"{place}: {VARIABLE} is the class {found.__name__}; call it")
-    if not isinstance(found, Workload):
+def _checked(workload: Any, origin: str, *, name: str, reference: str) -> Workload:
+    if isinstance(workload, type) and issubclass(workload, Workload):
+        raise WorkloadError(f"{origin}: {VARIABLE} is the class {workload.__name__}; call it")
+    if not isinstance(workload, Workload):
         raise WorkloadError(
-            f"{place}: {VARIABLE} is {type(found).__name__} {found!r:.60}; it must be a Table,"
-            " ImageFolder, Records or another Workload"
+            f"{origin}: {VARIABLE} is {type(workload).__name__} {workload!r:.60}; it must be a"
+            " Table, ImageFolder, Records or another Workload"
         )
-    return found.with_name(name, reference)
+    return workload.with_name(name, reference)

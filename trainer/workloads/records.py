@@ -121,39 +121,39 @@ class Records(DeclaredWorkload):
         import tensorflow as tf
 
         spec = {
-            name: tf.io.FixedLenFeature(list(one.shape), one.dtype, _default(one))
-            for name, one in self.features.items()
+            name: tf.io.FixedLenFeature(list(values.shape), values.dtype, _default(values))
+            for name, values in self.features.items()
         }
         label = self.label.column
         spec[label] = label_spec(self.label, self._classes)
         if self.weight and self.weight not in spec:
             spec[self.weight] = tf.io.FixedLenFeature([], tf.float32, 1.0)
-        found = tf.io.parse_example(serialized, spec)
-        raw = found.pop(label)
+        features = tf.io.parse_example(serialized, spec)
+        raw = features.pop(label)
         if self._learns_classes and not self._classes:
-            found[label] = dense_labels(raw)
-        return found, number_labels(self.label, raw, self._classes)
+            features[label] = dense_labels(raw)
+        return features, number_labels(self.label, raw, self._classes)
 
     def adapt(self, features: Features) -> Self:
         """Return the workload with the classes of these examples."""
         if not self._learns_classes:
             return self
         name = self.label.column
-        found = np.unique(features[name]).tolist()
+        classes = np.unique(features[name]).tolist()
         return replace(
-            self, learnt={"classes": [decode_text(one, feature=name) for one in found if one]}
+            self, learnt={"classes": [decode_text(text, feature=name) for text in classes if text]}
         )
 
     def adapt_to_statistics(self, statistics: Json) -> Self | None:
         """Return the workload with the classes of the train split; None without them."""
         if not self._learns_classes:
             return self
-        found = statistics.get(self.label.column)
-        if found is None or not found["is_exact"]:
+        counted = statistics.get(self.label.column)
+        if counted is None or not counted["is_exact"]:
             return None
-        if len(found["top_values"]) < found["num_unique"]:
+        if len(counted["top_values"]) < counted["num_unique"]:
             return None
-        classes = sorted(value for value, _ in found["top_values"])
+        classes = sorted(value for value, _ in counted["top_values"])
         return replace(self, learnt={"classes": classes})
 
     def facts(self) -> dict[str, Any]:
@@ -208,8 +208,8 @@ class Records(DeclaredWorkload):
         import tensorflow as tf
 
         return {
-            name: tf.TensorSpec([None, *one.shape], one.dtype, name=name)
-            for name, one in self.features.items()
+            name: tf.TensorSpec([None, *values.shape], values.dtype, name=name)
+            for name, values in self.features.items()
         }
 
     def parse_instance(self, instance: Any) -> Features:
@@ -221,7 +221,9 @@ class Records(DeclaredWorkload):
             return {name: values[0] for name, values in self.parse_examples([instance]).items()}
         instance = as_object(instance, self.feature_names)
         check_fields(instance, self.features)
-        return {name: _parse(name, one, instance.get(name)) for name, one in self.features.items()}
+        return {
+            name: _parse(name, values, instance.get(name)) for name, values in self.features.items()
+        }
 
     def format_instance(self, features: Features) -> Any:
         """Return the features as nested lists; bytes that are no text as {"b64": …}."""
@@ -256,31 +258,31 @@ def _parse(name: str, values: Values, sent: Any) -> np.ndarray:
             raise ValueError(f"the field {name!r} is missing")
         sent = _default(values)
         kind = object if values.dtype == "string" else values.dtype
-        found = np.asarray(sent, kind)
-        return np.vectorize(_as_bytes, otypes=[object])(found) if kind is object else found
+        array = np.asarray(sent, kind)
+        return np.vectorize(_as_bytes, otypes=[object])(array) if kind is object else array
     shape = tuple(values.shape)
     try:
-        found = (
+        array = (
             np.asarray(texts_as_bytes(sent), object) if values.dtype == "string" else _numbers(sent)
         )
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    if found.shape != shape:
-        raise ValueError(f"{name} has shape {found.shape}, expected {shape}")
+    if array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
     if values.dtype == "string":
-        return found
-    if found.size and not _has_numbers(found, values.dtype):
+        return array
+    if array.size and not _has_numbers(array, values.dtype):
         wanted = "whole numbers" if values.dtype == "int64" else "numbers"
         raise ValueError(f"{name} is {sent!r:.60}; it must hold {wanted} of type {values.dtype}")
-    return found.astype(values.dtype)
+    return array.astype(values.dtype)
 
 
-def _has_numbers(found: np.ndarray, dtype: str) -> bool:
+def _has_numbers(array: np.ndarray, dtype: str) -> bool:
     """Return whether an array has only numbers that a type can represent, if rounded."""
     if dtype == "int64":
-        return found.dtype.kind in "iu" and found.max() <= np.iinfo(np.int64).max
+        return array.dtype.kind in "iu" and array.max() <= np.iinfo(np.int64).max
     with np.errstate(over="ignore"):
-        return found.dtype.kind in "iuf" and bool(np.isfinite(found.astype(np.float32)).all())
+        return array.dtype.kind in "iuf" and bool(np.isfinite(array.astype(np.float32)).all())
 
 
 def _numbers(sent: Any) -> np.ndarray:
@@ -296,7 +298,7 @@ def _as_bytes(value: Any) -> bytes:
 
 def _as_json(value: Any) -> Any:
     if isinstance(value, list):
-        return [_as_json(one) for one in value]
+        return [_as_json(item) for item in value]
     if not isinstance(value, bytes):
         return value
     try:

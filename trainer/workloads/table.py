@@ -77,8 +77,8 @@ class Table(DeclaredWorkload):
         ignored: other columns of the files, such as those that are only known after the event; `*`
             and `?` as in file names.
         aliases: the names of columns by other names that files may have for them.
-        missing: texts that mean a missing value in any column, besides the empty one; those of a
-            single column belong to its declaration.
+        missing: texts that mean a missing value in any column, besides the empty one; the texts
+            of a single column belong to its declaration.
         header: the columns of CSV files without a header.
         source: where the files come from, unless a run names files.
         crosses: combinations of categories with weights of their own in the linear part.
@@ -149,7 +149,9 @@ class Table(DeclaredWorkload):
     @cached_property
     def _requested(self) -> list[Feature]:
         """The features of a request, with all texts that mean a missing value."""
-        return [replace(one, missing=(*self.missing, *one.missing)) for one in self.used]
+        return [
+            replace(feature, missing=(*self.missing, *feature.missing)) for feature in self.used
+        ]
 
     @property
     def feature_names(self) -> list[str]:
@@ -222,18 +224,18 @@ class Table(DeclaredWorkload):
         """Return the workload with settings of its model; ValueError names an invalid one."""
         if self.model is not None:
             return super().with_settings(values, model)
-        values, given = dict(values), {}
+        values, declared = dict(values), {}
         if "hidden_units" in values:
             values["hidden_units"] = parse_sizes(as_text(values["hidden_units"]))
         if "crosses" in values:
             text, sizes = as_text(values["crosses"]), self._most_categories()
             try:
-                given["crosses"] = parse_crosses(text, sizes, self.aliases)
+                declared["crosses"] = parse_crosses(text, sizes, self.aliases)
             except ValueError as error:
                 raise ValueError(f"model.{error}") from error
-            values["crosses"] = _as_text(given["crosses"])
+            values["crosses"] = _as_text(declared["crosses"])
         changed = super().with_settings(values, model).settings
-        return replace(self, settings=changed, **{**changed, **given})
+        return replace(self, settings=changed, **{**changed, **declared})
 
     def parse(self, serialized: Any) -> tuple[Features, Any]:
         """Return columns by name and labels; missing values are NaN, an integer or an empty text.
@@ -243,10 +245,10 @@ class Table(DeclaredWorkload):
         import tensorflow as tf
 
         label = self.label.column
-        others = {label: label_spec(self.label, self.learnt.classes)}
+        label_specs = {label: label_spec(self.label, self.learnt.classes)}
         if self.weight:
-            others[self.weight] = tf.io.FixedLenFeature([], tf.float32, 1.0)
-        columns = parse_columns(serialized, self.used, others)
+            label_specs[self.weight] = tf.io.FixedLenFeature([], tf.float32, 1.0)
+        columns = parse_columns(serialized, self.used, label_specs)
         raw = columns.pop(label)
         if self._must_learn_label():
             columns[label] = dense_labels(raw)
@@ -264,26 +266,26 @@ class Table(DeclaredWorkload):
     def adapt_to_statistics(self, statistics: Json) -> Self | None:
         """Return the workload adapted to the train split; None if the statistics do not suffice.
 
-        Boundaries and vocabularies equal those of `adapt`. Moments differ by float32 rounding, and
-        by some percent where a column has more distinct values than statistics.json lists.
+        Boundaries and vocabularies are as of `adapt`. Moments differ by float32 rounding, and by
+        some percent where a column has more distinct values than statistics.json lists.
         """
         try:
-            found = learn(self._encoded, self.label, StatisticsSource(statistics))
+            learnt = learn(self._encoded, self.label, StatisticsSource(statistics))
         except InsufficientError:
             return None
-        return replace(self, learnt=found)
+        return replace(self, learnt=learnt)
 
     def facts(self) -> dict[str, Any]:
         """Return what was learnt from the train split, for JSON."""
-        found = asdict(self.learnt)
+        facts = asdict(self.learnt)
         always = ("boundaries", "vocabularies", "moments")
-        learnt = {name: value for name, value in found.items() if value or name in always}
+        learnt = {name: value for name, value in facts.items() if value or name in always}
         return {**learnt, **super().facts()}
 
     def with_facts(self, facts: dict[str, Any]) -> Self:
         """Return the workload with what was learnt from the train split."""
-        found = {**without_counts(facts), "classes": tuple(facts.get("classes", ()))}
-        return replace(super().with_facts(facts), learnt=TableFacts(**found))
+        learnt = {**without_counts(facts), "classes": tuple(facts.get("classes", ()))}
+        return replace(super().with_facts(facts), learnt=TableFacts(**learnt))
 
     def encode(self, features: Features) -> Features:
         """Return category numbers and scaled numbers, side by side; crosses, tokens and weights."""
@@ -319,7 +321,7 @@ class Table(DeclaredWorkload):
         return changed
 
     def preprocess(self, features: Features) -> Any:
-        """Return the model's inputs; those of a declared model are by name."""
+        """Return the model's inputs; a declared model gets them by name."""
         features = dict(features)
         for image in self._images:
             name = f"image_{image.name}"
@@ -328,20 +330,20 @@ class Table(DeclaredWorkload):
             )
         if self.model is None:
             return {name: values for name, values in features.items() if name != WEIGHTS}
-        inputs, number, place = {}, 0, 0
+        inputs, number, position = {}, 0, 0
         for column in self.columns:
             if column.kind == "category":
                 inputs[column.name] = features["categories"][:, number]
                 number += 1
             elif column.kind == "number":
-                inputs[column.name] = features["amounts"][:, place : place + column.size]
-                place += column.size
+                inputs[column.name] = features["amounts"][:, position : position + column.size]
+                position += column.size
             else:
                 inputs[column.name] = features[f"{column.kind}_{column.name}"]
         return inputs
 
     def model_inputs(self) -> Any:
-        """Return Keras inputs by name; those of categories have an attribute `num_categories`."""
+        """Return Keras inputs by name; inputs of categories have an attribute `num_categories`."""
         return {column.name: column.keras_input() for column in self.columns}
 
     def build_model(self, model: str = "") -> Any:
@@ -351,16 +353,18 @@ class Table(DeclaredWorkload):
         columns = self.columns
         return build_wide_and_deep(
             Sizes(
-                categories=[one.size for one in columns if one.kind == "category"],
+                categories=[column.size for column in columns if column.kind == "category"],
                 crosses=self._cross_sizes(),
-                num_amounts=sum(one.size for one in columns if one.kind == "number"),
+                num_amounts=sum(column.size for column in columns if column.kind == "number"),
                 tokens={
-                    f"tokens_{one.name}": (one.size, one.length)
-                    for one in columns
-                    if one.kind == "tokens"
+                    f"tokens_{column.name}": (column.size, column.length)
+                    for column in columns
+                    if column.kind == "tokens"
                 },
                 num_outputs=len(self.labels) or 1,
-                images={f"image_{one.name}": (*one.size, one.channels) for one in self._images},
+                images={
+                    f"image_{image.name}": (*image.size, image.channels) for image in self._images
+                },
             ),
             hidden_units=self.hidden_units,
             embedding_size=self.embedding_size,
@@ -381,11 +385,11 @@ class Table(DeclaredWorkload):
     def plain_features(self, features: Features) -> Features:
         """Return the raw features of requests as preparing stores them, computed in the graph."""
         plain = {}
-        for one in self._requested:
-            if features[one.name].dtype == "string":
-                declared = map(plain_text, getattr(one, "values", ()))
-                terms = [*declared, *self.learnt.vocabularies.get(one.name, ())]
-                plain[one.name] = plain_strings(one, features[one.name], terms)
+        for feature in self._requested:
+            if features[feature.name].dtype == "string":
+                declared = map(plain_text, getattr(feature, "values", ()))
+                terms = [*declared, *self.learnt.vocabularies.get(feature.name, ())]
+                plain[feature.name] = plain_strings(feature, features[feature.name], terms)
         return {**features, **plain}
 
     def parse_instance(self, instance: Any) -> Features:
@@ -398,10 +402,12 @@ class Table(DeclaredWorkload):
         instance = as_object(instance, self.feature_names)
         fields = self._fields(instance)
         return {
-            one.name: parse_value(replace(one, name=fields[one.name]), instance[fields[one.name]])
-            if one.name in fields
-            else parse_value(one, None)
-            for one in self._requested
+            feature.name: parse_value(
+                replace(feature, name=fields[feature.name]), instance[fields[feature.name]]
+            )
+            if feature.name in fields
+            else parse_value(feature, None)
+            for feature in self._requested
         }
 
     def values_by_feature(self, instance: Mapping[str, Any]) -> dict[str, Any]:
@@ -409,7 +415,7 @@ class Table(DeclaredWorkload):
         return {name: instance[field] for name, field in self._fields(instance).items()}
 
     def _fields(self, instance: Any) -> dict[str, str]:
-        """Return the field of each feature that an object has; the names are those of files, too.
+        """Return the field of each feature that an object has; names in files count, too.
 
         A field `key` is also the feature that has the alias `key`, unless that is sent by its name.
 
@@ -435,26 +441,29 @@ class Table(DeclaredWorkload):
     def parse_instances(self, instances: Sequence[Any]) -> Features:
         """Return the features of objects: column by column, unless one may be invalid."""
         names = {*self.feature_names, *({"key"} - self.aliases.keys())}
-        if all(is_example(one, names) for one in instances):
+        if all(is_example(instance, names) for instance in instances):
             with contextlib.suppress(ValueError):
                 return self.parse_examples(instances)
-        if not all(type(one) is dict for one in instances):
+        if not all(type(instance) is dict for instance in instances):
             return super().parse_instances(instances)
         try:
             rows = [
-                one if one.keys() <= names else self.values_by_feature(one) for one in instances
+                instance if instance.keys() <= names else self.values_by_feature(instance)
+                for instance in instances
             ]
             return {
-                one.name: parse_column(one, [row.get(one.name) for row in rows])
-                for one in self._requested
+                feature.name: parse_column(feature, [row.get(feature.name) for row in rows])
+                for feature in self._requested
             }
         except (ValueError, OverflowError):
             return super().parse_instances(instances)
 
     def format_instance(self, features: Features) -> Any:
         """Return the features that are not missing, by name."""
-        found = {one.name: format_value(one, features[one.name]) for one in self.used}
-        return {name: value for name, value in found.items() if value is not None}
+        sent = {
+            feature.name: format_value(feature, features[feature.name]) for feature in self.used
+        }
+        return {name: value for name, value in sent.items() if value is not None}
 
     def wire_forms(self, features: Features) -> dict[str, Any]:
         """Return the features without the missing ones, and with null for them."""

@@ -76,7 +76,7 @@ def contribute(step, index, **part):
 
 def joined(contribution):
     """Return the gradient, the change of the state and the sums as one vector."""
-    return tf.concat([contribution.gradient, contribution.others], 0)
+    return tf.concat([contribution.gradient, contribution.state_and_sums], 0)
 
 
 @pytest.mark.parametrize("num_parts", [2, 3])
@@ -98,7 +98,7 @@ def test_the_statistics_of_batch_normalisation_follow_the_batches():
     # Keras itself, with the same weights and inputs, moves its statistics by the same amount.
     before = parameters.snapshot()
     flat_model.write(before["weights"], before["state"])
-    change = contribute(step, 7).others[: flat_model.state_size]
+    change = contribute(step, 7).state_and_sums[: flat_model.state_size]
     rows = step.rows(tf.constant(7))
     features, _ = gather_rows(make_table(), rows)
     noise = step.noise(tf.constant(7), rows)
@@ -189,7 +189,9 @@ def run(step, count):
     def run_steps(count):
         def contribute(index, rows, pulled):
             contribution = step.contribute(table, index, rows, pulled=pulled)
-            tf.py_function(losses.append, [contribution.others[-step._objective.num_sums]], [])
+            tf.py_function(
+                losses.append, [contribution.state_and_sums[-step._objective.num_sums]], []
+            )
             return contribution
 
         return step.run(contribute, tf.constant(0), count)

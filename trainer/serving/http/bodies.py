@@ -84,7 +84,7 @@ def _has_unique_keys(value: Any, num_colons: int) -> bool:
     """
     level = [value] if type(value) in _CONTAINERS else []
     while num_colons and level:
-        num_colons -= sum(len(one) for one in level if type(one) is dict)
-        items = chain.from_iterable(one.values() if type(one) is dict else one for one in level)
-        level = [one for one in items if type(one) in _CONTAINERS] if num_colons else []
+        num_colons -= sum(len(item) for item in level if type(item) is dict)
+        items = chain.from_iterable(item.values() if type(item) is dict else item for item in level)
+        level = [item for item in items if type(item) in _CONTAINERS] if num_colons else []
     return not num_colons

@@ -234,7 +234,9 @@ class Connection(asyncio.Protocol):
         self._handled.append(exchange)
         self.deadline = float("inf")
         if exchange.request:
-            self._server.handle(exchange.request, lambda found: self._respond(exchange, found))
+            self._server.handle(
+                exchange.request, lambda response: self._respond(exchange, response)
+            )
 
     def _respond(self, exchange: _Exchange, response: Response) -> None:
         exchange.response = response
@@ -242,7 +244,7 @@ class Connection(asyncio.Protocol):
             return
         if len(self._handled) == 1:
             self._advance()
-        else:  # in one write with those of the same batch
+        else:  # in one write with the responses of the same batch
             asyncio.get_running_loop().call_soon(self._advance)
 
     def _send_responses(self) -> None:

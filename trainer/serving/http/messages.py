@@ -60,9 +60,9 @@ class Response:
             f"HTTP/1.1 {self.status} {_REASONS[self.status]}\r\nContent-Type: {self.content_type}"
             f"\r\nContent-Length: {len(self.body)}\r\n"
         )
-        others = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+        headers = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
         close = "Connection: close\r\n" if closes else ""
-        head = f"{start}{others}{close}Date: ".encode("latin-1")
+        head = f"{start}{headers}{close}Date: ".encode("latin-1")
         return b"".join([head, date, b"\r\n\r\n", self.body if has_body else b""])
 
 

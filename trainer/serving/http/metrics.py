@@ -27,11 +27,11 @@ class Histogram:
 
     def lines(self) -> list[str]:
         """Return the lines of the text format."""
-        found, total = [*_head(self._name, self._help, "histogram")], 0
+        lines, total = [*_head(self._name, self._help, "histogram")], 0
         for bound, count in zip((*self._bounds, "+Inf"), self._counts, strict=True):
             total += count
-            found.append(f'{self._name}_bucket{{le="{bound}"}} {total}')
-        return [*found, f"{self._name}_sum {self._sum:.6f}", f"{self._name}_count {total}"]
+            lines.append(f'{self._name}_bucket{{le="{bound}"}} {total}')
+        return [*lines, f"{self._name}_sum {self._sum:.6f}", f"{self._name}_count {total}"]
 
 
 class Metrics:

@@ -21,11 +21,11 @@ class BatchPredictor:
 
     def __call__(self, requests: Sequence[InstancesRequest]) -> list[Response]:
         """Return a response to each request; all name the same signature."""
-        instances = list(chain.from_iterable(one.instances for one in requests))
+        instances = list(chain.from_iterable(request.instances for request in requests))
         predictions = self._predictor.predict(instances, requests[0].signature)
         responses, at = [], 0
-        for one in requests:
-            part = predictions[at : at + len(one.instances)]
+        for request in requests:
+            part = predictions[at : at + len(request.instances)]
             responses.append(Response(body=orjson.dumps({"predictions": part}, option=_OPTIONS)))
-            at += len(one.instances)
+            at += len(request.instances)
         return responses

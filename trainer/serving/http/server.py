@@ -59,9 +59,11 @@ class Server:
         self.connections.add(connection)
         if len(self.connections) <= self._limits.connections:
             return
-        idle = [one for one in self.connections if one is not connection and not one.is_busy]
+        idle = [
+            other for other in self.connections if other is not connection and not other.is_busy
+        ]
         if idle:
-            min(idle, key=lambda one: one.last_active).close()
+            min(idle, key=lambda connection: connection.last_active).close()
         else:
             connection.refuse(503, f"all {self._limits.connections} connections are busy")
 
@@ -72,14 +74,17 @@ class Server:
         """Close connections whose time has passed, again and again."""
         self.date = formatdate(usegmt=True).encode()
         now = self.now()
-        for connection in [one for one in self.connections if one.deadline <= now]:
+        for connection in [
+            connection for connection in self.connections if connection.deadline <= now
+        ]:
             connection.expire()
         asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._sweep)
 
     def _is_busy(self, began: float) -> bool:
         quiet_since = self.now() - _QUIET_SECONDS
         return began > quiet_since or any(
-            one.is_busy or one.last_active > quiet_since for one in self.connections
+            connection.is_busy or connection.last_active > quiet_since
+            for connection in self.connections
         )
 
     async def _stop_listening(self) -> None:

@@ -21,7 +21,7 @@ class CompiledMetrics(tf.Module):
         serialized = tf.TensorSpec([None], tf.string)
         parsed = traced(workload.parse).get_concrete_function(serialized).structured_outputs
         features, labels = tf.nest.map_structure(_spec, parsed)
-        states = [tf.TensorSpec(one.shape, one.dtype) for one in objective.first_states()]
+        states = [tf.TensorSpec(state.shape, state.dtype) for state in objective.first_states()]
         self.begin = traced(objective.first_states, input_signature=[])
         self.add = traced(self._add, input_signature=[features, labels, states])
         number = tf.TensorSpec([], tf.float32)

@@ -105,6 +105,6 @@ def split_cpu(num_parts: int) -> list[str]:
 
 def _inter_op_threads() -> int:
     """Return the number to set; 0 leaves it to TensorFlow, which chooses 1 on a single core."""
-    given = tf.config.threading.get_inter_op_parallelism_threads()
-    is_one = given == 1 or (not given and len(os.sched_getaffinity(0)) == 1)
-    return _LEAST_INTER_OP_THREADS if is_one else given
+    configured = tf.config.threading.get_inter_op_parallelism_threads()
+    is_one = configured == 1 or (not configured and len(os.sched_getaffinity(0)) == 1)
+    return _LEAST_INTER_OP_THREADS if is_one else configured

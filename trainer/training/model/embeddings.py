@@ -41,34 +41,39 @@ class EmbeddingPlace:
 class Contribution(NamedTuple):
     """Sums that a part of a batch adds to a step.
 
-    `gradient` is that of the flat vector, `others` [change of the state, sums of the objective];
+    `gradient` is the flat vector's, `state_and_sums` [change of the state, sums of the objective];
     `rows` is the gradient of each large embedding, in which an id may occur several times.
     """
 
     gradient: tf.Tensor
-    others: tf.Tensor
+    state_and_sums: tf.Tensor
     rows: tuple[tf.IndexedSlices, ...] = ()
 
 
 def add(contributions: Sequence[Contribution]) -> Contribution:
     """Return the sum of contributions."""
-    gradients, others, rows = zip(*contributions, strict=True)
+    gradients, states_and_sums, rows = zip(*contributions, strict=True)
     return Contribution(
-        tf.add_n(gradients), tf.add_n(others), tuple(map(add_rows, zip(*rows, strict=True)))
+        tf.add_n(gradients),
+        tf.add_n(states_and_sums),
+        tuple(map(add_rows, zip(*rows, strict=True))),
     )
 
 
 def scale(contribution: Contribution, factor: float) -> Contribution:
     """Return a contribution times a number."""
-    gradient, others, rows = contribution
-    scaled = [tf.IndexedSlices(factor * one.values, one.indices) for one in rows]
-    return Contribution(factor * gradient, factor * others, tuple(scaled))
+    gradient, state_and_sums, rows = contribution
+    scaled = [
+        tf.IndexedSlices(factor * gradient_rows.values, gradient_rows.indices)
+        for gradient_rows in rows
+    ]
+    return Contribution(factor * gradient, factor * state_and_sums, tuple(scaled))
 
 
 def add_rows(slices: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
     """Return the sum of some gradients of one embedding, with each id once."""
-    ids, positions = tf.unique(tf.concat([one.indices for one in slices], 0))
-    values = tf.concat([one.values for one in slices], 0)
+    ids, positions = tf.unique(tf.concat([part.indices for part in slices], 0))
+    values = tf.concat([part.values for part in slices], 0)
     values = tf.math.unsorted_segment_sum(values, positions, tf.size(ids))
     return tf.IndexedSlices(values, ids)
 
@@ -78,7 +83,7 @@ class Lookups:
 
     def __init__(self, fetch: Fetch, tape: tf.GradientTape):
         self._fetch, self._tape = fetch, tape
-        self._found: list[tuple[int, tf.Tensor]] = []
+        self._looked_up: list[tuple[int, tf.Tensor]] = []
         self.rows: list[tf.Tensor] = []
         """The rows [number of ids, size] of each lookup, to compute the gradient of."""
 
@@ -87,19 +92,19 @@ class Lookups:
         unique, positions = tf.unique(tf.reshape(ids, [-1]))
         rows = self._fetch(number, unique)
         self._tape.watch(rows)
-        self._found.append((number, unique))
+        self._looked_up.append((number, unique))
         self.rows.append(rows)
         return tf.gather(rows, tf.reshape(positions, tf.shape(ids)))
 
     def gradients(self, of_rows: Sequence[Any]) -> tuple[tf.IndexedSlices, ...]:
-        """Return the gradient of each embedding, given those of `rows`."""
+        """Return the gradient of each embedding, given the gradients of `rows`."""
         slices: dict[int, list[tf.IndexedSlices]] = {}
-        for (number, ids), gradient in zip(self._found, of_rows, strict=True):
+        for (number, ids), gradient in zip(self._looked_up, of_rows, strict=True):
             if isinstance(gradient, tf.IndexedSlices):
-                one = tf.IndexedSlices(gradient.values, tf.gather(ids, gradient.indices))
+                row_gradients = tf.IndexedSlices(gradient.values, tf.gather(ids, gradient.indices))
             else:
-                one = tf.IndexedSlices(gradient, ids)
-            slices.setdefault(number, []).append(one)
+                row_gradients = tf.IndexedSlices(gradient, ids)
+            slices.setdefault(number, []).append(row_gradients)
         return tuple(add_rows(slices[number]) for number in sorted(slices))
 
 
@@ -180,12 +185,12 @@ def find_large(
     if own_loss or not layers:
         return ()
     chosen = tuple(_only_looked_up(model, layers, make_inputs()))
-    for one in chosen:
+    for embedding in chosen:
         logger.info(
-            "%s: %d rows of %d weights, of which a step reads and updates those of its examples",
-            one.layer.name,
-            one.layer.input_dim,
-            one.layer.output_dim,
+            "%s: %d rows of %d weights; a step reads and updates only the rows of its examples",
+            embedding.layer.name,
+            embedding.layer.input_dim,
+            embedding.layer.output_dim,
         )
     return chosen
 

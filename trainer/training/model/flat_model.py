@@ -49,7 +49,7 @@ class Call:
     penalties: list[tf.Tensor]
     """The losses of regularizers and of `add_loss`."""
     weights: list[tf.Tensor]
-    others: list[tf.Tensor]
+    non_trainable: list[tf.Tensor]
     """The values of the non-trainable variables."""
 
 
@@ -60,8 +60,8 @@ class FlatModel:
     random number generators (dropout) from its `seed`; others, such as the number of rows that a
     Normalization was adapted to, keep their value.
 
-    The weights are those of all variables, or those without `embeddings`, the large ones of the
-    model, which are then looked up by a function. Methods say so where they mean the second.
+    The vector of weights has all variables, or all but the large `embeddings` of the model, which
+    are then looked up by a function. Methods say so where they mean the second.
 
     With `is_compiled` the model is called in code for XLA.
     """
@@ -71,7 +71,7 @@ class FlatModel:
     ):
         self.keras, self._embeddings = model, embeddings
         self._weights = model.trainable_variables
-        large = {id(one.layer.embeddings) for one in embeddings}
+        large = {id(embedding.layer.embeddings) for embedding in embeddings}
         has_fast_lookups = not (is_compiled or tf.config.list_physical_devices("GPU"))
         self._small_embeddings = [
             layer
@@ -107,12 +107,12 @@ class FlatModel:
         """
         is_training = seed is not None
         values = self._all_values(weights)
-        layers = [one.layer for one in self._embeddings]
+        layers = [embedding.layer for embedding in self._embeddings]
         with (
             replaced_lookups(layers, lookup) if lookup else contextlib.nullcontext(),
             replaced_lookups(self._small_embeddings if is_training else [], self._look_up),
         ):
-            outputs, others, penalties = self.keras.stateless_call(
+            outputs, non_trainable, penalties = self.keras.stateless_call(
                 values,
                 self._split_state(state, seed=seed if is_training else tf.zeros([2], tf.int32)),
                 inputs,
@@ -122,10 +122,10 @@ class FlatModel:
         return Call(
             inputs=inputs,
             outputs=keras.tree.map_structure(_to_float32, outputs),
-            state=_concat([value for value in others if _is_float(value)]),
+            state=_concat([value for value in non_trainable if _is_float(value)]),
             penalties=penalties,
             weights=values,
-            others=others,
+            non_trainable=non_trainable,
         )
 
     def split(self, weights: tf.Tensor) -> list[tf.Tensor]:
@@ -160,7 +160,7 @@ class FlatModel:
         return dict(zip(names, self.split(weights), strict=True))
 
     def decay_mask(self) -> tf.Tensor:
-        """Return 1 for each weight that decays, 0 for those of biases and normalisations."""
+        """Return 1 for each weight that decays, 0 for weights of biases and normalisations."""
         masks = [
             tf.fill(variable.shape, float(len(variable.shape) > 1)) for variable in self._weights
         ]
@@ -178,12 +178,12 @@ class FlatModel:
         start_of = dict(zip(map(id, self._weights), starts, strict=False))
         return tuple(
             EmbeddingPlace(
-                start=start_of[id(one.layer.embeddings)],
-                num_rows=one.layer.input_dim,
-                size=one.layer.output_dim,
-                ids_per_example=one.ids_per_example,
+                start=start_of[id(embedding.layer.embeddings)],
+                num_rows=embedding.layer.input_dim,
+                size=embedding.layer.output_dim,
+                ids_per_example=embedding.ids_per_example,
             )
-            for one in self._embeddings
+            for embedding in self._embeddings
         )
 
     def _look_up(self, number: int, ids: tf.Tensor) -> tf.Tensor:
@@ -239,7 +239,7 @@ def _build(workload: Workload, config: TrainConfig, policy: str) -> Any:
         model = workload.build_model(config.model)
     finally:
         keras.config.set_dtype_policy(before)
-    half = [one for one in model._flatten_layers() if one.compute_dtype == "float16"]
+    half = [layer for layer in model._flatten_layers() if layer.compute_dtype == "float16"]
     if half:
         raise ConfigError(f"the layer {half[0].name} computes in float16: {_FLOAT16_ADVICE}")
     return model

@@ -1,9 +1,9 @@
 """The loss and metrics of a model by Keras' own code, as sums that the parts of a batch add up to.
 
-A compiled model keeps its own loss and metrics. A model that is not compiled gets those of its
-label's kind. Each part of a batch, on a device or a replica, contributes its share of the loss and
-the change of the metrics' variables; the sum of all contributions is that of the whole batch. Not
-every loss and metric is such a sum: `check_parts` finds out with random numbers.
+A compiled model keeps its own loss and metrics. A model that is not compiled gets the usual ones
+of its label's kind. Each part of a batch, on a device or a replica, contributes its share of the
+loss and the change of the metrics' variables; the sum of all contributions is the whole batch's.
+Not every loss and metric is such a sum: `check_parts` finds out with random numbers.
 """
 
 import logging
@@ -63,16 +63,16 @@ class Objective:
             compile_by_label(model.keras, workload, sample, label_smoothing=label_smoothing)
         self._has_only_main = has_only_main(model.keras, sample.outputs, workload)
         self._is_sparse = self._build(sample)
-        self._first = [np.asarray(one.value) for one in model.keras.metrics_variables]
+        self._first = [np.asarray(variable.value) for variable in model.keras.metrics_variables]
         tracker = {id(variable) for variable in model.keras._loss_tracker.variables}
-        self._counted = [id(one) not in tracker for one in model.keras.metrics_variables]
+        self._counted = [id(variable) not in tracker for variable in model.keras.metrics_variables]
         sizes = [size.size for size, is_in in zip(self._first, self._counted, strict=True) if is_in]
         self.num_sums = 1 + sum(sizes)
         self._loss_kind, self._only_in_evaluation = "mean", frozenset[str]()
         self._sample = sample
 
     def check_parts(self, *, num_parts: int = 1) -> None:
-        """Find out how the loss and the metrics of a batch follow from those of `num_parts` parts.
+        """Find out how a batch's loss and metrics follow from the ones of its `num_parts` parts.
 
         Raises:
             ConfigError: the loss of a batch does not follow from the losses of its parts.
@@ -81,7 +81,7 @@ class Objective:
             return
         whole = self._measure(slice(None))
         halves = [(self._measure(slice(cut)), self._measure(slice(cut, None))) for cut in _CUTS]
-        losses = [(one[0], other[0]) for one, other in halves]
+        losses = [(first[0], second[0]) for first, second in halves]
         self._loss_kind = _find_loss_kind(whole[0], losses)
         if ignores_a_class(self._keras):
             self._loss_kind = "whole"
@@ -93,7 +93,10 @@ class Objective:
                 " one device without --micro-batches"
             )
         (_, first), (_, second) = halves[0]
-        merged = [one + two - at for one, two, at in zip(first, second, self._first, strict=True)]
+        merged = [
+            after_first + after_second - start
+            for after_first, after_second, start in zip(first, second, self._first, strict=True)
+        ]
         results = [self._results(values) for values in (whole[1], merged)]
         odd = {name for name in results[0] if not _is_close(results[0], results[1], name)}
         self._only_in_evaluation = frozenset(odd - {"loss"})
@@ -105,7 +108,7 @@ class Objective:
             )
 
     def metric_names(self) -> list[str]:
-        """Return the metrics of an evaluation: those of the label's kind, and of `compile()`."""
+        """Return the metrics of an evaluation: by the label's kind, and of `compile()`."""
         own = ["loss", *self._results(self._first)] if self.is_own else []
         return list(dict.fromkeys([*metric_names(self._workload), *own]))
 
@@ -118,11 +121,13 @@ class Objective:
         name, _, direction = setting.partition(":")
         known: dict[str, bool | None] = dict(metric_names(self._workload))
         for metric in self._keras.metrics:
-            for one in getattr(metric, "metrics", [metric]):
+            for part in getattr(metric, "metrics", [metric]):
                 ways = {"up": False, "down": True}
-                known.setdefault(one.name, ways.get(getattr(one, "_direction", "")))
-        for one in self._results(self._first):
-            known.setdefault(one, next((known[end] for end in known if one.endswith(end)), None))
+                known.setdefault(part.name, ways.get(getattr(part, "_direction", "")))
+        for result in self._results(self._first):
+            known.setdefault(
+                result, next((known[end] for end in known if result.endswith(end)), None)
+            )
         if name not in known or direction not in ("", "min", "max"):
             raise ConfigError(
                 f"--best-metric: {setting!r} is not a metric of this model;"
@@ -208,7 +213,7 @@ class Objective:
         try:
             loss, (_, _, after) = self._keras.stateless_compute_loss(
                 call.weights,
-                call.others,
+                call.non_trainable,
                 list(map(tf.convert_to_tensor, states)),
                 x=call.inputs,
                 y=targets,
@@ -235,15 +240,15 @@ class Objective:
         values = list(map(tf.convert_to_tensor, states))
         with keras.StatelessScope(list(zip(variables, values, strict=True))):
             # Read here: a result may be a variable itself.
-            found = {
+            tensors = {
                 name: tf.cast(keras.ops.convert_to_tensor(value), tf.float32)
                 for name, value in self._keras.get_metrics_result().items()
             }
         results: dict[str, tf.Tensor] = {}
-        for name, numbers in found.items():
+        for name, numbers in tensors.items():
             if numbers.shape.rank:
                 several = tf.unstack(tf.reshape(numbers, [-1]))
-                results |= {f"{name}_{at}": one for at, one in enumerate(several)}
+                results |= {f"{name}_{at}": number for at, number in enumerate(several)}
             elif name != "loss":
                 results[name] = numbers
         return results
@@ -268,7 +273,8 @@ class Objective:
         """
         loss, error = self._keras._compile_loss, None
         if any(
-            getattr(one, "reduction", "sum") in (None, "none") for one in losses_of(self._keras)
+            getattr(compiled, "reduction", "sum") in (None, "none")
+            for compiled in losses_of(self._keras)
         ):
             raise no_number_error(self._keras)
         for is_sparse in possible_targets(self._keras, self._workload):
@@ -300,7 +306,7 @@ class Objective:
             raise ConfigError(
                 f"a metric of the model does not fit its labels, {form} {format_shapes(targets)},"
                 f" as the loss {loss_name(self._keras)} takes them, and its output"
-                f" {format_shapes(outputs)}: {error}; use one of that form, or another loss"
+                f" {format_shapes(outputs)}: {error}; use a metric of this form, or another loss"
             ) from error
         self._keras.reset_metrics()
 
@@ -316,7 +322,7 @@ class Objective:
             state=tf.zeros([0]),
             penalties=[],
             weights=[variable.value for variable in self._keras.trainable_variables],
-            others=[variable.value for variable in self._keras.non_trainable_variables],
+            non_trainable=[variable.value for variable in self._keras.non_trainable_variables],
         )
         weights = None if sample.weights is None else sample.weights[rows]
         labels = sample.labels[rows]
@@ -326,17 +332,20 @@ class Objective:
 
 
 def _find_loss_kind(whole: float, parts: Sequence[tuple[float, float]]) -> str:
-    """Return how the loss of a batch follows from those of its parts, for each of `_CUTS`."""
+    """Return how a batch's loss follows from the losses of its parts, for each of `_CUTS`."""
     shares = [cut / NUM_SAMPLED for cut in _CUTS]
     means = [
-        share * one + (1 - share) * other for share, (one, other) in zip(shares, parts, strict=True)
+        share * first + (1 - share) * second
+        for share, (first, second) in zip(shares, parts, strict=True)
     ]
     if np.allclose(whole, means, rtol=1e-4):
         return "mean"
     return (
-        "sum" if np.allclose(whole, [one + other for one, other in parts], rtol=1e-4) else "whole"
+        "sum"
+        if np.allclose(whole, [first + second for first, second in parts], rtol=1e-4)
+        else "whole"
     )
 
 
-def _is_close(one: Mapping[str, float], other: Mapping[str, float], name: str) -> bool:
-    return bool(np.allclose(one[name], other[name], rtol=1e-3, atol=1e-6, equal_nan=True))
+def _is_close(results: Mapping[str, float], other: Mapping[str, float], name: str) -> bool:
+    return bool(np.allclose(results[name], other[name], rtol=1e-3, atol=1e-6, equal_nan=True))

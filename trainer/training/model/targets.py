@@ -86,7 +86,7 @@ def make_targets(workload: Workload, outputs: Any, labels: tf.Tensor, *, is_spar
 def has_only_main(model: Any, outputs: Any, workload: Workload) -> bool:
     """Return True if only the label's output goes to the loss and the metrics, without its name.
 
-    That is so if there is a single loss, which is then of that output.
+    It is so if there is a single loss, which is then the label's.
 
     Raises:
         ConfigError: another output, for which there are no labels, has a loss or metrics.
@@ -94,21 +94,21 @@ def has_only_main(model: Any, outputs: Any, workload: Workload) -> bool:
     if not isinstance(outputs, Mapping) or len(outputs) == 1 or _has_own_loss(model):
         return False
     compiled = model._compile_metrics
-    given = {
+    arguments = {
         "loss": getattr(model._compile_loss, "_user_loss", None),
         "metrics": getattr(compiled, "_user_metrics", None),
         "weighted_metrics": getattr(compiled, "_user_weighted_metrics", None),
     }
     label = workload.label.column
-    for argument, value in given.items():
+    for argument, value in arguments.items():
         named = value if isinstance(value, Mapping) else {}
-        others = [name for name, one in named.items() if one and name != label]
-        if others:
+        unlabelled = [name for name, losses in named.items() if losses and name != label]
+        if unlabelled:
             raise ConfigError(
-                f"compile has {argument} for the output {others[0]!r}, but examples have labels"
+                f"compile has {argument} for the output {unlabelled[0]!r}, but examples have labels"
                 f" only for {label!r}: remove it"
             )
-    return not isinstance(given["loss"], Mapping)
+    return not isinstance(arguments["loss"], Mapping)
 
 
 def _has_own_loss(model: Any) -> bool:
@@ -201,14 +201,14 @@ def loss_name(model: Any) -> str:
 
 def losses_of(model: Any) -> list[Any]:
     """Return the losses that a model is compiled with: names, functions and Keras losses."""
-    given = keras.tree.flatten(getattr(model._compile_loss, "_user_loss", None))
-    return [loss for loss in given if loss is not None]
+    losses = keras.tree.flatten(getattr(model._compile_loss, "_user_loss", None))
+    return [loss for loss in losses if loss is not None]
 
 
 def ignores_a_class(model: Any) -> bool:
     """Return True if a loss of Keras is the mean over the examples that are not of one class."""
     options = [getattr(loss, "_fn_kwargs", {}) for loss in losses_of(model)]
-    return any(one.get("ignore_class") is not None for one in options)
+    return any(loss_options.get("ignore_class") is not None for loss_options in options)
 
 
 def format_shapes(outputs: Any) -> str:

@@ -62,8 +62,8 @@ class Adam(FusedOptimizer, RowRule):
         """Return the terms of rows, each of the shape of the rows.
 
         After n steps the change is proportional to b^n m / (q^n x + epsilon), where x is the root
-        of the velocity and q that of its decay. With y = x / (x + epsilon) and d = 1 - q^n this is
-        b^n m / (x + epsilon) / (1 - d y), a geometric series of d y.
+        of the velocity and q the root of its decay. With y = x / (x + epsilon) and d = 1 - q^n it
+        is b^n m / (x + epsilon) / (1 - d y), a geometric series of d y.
         """
         root = tf.sqrt(rows["velocity"])
         terms = [-rows["momentum"] / (root + self.epsilon)]

@@ -52,7 +52,7 @@ class Optimizer(abc.ABC):
     def apply_rows(
         self, weights: tf.Variable, slots: Slots, rows: tf.IndexedSlices, step: Step
     ) -> None:
-        """Apply the gradient of some rows, each given once; that of the others is zero.
+        """Apply the gradient of some rows, each given once; the other rows have gradient zero.
 
         Most rules change weights whose gradient is zero, too, such as by a momentum: the server
         then updates all rows. The result is the same for those that override this.
@@ -86,7 +86,7 @@ class RowRule(abc.ABC):
 
     In such steps each slot is multiplied by a constant, and the weights change by a sum of terms.
     A term is a function of the row's slots in its last step with a gradient, times a coefficient
-    that is the same for all rows: that of the n-th step without a gradient, times the step's scale.
+    that is the same for all rows: the n-th step's without a gradient, times the step's scale.
     """
 
     @property

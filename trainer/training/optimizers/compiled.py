@@ -63,29 +63,29 @@ def read_optimizer(model: FlatModel) -> CompiledOptimizer:
     Raises:
         ConfigError: the optimizer cannot be divided over devices.
     """
-    theirs, variables = model.keras.optimizer, model.keras.trainable_variables
-    name = type(theirs).__name__
+    optimizer, variables = model.keras.optimizer, model.keras.trainable_variables
+    name = type(optimizer).__name__
     if name in _UNSUPPORTED:
         raise ConfigError(f"the optimizer {name} cannot be used: {_UNSUPPORTED[name]}")
-    has_clip = bool(theirs.clipnorm or theirs.clipvalue or theirs.global_clipnorm)
-    accumulates = bool(theirs.gradient_accumulation_steps)
-    if accumulates and theirs.global_clipnorm:
+    has_clip = bool(optimizer.clipnorm or optimizer.clipvalue or optimizer.global_clipnorm)
+    accumulates = bool(optimizer.gradient_accumulation_steps)
+    if accumulates and optimizer.global_clipnorm:
         raise ConfigError(
             f"the optimizer {name} has gradient_accumulation_steps and global_clipnorm, whose norm"
-            " would be that of one device's weights: use --micro-batches, or clipnorm"
+            " would be only of one device's weights: use --micro-batches, or clipnorm"
         )
-    is_known = type(theirs).__module__.startswith("keras.") and name in _ELEMENTWISE
+    is_known = type(optimizer).__module__.startswith("keras.") and name in _ELEMENTWISE
     has_constraint = any(variable.constraint is not None for variable in variables)
-    decays = [bool(theirs._use_weight_decay(variable.value)) for variable in variables]
-    has_gaps = bool(theirs.weight_decay) and not all(decays)
+    decays = [bool(optimizer._use_weight_decay(variable.value)) for variable in variables]
+    has_gaps = bool(optimizer.weight_decay) and not all(decays)
     needs_layers = not is_known or has_constraint or (accumulates and (has_clip or has_gaps))
-    fused = None if needs_layers or accumulates else _fuse(theirs)
+    fused = None if needs_layers or accumulates else _fuse(optimizer)
     # A decay in the optimizer's own code is for its rhythm of updates and for layers of its choice.
     has_own_decay = needs_layers or accumulates
-    rate = KerasRate(theirs)
+    rate = KerasRate(optimizer)
     rules = UpdateRules(
-        optimizer=fused or KerasOptimizer(theirs, needs_layers=needs_layers, decays=decays),
-        weight_decay=0.0 if has_own_decay else float(theirs.weight_decay or 0),
+        optimizer=fused or KerasOptimizer(optimizer, needs_layers=needs_layers, decays=decays),
+        weight_decay=0.0 if has_own_decay else float(optimizer.weight_decay or 0),
         decay_mask=model.join(
             [
                 tf.fill(variable.shape, float(decay))
@@ -93,11 +93,11 @@ def read_optimizer(model: FlatModel) -> CompiledOptimizer:
             ]
         ),
         average=Average(
-            decay=theirs.ema_momentum,
+            decay=optimizer.ema_momentum,
             is_keras=True,
-            overwrite_every=theirs.ema_overwrite_frequency or 0,
+            overwrite_every=optimizer.ema_overwrite_frequency or 0,
         )
-        if theirs.use_ema
+        if optimizer.use_ema
         else None,
         layers=variables,
         rate=rate.variable,
@@ -105,32 +105,32 @@ def read_optimizer(model: FlatModel) -> CompiledOptimizer:
     return CompiledOptimizer(
         rules=rules,
         rate=rate,
-        clip=theirs._clip_gradients if has_clip and not accumulates else None,
+        clip=optimizer._clip_gradients if has_clip and not accumulates else None,
     )
 
 
 def check_settings_of_compiled(config: TrainConfig, optimizer: Any) -> None:
     """Raise ConfigError if a setting contradicts the optimizer that a model is compiled with."""
-    given = [name for name in _RECIPE_SETTINGS if getattr(config, name) is not None]
+    contradicting = [name for name in _RECIPE_SETTINGS if getattr(config, name) is not None]
     if config.schedule != "one_cycle":
-        given.append("schedule")
-    if given:
+        contradicting.append("schedule")
+    if contradicting:
         raise ConfigError(
-            f"{flag_name(given[0])}: the model is compiled with {type(optimizer).__name__}, which"
-            " decides this; set it there, by a keyword argument of the model's function, which is"
-            " a setting model.NAME"
+            f"{flag_name(contradicting[0])}: the model is compiled with {type(optimizer).__name__},"
+            " which decides this; set it there, by a keyword argument of the model's function: a"
+            " setting model.NAME"
         )
 
 
-def _fuse(theirs: Any) -> Optimizer | None:
+def _fuse(optimizer: Any) -> Optimizer | None:
     """Return the fused operation with the same result, if there is one."""
-    kind = type(theirs)
-    if kind in (keras.optimizers.Adam, keras.optimizers.AdamW) and not theirs.amsgrad:
-        return Adam(beta_1=theirs.beta_1, beta_2=theirs.beta_2, epsilon=theirs.epsilon)
-    if kind is keras.optimizers.RMSprop and not theirs.centered:
-        return RmsProp(momentum=theirs.momentum, rho=theirs.rho, epsilon=theirs.epsilon)
+    kind = type(optimizer)
+    if kind in (keras.optimizers.Adam, keras.optimizers.AdamW) and not optimizer.amsgrad:
+        return Adam(beta_1=optimizer.beta_1, beta_2=optimizer.beta_2, epsilon=optimizer.epsilon)
+    if kind is keras.optimizers.RMSprop and not optimizer.centered:
+        return RmsProp(momentum=optimizer.momentum, rho=optimizer.rho, epsilon=optimizer.epsilon)
     if kind is keras.optimizers.SGD:
-        momentum, is_nesterov = theirs.momentum, theirs.nesterov
+        momentum, is_nesterov = optimizer.momentum, optimizer.nesterov
         return KerasSgd(momentum=momentum, is_nesterov=is_nesterov) if momentum else PlainSgd()
     return None
 
@@ -140,14 +140,14 @@ class KerasOptimizer(Optimizer):
 
     def __init__(
         self,
-        theirs: Any,
+        original: Any,
         *,
         needs_layers: bool,
         decays: Sequence[bool],
         layers: Sequence[tuple[int, Any]] = (),
         is_shared: bool = False,
     ):
-        self._theirs, self.needs_layers, self._decays = theirs, needs_layers, decays
+        self._original, self.needs_layers, self._decays = original, needs_layers, decays
         self._layers, self._lock = layers, Lock(is_shared=is_shared)
         self._copies: list[Any] = []
         self._shadows: list[Any] = []
@@ -155,7 +155,7 @@ class KerasOptimizer(Optimizer):
     def for_piece(self, layers: Sequence[tuple[int, Any]], *, is_shared: bool) -> Optimizer:
         """Return the optimizer of a piece of the weights; to be called on its device."""
         return KerasOptimizer(
-            self._theirs,
+            self._original,
             needs_layers=self.needs_layers,
             decays=self._decays,
             layers=layers,
@@ -168,8 +168,10 @@ class KerasOptimizer(Optimizer):
             copy = self._add_copy(weights, decays=False)
             prefix = f"{weights.name.replace(':', '_')}_"
             return {
-                one.name.removeprefix(prefix) if prefix in one.name else f"slot_{number}": one.value
-                for number, one in enumerate(_slots(copy))
+                slot.name.removeprefix(prefix)
+                if prefix in slot.name
+                else f"slot_{number}": slot.value
+                for number, slot in enumerate(_slots(copy))
             }
         sizes = [int(np.prod(layer.shape)) for _, layer in self._layers]
         values = tf.split(weights.read_value(), sizes)
@@ -179,7 +181,7 @@ class KerasOptimizer(Optimizer):
             shadow._path, shadow.constraint = layer.path, layer.constraint
             copy = self._add_copy(shadow, decays=self._decays[number])
             names = (f"layer_{number}/{index}" for index in range(len(_slots(copy))))
-            slots.update(zip(names, (one.value for one in _slots(copy)), strict=True))
+            slots.update(zip(names, (slot.value for slot in _slots(copy)), strict=True))
         return slots
 
     def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
@@ -194,14 +196,14 @@ class KerasOptimizer(Optimizer):
 
         Adagrad changes no others, but Keras' code would read them all.
         """
-        if type(self._theirs) is not keras.optimizers.Adagrad:
+        if type(self._original) is not keras.optimizers.Adagrad:
             super().apply_rows(weights, slots, rows, step)
             return
         [accumulator] = slots.values()
         squares = tf.IndexedSlices(tf.square(rows.values), rows.indices)
         with tf.control_dependencies([accumulator.scatter_add(squares)]):
             sums = tf.gather(accumulator, rows.indices)
-        change = step.learning_rate * rows.values * tf.math.rsqrt(sums + self._theirs.epsilon)
+        change = step.learning_rate * rows.values * tf.math.rsqrt(sums + self._original.epsilon)
         weights.scatter_sub(tf.IndexedSlices(change, rows.indices))
 
     def _update(self, weights: tf.Variable, gradient: tf.Tensor, step: Step) -> list[tf.Tensor]:
@@ -214,7 +216,7 @@ class KerasOptimizer(Optimizer):
         for copy, variable, part in zip(self._copies, variables, gradients, strict=True):
             copy._iterations.assign(step.number - 1)
             # Adafactor takes a callable for a schedule, which it uses as it is.
-            is_schedule = callable(self._theirs._learning_rate)
+            is_schedule = callable(self._original._learning_rate)
             copy._learning_rate = (
                 (lambda: step.learning_rate) if is_schedule else step.learning_rate
             )
@@ -225,7 +227,7 @@ class KerasOptimizer(Optimizer):
         return []
 
     def _add_copy(self, variable: Any, *, decays: bool) -> Any:
-        copy = _copy(self._theirs)
+        copy = _copy(self._original)
         copy.use_ema, copy.loss_scale_factor = False, None
         copy._exclude_from_weight_decay_cache = {}
         if not copy.gradient_accumulation_steps:
@@ -247,14 +249,14 @@ def _slots(copy: Any) -> list[Any]:
     return [variable for variable in copy.variables if id(variable) not in known]
 
 
-def _copy(theirs: Any) -> Any:
+def _copy(optimizer: Any) -> Any:
     """Return a new optimizer with the same settings, but a number as its learning rate."""
-    rate, theirs._learning_rate = theirs._learning_rate, None
+    rate, optimizer._learning_rate = optimizer._learning_rate, None
     try:
-        config = theirs.get_config()
+        config = optimizer.get_config()
     finally:
-        theirs._learning_rate = rate
-    return type(theirs).from_config({**config, "learning_rate": 0.5})
+        optimizer._learning_rate = rate
+    return type(optimizer).from_config({**config, "learning_rate": 0.5})
 
 
 def _apply(copy: Any, gradient: tf.Tensor, variable: Any) -> None:

@@ -1,9 +1,9 @@
 """Rows of a large embedding that are updated late: when they are next read.
 
 Momentum, weight decay and averaging change every row in every step. For a row without a gradient
-all of that is linear in what the row held at its last gradient, and the factors are the same for
-all rows whose last gradient was as many steps ago. So each step updates a table of these factors
-instead of the rows, and a row that is read is brought up to date by one line of the table.
+this is linear in what the row held at its last gradient, and the factors are the same for all rows
+whose last gradient was as many steps ago. So each step updates a table of these factors instead of
+the rows, and a row that is read is brought up to date by one line of the table.
 """
 
 from collections.abc import Iterable, Mapping
@@ -72,7 +72,7 @@ class LateRows:
             self.restart()
 
     def restart(self) -> None:
-        """Take what the variables hold as up to date, such as that of a checkpoint."""
+        """Take the variables' values, such as a checkpoint's, as up to date."""
         self._last.assign(tf.zeros_like(self._last))
         self._count.assign(0)
 
@@ -132,16 +132,16 @@ class LateRows:
         held = {name: tf.gather(variable, ids) for name, variable in self._all.items()}
         parts = [held[name] for name in self._vectors]
         parts += self._rule.terms(held)
-        found = []
+        rows = []
         for name in names:
             if name in self._tables:
                 factors = tf.cast(tf.gather(self._tables[name], gaps), tf.float32)
                 columns = tf.unstack(factors[..., tf.newaxis], axis=1)
-                found.append(tf.add_n([a * b for a, b in zip(columns, parts, strict=True)]))
+                rows.append(tf.add_n([a * b for a, b in zip(columns, parts, strict=True)]))
             else:
                 decay = tf.pow(self._rule.decays[name], tf.cast(gaps, tf.float32))
-                found.append(held[name] * decay[:, tf.newaxis])
-        return found
+                rows.append(held[name] * decay[:, tf.newaxis])
+        return rows
 
     def _settle(self) -> tf.Tensor:
         for variable, values in zip(self._all.values(), self._read_chunks(), strict=True):
@@ -154,12 +154,12 @@ class LateRows:
         num_rows = self._last.shape[0]
         num_chunks = -(-num_rows // _CHUNK)
 
-        def read_chunk(number: tf.Tensor, found: list[tf.TensorArray]) -> tuple[Any, ...]:
+        def read_chunk(number: tf.Tensor, arrays: list[tf.TensorArray]) -> tuple[Any, ...]:
             first = number * _CHUNK
             ids = tf.range(first, tf.minimum(first + _CHUNK, num_rows))
             values = (lock or Lock(is_shared=False)).run(lambda: self._read(ids, self._all))
-            return number + 1, [a.write(number, b) for a, b in zip(found, values, strict=True)]
+            return number + 1, [a.write(number, b) for a, b in zip(arrays, values, strict=True)]
 
         empty = [tf.TensorArray(tf.float32, num_chunks, infer_shape=False) for _ in self._all]
-        _, found = tf.while_loop(lambda number, _: number < num_chunks, read_chunk, (0, empty))
-        return [tf.ensure_shape(one.concat(), self._vectors["weights"].shape) for one in found]
+        _, arrays = tf.while_loop(lambda number, _: number < num_chunks, read_chunk, (0, empty))
+        return [tf.ensure_shape(array.concat(), self._vectors["weights"].shape) for array in arrays]

@@ -10,7 +10,7 @@ class Lock:
     """A critical section on the device where it is created; none if one worker updates alone."""
 
     def __init__(self, *, is_shared: bool):
-        # Without a name of its own, it would be that of another piece on the same server.
+        # Without a name of its own, it would be another piece's section on the same server.
         self._section = tf.CriticalSection(shared_name=uuid.uuid4().hex) if is_shared else None
 
     def run(self, function: Callable[[], list[tf.Tensor]]) -> list[tf.Tensor]:
@@ -20,8 +20,8 @@ class Lock:
         """
         if self._section is None:
             return function()
-        found: list[tf.Tensor] = self._section.execute(lambda: _finish(function))
-        return found[:-1]
+        tensors: list[tf.Tensor] = self._section.execute(lambda: _finish(function))
+        return tensors[:-1]
 
 
 def _finish(function: Callable[[], list[tf.Tensor]]) -> list[tf.Tensor]:

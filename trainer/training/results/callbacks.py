@@ -1,7 +1,7 @@
 """Keras callbacks of a workload, called by the replica that writes the results.
 
 Their hooks of the training, of epochs and of evaluations are called, as often and with the logs as
-by `fit`: the metrics of the epoch's steps, and those of the eval split with the prefix `val_`. The
+by `fit`: the metrics of the epoch's steps, and of the eval split with the prefix `val_`. The
 model that they see has the weights of the end of the epoch. Steps run in the graph, many in a call,
 so hooks of batches are not called.
 """
@@ -38,9 +38,9 @@ class Callbacks:
         epochs: int,
         steps: int,
     ):
-        """Create them; `steps` are those of an epoch."""
-        given = workload.callbacks
-        callbacks = list(given() if callable(given) else given)
+        """Create them; an epoch has `steps`."""
+        declared = workload.callbacks
+        callbacks = list(declared() if callable(declared) else declared)
         self._model = model
         self._rate = schedule.variable if isinstance(schedule, KerasRate) else None
         for callback in callbacks:
@@ -89,7 +89,7 @@ class Callbacks:
         self._list.on_train_end()
 
     def _rate_before(self) -> float | None:
-        """Set the rate that callbacks see to that of the job, which may have been resumed."""
+        """Set the rate that callbacks see to the job's rate, which may have been resumed."""
         if self._rate is None:
             return None
         self._model.optimizer.learning_rate = float(self._rate)

@@ -24,7 +24,7 @@ _MIN_RATE_SECONDS = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Totals:
-    """Sums over some steps; sums, not means, so that those of several workers can be added."""
+    """Sums over some steps; sums, not means, so that several workers' can be added."""
 
     steps: int
     examples: int

@@ -60,8 +60,8 @@ class _Moment:
 class Results:
     """Everything a job writes; `export` needs no `open`, the other methods do.
 
-    `model` is the Keras model to evaluate and export, `objective` that of the model in training,
-    which evaluates the other one as well.
+    `model` is the Keras model to evaluate and export, `objective` belongs to the model in
+    training, and evaluates the exported one as well.
     """
 
     def __init__(

@@ -34,11 +34,11 @@ def check_class_weights(weights: ClassWeights | str, label: Label) -> None:
         if label.values:
             check_known(weights, label.values)
         return
-    others = [value for value in weights if value != label.positive]
-    if len(others) > 1:
+    negatives = [value for value in weights if value != label.positive]
+    if len(negatives) > 1:
         raise ValueError(
-            f"class_weights: {others[0]!r} and {others[1]!r} are both not {label.positive!r}, the"
-            " positive class; give one weight to all other values"
+            f"class_weights: {negatives[0]!r} and {negatives[1]!r} are both not {label.positive!r},"
+            " the positive class; give one weight to all other values"
         )
 
 
@@ -65,8 +65,8 @@ def given_weights(weights: ClassWeights, label: Label, values: Sequence[Any]) ->
         ConfigError: a class that has a weight does not exist.
     """
     if isinstance(label, Binary):
-        others = [weight for value, weight in weights.items() if value != label.positive]
-        return [float(others[0]) if others else 1.0, float(weights.get(label.positive, 1.0))]
+        negatives = [weight for value, weight in weights.items() if value != label.positive]
+        return [float(negatives[0]) if negatives else 1.0, float(weights.get(label.positive, 1.0))]
     check_known(weights, values)
     return [float(weights.get(value, 1.0)) for value in values]
 

@@ -79,7 +79,7 @@ class Number(Feature, Written, Limits):
 
 @dataclass(frozen=True)
 class Category(Feature, Limits):
-    """One of several values; by default texts, whose vocabulary is that of the train split.
+    """One of several values; by default texts, whose vocabulary is learnt from the train split.
 
     Texts are stored as bytes; whole numbers from `low` to `high` as int64.
 

@@ -39,14 +39,14 @@ class ModelSetting:
         """
         if value is None and self.default is None:
             return None
-        found = _parse_text(self.kind, value) if isinstance(value, str) else value
-        if self.kind is tuple and isinstance(found, list | tuple | int):
-            found = tuple(found) if isinstance(found, list | tuple) else (found,)
-        if self.kind is float and isinstance(found, int) and not isinstance(found, bool):
-            found = float(found)
-        if not _is_of_kind(self.kind, found):
+        parsed = _parse_text(self.kind, value) if isinstance(value, str) else value
+        if self.kind is tuple and isinstance(parsed, list | tuple | int):
+            parsed = tuple(parsed) if isinstance(parsed, list | tuple) else (parsed,)
+        if self.kind is float and isinstance(parsed, int) and not isinstance(parsed, bool):
+            parsed = float(parsed)
+        if not _is_of_kind(self.kind, parsed):
             raise ValueError(f"model.{self.name} is {value!r}; it must be {_WORDS[self.kind]}")
-        return found
+        return parsed
 
     def __str__(self) -> str:
         return f"{self.name} ({_WORDS[self.kind]}, default {as_text(self.default)})"
@@ -62,7 +62,7 @@ def settings_of(function: Callable[..., Any]) -> dict[str, ModelSetting]:
         ValueError: an argument that is not a setting has no default.
     """
     hints = _type_hints(function)
-    found = {}
+    settings = {}
     for argument in list(inspect.signature(function).parameters.values())[1:]:
         if argument.name in GIVEN or argument.kind in (
             argument.VAR_POSITIONAL,
@@ -76,14 +76,14 @@ def settings_of(function: Callable[..., Any]) -> dict[str, ModelSetting]:
             )
         kind = _kind(hints.get(argument.name), argument.default)
         if kind is not None:
-            found[argument.name] = ModelSetting(
+            settings[argument.name] = ModelSetting(
                 name=argument.name, kind=kind, default=argument.default
             )
-    return found
+    return settings
 
 
 def given_arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of the GIVEN arguments that a function takes."""
+    """Return the GIVEN arguments that a function takes."""
     arguments = inspect.signature(function).parameters
     return {name: value for name, value in values.items() if name in arguments}
 
@@ -96,7 +96,7 @@ def parse_settings(
     Raises:
         ValueError: a name or a value is not allowed; the message begins with `model.NAME`.
     """
-    found = {}
+    parsed = {}
     for name, value in values.items():
         if name not in settings:
             has = "; ".join(map(str, settings.values()))
@@ -105,8 +105,8 @@ def parse_settings(
                 f"model.{name}: the model of {workload} has no such setting;{hint}"
                 f" {f'it has {has}' if has else 'it has none'}"
             )
-        found[name] = settings[name].parse(value)
-    return {name: value for name, value in found.items() if value != settings[name].default}
+        parsed[name] = settings[name].parse(value)
+    return {name: value for name, value in parsed.items() if value != settings[name].default}
 
 
 def as_text(value: Any) -> str:
@@ -129,7 +129,7 @@ def _type_hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 def _kind(hint: Any, default: Any) -> type | None:
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
-        hint = next(one for one in typing.get_args(hint) if one is not _NONE)
+        hint = next(kind for kind in typing.get_args(hint) if kind is not _NONE)
     origin = typing.get_origin(hint) or hint
     if origin in (list, tuple, typing.Sequence) or origin is typing.get_origin(typing.Sequence):
         return tuple
@@ -138,13 +138,13 @@ def _kind(hint: Any, default: Any) -> type | None:
     if hint is not None:
         return None
     if isinstance(default, list | tuple):
-        return tuple if all(isinstance(one, int) for one in default) else None
+        return tuple if all(isinstance(item, int) for item in default) else None
     return type(default) if type(default) in _WORDS else None
 
 
 def _is_of_kind(kind: type, value: Any) -> bool:
     if kind is tuple:
-        return isinstance(value, tuple) and all(_is_of_kind(int, one) for one in value)
+        return isinstance(value, tuple) and all(_is_of_kind(int, item) for item in value)
     if kind is float:
         return isinstance(value, float) and math.isfinite(value)
     return type(value) is kind
@@ -156,7 +156,7 @@ def _parse_text(kind: type, text: str) -> Any:
         return {"true": True, "false": False}.get(text.lower(), text)
     try:
         if kind is tuple:
-            return tuple(int(one) for one in text.split(",") if one.strip())
+            return tuple(int(number) for number in text.split(",") if number.strip())
         return kind(text)
     except ValueError:
         return text

@@ -30,10 +30,10 @@ def declared_names(
 
 def _by_form(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the declared names by the normal form of the written ones, unless two share it."""
-    found: dict[str, set[str]] = {}
+    names: dict[str, set[str]] = {}
     for written, name in pairs:
-        found.setdefault(normal_form(written), set()).add(name)
-    return {form: alike.pop() for form, alike in found.items() if len(alike) == 1}
+        names.setdefault(normal_form(written), set()).add(name)
+    return {form: alike.pop() for form, alike in names.items() if len(alike) == 1}
 
 
 def distinct_names(
@@ -54,9 +54,9 @@ def distinct_names(
         same: returns the form in which distinct names differ.
     """
     used, made = set(taken), {}
-    for name in sorted(names, key=lambda one: make(one) != one):
+    for name in sorted(names, key=lambda name: make(name) != name):
         base = make(name)
         numbered = (f"{base}_{number}" if number > 1 else base for number in itertools.count(1))
-        made[name] = next(one for one in numbered if same(one) not in used)
+        made[name] = next(candidate for candidate in numbered if same(candidate) not in used)
         used.add(same(made[name]))
     return {name: made[name] for name in names}

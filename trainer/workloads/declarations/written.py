@@ -54,7 +54,7 @@ class Written:
         """An example of a text with the signs, for messages; "" if numbers have none."""
         if self.is_plain:
             return ""
-        sign = next((one for one in self.signs if one != BRACKETS), "")
+        sign = next((text for text in self.signs if text != BRACKETS), "")
         return f", or a text such as {f'{sign}1{self.thousands}234{self.decimal}5'!r}"
 
     @property

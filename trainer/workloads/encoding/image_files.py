@@ -24,7 +24,7 @@ _SIXTEEN_BITS = 257  # 65,535 / 255
 def check_image(size: Any, channels: Any, fit: Any) -> None:
     """Raise ValueError if images cannot be decoded in this way; names the argument."""
     is_pair = isinstance(size, tuple | list) and len(size) == 2  # noqa: PLR2004
-    if not is_pair or not all(type(one) is int and one > 0 for one in size):
+    if not is_pair or not all(type(length) is int and length > 0 for length in size):
         raise ValueError(f"size is {size!r}; it must be (height, width), such as (64, 64)")
     if channels not in CHANNELS:
         raise ValueError(f"channels is {channels!r}; it must be 1, 3 or 4")

@@ -60,7 +60,7 @@ class ImageWorkload(Workload):
     def parse_instance(self, instance: Any) -> Features:
         """Return the features of {"image": …} or an image: nested rows, a flat list, or {"b64": …}.
 
-        The base64 text encodes raw pixels, or a PNG, JPEG, GIF or BMP file; that of an instance
+        The base64 text encodes raw pixels, or a PNG, JPEG, GIF or BMP file; the text of an instance
         without the field `image` may also be a serialized tf.train.Example.
         """
         if is_example(instance, ()) and self._may_be_example(instance["b64"]):
@@ -73,7 +73,7 @@ class ImageWorkload(Workload):
         return {"image": parse_image(instance["image"], self.shape, self.decode_file)}
 
     def _may_be_example(self, text: Any) -> bool:
-        """Return whether a base64 text is that of an Example, unlike pixels and image files.
+        """Return whether a base64 text encodes an Example, unlike pixels and image files.
 
         An Example has more bytes than its pixels, and its first one is 0x0a, which no file has.
         """
@@ -203,7 +203,7 @@ def flip(images: Any, noise: Any) -> Any:
 def parse_image(
     value: Any, shape: tuple[int, ...], decode_file: Callable[[bytes], np.ndarray]
 ) -> np.ndarray:
-    """Return an image of that shape; ValueError if the value is invalid."""
+    """Return an image of this shape; ValueError if the value is invalid."""
     if isinstance(value, dict) and set(value) == {"b64"}:
         return _parse_base64(value["b64"], shape, decode_file)
     if not isinstance(value, list):

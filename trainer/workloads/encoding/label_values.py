@@ -50,8 +50,8 @@ def number_labels(label: Label, raw: Any, classes: Sequence[Any]) -> Any:
         return raw
     if isinstance(label, Multilabel):
         numbers = number_terms(raw.values, [str(value) for value in values]) - FIRST
-        found = tf.one_hot(numbers, len(values))
-        counts = tf.math.unsorted_segment_sum(found, raw.value_rowids(), raw.nrows())
+        one_hot = tf.one_hot(numbers, len(values))
+        counts = tf.math.unsorted_segment_sum(one_hot, raw.value_rowids(), raw.nrows())
         return tf.minimum(counts, 1.0)
     if not values:
         return tf.zeros(tf.shape(raw), tf.int64)

@@ -73,7 +73,11 @@ def learn(features: Sequence[Feature], label: Label, source: Source) -> TableFac
         moments[label.column] = source.moments(label.column)
     return TableFacts(
         boundaries=boundaries,
-        vocabularies={one.name: _vocabulary(one, source) for one in used if _has_vocabulary(one)},
+        vocabularies={
+            feature.name: _vocabulary(feature, source)
+            for feature in used
+            if _has_vocabulary(feature)
+        },
         moments=moments,
         limits=limits,
         classes=_learn_classes(label, source),
@@ -102,14 +106,14 @@ def _learn_classes(label: Label, source: Source) -> tuple[str | int, ...]:
     return tuple(sorted(source.counts(label.column)))
 
 
-def _percentiles(found: Distribution) -> list[float]:
-    if not found.values.size:
+def _percentiles(distribution: Distribution) -> list[float]:
+    if not distribution.values.size:
         return [0.0, 0.0]
-    if found.is_percentiles:
-        return [float(found.values[at]) for at in (_LOW_PERCENTILE, _HIGH_PERCENTILE)]
-    ranks = np.array([_LOW_PERCENTILE, _HIGH_PERCENTILE]) / 100 * (found.counts.sum() - 1)
-    places = np.searchsorted(np.cumsum(found.counts), np.rint(ranks), side="right")
-    return [float(value) for value in found.values[places]]
+    if distribution.is_percentiles:
+        return [float(distribution.values[at]) for at in (_LOW_PERCENTILE, _HIGH_PERCENTILE)]
+    ranks = np.array([_LOW_PERCENTILE, _HIGH_PERCENTILE]) / 100 * (distribution.counts.sum() - 1)
+    places = np.searchsorted(np.cumsum(distribution.counts), np.rint(ranks), side="right")
+    return [float(value) for value in distribution.values[places]]
 
 
 def _moments(number: Number, limits: list[float] | None, source: Source) -> list[float]:
@@ -120,19 +124,21 @@ def _moments(number: Number, limits: list[float] | None, source: Source) -> list
     return _weighted_moments(_clipped(source.distribution(number.name), limits))
 
 
-def _clipped(found: Distribution, limits: list[float] | None) -> Distribution:
+def _clipped(distribution: Distribution, limits: list[float] | None) -> Distribution:
     if limits is None:
-        return found
-    values = found.values.clip(limits[0], limits[1])
-    return Distribution(values=values, counts=found.counts, is_percentiles=found.is_percentiles)
+        return distribution
+    values = distribution.values.clip(limits[0], limits[1])
+    return Distribution(
+        values=values, counts=distribution.counts, is_percentiles=distribution.is_percentiles
+    )
 
 
-def _weighted_moments(found: Distribution) -> list[float]:
-    values = found.values.astype(np.float64)
+def _weighted_moments(distribution: Distribution) -> list[float]:
+    values = distribution.values.astype(np.float64)
     if not values.size:
         return [0.0, 1.0]
-    mean = np.average(values, weights=found.counts)
-    deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=found.counts)))
+    mean = np.average(values, weights=distribution.counts)
+    deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=distribution.counts)))
     return [float(mean), deviation or 1.0]
 
 
@@ -148,23 +154,23 @@ class StatisticsSource:
 
     def moments(self, name: str) -> list[float]:
         """Return mean and standard deviation of a number."""
-        found = self._feature(name)
-        return [found["mean"] or 0.0, found["std"] or 1.0]
+        feature = self._feature(name)
+        return [feature["mean"] or 0.0, feature["std"] or 1.0]
 
     def counts(self, name: str, most: int | None = None) -> Mapping[Any, int]:
         """Return how often each value occurs, at least of the `most` most frequent ones."""
-        found = self._feature(name)
-        size = found["num_unique"] if most is None else min(found["num_unique"], most)
-        if not found["is_exact"] or len(found["top_values"]) < size:
+        feature = self._feature(name)
+        size = feature["num_unique"] if most is None else min(feature["num_unique"], most)
+        if not feature["is_exact"] or len(feature["top_values"]) < size:
             raise InsufficientError(name)
-        return dict(found["top_values"])
+        return dict(feature["top_values"])
 
     def tokens(self, name: str) -> Mapping[str, int]:
         """Return how often each token of a text occurs."""
-        found = self._feature(name)
-        if "tokens" not in found:
+        feature = self._feature(name)
+        if "tokens" not in feature:
             raise InsufficientError(name)
-        return dict(found["tokens"])
+        return dict(feature["tokens"])
 
     def _feature(self, name: str) -> Json:
         if name not in self._statistics:
@@ -192,9 +198,9 @@ class ColumnsSource:
     def counts(self, name: str, most: int | None = None) -> Mapping[Any, int]:
         """Return how often each value occurs, at least of the `most` most frequent ones."""
         del most
-        found = self.distribution(name)
-        terms = [decode_text(term, feature=name) for term in found.values]
-        return dict(zip(terms, found.counts, strict=True))
+        distribution = self.distribution(name)
+        terms = [decode_text(term, feature=name) for term in distribution.values]
+        return dict(zip(terms, distribution.counts, strict=True))
 
     def tokens(self, name: str) -> Mapping[str, int]:
         """Return how often each token of a text occurs."""

@@ -46,25 +46,27 @@ class Distribution:
         return cls(values=values, counts=np.ones(len(values), np.int64), is_percentiles=True)
 
 
-def make_boundaries(found: Distribution, num_buckets: int) -> list[float]:
+def make_boundaries(distribution: Distribution, num_buckets: int) -> list[float]:
     """Return the distinct quantiles that divide the known values into buckets of equal size."""
-    if not found.values.size:
+    if not distribution.values.size:
         return []
     inner = np.linspace(0, 1, num_buckets + 1)[1:-1]
-    ranks = np.rint(inner * (found.counts.sum() - 1))
-    quantiles = found.values[np.searchsorted(np.cumsum(found.counts), ranks, side="right")]
+    ranks = np.rint(inner * (distribution.counts.sum() - 1))
+    quantiles = distribution.values[
+        np.searchsorted(np.cumsum(distribution.counts), ranks, side="right")
+    ]
     return sorted(set(quantiles.tolist()))
 
 
-def log_moments(found: Distribution) -> list[float]:
+def log_moments(distribution: Distribution) -> list[float]:
     """Return mean and standard deviation of log(1 + value)."""
     # The least and the greatest value are single rows: as percentiles they would weigh too much.
-    inner = slice(1, -1) if found.is_percentiles else slice(None)
-    logs = np.log1p(np.maximum(found.values[inner], 0).astype(np.float64))
+    inner = slice(1, -1) if distribution.is_percentiles else slice(None)
+    logs = np.log1p(np.maximum(distribution.values[inner], 0).astype(np.float64))
     if not logs.size:
         return [0.0, 1.0]
-    mean = np.average(logs, weights=found.counts[inner])
-    variance = np.average((logs - mean) ** 2, weights=found.counts[inner])
+    mean = np.average(logs, weights=distribution.counts[inner])
+    variance = np.average((logs - mean) ** 2, weights=distribution.counts[inner])
     return [float(mean), float(np.sqrt(variance)) if logs[0] < logs[-1] else 1.0]
 
 
@@ -94,8 +96,8 @@ def number_terms(values: Any, vocabulary: Sequence[str]) -> Any:
     wanted = tf.strings.to_hash_bucket_fast(values, _NUM_HASHES)
     places = tf.reshape(tf.searchsorted(ranked, tf.reshape(wanted, [-1])), tf.shape(wanted))
     nearest = tf.minimum(places, len(vocabulary) - 1)
-    found = tf.gather(ranked, nearest) == wanted
-    numbers = tf.where(found, tf.gather(order, nearest) + FIRST, UNKNOWN)
+    is_known = tf.gather(ranked, nearest) == wanted
+    numbers = tf.where(is_known, tf.gather(order, nearest) + FIRST, UNKNOWN)
     return tf.where(values == "", MISSING, numbers)
 
 
@@ -112,9 +114,9 @@ def number_integers(values: Any, *, low: int, high: int, missing: int = -1) -> A
     import tensorflow as tf
 
     is_known = (values >= low) & (values <= high)
-    others = tf.where(values == missing, MISSING, UNKNOWN)
+    unknown = tf.where(values == missing, MISSING, UNKNOWN)
     known = tf.where(is_known, values - low, 0)
-    return tf.where(is_known, tf.cast(known, tf.int32) + FIRST, others)
+    return tf.where(is_known, tf.cast(known, tf.int32) + FIRST, unknown)
 
 
 def number_combinations(

@@ -115,7 +115,7 @@ def _parse_text(text: str, form: str) -> datetime | None:
     try:
         return datetime.fromisoformat(plain)
     except ValueError:
-        return next((found for one in _FORMATS if (found := _try_format(plain, one))), None)
+        return next((moment for form in _FORMATS if (moment := _try_format(plain, form))), None)
 
 
 def _try_format(text: str, form: str) -> datetime | None:

@@ -79,23 +79,25 @@ def raw_column(feature: Feature) -> Column:
     )
 
 
-def parse_columns(serialized: Any, features: list[Feature], others: dict[str, Any]) -> Features:
+def parse_columns(
+    serialized: Any, features: list[Feature], label_specs: dict[str, Any]
+) -> Features:
     """Return columns by name of serialized tf.train.Examples.
 
-    `others` are the specifications of further columns, such as the label's.
+    `label_specs` are the specifications of the columns of label and weight.
     """
     import tensorflow as tf
 
     spec = {feature.name: _example_spec(feature) for feature in features}
-    found = tf.io.parse_example(serialized, {**spec, **others})
+    columns = tf.io.parse_example(serialized, {**spec, **label_specs})
     for feature in features:
         if isinstance(feature, Image):
-            found[feature.name] = pixels_of(found[feature.name], feature.shape)
-        if isinstance(found[feature.name], tf.RaggedTensor):
-            found[feature.name] = found[feature.name].to_tensor(
+            columns[feature.name] = pixels_of(columns[feature.name], feature.shape)
+        if isinstance(columns[feature.name], tf.RaggedTensor):
+            columns[feature.name] = columns[feature.name].to_tensor(
                 default_value=missing_value(feature), shape=[None, list_length(feature)]
             )
-    return found
+    return columns
 
 
 def _dtype(feature: Feature) -> Any:
@@ -144,7 +146,7 @@ def parse_value(feature: Feature, value: Any) -> np.ndarray:
         )
     if value and is_float(feature) and len(value) != length:
         raise ValueError(f"{feature.name} has {len(value)} numbers; it must have {length}")
-    rows = [_parse_one(feature, one) for one in value]
+    rows = [_parse_one(feature, item) for item in value]
     if not is_float(feature):
         rows = [row for row in rows if row != missing][:length]
     return np.stack([*rows, *[missing] * (length - len(rows))])
@@ -206,10 +208,10 @@ def format_value(feature: Feature, value: Any) -> Any:
         return as_png(np.asarray(value))
     if not list_length(feature):
         return _format_one(feature, value)
-    found = [_format_one(feature, one) for one in value]
+    items = [_format_one(feature, item) for item in value]
     if is_float(feature):
-        return None if all(one is None for one in found) else found
-    return [one for one in found if one is not None] or None
+        return None if all(item is None for item in items) else items
+    return [item for item in items if item is not None] or None
 
 
 def _parse_image(feature: Image, value: Any) -> np.ndarray:

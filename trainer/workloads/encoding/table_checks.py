@@ -125,10 +125,10 @@ def _check_category(feature: Category) -> None:
         "hashed": bool(feature.hashed),
         "low and high": feature.is_integer,
     }
-    given = [kind for kind, is_given in kinds.items() if is_given]
-    if len(given) > 1:
-        raise ValueError(f"{name}: {' and '.join(given)} cannot both be given; leave one out")
-    if isinstance(feature.values, str) or not all(isinstance(one, str) for one in feature.values):
+    declared = [kind for kind, is_given in kinds.items() if is_given]
+    if len(declared) > 1:
+        raise ValueError(f"{name}: {' and '.join(declared)} cannot both be given; leave one out")
+    if isinstance(feature.values, str) or not all(isinstance(text, str) for text in feature.values):
         raise ValueError(f"{name}: values is {feature.values!r:.60}; it must be a tuple of texts")
     _check_positive(name, "max_values", feature.max_values)
     size = next(iter(most_categories(feature).values()), 0)
@@ -144,7 +144,7 @@ def _check_time_part(feature: TimePart, features: Sequence[Feature]) -> None:
         raise ValueError(
             f"{feature.name}: {feature.part!r} is not a part; allowed are {', '.join(PART_LIMITS)}"
         )
-    if not any(isinstance(one, Timestamp) and one.name == feature.of for one in features):
+    if not any(isinstance(column, Timestamp) and column.name == feature.of for column in features):
         raise ValueError(
             f"{feature.name}: {feature.of!r} is not a Timestamp of the table; add"
             f" Timestamp({feature.of!r})"

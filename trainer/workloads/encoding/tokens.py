@@ -1,6 +1,6 @@
 """Tokens of texts, the same in the graph and in plain Python.
 
-They are those of keras.layers.TextVectorization, whose default standardization is lower case
+They follow keras.layers.TextVectorization, whose default standardization is lower case
 without punctuation, split at white space; but letters outside ASCII become lower case, too.
 """
 

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 _EPSILON = 1e-3
-# The square root of a shift's learning rate relative to that of other weights.
+# The square root of a shift's learning rate relative to the other weights'.
 _SHIFT_SCALE = 8.0
 _WHITENING_EPSILON = 5e-4
 _NUM_VIEWS = 6
@@ -16,7 +16,7 @@ _NUM_VIEWS = 6
 class Normalization(keras.layers.Layer):
     """Batch normalisation without a scale, in one fused operation that supports bfloat16.
 
-    The learning rate of shifts is 64 times that of other weights (Jordan, 2024, section 3.4).
+    The learning rate of shifts is 64 times the other weights' (Jordan, 2024, section 3.4).
     """
 
     def __init__(self, *, momentum: float = 0.9, **options: Any):

@@ -58,7 +58,7 @@ def build_wide_and_deep(
         parts.append(inputs["amounts"])
     for name, (size, _) in sizes.tokens.items():
         parts.append(sum_embeddings(inputs[name], layers.Embedding(size, embedding_size)))
-    logits = [layers.Dense(sizes.num_outputs, dtype="float32")(one) for one in pictures]
+    logits = [layers.Dense(sizes.num_outputs, dtype="float32")(picture) for picture in pictures]
     if len(parts) > len(pictures) or not pictures:
         deep = layers.concatenate(parts) if len(parts) > 1 else parts[0]
         for units in hidden_units:
