@@ -108,7 +108,7 @@ class Bench:
 
         @tf.function(autograph=False)
         def run(table: Any, start: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-            return step.run(lambda index, rows, _: contribute(table, index, rows), start, count)
+            return step.run(lambda index, rows: contribute(table, index, rows), start, count)
 
         def train(steps: int) -> float:
             began = time.perf_counter()

@@ -146,12 +146,6 @@ class TrainConfig(ModelSettings):
         choices=("float32", "bfloat16"),
         is_advanced=True,
     )
-    prefetch_weights: bool = setting(
-        "parameter_server: fetch the weights of the next step while a step computes; they lack"
-        " this step's gradient",
-        default=False,
-        is_advanced=True,
-    )
     cpu_devices: int = setting(
         "mirrored without a GPU: number of logical CPU devices",
         default=1,

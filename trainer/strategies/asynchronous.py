@@ -190,7 +190,7 @@ class AsyncDriver:
         table = self._tables.load(location)
         done = tf.cast(self._parameters.steps_done(counter), tf.int32)
         results = self._step.run(
-            lambda index, rows, pulled: self._step.contribute(table, index, rows, pulled=pulled),
+            lambda index, rows: self._step.contribute(table, index, rows),
             start + done,
             count - done,
             counter=counter,

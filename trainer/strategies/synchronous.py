@@ -96,7 +96,7 @@ class SyncDriver:
         # After the votes: all replicas exchange in the same order.
         with tf.control_dependencies([votes]):
             results = self._step.run(
-                lambda index, rows, _: self._contribute(table, index, rows), start, count
+                lambda index, rows: self._contribute(table, index, rows), start, count
             )
         return tf.concat([results, votes], 0)
 

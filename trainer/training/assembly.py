@@ -86,7 +86,6 @@ def assemble(
         steps_per_block=job.stream.steps_per_block if job.stream else 0,
         # The rows of large embeddings are read within the computation, which must be pure.
         num_unrolled=_UNROLLED_STEPS if num_counters and not model.places() else 1,
-        has_prefetch=config.prefetch_weights and num_counters > 0,
     )
     step = TrainStep(job.workload, model, objective, parameters, plan)
     return Assembled(step=step, parameters=parameters, objective=objective, schedule=schedule)

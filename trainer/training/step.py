@@ -62,8 +62,6 @@ class StepPlan:
     """Steps whose examples are in one table, if the examples are streamed; else 0."""
     num_unrolled: int = 1
     """Steps in one iteration of the graph's loop: between devices an iteration costs messages."""
-    has_prefetch: bool = False
-    """Fetch the weights of a step while the one before computes."""
 
 
 class Part(NamedTuple):
@@ -100,7 +98,7 @@ class TrainStep:
 
     def run(
         self,
-        contribute: Callable[[tf.Tensor, tf.Tensor, Sequence[tf.Tensor]], Contribution],
+        contribute: Callable[[tf.Tensor, tf.Tensor], Contribution],
         start: tf.Tensor,
         count: tf.Tensor,
         *,
@@ -108,30 +106,21 @@ class TrainStep:
     ) -> tf.Tensor:
         """Train on batches start, …, start + count - 1; to be traced in a tf.function.
 
-        `contribute` takes a batch's number and rows, and the weights and state to use if these are
-        prefetched, else nothing; it returns the sum of the batch's contributions.
+        `contribute` takes a batch's number and rows; it returns the sum of the batch's
+        contributions.
 
         Returns the sums of the objective, of which the first is the loss, and then the number of
         steps before the first whose loss is not finite.
         """
         rows = self.rows(start + tf.range(count))
 
-        def prefetch() -> tuple[tf.Tensor, ...]:
-            return self._pull() if self._plan.has_prefetch else ()
-
         def run_step(
-            offset: tf.Tensor,
-            is_good: tf.Tensor,
-            num_good: tf.Tensor,
-            totals: tf.Tensor,
-            *pulled: tf.Tensor,
+            offset: tf.Tensor, is_good: tf.Tensor, num_good: tf.Tensor, totals: tf.Tensor
         ) -> tuple[tf.Tensor, ...]:
-            following = prefetch()
-            contribution = contribute(start + offset, rows[offset], pulled)
-            sums = self.apply(contribution, counter=counter)
+            sums = self.apply(contribute(start + offset, rows[offset]), counter=counter)
             is_good = tf.logical_and(is_good, tf.math.is_finite(sums[0]))
             num_good += tf.cast(is_good, tf.float32)
-            return offset + 1, is_good, num_good, totals + sums, *following
+            return offset + 1, is_good, num_good, totals + sums
 
         def run_several(steps: int, *state: tf.Tensor) -> tuple[tf.Tensor, ...]:
             for _ in range(steps):
@@ -139,17 +128,14 @@ class TrainStep:
             return state
 
         totals = tf.zeros([self._objective.num_sums])
-        state: tuple[tf.Tensor, ...] = (
-            *(tf.constant(0), tf.constant(True), tf.zeros([]), totals),
-            *prefetch(),
-        )
+        state: tuple[tf.Tensor, ...] = (tf.constant(0), tf.constant(True), tf.zeros([]), totals)
         for steps in dict.fromkeys([self._plan.num_unrolled, 1]):
             state = tf.while_loop(
                 lambda offset, *_, steps=steps: offset + steps <= count,
                 partial(run_several, steps),
                 state,
             )
-        _, _, num_good, totals, *_ = state
+        _, _, num_good, totals = state
         return tf.concat([totals, num_good[tf.newaxis]], 0)
 
     def rows(self, indices: tf.Tensor) -> tf.Tensor:
@@ -177,18 +163,16 @@ class TrainStep:
         *,
         part: int = 0,
         num_parts: int = 1,
-        pulled: Sequence[tf.Tensor] = (),
     ) -> Contribution:
         """Return the contribution of one of the nearly equal parts of batch `index`.
 
-        The sum over all parts is the whole batch's. `pulled` are the weights and the state
-        to use; by default the current ones.
+        The sum over all parts is the whole batch's.
         """
         batches = self._plan.batches
 
         def sized(size: int) -> Contribution:
             return self._contribute_sized(
-                *(table, index, rows, size), part=part, num_parts=num_parts, pulled=pulled
+                *(table, index, rows, size), part=part, num_parts=num_parts
             )
 
         if batches.last_size == batches.width:
@@ -209,7 +193,6 @@ class TrainStep:
         *,
         part: int,
         num_parts: int,
-        pulled: Sequence[tf.Tensor],
     ) -> Contribution:
         num_micro_batches = self._plan.num_micro_batches
         contributions: list[Contribution] = []
@@ -218,7 +201,7 @@ class TrainStep:
             with tf.control_dependencies([contribution.gradient for contribution in contributions]):
                 contributions.append(
                     self._contribute_part(
-                        *(table, index, rows[:size], pulled),
+                        *(table, index, rows[:size]),
                         part=number,
                         size=size,
                         num_parts=num_parts * num_micro_batches,
@@ -231,7 +214,6 @@ class TrainStep:
         table: Any,
         index: tf.Tensor,
         rows: tf.Tensor,
-        pulled: Sequence[tf.Tensor],
         *,
         part: int,
         size: int,
@@ -244,12 +226,9 @@ class TrainStep:
         part_of_batch = Part(*self._load(table, index, rows, first, last), share, size)
         # Distinct for each part, or two parts would drop out the same units.
         seed = tf.stack([self._plan.seed, tf.cast(index, tf.int32) * num_parts + part])
-        weights, state = pulled or self._pull()
+        weights, state = self.parameters.pull(), self.parameters.pull_state()
         contribution = self._compute(weights, state, part_of_batch, seed)
         return scale(contribution, 0.0) if is_empty else contribution
-
-    def _pull(self) -> tuple[tf.Tensor, tf.Tensor]:
-        return self.parameters.pull(), self.parameters.pull_state()
 
     def _load_batch(
         self, table: Any, index: tf.Tensor, rows: tf.Tensor, first: int, last: int

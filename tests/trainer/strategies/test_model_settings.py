@@ -13,7 +13,7 @@ SIZES = {
     "parameter_server": {"num_workers": 1, "num_ps": 2},
     "multi_worker_mirrored": {"num_chiefs": 0, "num_workers": 2, "num_ps": 0},
 }
-MESSAGES = ("--message-dtype", "bfloat16", "--prefetch-weights")
+MESSAGES = ("--message-dtype", "bfloat16")
 
 
 def flags(trips_dir, out, *, steps):

@@ -187,8 +187,8 @@ def run(step, count):
 
     @tf.function
     def run_steps(count):
-        def contribute(index, rows, pulled):
-            contribution = step.contribute(table, index, rows, pulled=pulled)
+        def contribute(index, rows):
+            contribution = step.contribute(table, index, rows)
             tf.py_function(
                 losses.append, [contribution.state_and_sums[-step._objective.num_sums]], []
             )
@@ -198,20 +198,6 @@ def run(step, count):
 
     run_steps(tf.constant(count))
     return [float(loss) for loss in losses]
-
-
-@pytest.mark.parametrize("num_unrolled", [1, 5])
-def test_prefetched_weights_lack_the_gradient_of_one_step(num_unrolled):
-    prefetching, parameters = make_step(
-        make_model(), num_pieces=2, has_prefetch=True, num_unrolled=num_unrolled
-    )
-    step, expected = make_step(make_model(), num_pieces=2)
-    pulled = following = step._pull()
-    for index in range(7):
-        pulled, following = following, step._pull()
-        step.apply(contribute(step, index, pulled=pulled))
-    run(prefetching, 7)
-    np.testing.assert_allclose(parameters.pull(), expected.pull(), atol=1e-6)
 
 
 def test_messages_in_bfloat16_change_no_weights_on_the_server_and_hardly_the_losses():
