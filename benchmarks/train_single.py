@@ -39,6 +39,7 @@ from trainer.training.model.embeddings import add  # noqa: E402
 from trainer.training.model.flat_model import FlatModel, build_model  # noqa: E402
 from trainer.training.model.objective import Objective  # noqa: E402
 from trainer.training.optimizers.fused import make_optimizer  # noqa: E402
+from trainer.training.optimizers.rules import UpdateRules
 from trainer.training.optimizers.schedule import Schedule  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
 from trainer.training.step import StepPlan, TrainStep  # noqa: E402
@@ -84,8 +85,8 @@ class Bench:
         parameters = Parameters(
             model.read_weights(),
             devices=["/device:CPU:0"],
+            rules=UpdateRules(optimizer=make_optimizer(recipe)),
             state=model.read_state(),
-            optimizer=make_optimizer(recipe),
         )
         plan = StepPlan(
             batches=Batches(size=BATCH_SIZE, num_examples=self.split.num_examples),
