@@ -39,7 +39,7 @@ from trainer.training.model.embeddings import add  # noqa: E402
 from trainer.training.model.flat_model import FlatModel, build_model  # noqa: E402
 from trainer.training.model.objective import Objective  # noqa: E402
 from trainer.training.optimizers.fused import make_optimizer  # noqa: E402
-from trainer.training.optimizers.rules import UpdateRules
+from trainer.training.optimizers.rules import UpdateRules  # noqa: E402
 from trainer.training.optimizers.schedule import Schedule  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
 from trainer.training.step import StepPlan, TrainStep  # noqa: E402

@@ -3,7 +3,6 @@
 import fcntl
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from google_cloud_pipeline_components.types.artifact_types import UnmanagedContainerModel
@@ -74,6 +73,7 @@ def nested(folder: str):
 
 @dsl.component(**STEP)
 def unhealthy_model(folder: str, server: str, model: dsl.Output[UnmanagedContainerModel]):
+    from pathlib import Path
 
     (Path(folder) / "model").mkdir()
     (Path(folder) / "model" / "saved_model.pb").write_text("model")

@@ -2,7 +2,6 @@ import json
 import os
 import re
 import signal
-from pathlib import Path
 from typing import NamedTuple, Optional
 
 import pytest
@@ -139,6 +138,7 @@ def one_step_fails(folder: str):
 @dsl.component(**STEP)
 def fail_once(folder: str, kill: bool) -> str:
     import os
+    from pathlib import Path
 
     mark = Path(folder) / "failed-once"
     if mark.exists():
