@@ -88,17 +88,12 @@ def train_asynchronously(job: Job) -> None:
     The caller announces the outcome; see `announce_outcome`.
     """
     cluster = job.cluster
-    strategy, missing = connect(
-        cluster,
-        check=job.check_stop,
-        timeout_seconds=job.config.start_timeout_seconds,
-        late_seconds=job.config.late_worker_seconds,
+    strategy = connect(
+        cluster, check=job.check_stop, timeout_seconds=job.config.start_timeout_seconds
     )
     servers = Monitor(cluster.replicas("ps"), on_stuck=end_stuck_process)
     workers = WorkerMonitor(
-        cluster.replicas("worker"),
-        replace_seconds=job.config.replace_worker_seconds,
-        missing=missing,
+        cluster.replicas("worker"), replace_seconds=job.config.replace_worker_seconds
     )
     try:
         with _explain_lost_replicas(servers):

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import math
 import os
 import socket
 import struct
@@ -57,33 +56,25 @@ def wait_until_reachable(
     *,
     timeout_seconds: float,
     check: Callable[[], None] = lambda: None,
-    is_enough_without: Callable[[Mapping[str, str]], bool] = lambda missing: False,
-    late_seconds: float = 0.0,
-) -> dict[str, str]:
-    """Wait until every replica listens; return those that are still missing.
+) -> None:
+    """Wait until every replica listens.
 
-    `check` is called while waiting and may raise. Once `is_enough_without` the missing replicas,
-    they have `late_seconds` left. Every few seconds the missing replicas are logged.
+    `check` is called while waiting and may raise. Every few seconds the missing replicas are
+    logged.
 
     Raises:
-        ReplicaLostError: a required replica is still missing after `timeout_seconds`.
+        ReplicaLostError: a replica is still missing after `timeout_seconds`.
     """
     start, reminder = time.monotonic(), Reminder()
-    missing, enough_since = dict(addresses), math.inf
+    missing = dict(addresses)
     while missing := {name: at for name, at in missing.items() if not is_reachable(at)}:
         check()
-        now = time.monotonic()
-        if is_enough_without(missing):
-            enough_since = min(enough_since, now)
-        if now - enough_since >= late_seconds:
-            break
-        if now - start > timeout_seconds:
+        if time.monotonic() - start > timeout_seconds:
             raise ReplicaLostError(
                 f"waited {timeout_seconds:.0f} s for {format_addresses(missing)}: not started?"
             )
         reminder.log(missing)
         time.sleep(0.1)
-    return missing
 
 
 class Reminder:
@@ -180,20 +171,13 @@ class Monitor:
 class WorkerMonitor:
     """Background watch of workers that may be lost and restarted while others continue.
 
-    The job is lost only if no worker is reachable for `replace_seconds`. The `missing` workers are
-    those that were not reachable at the start.
+    The job is lost only if no worker is reachable for `replace_seconds`.
     """
 
-    def __init__(
-        self,
-        addresses: Mapping[str, str],
-        *,
-        replace_seconds: float,
-        missing: Collection[str] = (),
-    ):
+    def __init__(self, addresses: Mapping[str, str], *, replace_seconds: float):
         self.num_workers = len(addresses)
         self._addresses, self._replace_seconds = dict(addresses), replace_seconds
-        self._lost, self._late = set(missing), set(missing)
+        self._lost: set[str] = set()
         self._last_reachable = time.monotonic()
         self._closed = threading.Event()
         threading.Thread(target=self._run, name="worker-monitor", daemon=True).start()
@@ -221,7 +205,6 @@ class WorkerMonitor:
             lost = {name for name, at in self._addresses.items() if not is_reachable(at)}
             self._log_changes(lost)
             self._lost = lost
-            self._late &= lost
             if len(lost) < len(self._addresses):
                 self._last_reachable = time.monotonic()
 
@@ -236,7 +219,7 @@ class WorkerMonitor:
                 self._addresses[name],
             )
         for name in sorted(self._lost - lost):
-            logger.info("%s is %s", name, "reachable" if name in self._late else "back")
+            logger.info("%s is back", name)
 
 
 def limit_silence(addresses: Iterable[str]) -> int:

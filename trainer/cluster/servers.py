@@ -5,12 +5,13 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from trainer import Json
-from trainer.cluster.late_workers import connect_without
 from trainer.cluster.liveness import (
     Monitor,
     Watch,
@@ -69,45 +70,47 @@ def serve_replica(
 
 
 def connect(
-    cluster: Cluster, *, check: Callable[[], None], timeout_seconds: float, late_seconds: float
-) -> tuple[tf.distribute.ParameterServerStrategy, list[str]]:
-    """Return the chief's strategy, and the names of workers that are still missing.
-
-    All parameter servers and one worker are required; then the other workers have `late_seconds`
-    left to be part of the cluster from its start.
-    """
+    cluster: Cluster, *, check: Callable[[], None], timeout_seconds: float
+) -> tf.distribute.ParameterServerStrategy:
+    """Return the chief's strategy, once all workers and parameter servers are reachable."""
     addresses = cluster.replicas("worker", "ps")
     if not all(is_reachable(address) for address in addresses.values()):
         logger.info("waiting for %s", ", ".join(addresses))
-    missing = wait_until_reachable(
-        addresses,
-        timeout_seconds=timeout_seconds,
-        check=check,
-        is_enough_without=lambda missing: _is_enough(cluster, missing.keys()),
-        late_seconds=late_seconds,
-    )
-    for name, address in missing.items():
-        logger.warning("training begins without %s (%s); it joins once reachable", name, address)
+    wait_until_reachable(addresses, timeout_seconds=timeout_seconds, check=check)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({name: list(at) for name, at in cluster.addresses.items()}),
         task_type="chief",
         task_id=cluster.task_index,
         rpc_layer="grpc",
     )
-    indices = [int(name.removeprefix("worker/")) for name in missing]
-    reachable = {name: address for name, address in addresses.items() if name not in missing}
-    # TensorFlow would wait for ever for one that is lost meanwhile.
-    monitor = Monitor(reachable, on_stuck=end_stuck_process, reaction_seconds=REACTION_SECONDS)
+    # TensorFlow would wait for ever for a replica that is lost meanwhile.
+    monitor = Monitor(addresses, on_stuck=end_stuck_process, reaction_seconds=REACTION_SECONDS)
     try:
-        with quiet_native_logs(), explain_port_errors(cluster), connect_without(indices):
-            return tf.distribute.ParameterServerStrategy(resolver), list(missing)
+        with quiet_native_logs(), explain_port_errors(cluster), _unlocked_connection():
+            return tf.distribute.ParameterServerStrategy(resolver)
     finally:
         monitor.close()
 
 
-def _is_enough(cluster: Cluster, missing: Set[str]) -> bool:
-    """Return True if only workers are missing, and not all of them."""
-    return missing < cluster.replicas("worker").keys()
+@contextlib.contextmanager
+def _unlocked_connection() -> Iterator[None]:
+    """Let TensorFlow connect in a call that releases Python's lock.
+
+    With the lock, no thread could end the process if a replica is lost meanwhile. These are private
+    names of TensorFlow 2.21; tests/trainer/cluster/test_connecting.py fails without them.
+    """
+    native = context.pywrap_tfe
+    connect_locked = native.TFE_ContextSetServerDef
+
+    def connect_unlocked(*arguments: Any) -> None:
+        no_timeout = no_retries = 0
+        native.TFE_ContextSetServerDefWithTimeoutAndRetries(*arguments, no_timeout, no_retries)
+
+    native.TFE_ContextSetServerDef = connect_unlocked
+    try:
+        yield
+    finally:
+        native.TFE_ContextSetServerDef = connect_locked
 
 
 def clear_end(checkpoint_dir: str) -> None:

@@ -221,14 +221,6 @@ class TrainConfig(ModelSettings):
         at_most=MOST_SECONDS,
         is_advanced=True,
     )
-    late_worker_seconds: int = setting(
-        "parameter_server: how long the chief waits for further workers once all ps and one worker"
-        " run; a later worker joins the training",
-        default=30,
-        at_least=0,
-        at_most=MOST_SECONDS,
-        is_advanced=True,
-    )
     replace_worker_seconds: int = setting(
         "parameter_server: how long a job that has lost all workers waits for one",
         default=300,

@@ -42,19 +42,12 @@ def test_waiting_names_the_missing_replica(listener):
         wait_until_reachable({"ps/0": up, "worker/0": refused}, timeout_seconds=0.3)
 
 
-def test_waiting_logs_missing_replicas_and_ends_when_the_others_are_enough(
-    listener, monkeypatch, caplog
-):
+def test_waiting_logs_missing_replicas(listener, monkeypatch, caplog):
     caplog.set_level("INFO")
     monkeypatch.setattr("trainer.cluster.liveness._REMINDER_SECONDS", 0.2)
-    late = {"worker/1": "127.0.0.1:1"}
-    missing = wait_until_reachable(
-        {"worker/0": address_of(listener), **late},
-        timeout_seconds=30,
-        is_enough_without=lambda missing: missing == late,
-        late_seconds=0.5,
-    )
-    assert missing == late
+    addresses = {"worker/0": address_of(listener), "worker/1": "127.0.0.1:1"}
+    with pytest.raises(ReplicaLostError):
+        wait_until_reachable(addresses, timeout_seconds=0.5)
     assert "waiting for worker/1 (127.0.0.1:1)" in caplog.text
 
 
