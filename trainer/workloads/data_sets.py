@@ -77,34 +77,18 @@ CIFAR10_ARCHIVE = Archive(
     sha256="c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
 )
 
+_CIFAR10_SHA256 = {
+    "data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+    "data_batch_2.bin": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+    "data_batch_3.bin": "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+    "data_batch_4.bin": "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+    "data_batch_5.bin": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+    "test_batch.bin": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+}
+
 CIFAR10 = Source(
     title="CIFAR-10",
-    files=(
-        SourceFile(
-            name="data_batch_1.bin",
-            sha256="cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
-        ),
-        SourceFile(
-            name="data_batch_2.bin",
-            sha256="a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
-        ),
-        SourceFile(
-            name="data_batch_3.bin",
-            sha256="bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
-        ),
-        SourceFile(
-            name="data_batch_4.bin",
-            sha256="014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
-        ),
-        SourceFile(
-            name="data_batch_5.bin",
-            sha256="755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
-        ),
-        SourceFile(
-            name="test_batch.bin",
-            sha256="8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
-        ),
-    ),
+    files=tuple(SourceFile(name, sha256) for name, sha256 in _CIFAR10_SHA256.items()),
     routes=(
         TarDownload(
             base_url="https://www.cs.toronto.edu/~kriz",
