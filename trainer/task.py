@@ -78,12 +78,20 @@ def _run(
     stop: threading.Event,
 ) -> int:
     check_port(cluster, strategy=strategy)
+    # The modules imported below import TensorFlow, which must happen in `import_tensorflow`.
     import_tensorflow()
     hide_destructor_errors()
     import tensorflow as tf
 
     try:
-        return _run_replica(config, cluster, folders, strategy=strategy, stop=stop)
+        if strategy == "parameter_server" and cluster.task_type in ("worker", "ps"):
+            from trainer.cluster.servers import serve_replica
+
+            timeout_seconds = config.start_timeout_seconds
+            return serve_replica(
+                cluster, folders.checkpoints, start_timeout_seconds=timeout_seconds, stop=stop
+            )
+        return _train(config, cluster, folders, strategy=strategy, stop=stop)
     except (
         tf.errors.FailedPreconditionError,
         tf.errors.NotFoundError,
@@ -95,7 +103,7 @@ def _run(
         ) from error
 
 
-def _run_replica(
+def _train(
     config: TrainConfig,
     cluster: Cluster,
     folders: Folders,
@@ -103,23 +111,9 @@ def _run_replica(
     strategy: str,
     stop: threading.Event,
 ) -> int:
-    # Imported here: these modules import TensorFlow, which must happen in `import_tensorflow`.
-    if strategy == "parameter_server" and cluster.task_type in ("worker", "ps"):
-        from trainer.cluster.servers import serve_replica
-
-        return serve_replica(
-            cluster,
-            folders.checkpoints,
-            start_timeout_seconds=config.start_timeout_seconds,
-            stop=stop,
-        )
+    """Train, or evaluate the checkpoints of a training, on this replica's devices."""
     from trainer.training.job import check_batch_size, make_job
-    from trainer.training.model.devices import (
-        count_parts,
-        open_devices,
-        resolve_strategy,
-        split_cpu,
-    )
+    from trainer.training.model.devices import open_devices, resolve_strategy
 
     strategy = resolve_strategy(strategy, requested=config.strategy, cpu_devices=config.cpu_devices)
     devices = open_devices(strategy, cpu_devices=config.cpu_devices)
@@ -130,14 +124,7 @@ def _run_replica(
     if is_connected and not _has_ring(config):
         group = _connect(config, cluster, stop)
     num_trainers = len(cluster.trainers()) if strategy == "multi_worker_mirrored" else 1
-    num_parts = count_parts(
-        strategy,
-        part_size=config.recipe().part_size,
-        batch_size=config.batch_size // config.micro_batches,
-        num_trainers=num_trainers,
-    )
-    if num_parts and config.cpu_devices == 1:
-        devices = split_cpu(num_parts)
+    devices = _split_by_cores(config, devices, strategy=strategy, num_trainers=num_trainers)
     if cluster.is_evaluator:
         from trainer.cluster.servers import read_end
         from trainer.training.results.evaluator import evaluate_checkpoints
@@ -150,12 +137,27 @@ def _run_replica(
     if is_connected and not group:
         group = _connect(config, cluster, stop)
     if strategy == "parameter_server":
-        # Only the chief reads the examples before it connects: the others wait for what it finds.
+        # Only the chief reads the examples before it connects: the others wait for its facts.
         with loop.announce_outcome(cluster, folders):
             loop.train_asynchronously(make_job(config, cluster, folders, stop))
     else:
         loop.train_synchronously(make_job(config, cluster, folders, stop), devices, group)
     return 0
+
+
+def _split_by_cores(
+    config: TrainConfig, devices: list[str], *, strategy: str, num_trainers: int
+) -> list[str]:
+    """Return the devices of the parts of a batch that the cores compute at the same time."""
+    from trainer.training.model.devices import count_parts, split_cpu
+
+    num_parts = count_parts(
+        strategy,
+        part_size=config.recipe().part_size,
+        batch_size=config.batch_size // config.micro_batches,
+        num_trainers=num_trainers,
+    )
+    return split_cpu(num_parts) if num_parts and config.cpu_devices == 1 else devices
 
 
 def _has_ring(config: TrainConfig) -> bool:

@@ -64,17 +64,11 @@ def read_optimizer(model: FlatModel) -> CompiledOptimizer:
         ConfigError: the optimizer cannot be divided over devices.
     """
     optimizer, variables = model.keras.optimizer, model.keras.trainable_variables
-    name = type(optimizer).__name__
-    if name in _UNSUPPORTED:
-        raise ConfigError(f"the optimizer {name} cannot be used: {_UNSUPPORTED[name]}")
+    _check_supported(optimizer)
     has_clip = bool(optimizer.clipnorm or optimizer.clipvalue or optimizer.global_clipnorm)
     accumulates = bool(optimizer.gradient_accumulation_steps)
-    if accumulates and optimizer.global_clipnorm:
-        raise ConfigError(
-            f"the optimizer {name} has gradient_accumulation_steps and global_clipnorm, whose norm"
-            " would be only of one device's weights: use --micro-batches, or clipnorm"
-        )
-    is_known = type(optimizer).__module__.startswith("keras.") and name in _ELEMENTWISE
+    kind = type(optimizer)
+    is_known = kind.__module__.startswith("keras.") and kind.__name__ in _ELEMENTWISE
     has_constraint = any(variable.constraint is not None for variable in variables)
     decays = [bool(optimizer._use_weight_decay(variable.value)) for variable in variables]
     has_gaps = bool(optimizer.weight_decay) and not all(decays)
@@ -92,13 +86,7 @@ def read_optimizer(model: FlatModel) -> CompiledOptimizer:
                 for variable, decay in zip(variables, decays, strict=True)
             ]
         ),
-        average=Average(
-            decay=optimizer.ema_momentum,
-            is_keras=True,
-            overwrite_every=optimizer.ema_overwrite_frequency or 0,
-        )
-        if optimizer.use_ema
-        else None,
+        average=_average_of(optimizer),
         layers=variables,
         rate=rate.variable,
     )
@@ -107,6 +95,25 @@ def read_optimizer(model: FlatModel) -> CompiledOptimizer:
         rate=rate,
         clip=optimizer._clip_gradients if has_clip and not accumulates else None,
     )
+
+
+def _check_supported(optimizer: Any) -> None:
+    """Raise ConfigError if an optimizer cannot be divided over devices."""
+    name = type(optimizer).__name__
+    if name in _UNSUPPORTED:
+        raise ConfigError(f"the optimizer {name} cannot be used: {_UNSUPPORTED[name]}")
+    if optimizer.gradient_accumulation_steps and optimizer.global_clipnorm:
+        raise ConfigError(
+            f"the optimizer {name} has gradient_accumulation_steps and global_clipnorm, whose norm"
+            " would be only of one device's weights: use --micro-batches, or clipnorm"
+        )
+
+
+def _average_of(optimizer: Any) -> Average | None:
+    if not optimizer.use_ema:
+        return None
+    frequency = optimizer.ema_overwrite_frequency or 0
+    return Average(decay=optimizer.ema_momentum, is_keras=True, overwrite_every=frequency)
 
 
 def check_settings_of_compiled(config: TrainConfig, optimizer: Any) -> None:

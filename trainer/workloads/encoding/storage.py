@@ -235,9 +235,9 @@ def _as_float32(values: Any) -> np.ndarray:
 
 
 def _parse_one(feature: Feature, value: Any) -> np.ndarray:
-    if isinstance(feature, Category) and not feature.is_integer and isinstance(value, int):
-        value = str(value)
     if not (is_float(feature) or is_integer(feature)):
+        if isinstance(feature, Category) and isinstance(value, int):
+            value = str(value)
         if not isinstance(value, str | None):
             raise ValueError(f"{feature.name} is {value!r}; it must be a text")
         return np.asarray(_text_of(feature, value), object)
@@ -251,6 +251,11 @@ def _parse_one(feature: Feature, value: Any) -> np.ndarray:
         if read is not None and _is_marker(feature, read):
             return _parse_one(feature, None)
         value = value if read is None else read
+    return _check_number(feature, value)
+
+
+def _check_number(feature: Feature, value: Any) -> np.ndarray:
+    """Return a number that is within the limits of its feature; ValueError if it is not."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         also = getattr(feature, "example", "")
         raise ValueError(f"{feature.name} is {value!r}; it must be a number{also}")
