@@ -185,12 +185,6 @@ class TrainConfig(ModelSettings):
         at_most=100_000,
         is_advanced=True,
     )
-    skip_corrupt: int = setting(
-        "most examples of a split that may be skipped because their file is damaged",
-        default=0,
-        at_least=0,
-        is_advanced=True,
-    )
     patience: int | None = setting(
         "epochs without a better --best-metric after which training stops and the best"
         " checkpoint is exported; default: train to the end and export the last",

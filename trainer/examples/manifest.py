@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -19,12 +19,11 @@ _HASHED_BYTES = 1 << 24
 
 @dataclass(frozen=True, kw_only=True)
 class Shard:
-    """One file of a split; if it is damaged, `num_examples` counts those before the damage."""
+    """One file of a split."""
 
     path: str
     num_examples: int
     sha256: str
-    is_damaged: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,24 +68,14 @@ def read_manifest(examples_dir: str, *, workload: str) -> Manifest:
     return manifest
 
 
-def checked_split(manifest: Manifest, name: str, *, skip_corrupt: int = 0) -> Split:
-    """Return a split after checking its files against the manifest's checksums.
-
-    At most `skip_corrupt` unreadable examples are skipped.
-    """
+def checked_split(manifest: Manifest, name: str) -> Split:
+    """Return a split after checking its files against the manifest's checksums."""
     split = manifest.splits.get(name)
     if split is None or split.num_examples < 1:
         raise InputError(f"the manifest has no examples in the split {name!r}")
-    shards, num_skipped = [], 0
     for shard in split.shards:
-        checked = _check_shard(shard, manifest.compression, budget=skip_corrupt - num_skipped)
-        num_skipped += shard.num_examples - checked.num_examples
-        shards.append(checked)
-    if num_skipped == split.num_examples:
-        raise InputError(
-            f"no example of the split {name!r} is readable; prepare the examples again"
-        )
-    return Split(name=name, num_examples=split.num_examples - num_skipped, shards=tuple(shards))
+        _check_shard(shard, manifest.compression)
+    return split
 
 
 def read_statistics(split: Split) -> Json | None:
@@ -114,12 +103,8 @@ def find_damage(shards: Iterable[Shard], compression: str) -> InputError | None:
     for shard in shards:
         num_good, reason = _count_readable(shard.path, compression, at_most=shard.num_examples + 1)
         if num_good < shard.num_examples:
-            num_bad = shard.num_examples - num_good
-            return InputError(
-                f"{_place(shard, num_good, reason)}: {num_bad} examples are unreadable; prepare the"
-                f" examples again, or restart with --skip-corrupt {num_bad}"
-            )
-        if num_good > shard.num_examples and not shard.is_damaged:
+            return _damage_error(shard, num_good, reason)
+        if num_good > shard.num_examples:
             return InputError(
                 f"{shard.path} holds more examples than the {shard.num_examples} of the manifest;"
                 " prepare the examples again"
@@ -138,30 +123,23 @@ def _read_pieces(path: str) -> Iterable[bytes]:
         raise InputError(f"{path} cannot be read: {error.message}") from error
 
 
-def _check_shard(shard: Shard, compression: str, *, budget: int) -> Shard:
+def _check_shard(shard: Shard, compression: str) -> None:
     digest = hashlib.sha256()
     for piece in _read_pieces(shard.path):
         digest.update(piece)
     if digest.hexdigest() == shard.sha256:
-        return shard
+        return
     num_good, reason = _count_readable(shard.path, compression)
-    num_bad = shard.num_examples - num_good
-    if num_bad <= 0:
-        raise InputError(
-            f"{shard.path} differs from the manifest's sha256; prepare the examples again"
-        )
-    damage = _place(shard, num_good, reason)
-    if num_bad > budget:
-        raise InputError(
-            f"{damage}: {num_bad} examples are unreadable, --skip-corrupt allows {max(budget, 0)}"
-            " more; prepare the examples again, or raise it"
-        )
-    logger.warning("%s: skipping %d examples", damage, num_bad)
-    return replace(shard, num_examples=num_good, is_damaged=True)
+    if num_good < shard.num_examples:
+        raise _damage_error(shard, num_good, reason)
+    raise InputError(f"{shard.path} differs from the manifest's sha256; prepare the examples again")
 
 
-def _place(shard: Shard, num_good: int, reason: str) -> str:
-    return f"{shard.path} is damaged from record {num_good} on ({reason})"
+def _damage_error(shard: Shard, num_good: int, reason: str) -> InputError:
+    return InputError(
+        f"{shard.path} is damaged from record {num_good} on ({reason}):"
+        f" {shard.num_examples - num_good} examples are unreadable; prepare the examples again"
+    )
 
 
 def _count_readable(path: str, compression: str, *, at_most: int = -1) -> tuple[int, str]:

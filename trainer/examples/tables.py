@@ -177,15 +177,8 @@ class SplitChunks:
 
 
 def whole(split: Split) -> list[Slice]:
-    """Return slices of all records of a split.
-
-    They extend to the end of each file, so that extra records are noticed; in a damaged file they
-    end before the damage, because no record after it can be found.
-    """
-    return [
-        Slice(shard=shard, skip=0, take=shard.num_examples if shard.is_damaged else _TO_THE_END)
-        for shard in split.shards
-    ]
+    """Return slices of a split's whole files, to their ends: extra records are noticed."""
+    return [Slice(shard=shard, skip=0, take=_TO_THE_END) for shard in split.shards]
 
 
 def as_tensors(slices: Iterable[Slice]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

@@ -146,10 +146,7 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
     """
     workload = config.chosen_workload()
     manifest = read_manifest(config.examples_dir, workload=workload.name)
-    train, evaluation = (
-        checked_split(manifest, name, skip_corrupt=config.skip_corrupt)
-        for name in ("train", "eval")
-    )
+    train, evaluation = checked_split(manifest, "train"), checked_split(manifest, "eval")
     facts = (
         None
         if config.fresh

@@ -20,7 +20,7 @@ from trainer.examples.manifest import (  # noqa: E402
     read_manifest,
     read_statistics,
 )
-from trainer.examples.tables import Decoder, SplitChunks, read_table, whole  # noqa: E402
+from trainer.examples.tables import Decoder, SplitChunks, whole  # noqa: E402
 from trainer.training import facts  # noqa: E402
 from trainer.training.checkpoint import read_checkpoint  # noqa: E402
 from trainer.training.facts import find_facts, read_facts  # noqa: E402
@@ -45,25 +45,17 @@ def damaged(request, examples_dir, tmp_path):
 
 
 def test_file_and_record_are_named(damaged):
-    with pytest.raises(InputError, match=rf"{SHARD} .*record \d+ .*--skip-corrupt allows 0"):
+    with pytest.raises(
+        InputError, match=rf"{SHARD} .*record \d+ .* \d+ examples are unreadable; prepare"
+    ):
         checked_split(damaged, "train")
-
-
-def test_unreadable_examples_can_be_skipped(damaged, caplog):
-    with pytest.raises(InputError, match="--skip-corrupt allows 3"):
-        checked_split(damaged, "train", skip_corrupt=3)
-    split = checked_split(damaged, "train", skip_corrupt=171)
-    assert 512 - 171 <= split.num_examples < 512
-    assert f"skipping {512 - split.num_examples} examples" in caplog.text
-    features, labels = read_table(split, load_workload("mnist"), compression="GZIP")
-    assert len(labels) == len(features["image"]) == split.num_examples
 
 
 def test_a_replaced_file_is_never_used(examples_dir, tmp_path):
     folder = shutil.copytree(examples_dir, tmp_path / "examples")
     shutil.copy(folder / "train-00000-of-00003.tfrecord.gz", folder / SHARD)
     with pytest.raises(InputError, match="differs from the manifest's sha256"):
-        checked_split(read_manifest(str(folder), workload="mnist"), "train", skip_corrupt=512)
+        checked_split(read_manifest(str(folder), workload="mnist"), "train")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Training controls in a whole job: all at once, damaged data, early end."""
 
 import json
-import shutil
 import threading
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from tests.support.data.evaluation import evaluate
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders
-from trainer.errors import InputError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
 import_tensorflow()
@@ -52,16 +50,6 @@ def test_all_controls_together_learn_and_serve_in_float32(examples_dir, tmp_path
     np.testing.assert_allclose(
         *([row["probabilities"] for row in rows] for rows in (together, alone)), atol=1e-6
     )
-
-
-def test_a_job_skips_the_examples_of_a_damaged_file_if_allowed(examples_dir, tmp_path):
-    folder = shutil.copytree(examples_dir, tmp_path / "examples")
-    shard = folder / "train-00002-of-00003.tfrecord.gz"
-    shard.write_bytes(shard.read_bytes()[:-2000])
-    with pytest.raises(InputError, match=r"--skip-corrupt allows 0"):
-        train(folder, tmp_path / "out", epochs=1)
-    _, measured = train(folder, tmp_path / "out", epochs=1, skip_corrupt=100)
-    assert 1 < measured[-1]["step"] <= 16
 
 
 def test_training_ends_early_with_the_best_checkpoint(examples_dir, tmp_path, caplog):
