@@ -6,7 +6,7 @@ from typing import Any
 from components.prepare_examples.errors import DataError
 from trainer.workloads import Table, Workload, WorkloadError, load_workload
 from trainer.workloads.declarations.sources import Source
-from trainer.workloads.encoding.images import ImageWorkload
+from trainer.workloads.image_folder import ImageFolder
 
 # Kinds of data.
 TABLE, IMAGES, IMAGE_FOLDER, RECORDS = "table", "images", "image_folder", "records"
@@ -34,7 +34,7 @@ def kind_of(workload: Workload) -> str:
         return IMAGES
     if isinstance(workload, Table):
         return TABLE
-    return IMAGE_FOLDER if isinstance(workload, ImageWorkload) else RECORDS
+    return IMAGE_FOLDER if isinstance(workload, ImageFolder) else RECORDS
 
 
 def is_table(reference: str) -> bool:

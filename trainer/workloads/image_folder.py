@@ -1,5 +1,7 @@
 """Images of one size, in class folders or files of many images."""
 
+import base64
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
@@ -7,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from trainer import Json
-from trainer.workloads.base import Features, Recipe
+from trainer.workloads.base import Features, Recipe, check_fields, is_example
 from trainer.workloads.declarations.features import image_shape
 from trainer.workloads.declarations.labels import Binary, Classes, Label
 from trainer.workloads.declarations.sources import Source
@@ -20,8 +22,11 @@ from trainer.workloads.declared import (
 from trainer.workloads.encoding.image_files import check_image, decode_image
 from trainer.workloads.encoding.images import (
     NUM_SHIFTS,
-    ImageWorkload,
     as_floats,
+    as_png,
+    decode_exactly,
+    parse_image,
+    pixels_of,
     shift_a_little,
 )
 from trainer.workloads.models.residual import residual
@@ -35,11 +40,15 @@ _RECIPE = Recipe(
 )
 _OWN_RECIPE = Recipe(learning_rate=1e-3, min_steps=300)
 
+# Of an image as JSON rows, whose ten golden instances fit into a request: 35,000 times 4 bytes.
+_MOST_NUMBERS = 35_000
+_BASE64_PADDING = 2
+
 Augment = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, repr=False)
-class ImageFolder(DeclaredWorkload, ImageWorkload):
+class ImageFolder(DeclaredWorkload):
     """Images, in a folder for each class.
 
     Models get one Keras input, float32 [height, width, channels] from 0 to 1, or from 0 to 255 with
@@ -160,6 +169,72 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
     def decode_file(self, data: bytes) -> np.ndarray:
         """Return the pixels of an image file, resized unless the source's images have one size."""
         if self.source is not None and self.source.format is not None:
-            return super().decode_file(data)
+            return decode_exactly(data, self.shape)
         image = decode_image(data, size=self.size, channels=self.channels, fit=self.fit)
         return image.reshape(self.shape)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Images cannot be cut into slices."""
+        return []
+
+    def input_specs(self) -> dict[str, Any]:
+        """Return the exported model's one input: raw uint8 images."""
+        import tensorflow as tf
+
+        return {"image": tf.TensorSpec([None, *self.shape], tf.uint8, name="image")}
+
+    def parse(self, serialized: Any) -> tuple[Features, Any]:
+        """Return {"image": uint8 [batch, *shape]} and labels [batch].
+
+        Raises:
+            tf.errors.InvalidArgumentError: a record is not an Example of an image of this size.
+        """
+        import tensorflow as tf
+
+        spec = {
+            "image": tf.io.FixedLenFeature([], tf.string),
+            self.label.column: tf.io.FixedLenFeature([], tf.int64, -1),
+        }
+        examples = tf.io.parse_example(serialized, spec)
+        return {"image": pixels_of(examples["image"], self.shape)}, examples[self.label.column]
+
+    def parse_instance(self, instance: Any) -> Features:
+        """Return the features of {"image": …} or an image: nested rows, a flat list, or {"b64": …}.
+
+        The base64 text encodes raw pixels, or a PNG, JPEG, GIF or BMP file; the text of an instance
+        without the field `image` may also be a serialized tf.train.Example.
+        """
+        if is_example(instance, ()) and self._may_be_example(instance["b64"]):
+            return {"image": self.parse_examples([instance])["image"][0]}
+        if not isinstance(instance, dict) or set(instance) == {"b64"}:
+            return {"image": parse_image(instance, self.shape, self.decode_file)}
+        check_fields(instance, ["image"])
+        if "image" not in instance:
+            raise ValueError("the field 'image' is missing")
+        return {"image": parse_image(instance["image"], self.shape, self.decode_file)}
+
+    def _may_be_example(self, text: Any) -> bool:
+        """Return whether a base64 text encodes an Example, unlike pixels and image files.
+
+        An Example has more bytes than its pixels, and its first one is 0x0a, which no file has.
+        """
+        if not isinstance(text, str) or text[:1] != "C":
+            return False
+        return len(text) * 3 // 4 > math.prod(self.shape) + _BASE64_PADDING
+
+    def format_instance(self, features: Features) -> Any:
+        """Return {"image": nested rows}; of a large image a PNG in base64, for short requests."""
+        image = features["image"]
+        return {"image": image.tolist() if image.size <= _MOST_NUMBERS else as_png(image)}
+
+    def wire_forms(self, features: Features) -> dict[str, Any]:
+        """Return the image as an object, nested rows, a flat list, and base64: pixels and PNG."""
+        image = features["image"]
+        return {
+            **super().wire_forms(features),
+            "rows": image.tolist(),
+            "flat": image.ravel().tolist(),
+            "base64": {"b64": base64.b64encode(image.tobytes()).decode()},
+            "png": {"image": as_png(image)},
+        }

@@ -13,7 +13,7 @@ from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.pictures import find_table_files, is_picture
 from components.prepare_examples.tables.reading import kinds
 from trainer import Json
-from trainer.workloads.encoding.images import ImageWorkload
+from trainer.workloads.image_folder import ImageFolder
 from trainer.workloads.table import Table
 
 LINES, RECORDS, TABLES, PICTURES = "JSON lines", "TFRecords", "tables", "pictures"
@@ -113,7 +113,7 @@ def _check_records(paths: Sequence[str], predictor: Any) -> None:
 
 def _check_pictures(paths: Sequence[str], predictor: Any) -> None:
     _check_records(paths, predictor)
-    if not isinstance(predictor.workload, ImageWorkload):
+    if not isinstance(predictor.workload, ImageFolder):
         names = ", ".join(predictor.workload.input_specs())
         raise DataError(
             f"{paths[0]} is a picture, but {predictor.workload.name} predicts from {names}; give a"

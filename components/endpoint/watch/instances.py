@@ -23,7 +23,7 @@ from trainer.workloads import Table, Workload
 from trainer.workloads.base import is_example
 from trainer.workloads.declarations.features import Image, Timestamp
 from trainer.workloads.declarations.labels import Multilabel, Regression
-from trainer.workloads.encoding.images import ImageWorkload
+from trainer.workloads.image_folder import ImageFolder
 
 PREDICTION = "prediction"
 _ARROW = {FLOAT: pa.float64(), TEXT: pa.string(), WORDS: pa.string()}
@@ -32,7 +32,7 @@ _GREY = 2  # dimensions of an image without channels
 
 def check_watchable(workload: Workload) -> None:
     """Raise StepError for a workload whose requests have no statistics."""
-    if not isinstance(workload, Table | ImageWorkload):
+    if not isinstance(workload, Table | ImageFolder):
         raise StepError(
             f"{workload.name} has neither a table nor images, so its requests cannot be compared"
             " with its examples"
@@ -56,7 +56,7 @@ def describe(
         parsed.append(features)
         rows.append(instance)
         kept.append(prediction)
-    made = _of_images if isinstance(workload, ImageWorkload) else _of_rows
+    made = _of_images if isinstance(workload, ImageFolder) else _of_rows
     split = made(parsed, rows, workload) if parsed else {"features": {}}
     split["features"] |= _of_predictions(kept, workload)
     return {"num_examples": len(parsed), **split}, len(instances) - len(parsed)

@@ -1,6 +1,5 @@
-"""Base of workloads of small images of one size."""
+"""Images of one size: stored, in requests and in the graph."""
 
-import abc
 import base64
 import math
 from collections.abc import Callable
@@ -10,99 +9,13 @@ from typing import Any
 import numpy as np
 
 from trainer.base64_text import decode_base64
-from trainer.workloads.base import Features, Workload, check_fields, is_example
 from trainer.workloads.encoding.image_files import encode_png
 
 _WHITE = 255
-_BASE64_PADDING = 2
 _MAX_SHARE = 16  # of the height, by which the default augmentation shifts an image
 NUM_SHIFTS = 2  # down and to the right
 # Up to so many shifted copies of a batch are made faster than its pixels are gathered one by one.
 _MOST_COPIES = 9
-# Of an image as JSON rows, whose ten golden instances fit into a request: 35,000 times 4 bytes.
-_MOST_NUMBERS = 35_000
-
-
-class ImageWorkload(Workload):
-    """Images of one shape: (height, width), or (height, width, 3) for colour."""
-
-    @property
-    @abc.abstractmethod
-    def shape(self) -> tuple[int, ...]:
-        """The shape of an image as stored."""
-
-    def parse(self, serialized: Any) -> tuple[Features, Any]:
-        """Return {"image": uint8 [batch, *shape]} and labels [batch].
-
-        Raises:
-            tf.errors.InvalidArgumentError: a record is not an Example of an image of this size.
-        """
-        import tensorflow as tf
-
-        spec = {
-            "image": tf.io.FixedLenFeature([], tf.string),
-            self.label.column: tf.io.FixedLenFeature([], tf.int64, -1),
-        }
-        examples = tf.io.parse_example(serialized, spec)
-        return {"image": pixels_of(examples["image"], self.shape)}, examples[self.label.column]
-
-    @property
-    def feature_names(self) -> list[str]:
-        """Images cannot be cut into slices."""
-        return []
-
-    def input_specs(self) -> dict[str, Any]:
-        """Return the exported model's one input: raw uint8 images."""
-        import tensorflow as tf
-
-        return {"image": tf.TensorSpec([None, *self.shape], tf.uint8, name="image")}
-
-    def parse_instance(self, instance: Any) -> Features:
-        """Return the features of {"image": …} or an image: nested rows, a flat list, or {"b64": …}.
-
-        The base64 text encodes raw pixels, or a PNG, JPEG, GIF or BMP file; the text of an instance
-        without the field `image` may also be a serialized tf.train.Example.
-        """
-        if is_example(instance, ()) and self._may_be_example(instance["b64"]):
-            return {"image": self.parse_examples([instance])["image"][0]}
-        if not isinstance(instance, dict) or set(instance) == {"b64"}:
-            return {"image": parse_image(instance, self.shape, self.decode_file)}
-        check_fields(instance, ["image"])
-        if "image" not in instance:
-            raise ValueError("the field 'image' is missing")
-        return {"image": parse_image(instance["image"], self.shape, self.decode_file)}
-
-    def _may_be_example(self, text: Any) -> bool:
-        """Return whether a base64 text encodes an Example, unlike pixels and image files.
-
-        An Example has more bytes than its pixels, and its first one is 0x0a, which no file has.
-        """
-        if not isinstance(text, str) or text[:1] != "C":
-            return False
-        return len(text) * 3 // 4 > math.prod(self.shape) + _BASE64_PADDING
-
-    def decode_file(self, data: bytes) -> np.ndarray:
-        """Return the pixels of an image file; ValueError if it is none, or has another size."""
-        image = _decode_file(data, channels=3 if len(self.shape) == 3 else 1)  # noqa: PLR2004
-        if image.shape[:2] != self.shape[:2]:
-            raise ValueError(f"it has {image.shape[:2]} pixels, expected {self.shape[:2]}")
-        return image.reshape(self.shape)
-
-    def format_instance(self, features: Features) -> Any:
-        """Return {"image": nested rows}; of a large image a PNG in base64, for short requests."""
-        image = features["image"]
-        return {"image": image.tolist() if image.size <= _MOST_NUMBERS else as_png(image)}
-
-    def wire_forms(self, features: Features) -> dict[str, Any]:
-        """Return the image as an object, nested rows, a flat list, and base64: pixels and PNG."""
-        image = features["image"]
-        return {
-            **super().wire_forms(features),
-            "rows": image.tolist(),
-            "flat": image.ravel().tolist(),
-            "base64": {"b64": base64.b64encode(image.tobytes()).decode()},
-            "png": {"image": as_png(image)},
-        }
 
 
 def as_png(image: np.ndarray) -> dict[str, str]:
@@ -263,10 +176,16 @@ def _parse_base64(
         ) from error
 
 
-def _decode_file(data: bytes, *, channels: int) -> np.ndarray:
+def decode_exactly(data: bytes, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the pixels of an image file; ValueError if it is none, or has another size."""
     import tensorflow as tf
 
+    channels = 3 if len(shape) == 3 else 1  # noqa: PLR2004
+
     try:
-        return tf.io.decode_image(data, channels=channels, expand_animations=False).numpy()
+        image = tf.io.decode_image(data, channels=channels, expand_animations=False).numpy()
     except tf.errors.InvalidArgumentError as error:
         raise ValueError("it is not a PNG, JPEG, GIF or BMP file") from error
+    if image.shape[:2] != shape[:2]:
+        raise ValueError(f"it has {image.shape[:2]} pixels, expected {shape[:2]}")
+    return image.reshape(shape)
