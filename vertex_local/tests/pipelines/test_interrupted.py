@@ -243,8 +243,9 @@ def test_an_exit_task_that_had_succeeded_does_not_run_again(warm_runs):
     held = hold(warm_runs, "second")
     job = start(warm_runs, two_handlers)
     await_notes(warm_runs, 1, "second")
-    await_true(
-        lambda: states(warm_runs.get(job)).get("close-down") == "SUCCEEDED", "the first exit task"
+    wait_until(
+        lambda: task_states(warm_runs.get(job)).get("close-down") == "SUCCEEDED",
+        "the first exit task",
     )
     kill_runner(warm_runs, job)
     await_notes(warm_runs, 2, "second")
