@@ -41,7 +41,7 @@ class Split:
         for name in PARTS:
             value = getattr(self, name)
             values = value if isinstance(value, list | tuple) else [value]
-            if isinstance(value, dict) or any(isinstance(one, dict | list) for one in values):
+            if isinstance(value, dict) or any(isinstance(item, dict | list) for item in values):
                 raise ValueError(
                     f"split.{name} is {value!r}; it must be a value, or a list of them"
                 )
@@ -58,8 +58,8 @@ class Split:
                 f"split is by {self.by}, without eval and test; name at least one, as"
                 f" split: {{by: {self.by}, test: …}}"
             )
-        named = [one for values in parts.values() for one in values]
-        if twice := [one for one in named if named.count(one) > 1 and not is_window((one,))]:
+        named = [value for values in parts.values() for value in values]
+        if twice := [name for name in named if named.count(name) > 1 and not is_window((name,))]:
             raise ValueError(f"split: {twice[0]!r} is in two splits; name it in one")
 
     @property
