@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 TOLERANCE = 3e-6  # of the range of a column: what float32 loses
 MOST_VALUES = 2_000  # distinct values of a column that is looked up
-ENDS = 12  # values at the ends of a column that may be the first of a part of its rows
 LOG_SHIFTS = (0.0, 1.0, 1e-3, 1e-6)
-ENOUGH = 0.98  # of the rows must be rows of the file
-FEWEST = 0.3  # of the rows must be unlike all others
 
 
 @dataclass(frozen=True)
@@ -71,26 +68,23 @@ def find_rows(
     columns: Sequence[FileColumn],
     target: FileColumn,
     *,
-    numbers: Sequence[Array | None] = (),
+    orders: Sequence[Array] = (),
 ) -> Array | None:
-    """Return the row of the file for each recorded row, -1 for one that is unknown; or None.
+    """Return the row of the file for each recorded row; None if they have another order.
 
     Args:
         recorded: the columns that reached `fit`, each [rows].
         label: what `fit` got as the label, [rows] or one-hot.
         columns: of the file.
         target: the file's label.
-        numbers: that the rows may have, as pandas and scikit-learn number them.
+        orders: numbers that the rows may have, after a shuffle or of a part of them.
     """
-    for rows in _orders(len(label), columns, numbers):
+    for rows in possible_rows(len(label), columns, orders):
         if tells_label(label, target, rows) and any(
-            _is_same_order(one, columns, rows) for one in recorded
+            _is_same_order(values, columns, rows) for values in recorded
         ):
             return rows
-    matched = _find_by_values(recorded, columns)
-    if matched is None or (matched >= 0).mean() < FEWEST:
-        return None
-    return matched if tells_label(label, target, matched) else None
+    return None
 
 
 def tells_label(label: Array, target: FileColumn, rows: Array) -> bool:
@@ -101,18 +95,16 @@ def tells_label(label: Array, target: FileColumn, rows: Array) -> bool:
 
 def label_table(label: Array, target: FileColumn, rows: Array) -> dict[Any, Any] | None:
     """Return the recorded label of each value of the file's label, if they are classes."""
-    known = rows >= 0
     codes = label.argmax(axis=1) if label.ndim > 1 and label.shape[1] > 1 else label.reshape(-1)
-    return _table(target.values[rows[known]], codes[known])
+    return _table(target.values[rows], codes)
 
 
 def label_origin(label: Array, target: FileColumn, rows: Array) -> Origin | None:
     """Return the origin of a label of numbers."""
     if target.is_text or label.dtype.kind in "OUS" or (label.ndim > 1 and label.shape[1] > 1):
         return None
-    known = rows >= 0
-    values = label.reshape(-1)[known].astype(float)
-    return _line(values, target, rows[known]) or _logarithm(values, target, rows[known])
+    values = label.reshape(-1).astype(float)
+    return _line(values, target, rows) or _logarithm(values, target, rows)
 
 
 def explain(
@@ -123,58 +115,40 @@ def explain(
     Args:
         values: the recorded column.
         columns: of the file.
-        rows: the row of the file for each recorded row, -1 if unknown.
+        rows: the row of the file for each recorded row.
         name: of the recorded column, if it has one.
         after: the column of the last one, which is preferred in doubt, and then the next ones.
     """
-    known = rows >= 0
     names = [one.name for one in columns]
     first = names.index(after) if after in names else 0
     ordered = [*columns[first:], *columns[:first]]
     ordered.sort(key=lambda one: name not in (one.name, one.original))
     makers = (_same, _line, _logarithm, _lookup)
     for make, column in itertools.product(makers, ordered):
-        if found := make(values[known], column, rows[known]):
-            return found if found.limits else _with_limits(found, values, column)
+        if origin := make(values, column, rows):
+            return origin
     return None
 
 
-def _with_limits(origin: Origin, values: Array, column: FileColumn) -> Origin:
-    """Return an origin with the limits of recorded values beyond which rows are unknown."""
-    if origin.table or column.is_text:
-        return origin
-    file = column.values[~np.isnan(column.values)]
-    shift = origin.log_shift
-    line = ((file if shift is None else np.log(file + shift)) - origin.mean) / origin.deviation
-    line, values = np.sort(line), values.astype(float)
-    ends = np.array([values.min(), values.max()])
-    counts = np.array([(values == end).sum() for end in ends])
-    tolerance = 10 * TOLERANCE * np.ptp(values)
-    most = np.array([(np.abs(line - end) <= tolerance).sum() for end in ends])
-    is_inside = np.array([ends[0] > line[0] + tolerance, ends[1] < line[-1] - tolerance])
-    is_cut = is_inside & (counts > most) & np.isclose(ends, np.round(ends, 2), atol=tolerance)
-    if not is_cut.any():
-        return origin
-    low, high = np.where(is_cut, ends, [-np.inf, np.inf]).tolist()
-    return replace(origin, limits=(low, high))
-
-
-def _orders(
-    num: int, columns: Sequence[FileColumn], numbers: Sequence[Array | None]
+def possible_rows(
+    num: int, columns: Sequence[FileColumn], orders: Sequence[Array]
 ) -> Iterator[Array]:
-    """Yield what the rows' places in the file may be: numbers of all rows, or of whole ones."""
-    size = len(columns[0].values)
-    whole = np.flatnonzero(~np.any([_missing(one.values) for one in columns], axis=0))
-    for rows in (np.arange(size), whole):
-        for part in numbers:
-            if part is None or part.dtype.kind not in "iu" or len(part) < num:
-                continue
-            if part[:num].max() < len(rows):
-                yield rows[part[:num]]
-    for rows in (np.arange(size), whole):
-        if num <= len(rows):
-            yield rows[:num]
-            yield rows[len(rows) - num :]
+    """Yield the rows of the file that so many recorded rows may be: in its order, or in others.
+
+    They may be all rows or those without a missing value, and an order may be that of a part which
+    has an order itself; the recorded rows are the first or the last ones.
+    """
+    whole = np.flatnonzero(~np.any([_missing(column.values) for column in columns], axis=0))
+    bases = [np.arange(len(columns[0].values)), whole]
+    known = [order for order in orders if len(order) >= num and order.dtype.kind in "iu"]
+    for base, order in itertools.product((*bases, *orders), known):
+        if order.max(initial=-1) < len(base):
+            yield base[order[:num]]
+            yield base[order[len(order) - num :]]
+    for base in bases:
+        if num <= len(base):
+            yield base[:num]
+            yield base[len(base) - num :]
 
 
 def _is_same_order(values: Array, columns: Sequence[FileColumn], rows: Array) -> bool:
@@ -308,164 +282,3 @@ def _table(keys: Array, values: Array) -> dict[Any, Any] | None:
         return None
     names = [None if name == np.inf else name for name in unique.tolist()]
     return dict(zip(names, chosen.tolist(), strict=True))
-
-
-def _find_by_values(recorded: Sequence[Array], columns: Sequence[FileColumn]) -> Array | None:
-    """Return the row of the file for each recorded row, by the values that are unlike others."""
-    size, used = len(columns[0].values), set[str]()
-    pairs: list[tuple[Array, tuple[Array, Array]]] = []
-    rows = np.array([])
-    for values, column in itertools.product(recorded, columns):
-        if column.name in used or any(values is one for one, _ in pairs):
-            continue
-        is_text = values.dtype.kind in "OUS"
-        if is_text and not column.is_text:
-            continue
-        pair = _text_codes(values, column) if is_text else _number_codes(values, column)
-        if pair is None:
-            continue
-        matched = _match([*(codes for _, codes in pairs), pair], size)
-        if matched is not None:
-            pairs.append((values, pair))
-            used.add(column.name)
-            rows = matched
-            if (rows >= 0).mean() >= ENOUGH:
-                break
-    return rows if len(rows) else None
-
-
-def _text_codes(values: Array, column: FileColumn) -> tuple[Array, Array] | None:
-    file = np.char.strip(column.values.astype(str))
-    own = np.char.strip(values.astype(str))
-    names, codes = np.unique(np.concatenate([file, own]), return_inverse=True)
-    counts = [
-        np.bincount(part, minlength=len(names)) for part in (codes[: len(file)], codes[len(file) :])
-    ]
-    excess = np.maximum(counts[1] - counts[0], 0)
-    is_likely = not excess.any() or ((excess > 0).sum() == 1 and excess.sum() <= (file == "").sum())
-    return (codes[len(file) :], codes[: len(file)]) if is_likely else None
-
-
-def _number_codes(values: Array, column: FileColumn) -> tuple[Array, Array] | None:
-    """Return a code for each value, recorded and of the file; -1 for one that is not explained.
-
-    A line must lead from one to another, also from the logarithms, or the recorded values number
-    the others, in their order or as they first occur. The ends may be where the script cut them,
-    and one value may be in place of missing ones.
-    """
-    missing = _missing(column.values)
-    own, positions, own_counts = np.unique(
-        values.astype(float), return_inverse=True, return_counts=True
-    )
-    names, first, places, file_counts = np.unique(
-        column.values[~missing].astype(str) if column.is_text else column.values[~missing],
-        return_index=True,
-        return_inverse=True,
-        return_counts=True,
-    )
-    if not 2 <= len(own) <= len(names) + 1:  # noqa: PLR2004
-        return None
-    numbered = [np.arange(float(len(names))), first.argsort().argsort().astype(float)]
-    forms = numbered if column.is_text else [names, *_logarithms(names), *numbered]
-    fits = [
-        fit
-        for form in forms
-        for slope, offset in _lines(own, own_counts, form, file_counts)
-        if (fit := _fit(own, own_counts, slope * form + offset, file_counts, int(missing.sum())))
-    ]
-    if not fits:
-        return None
-    codes = min(fits, key=lambda fit: fit.distance).codes
-    file_codes = np.full(len(missing), len(names))
-    file_codes[~missing] = places
-    return codes[positions], file_codes
-
-
-def _logarithms(values: Array) -> list[Array]:
-    return [np.log(values + shift) for shift in LOG_SHIFTS if values[0] + shift > 0]
-
-
-@dataclass(frozen=True)
-class _Fit:
-    """A line from the file's values to the recorded ones, as the code of each recorded value."""
-
-    codes: Array
-    distance: float
-
-
-def _fit(
-    own: Array, own_counts: Array, file: Array, file_counts: Array, num_missing: int
-) -> _Fit | None:
-    """Return how recorded values are those of the file, None if too many are not."""
-    order = file.argsort()
-    file, file_counts = file[order], file_counts[order]
-    sample = own[:: max(len(own) // 40, 1)]
-    if _is_near(sample, file).mean() < 0.5:  # noqa: PLR2004
-        return None
-    near, is_near = _nearest(own, file), _is_near(own, file)
-    is_end = (own == own[0]) | (own == own[-1])
-    excess = np.where(is_near, np.maximum(own_counts - file_counts[near], 0), own_counts)
-    excess = np.where(is_end & ~is_near, 0, excess)
-    if (excess > 0).sum() > 1 or excess.sum() > num_missing or not is_near.sum() > len(own) / 2:
-        return None
-    shares = own_counts / own_counts.sum() - file_counts[near] / file_counts.sum()
-    distance = float((shares**2).sum() + (~is_near).sum())
-    return _Fit(np.where(is_near, order[near], -1), distance)
-
-
-def _nearest(values: Array, file: Array) -> Array:
-    """Return the number of the file's nearest value."""
-    near = np.clip(np.searchsorted(file, values), 1, len(file) - 1)
-    is_lower = values - file[near - 1] < file[near] - values
-    return np.asarray(near - is_lower)
-
-
-def _is_near(values: Array, file: Array) -> Array:
-    distances = np.abs(file[_nearest(values, file)] - values)
-    return np.asarray(distances <= 10 * TOLERANCE * np.ptp(values))
-
-
-def _lines(
-    own: Array, own_counts: Array, file: Array, file_counts: Array
-) -> Iterator[tuple[float, float]]:
-    """Yield slopes and offsets that may lead from the file's values to the recorded ones."""
-    yield 1.0, 0.0
-    order = file.argsort()
-    file, file_counts = file[order], file_counts[order]
-    share = own_counts.sum() / file_counts.sum()
-    for skip in (0, 1) if len(own) > 4 else (0,):  # noqa: PLR2004
-        low, high = own[skip], own[-1 - skip]
-        lows = _near_rank(file, file_counts, own_counts[:skip].sum() / share)
-        highs = _near_rank(
-            file[::-1], file_counts[::-1], own_counts[len(own) - skip :].sum() / share
-        )
-        for first, last in itertools.product(lows, highs):
-            if last > first:
-                slope = (high - low) / (last - first)
-                yield slope, low - slope * first
-
-
-def _near_rank(values: Array, counts: Array, rank: float) -> Array:
-    """Return the values that may be at a rank of the rows, in a random part of them."""
-    spread = ENDS / 2 + 3 * np.sqrt(rank) if rank else 0
-    first, last = np.searchsorted(np.cumsum(counts), [rank - spread, rank + spread], side="right")
-    return values[first : max(last + 1, first + ENDS)]
-
-
-def _match(pairs: Sequence[tuple[Array, Array]], size: int) -> Array | None:
-    """Return the file's row of each recorded row, -1 if several rows have the same codes.
-
-    None if the file has no row with these codes: a pair is wrong.
-    """
-    own = np.stack([pair[0] for pair in pairs], axis=1)
-    file = np.stack([pair[1] for pair in pairs], axis=1)
-    both, codes = np.unique(np.concatenate([file, own]), axis=0, return_inverse=True)
-    codes = codes.reshape(-1)
-    counts = np.bincount(codes[:size], minlength=len(both))
-    is_known = (own >= 0).all(axis=1)
-    if not is_known.any() or (counts[codes[size:]][is_known] > 0).mean() < ENOUGH:
-        return None
-    first = np.full(len(both), -1)
-    first[codes[:size]] = np.arange(size)
-    rows: Array = np.where(counts == 1, first, -1)[codes[size:]]
-    return rows

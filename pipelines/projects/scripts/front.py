@@ -3,7 +3,6 @@
 import itertools
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,12 +11,11 @@ import keras
 import numpy as np
 
 from pipelines.projects.scripts.compare_rows import (
-    ENOUGH,
-    FEWEST,
     Array,
     FileColumn,
     Origin,
     explain,
+    possible_rows,
 )
 from pipelines.projects.scripts.keras_source import Source, number, text
 from pipelines.projects.scripts.rows import RecordedInput
@@ -271,24 +269,24 @@ class Before:
 
 
 def layers_before(
-    recorded: RecordedInput, columns: Sequence[FileColumn], variables: dict[str, Any]
+    recorded: RecordedInput,
+    columns: Sequence[FileColumn],
+    variables: dict[str, Any],
+    orders: Sequence[Array],
 ) -> Before | None:
     """Return what a script applied to columns of the file outside the model, None if nothing."""
-    own = _keys(recorded.values)
     for graph, needed in _graphs(columns, variables):
         inputs = getattr(graph, "inputs", None) or [keras.KerasTensor((None, 1), "string")]
-        given = [
+        values = [
             keras.ops.convert_to_tensor(_as_type(column, wanted.dtype))
             for column, wanted in zip(needed, inputs, strict=True)
         ]
-        made = np.asarray(graph(given if len(given) > 1 else given[0]))
+        made = np.asarray(graph(values if len(values) > 1 else values[0]))
         if made.shape[1:] != recorded.values.shape[1:]:
             continue
-        keys = _keys(made)
-        places, counts = {key: at for at, key in enumerate(keys)}, Counter(keys)
-        rows = np.array([places[key] if counts[key] == 1 else -1 for key in own])
-        if np.mean([counts[key] > 0 for key in own]) >= ENOUGH and (rows >= 0).mean() >= FEWEST:
-            return Before(graph, needed, rows)
+        for rows in possible_rows(len(recorded.values), columns, orders):
+            if np.allclose(made[rows], recorded.values, rtol=0, atol=1e-4):
+                return Before(graph, needed, rows)
     return None
 
 
@@ -311,8 +309,3 @@ def _graphs(
 def _as_type(column: FileColumn, dtype: str) -> Array:
     values = column.values[:, np.newaxis]
     return values.astype(str) if dtype == "string" else values.astype(dtype)
-
-
-def _keys(values: Array) -> list[bytes]:
-    """Return each row as bytes; equal numbers but for rounding have equal ones."""
-    return [row.tobytes() for row in np.round(values.astype(np.float64), 4) + 0.0]

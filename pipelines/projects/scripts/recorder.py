@@ -3,7 +3,6 @@
 import ast
 import contextlib
 import functools
-import importlib
 import inspect
 import sys
 import traceback
@@ -13,10 +12,10 @@ from types import FrameType, ModuleType
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from pipelines.projects.scripts.rows import Array, row_numbers
+from pipelines.projects.scripts.row_order import record_orders
+from pipelines.projects.scripts.rows import Array
 from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 from trainer.errors import first_line
 
@@ -37,7 +36,7 @@ class Recording:
         variables: of the script, at its end.
         assigned: the variables of models that were given values.
         callbacks: the arguments of Keras' callbacks, and the line of the call, by their identity.
-        splits: the numbers of the rows in each part that `train_test_split` returned.
+        orders: the numbers of the rows after each shuffle, and in each part of a split.
         fault: why no rows reached `fit`.
     """
 
@@ -48,7 +47,7 @@ class Recording:
     variables: dict[str, Any] = field(default_factory=dict)
     assigned: dict[int, Any] = field(default_factory=dict)
     callbacks: dict[int, tuple[Any, dict[str, Any], int]] = field(default_factory=dict)
-    splits: list[Array] = field(default_factory=list)
+    orders: list[Array] = field(default_factory=list)
     fault: ScriptFault | None = None
 
 
@@ -61,8 +60,7 @@ def run_script(script: ScriptText) -> Recording:
     recording, module = Recording(), ModuleType("__main__")
     _patch(recording, path)
     _stay_alone()
-    if "sklearn" in script.text:
-        _record_splits(recording)
+    record_orders(script.text, recording.orders)
     sys.argv, sys.modules["__main__"] = [path], module
     module.__file__ = path
     try:
@@ -146,30 +144,6 @@ def _stay_alone() -> None:
         one for one in dir(tf.distribute) if one.endswith("Strategy") and one != "Strategy"
     ]:
         setattr(tf.distribute, name, lambda *_, **__: tf.distribute.get_strategy())
-
-
-def _record_splits(recording: Recording) -> None:
-    """Have scikit-learn record which rows its splits have: equal rows cannot be told apart."""
-    module: Any = importlib.import_module("sklearn.model_selection")
-    split = module.train_test_split
-
-    @functools.wraps(split)
-    def record(*arrays: Any, **named: Any) -> Any:
-        *parts, train, test = split(*arrays, _numbers(arrays[0], recording), **named)
-        recording.splits += [test, train]
-        return parts
-
-    module.train_test_split = record
-
-
-def _numbers(rows: Any, recording: Recording) -> Array:
-    """Return the numbers of rows: as pandas has them, or of a part of the same size, or all."""
-    numbers = row_numbers(rows)
-    if numbers is not None:
-        return numbers
-    size = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-    parts = (one for one in reversed(recording.splits) if len(one) == size)
-    return next(parts, np.arange(size))
 
 
 def _record_arguments(callback: Any, recording: Recording, path: str) -> None:

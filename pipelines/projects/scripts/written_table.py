@@ -18,6 +18,7 @@ from pipelines.projects.scripts.compare_rows import (
 )
 from pipelines.projects.scripts.front import Before, Front, layers_before
 from pipelines.projects.scripts.recorder import Recording
+from pipelines.projects.scripts.row_order import orders_among
 from pipelines.projects.scripts.rows import RecordedInput, RecordedRows, inputs_of
 from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 from pipelines.projects.scripts.written import Parts, WrittenModel
@@ -46,27 +47,29 @@ class WrittenTable(WrittenModel):
             ScriptFault: the rows are not those of the file, or what was made of them is unknown.
         """
         inputs = [(self._with_names(one), wanted) for one, wanted in inputs_of(self.model, rows)]
+        variables = self.recording.variables
+        orders = [*self.recording.orders, *orders_among([rows.index, *variables.values()])]
         layers = {
-            one.name: found
-            for one, _ in inputs
-            if one.num_columns > 1
-            if (found := layers_before(one, self._columns, self.recording.variables))
+            recorded.name: before
+            for recorded, _ in inputs
+            if recorded.num_columns > 1
+            if (before := layers_before(recorded, self._columns, variables, orders))
         }
         if layers:
-            places: Array | None = next(iter(layers.values())).rows
+            file_rows: Array | None = next(iter(layers.values())).rows
         else:
             plain = [one.column(at) for one, _ in inputs for at in range(one.num_columns)]
-            numbers = [rows.index, *self.recording.splits]
-            places = find_rows(plain, rows.label, self._columns, self._target, numbers=numbers)
-        if places is None:
+            file_rows = find_rows(plain, rows.label, self._columns, self._target, orders=orders)
+        if file_rows is None:
             self._refuse_encoders()
             raise ScriptFault(
                 "the rows that reached fit are not rows of the file with its label"
                 f" {self._target.name!r}: give the file that the script reads, and the column that"
-                " it predicts, as it is"
+                " it predicts, as it is; let pandas, NumPy or scikit-learn filter, shuffle and"
+                " split its rows"
             )
-        scale = self._label(rows, places)
-        front = Front(self._columns, places, self.source)
+        scale = self._label(rows, file_rows)
+        front = Front(self._columns, file_rows, self.source)
         expressions = []
         for at, (one, wanted) in enumerate(inputs):
             if one.name in layers:
@@ -80,9 +83,8 @@ class WrittenTable(WrittenModel):
                 raise
         line = self.script.line_of_argument("x", self.recording.line)
         self.notes += [f"{note} (the inputs of line {line})" for note in dict.fromkeys(front.notes)]
-        self._weights(rows, places)
+        self._weights(rows, file_rows)
         self.result["columns"] = [_described(one, front) for one in front.used.values()]
-        known = np.flatnonzero(places >= 0)[:NUM_CHECKED]
         return Parts(
             lines=front.lines,
             expressions=expressions,
@@ -91,10 +93,10 @@ class WrittenTable(WrittenModel):
                 for name, one in front.used.items()
             },
             batch={
-                name: keras.ops.convert_to_tensor(_values(one, places[known]))
+                name: keras.ops.convert_to_tensor(_values(one, file_rows[:NUM_CHECKED]))
                 for name, one in front.used.items()
             },
-            known=known,
+            known=slice(0, NUM_CHECKED),
             scale=scale,
         )
 
@@ -142,11 +144,11 @@ class WrittenTable(WrittenModel):
         front.lines += [*lines, f"{variable} = {output}"]
         return variable
 
-    def _label(self, rows: RecordedRows, places: Array) -> Origin | None:
+    def _label(self, rows: RecordedRows, file_rows: Array) -> Origin | None:
         """Write down which label the script trains on; return the scale of one of numbers."""
         target, num_outputs = self._target, self.num_outputs(rows)
-        table = label_table(rows.label, target, places)
-        origin = label_origin(rows.label, target, places)
+        table = label_table(rows.label, target, file_rows)
+        origin = label_origin(rows.label, target, file_rows)
         is_number = rows.label.dtype.kind == "f" and not self._has_crossentropy()
         if num_outputs == 1 and origin is not None and (is_number or table is None):
             self.result["label"] = {"kind": "regression"}
@@ -176,17 +178,15 @@ class WrittenTable(WrittenModel):
         )
         return "crossentropy" in str(name)
 
-    def _weights(self, rows: RecordedRows, places: Array) -> None:
+    def _weights(self, rows: RecordedRows, file_rows: Array) -> None:
         """Write down the weights of classes and rows."""
         values = self.result["label"].get("values", [])
         if given := self.recording.fit.get("class_weight"):
             self.class_weights(values, given)
         if rows.weights is None:
             return
-        known = places >= 0
         for column in self._columns:
-            own = column.values[places[known]]
-            if not column.is_text and np.allclose(own, rows.weights[known]):
+            if not column.is_text and np.allclose(column.values[file_rows], rows.weights):
                 self.result["weight"] = column.name
                 return
         codes = rows.class_numbers

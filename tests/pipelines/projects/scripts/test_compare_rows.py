@@ -69,34 +69,39 @@ def test_values_that_are_not_of_the_file_are_not_explained():
     assert explain(np.sin(CHARGE)[PART], COLUMNS, PART) is None
 
 
+WHOLE = np.flatnonzero(~np.isnan(AGE))
 ORDERS = {
-    "of the file": (np.arange(NUM), None),
-    "the first ones": (np.arange(400), None),
-    "by pandas": (PART, PART),
-    "any": (PART, None),
+    "of the file": (np.arange(NUM), []),
+    "the first ones": (np.arange(400), []),
+    "the last ones": (np.arange(200, NUM), []),
+    "of a part": (PART, [PART]),
+    "the last ones of a part": (PART[50:], [PART]),
+    "a part of a part": (PART[::-1][:300], [np.arange(450)[::-1], PART]),
+    "of whole rows": (WHOLE[::2], [np.arange(len(WHOLE))[::2]]),
 }
 
 
 @pytest.mark.parametrize("name", ORDERS)
 @pytest.mark.parametrize("kinds", [("scaled", "logarithm", "one-hot"), ("cut", "filled")])
-def test_the_rows_are_found_in_any_order(name, kinds):
-    rows, index = ORDERS[name]
+def test_rows_are_found_in_recorded_orders(name, kinds):
+    rows, orders = ORDERS[name]
     recorded = [MADE[kind][0][rows] for kind in kinds]
-    found = find_rows(recorded, CODES[rows], COLUMNS, TARGET, numbers=[index])
+    found = find_rows(recorded, CODES[rows], COLUMNS, TARGET, orders=orders)
     assert found is not None
-    known = found >= 0
-    assert (found[known] == rows[known]).all()
-    assert known.mean() > 0.5
+    assert (found == rows).all()
+
+
+def test_rows_of_an_unknown_order_are_not_found():
+    assert find_rows([CHARGE[PART], AMOUNT[PART]], CODES[PART], COLUMNS, TARGET) is None
 
 
 def test_ids_that_a_script_numbers_are_found():
     ids = RANDOM.integers(100, 160, (NUM, 2)).astype(float)
     columns = [FileColumn("user", ids[:, 0]), FileColumn("film", ids[:, 1])]
-    numbered = [np.searchsorted(np.unique(column), column) for column in ids.T]
-    found = find_rows([one[PART] for one in numbered], CODES[PART], columns, TARGET)
+    numbered = [np.searchsorted(np.unique(column), column)[PART] for column in ids.T]
+    found = find_rows(numbered, CODES[PART], columns, TARGET, orders=[PART])
     assert found is not None
-    known = found >= 0
-    assert (found[known] == PART[known]).all()
+    assert (found == PART).all()
 
 
 def test_rows_with_another_label_are_not_those_of_the_file():
@@ -105,6 +110,6 @@ def test_rows_with_another_label_are_not_those_of_the_file():
 
 
 def test_a_one_hot_label_is_one_of_the_file():
-    found = find_rows([CHARGE[PART]], np.eye(2)[CODES][PART], COLUMNS, TARGET, numbers=[PART])
+    found = find_rows([CHARGE[PART]], np.eye(2)[CODES][PART], COLUMNS, TARGET, orders=[PART])
     assert found is not None
     assert (found == PART).all()

@@ -264,6 +264,42 @@ def test_rows_alike_are_told_apart_by_the_split_of_scikit_learn(folder):
     assert 'Category("size")' in begun.workload
 
 
+SHUFFLED = """\
+import csv, random
+import keras
+import numpy as np
+import tensorflow as tf
+
+def load():
+    table = np.array([[row["a"], row["b"]] for row in rows], "float32")
+    LINE
+    return table[:, :1], table[:, 1]
+
+rows = list(csv.DictReader(open("iris.csv")))
+x, y = load()
+x = (x - x.mean()) / x.std()
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile(loss="mse")
+model.fit(x[:150], y[:150])
+"""
+SHUFFLES = {
+    "in place": "np.random.shuffle(table)",
+    "a generator": "np.random.default_rng(3).shuffle(table)",
+    "copied": "table = np.random.default_rng(3).permutation(table)",
+    "legacy state": "table = table[np.random.RandomState(3).permutation(len(table))]",
+    "a list": "random.shuffle(parts := list(range(len(table)))); table = table[parts]",
+    "twice": "np.random.shuffle(table); table = np.random.permutation(table[:200])",
+    "sorted": "order = np.argsort(table[:, 0]); table = table[order]; globals()['kept'] = order",
+    "a data set": "table = np.array(list(tf.data.Dataset.from_tensor_slices(table).shuffle(99)))",
+}
+
+
+@pytest.mark.parametrize("name", SHUFFLES)
+def test_the_rows_are_known_after_a_shuffle(folder, name):
+    begun = start(folder, SHUFFLED.replace("LINE", SHUFFLES[name]), label="b")
+    assert any("scaled outside the model" in note for note in begun.notes)
+
+
 TOKENS = """\
 import csv
 import keras
