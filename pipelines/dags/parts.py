@@ -1,7 +1,5 @@
 """Parts that the pipelines share: the run's own project, location and name, and its exit task."""
 
-import copy
-import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -31,10 +29,3 @@ def torn_down(*, keep_endpoint: Any, on_failure_url: str) -> Iterator[None]:
     exit_task.set_caching_options(False).set_retry(**RETRY)
     with dsl.ExitHandler(exit_task, name="run"):
         yield
-
-
-def named(component: Any, name: str) -> Any:
-    """Return a component whose task, folder and log have another name."""
-    renamed = copy.copy(component)
-    renamed.component_spec = dataclasses.replace(component.component_spec, name=name)
-    return renamed

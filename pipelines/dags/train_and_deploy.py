@@ -1,27 +1,18 @@
 """The pipeline: raw data to a served, versioned model.
 
-1. start             the default version, and the files of the run's date, whose digests are in the
-                     cache key of later steps; a run with a trigger may end here: nothing new
+1. start             the default version, the files of the run's date; may end here: nothing new
    prepare_examples  raw data to sharded TFRecords (Apache Beam)
-2. plan_training     the cluster file to Vertex AI's worker pools; drift since the default version's
-                     data, where a run with a trigger may end, too
+2. plan_training     worker pools; drift since the default version; may end here, too
    train             a custom job: one process or VM per replica
-3. evaluate          is this model the default version? metrics beside that version's, a check of
-                     the model's own prediction server, and the verdict
+3. evaluate          metrics beside the default version's, a check of the server, the verdict
 4. if it passed and is new (or is to be kept as a challenger):
    upload_model, record_version   register a version with its evaluation
    deploy_model      deploy to a reused or new endpoint, without traffic yet
-   release_model     replay logged requests, move the traffic, at once or a share first, check
-                     predictions, and make the version the default; move the traffic back if
-                     anything fails, or if another default is better by now
+   release_model     replay requests, move the traffic, make it the default; or move it back
    if it passed and is known: serve_known   the endpoint keeps serving
-5. teardown          always: delete what the run created except what it promoted; write
-                     summary.json; report a run that did not succeed to a webhook
+5. teardown          always: delete what the run created except what it promoted; summary.json
 """
 
-from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
-from google_cloud_pipeline_components.v1.endpoint import ModelDeployOp
-from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from kfp import dsl
 
 from components import IMAGE
@@ -32,18 +23,16 @@ from components.release.component import record_version, release_model
 from components.shared.vertex.labels import CANDIDATE, MODEL_LABEL, STATE_LABEL
 from components.start.component import start
 from components.start.trigger import NOTHING_NEW, TRAIN
-from pipelines.dags.parts import LOCATION, RETRY, RUN, named, torn_down
-
-train_model = named(CustomTrainingJobOp, "train")
-upload_model = named(ModelUploadOp, "upload-model")
-deploy_model = named(ModelDeployOp, "deploy-model")
-serve_known = named(release_model, "serve-known")
+from pipelines.dags.parameters import described
+from pipelines.dags.parts import LOCATION, RETRY, RUN, torn_down
+from pipelines.dags.tasks import deploy_model, serve_known, train_model, upload_model
 
 
 @dsl.pipeline(
     name="train-and-deploy",
     description="Raw data to a served, versioned TensorFlow model, torn down at the end.",
 )
+@described
 def train_and_deploy(
     workload: str,
     cluster: str,
@@ -65,31 +54,7 @@ def train_and_deploy(
     on_failure_url: str = "",
     release: str = "{}",
 ):
-    """Train `workload` and, if it passes the gate, serve it as a new version.
-
-    Args:
-        workload: What to train: a built-in name such as `mnist`, the path of a folder with a
-            workload.py, its name in the image, or a package.module.
-        cluster: Shape, machines, GPUs, spot and time limit, a JSON object (configs/clusters).
-        train: Flags of `python -m trainer.task`, a JSON object.
-        thresholds: Limits of the metrics that gate the deployment, a JSON object: a number, the
-            least value (the largest where lower is better), or {"at_least": …, "at_most": …}.
-        model_name: Display name of the model in the registry; an existing one gets a new version.
-        endpoint_name: Display name of the endpoint; an existing one is reused.
-        gate: Further conditions of the deployment (GateOptions), a JSON object.
-        data_dir: Folder of raw data files; empty: they are downloaded.
-        max_examples: Number of examples to use, over all splits; 0: all.
-        trust_files: Use the files of data_dir without checking their SHA-256.
-        prepare: Further options of prepare_examples (PrepareOptions), a JSON object.
-        trigger: Conditions of training besides the clock (Trigger), a JSON object.
-        serving_machine: Machine type of the prediction server.
-        keep_endpoint: Keep the promoted model deployed, even if the endpoint served nothing before.
-        service_account: Account that the training job runs as; empty: Vertex AI's own.
-        network: VPC network of the training job, projects/NUMBER/global/networks/NAME.
-        tensorboard: Instance for the training job's logs, projects/P/locations/L/tensorboards/ID.
-        on_failure_url: Web address that receives the summary of a run that did not succeed.
-        release: Replay, canary and what stays deployed (ReleaseOptions), a JSON object.
-    """
+    """Train `workload` and, if it passes the gate, serve it as a new version."""
     source = {"workload": workload, "data_dir": data_dir, "trust_files": trust_files}
     judged_by = {"thresholds": thresholds, "gate": gate}
 
