@@ -26,7 +26,7 @@ Prints the name of this source's image, which `make image` builds. Its tag is a 
 in the image: the name changes exactly when the code or a locked version does.
 
 With --project it is the image of a folder with a workload.py: this source's image with the folder's
-code and its requirements.txt, whose packages must fit those of the image.
+code and its requirements.txt, whose packages must fit the image's.
 
   trainyard image --project churn/ --build
 """

@@ -39,9 +39,8 @@ NEW_PARAMETERS = ("gate", "on_failure_url", "release", "trigger")
 class RunConfig:
     """Configuration of a run.
 
-    `train` has settings of TrainConfig, `prepare` those of PrepareOptions, `gate` those of
-    GateOptions. The settings from
-    `service_account` to `tensorboard` have an effect on Vertex AI only.
+    `train` has settings of TrainConfig, `prepare` settings of PrepareOptions, `gate` settings of
+    GateOptions. The settings from `service_account` to `tensorboard` affect Vertex AI only.
     """
 
     workload: str = setting("workload to train")
@@ -110,7 +109,7 @@ class RunConfig:
 
     @property
     def name(self) -> str:
-        """Return the workload's name: that of a folder without its path and digest."""
+        """Return the workload's name: of a folder, its name without path and digest."""
         return valid_name(workload_name(self.workload))
 
     @property

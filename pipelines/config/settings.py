@@ -21,7 +21,7 @@ from trainer.errors import ConfigError, did_you_mean
 GROUPS = ("cluster", "train", "thresholds", "gate", "prepare", "trigger", "release", "labels")
 # Keys of these groups may have any name.
 FREE_GROUPS = ("labels", "model")
-# Settings of the workload's own model travel among those of the trainer: `model.units`.
+# Settings of the workload's own model travel among the trainer's: `model.units`.
 MODEL_GROUP = "model"
 _DECLARED: dict[str, type] = {
     "cluster": ClusterSpec,
@@ -31,7 +31,7 @@ _DECLARED: dict[str, type] = {
     "release": ReleaseOptions,
     "trigger": Trigger,
 }
-# Fields without a key of their own; those of `prepare` are parameters of the pipeline.
+# Fields without a key of their own; the fields of `prepare` are parameters of the pipeline.
 _NOT_SET: dict[str, tuple[str, ...]] = {
     "": (*GROUPS, "workload"),
     "train": (*PLANNED_FLAGS, "model_settings"),

@@ -48,7 +48,7 @@ def project_image(
 
 
 def image_of(workload: str) -> str:
-    """Return the image that runs a workload: that of its project, or of this source."""
+    """Return the image that runs a workload: its project's image, or this source's."""
     name = Path(workload).name
     if SNAPSHOT.fullmatch(name):
         return project_image(name)
@@ -56,13 +56,13 @@ def image_of(workload: str) -> str:
 
 
 def is_of_this_source(image: str) -> bool:
-    """Return whether an image is that of this source, or of a project on it."""
+    """Return whether an image is this source's, or a project's on it."""
     base = f"{IMAGE_REPOSITORY}:{source_tag()}"
     return image == base or image.startswith(f"{base}-")
 
 
 def check_holds(image: str, workload: str) -> None:
-    """Check that an image that names a project's snapshot has that of this run.
+    """Check that an image that names a project's snapshot has the snapshot of this run.
 
     Raises:
         ConfigError: it has another one of the same project.

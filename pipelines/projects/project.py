@@ -46,7 +46,7 @@ class Project:
 
     @property
     def name(self) -> str:
-        """Return the name of its workload: that of the folder or file, made valid."""
+        """Return the name of its workload: the folder's or file's name, made valid."""
         return valid_name(self.path.stem if self.is_file else self.path.name)
 
     @property

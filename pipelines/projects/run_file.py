@@ -34,7 +34,7 @@ def with_run_file(config: RunConfig, path: Path) -> RunConfig:
 def try_run_file(config: RunConfig, path: Path) -> tuple[RunConfig, list[ConfigError]]:
     """Return a run with the allowed settings of a run.yaml, and an error for each other one.
 
-    Its keys are those of --set, in groups, except that `cluster` may be the path of a cluster file
+    It has the keys of --set, in groups, except that `cluster` may be the path of a cluster file
     or the content of one. Paths are relative to the file's folder.
 
     Raises:

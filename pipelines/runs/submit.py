@@ -78,7 +78,7 @@ def compile_package(
         source: the workload as the user gave it.
         workload: the workload as the run's steps find it; of a snapshot's path only the name
             becomes the package's default, so that the package is the same for every machine.
-        image: of the steps; default: that of this source and the workload.
+        image: of the steps; default: the image of this source and the workload.
         folder: the folder that relative paths start from; default: the current one.
         kept_in: a folder where the next call finds the package; default: none.
     """

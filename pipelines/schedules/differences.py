@@ -117,7 +117,7 @@ def plan_schedule(file: ScheduleFile, *, target: Target, image: str | None = Non
 
 
 def _with_time_zone(config: RunConfig, name: str) -> RunConfig:
-    """Return a run whose dates are those of the schedule's time zone, if it has dates."""
+    """Return a run with its dates, if any, in the schedule's time zone."""
     options = config.prepare_options()
     has_run_dates = bool(options.window) or any(map(has_dates, options.files))
     if not has_run_dates or options.run_time_zone or name == "UTC":

@@ -42,7 +42,7 @@ class ScheduleFile:
 
     `source` is a workload, or if `is_package` a package's path or address; relative paths start
     from the file's folder. `cron` starts with the time zone, in Vertex AI's form; `settings` are
-    KEY=VALUE, with those of the trigger.
+    KEY=VALUE, with the settings of the trigger.
     """
 
     path: Path

@@ -40,7 +40,7 @@ def deploy_version(
     Args:
         api: Project and location.
         name: `mnist@2` or `mnist@previous`.
-        endpoint_name: Display name; "" for that of the model.
+        endpoint_name: Display name; "" for the name of the model.
         percentage: Share of the traffic, 0 to 100; a version deployed alone gets all of it.
         machine: Machine type of the prediction server.
 

@@ -107,7 +107,7 @@ def _moved_aliases(api: VertexApi, name: str, aliases: Sequence[str]) -> list[st
 
 
 def _image_of(uri: str) -> str:
-    """Return the image of this source, or for a model of a user's folder that of the folder."""
+    """Return the image of this source, or of the folder for a model of a user's folder."""
     with contextlib.suppress(OSError, ValueError, KeyError, AttributeError):
         content = json.loads(Path(uri, DESCRIPTION).read_text())
         return image_of(str(content.get("reference", content["workload"])))

@@ -26,7 +26,7 @@ from pipelines.runs.workload_code import with_code
 
 DESCRIPTION = f"""\
 Trains a workload as one custom job, the same that the pipeline submits. Flags after -- are passed
-to the trainer (python -m trainer.task --help); defaults are those of `trainyard run WORKLOAD`.
+to the trainer (python -m trainer.task --help); defaults are as in `trainyard run WORKLOAD`.
 
   trainyard jobs submit mnist --cluster configs/clusters/mnist_parameter_server.yaml \\
       --follow -- --epochs 1

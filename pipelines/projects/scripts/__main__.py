@@ -108,4 +108,4 @@ def _read_columns(path: Path) -> list[FileColumn]:
 if __name__ == "__main__":
     code = main()
     sys.stderr.flush()
-    os._exit(code)  # no destructors, as those of TensorFlow
+    os._exit(code)  # no destructors: TensorFlow's may wait for threads

@@ -135,8 +135,8 @@ def possible_rows(
 ) -> Iterator[Array]:
     """Yield the rows of the file that so many recorded rows may be: in its order, or in others.
 
-    They may be all rows or those without a missing value, and an order may be that of a part which
-    has an order itself; the recorded rows are the first or the last ones.
+    An order numbers all rows, the rows without a missing value, or the rows in another order; the
+    recorded rows are its first or its last ones.
     """
     whole = np.flatnonzero(~np.any([_missing(column.values) for column in columns], axis=0))
     bases = [np.arange(len(columns[0].values)), whole]

@@ -53,7 +53,7 @@ class RecordedScript:
 
     @property
     def is_function(self) -> bool:
-        """True if the model is that of a function of the script; its rows are not looked at."""
+        """True if a function of the script makes the model; the script's rows are ignored."""
         return "direct" in self.result
 
     @property
@@ -141,7 +141,7 @@ class RecordedScript:
         where = f"at its fit in line {line}"
         if self.is_function:
             where = f"of its function in line {self.result['function_line']}"
-        return [f"Model and settings are those of {name}, {where}; it is not used."]
+        return [f"Model and settings are from {name}, {where}; it is not used."]
 
     @property
     def arguments(self) -> list[str]:

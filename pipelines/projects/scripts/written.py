@@ -87,7 +87,7 @@ class Written:
         return None
 
     def class_weights(self, values: Sequence[Any], weights: Mapping[Any, Any]) -> None:
-        """Write down the weights of classes, which are those of their numbers."""
+        """Write down the weights of classes, which the script has by their numbers."""
         self.result["class_weights"] = [
             [values[int(code)], float(weight)] for code, weight in weights.items()
         ]
@@ -179,7 +179,7 @@ class WrittenModel(Written, abc.ABC):
         """Return the layers before the model, and write down the label and the weights.
 
         Raises:
-            ScriptFault: the rows are not those of the data.
+            ScriptFault: the rows are not the data's.
         """
 
     def take_over(self, folder: Path) -> Json:
@@ -265,7 +265,7 @@ class WrittenModel(Written, abc.ABC):
             raise
 
     def _given_variables(self) -> bool:
-        """Return whether the script gave its model weights, besides those of `adapt`."""
+        """Return whether the script gave its model weights, besides what `adapt` learnt."""
         adapted = {
             id(variable)
             for layer in self.model._flatten_layers()
@@ -307,7 +307,7 @@ class WrittenModel(Written, abc.ABC):
 
 
 def _copy_weights(source: Any, target: Any) -> None:
-    """Give a model the weights of another, those of adapted layers excepted."""
+    """Give a model the weights of another, except the weights of adapted layers."""
     pairs = [_own_variables(source), _own_variables(target)]
     if [tuple(one.shape) for one in pairs[0]] != [tuple(one.shape) for one in pairs[1]]:
         raise ScriptFault("the layers that would be written have other weights than its model")

@@ -38,7 +38,7 @@ SCALED_PIXELS = ("Rescaling", "preprocess_input")
 
 
 class WrittenFunction(Written):
-    """A script with a function for its model, whose rows are not those of the data, or unknown.
+    """A script with a function for its model, whose rows are not the data's, or unknown.
 
     Args:
         script: its text.

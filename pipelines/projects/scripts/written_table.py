@@ -44,7 +44,7 @@ class WrittenTable(WrittenModel):
         """Return the layers before the model, and write down columns, label and weights.
 
         Raises:
-            ScriptFault: the rows are not those of the file, or what was made of them is unknown.
+            ScriptFault: the rows are not the file's, or what was made of them is unknown.
         """
         inputs = [(self._with_names(one), wanted) for one, wanted in inputs_of(self.model, rows)]
         variables = self.recording.variables

@@ -141,7 +141,7 @@ def _number(column: Texts, form: str) -> Guess | None:
 
 
 def _is_too_long(column: Texts) -> bool:
-    """Return whether many different whole numbers, such as those of census tracts, become equal."""
+    """Return whether many different whole numbers, such as census tracts, become equal."""
     numbers = column.numbers
     if numbers is None or not column.is_whole:
         return False

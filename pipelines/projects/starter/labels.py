@@ -64,7 +64,7 @@ def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str 
     if name not in names:
         raise DataError(
             f"--label {name}:{did_you_mean(name, names)} the columns are {', '.join(names)}"
-            " (--header a,b,… names those of a file whose first line has values)"
+            " (--header a,b,… names the columns of a file whose first line has values)"
         )
     column = contents.of(name)
     if column.num_unique < 2:  # noqa: PLR2004

@@ -1,4 +1,4 @@
-"""Names of features from those of columns."""
+"""Names of features, made from the names of columns."""
 
 import re
 import unicodedata
@@ -14,7 +14,7 @@ SUFFIXES = ("is_missing", "bucket", "cycles", *TIME_PARTS)
 def valid_names(names: Iterable[str]) -> dict[str, str]:
     """Return the name to declare for each column: its own if it has only letters, digits, _ and .
 
-    Letters are those of any alphabet. Other signs become underscores; a number tells names apart
+    Letters of all alphabets are kept. Other signs become underscores; a number tells names apart
     that would be the same then.
     """
     columns = list(names)

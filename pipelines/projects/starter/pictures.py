@@ -80,7 +80,7 @@ class PictureColumn:
                 " several rows"
             )
         if self.guesses[1].role == GROUP:
-            yield f"{name}: {self.guesses[1].seen}; those of a picture are in the same split"
+            yield f"{name}: {self.guesses[1].seen}; all rows of a picture are in the same split"
         named = {path for path in self.paths if path}
         yield from PictureRows(unused=unused_files(self.pictures, named)).words()
 

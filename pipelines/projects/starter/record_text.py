@@ -89,7 +89,7 @@ class Seen:
     pairs: set[tuple[Any, Any]] = field(default_factory=set)
 
     def add(self, dtype: str, values: list[Any], target: list[Any]) -> None:
-        """Add a record's values, and those of its label."""
+        """Add the values of a record and of its label."""
         self.is_mixed |= self.dtype not in ("", dtype)
         self.dtype = self.dtype or dtype
         self.num_records += 1

@@ -17,7 +17,7 @@ from pipelines.projects.starter.texts import FEATURE, IGNORED, Guess, Texts
 
 
 def record(script: Path, contents: Contents, label: Texts) -> RecordedScript:
-    """Run a script, and compare the rows that reach its fit with those of the table."""
+    """Run a script, and compare the rows that reach its fit with the table's."""
     usable = [one for one in contents.columns if not one.facts.unusable and not one.facts.length]
     columns = {one.declared: one.numbers_or_texts for one in usable}
     originals = {one.declared: one.name for one in usable}

@@ -128,7 +128,7 @@ def _on_required(guesses: Sequence[Guess]) -> Iterator[str]:
 
 
 def _with_one_split(guesses: list[Guess]) -> list[Guess]:
-    """Return the guesses, of which only that of pictures, the first key or group decides."""
+    """Return the guesses; only the pictures, or the first key or group, decide about the split."""
     images = [one.name for one in guesses if one.kind == "Image"]
     deciding = [one for one in guesses if one.role in (KEY, GROUP)]
     # Rows of a picture must not be in two splits.

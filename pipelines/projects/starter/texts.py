@@ -185,7 +185,7 @@ class Guess:
 
     @property
     def name(self) -> str:
-        """The name in the declaration, which is also that of an input of the model."""
+        """The name in the declaration, which an input of the model has, too."""
         return self.column.declared
 
     @property

@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    # No destructors: those of TensorFlow may wait for threads.
+    # No destructors: TensorFlow's may wait for threads.
     code = main()
     sys.stderr.flush()
     os._exit(code)

@@ -43,7 +43,7 @@ class _Checked:
 def check(
     reference: str, *, data_root: str = "", timeout_seconds: float = TIMEOUT_SECONDS
 ) -> Iterator[Finding]:
-    """Yield a finding for each part of a workload: run.yaml, requirements.txt, and those of Trial.
+    """Yield a finding for run.yaml, for requirements.txt, and for each part of Trial.
 
     Args:
         reference: of the workload, as the user gave it.

@@ -1,4 +1,4 @@
-"""A trial of preparing TFRecords: those of a run, or of many some of the first."""
+"""A trial of preparing TFRecords: all records of a run, or the first of many."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -101,7 +101,9 @@ def test_pictures_with_several_rows_each_stay_together(new, rows):
     rows = [{**row, "weight": row["weight"] + extra} for row in rows for extra in (0, 1)]
     workload, notes = new(rows)
     assert (workload.key, workload.group_by) == ("", ("file",))
-    assert "file: 120 of 120 rows share pictures; those of a picture are in the same split" in notes
+    assert (
+        "file: 120 of 120 rows share pictures; all rows of a picture are in the same split" in notes
+    )
 
 
 @pytest.mark.parametrize(
