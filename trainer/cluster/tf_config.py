@@ -158,8 +158,8 @@ def _check_distinct(addresses: list[str]) -> None:
 def _parse_task(task: Any) -> tuple[str, int]:
     if not isinstance(task, dict):
         raise ClusterError('TF_CONFIG: task must be an object: {"type": "worker", "index": 0}')
-    type_name = task.get("type", "chief")
-    task_type = "evaluator" if type_name == "evaluator" else _job_type(type_name, "task.type")
+    role = task.get("type", "chief")
+    task_type = "evaluator" if role == "evaluator" else _job_type(role, "task.type")
     index = task.get("index", 0)
     # Some launchers write the index as a string.
     if isinstance(index, str) and index.isdecimal():
@@ -169,13 +169,11 @@ def _parse_task(task: Any) -> tuple[str, int]:
     return task_type, index
 
 
-def _job_type(type_name: Any, where: str) -> str:
-    name = "chief" if type_name == "master" else type_name
+def _job_type(role: Any, where: str) -> str:
+    name = "chief" if role == "master" else role
     if name not in CLUSTER_ROLES:
         allowed = ", ".join(CLUSTER_ROLES)
-        raise ClusterError(
-            f"TF_CONFIG: {where}: {type_name!r} is not a replica type; use {allowed}"
-        )
+        raise ClusterError(f"TF_CONFIG: {where}: {role!r} is not a replica type; use {allowed}")
     return name
 
 

@@ -105,10 +105,8 @@ def split_model_settings(values: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in values.items()
         if name.startswith(_PREFIX)
     }
-    trainer_settings = {
-        name: value for name, value in values.items() if not name.startswith(_PREFIX)
-    }
-    return {**trainer_settings, "model_settings": own} if own else trainer_settings
+    rest = {name: value for name, value in values.items() if not name.startswith(_PREFIX)}
+    return {**rest, "model_settings": own} if own else rest
 
 
 def is_model_setting(name: str) -> bool:

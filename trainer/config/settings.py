@@ -93,11 +93,9 @@ def setting(
 
 def same_setting(config: type, name: str) -> Any:
     """Return a field declared like the field of another dataclass."""
-    declared = find_setting(config, name)
+    field = find_setting(config, name)
     return dataclasses.field(
-        default=declared.default,
-        default_factory=declared.default_factory,
-        metadata=declared.metadata,
+        default=field.default, default_factory=field.default_factory, metadata=field.metadata
     )
 
 

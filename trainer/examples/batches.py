@@ -105,9 +105,7 @@ def _shuffle(numbers: tf.Tensor, *seeds: Any, last: Any) -> tf.Tensor:
     """Return where permutations of 0 to `last` move numbers, given three seeds of each."""
     last = tf.cast(last, tf.int64)
     shape = tf.shape(sum([numbers, *seeds, last]))
-    columns = [
-        tf.reshape(tf.broadcast_to(column, shape), [-1]) for column in (numbers, *seeds, last)
-    ]
+    columns = [tf.reshape(tf.broadcast_to(part, shape), [-1]) for part in (numbers, *seeds, last)]
     # tf.random.experimental.index_shuffle pads a matrix of seeds along the wrong axis (2.21).
     moved = tf.raw_ops.RandomIndexShuffle(
         index=columns[0],

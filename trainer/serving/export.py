@@ -192,10 +192,7 @@ def _captured(function: Any, made: Iterable[Any]) -> list[Any]:
     of the user's file, in a closure; or `made` while the function was traced.
     """
     gc.unfreeze()  # objects of the user's file may be as old as TensorFlow's
-    every = [
-        *made,
-        *(candidate for candidate in gc.get_objects() if issubclass(type(candidate), _Resource)),
-    ]
+    every = [*made, *(item for item in gc.get_objects() if issubclass(type(item), _Resource))]
     tables = {id(getattr(resource, "_resource_handle", None)): resource for resource in every}
     owners = tables | {id(variable.handle): variable for variable in function.graph.variables}
     inputs = list(map(id, function.captured_inputs))

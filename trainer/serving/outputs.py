@@ -41,9 +41,7 @@ def check_output(outputs: Any, workload: Workload) -> None:
     }
     shapes, advice = allowed.get(type(label), ([shape[1:]], ""))
     if shape[1:] not in shapes:
-        wanted = " or ".join(
-            f"[batch{''.join(f', {size}' for size in dimensions)}]" for dimensions in shapes
-        )
+        wanted = " or ".join(f"[batch{''.join(f', {size}' for size in sizes)}]" for sizes in shapes)
         came = f"[batch{''.join(f', {size}' for size in shape[1:])}]"
         raise ConfigError(
             f"the model's output is {came}, but the label {label.column!r}"

@@ -76,12 +76,8 @@ class _Graph:
         # TensorFlow restores the objects then, and executes functions but not the graph.
         self._has_objects = is_only and meta.HasField("objects")
         self._nodes = {node.name: node for node in meta.graph.nodes}
-        self._functions = {
-            function.signature.name: function for function in meta.graph.library.functions
-        }
-        self._captures = {
-            function.key: function.value.objects for function in meta.objects.functions
-        }
+        self._functions = {entry.signature.name: entry for entry in meta.graph.library.functions}
+        self._captures = {entry.key: entry.value.objects for entry in meta.objects.functions}
         self._assets = {asset.tensor.name for asset in meta.assets}
 
     def reasons(self) -> Iterator[str]:
@@ -107,11 +103,7 @@ class _Graph:
         if _TABLE_FILE.fullmatch(node.op):
             return not self._is_asset(scope, node.inputs[1] if len(node.inputs) > 1 else "", ())
         if node.op == "PrintV2":
-            streams = [
-                attribute.value.text
-                for attribute in node.attributes
-                if attribute.key == "output_stream"
-            ]
+            streams = [item.value.text for item in node.attributes if item.key == "output_stream"]
             return any(stream.startswith(b"file:") for stream in streams)
         return _OUTSIDE.fullmatch(node.op) is not None
 

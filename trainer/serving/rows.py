@@ -28,7 +28,7 @@ def find_signature(loaded: Any, name: str) -> Any:
     """
     if name not in loaded.signatures:
         names = ", ".join(
-            sorted(signature for signature in loaded.signatures if not signature.startswith("__"))
+            sorted(known for known in loaded.signatures if not known.startswith("__"))
         )
         raise InstanceError(f"the model has no signature {name!r}; it has {names}")
     return loaded.signatures[name]

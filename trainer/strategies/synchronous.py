@@ -116,7 +116,5 @@ class SyncDriver:
             if not self._group:
                 return total
             most_examples = -(-self._job.batches.size // self._group.size)
-            most_rows = [
-                embedding.most_rows(most_examples) for embedding in self._parameters.places
-            ]
+            most_rows = [table.most_rows(most_examples) for table in self._parameters.places]
             return self._group.add(total, most_rows=most_rows)

@@ -152,10 +152,8 @@ def list_checkpoints(directory: str) -> list[Saved]:
 
 def best_checkpoint(saved: list[Saved], criterion: Criterion) -> Saved | None:
     """Return the best of the checkpoints that were evaluated, the oldest of equals."""
-    measured = [
-        checkpoint for checkpoint in saved if math.isfinite(criterion.cost(checkpoint.metrics))
-    ]
-    return min(measured, key=lambda checkpoint: criterion.cost(checkpoint.metrics), default=None)
+    measured = [entry for entry in saved if math.isfinite(criterion.cost(entry.metrics))]
+    return min(measured, key=lambda entry: criterion.cost(entry.metrics), default=None)
 
 
 def read_checkpoint(path: str) -> Saved | None:

@@ -278,7 +278,7 @@ class TrainStep:
         self, gradient: tf.Tensor, rows: Sequence[tf.IndexedSlices]
     ) -> tuple[tf.Tensor, list[tf.IndexedSlices]]:
         """Return the gradients clipped: rows that are not among them are zero."""
-        values = [embedding_rows.values for embedding_rows in rows]
+        values = [part.values for part in rows]
         if self._plan.clip_norm:
             norm = self._plan.clip_norm
             if rows:
@@ -291,7 +291,7 @@ class TrainStep:
             clipped = self._plan.clip([*small, *values])
             gradient = self._model.join(clipped[: len(small)])
             values = clipped[len(small) :]
-        indices = [embedding_rows.indices for embedding_rows in rows]
+        indices = [part.indices for part in rows]
         return gradient, list(map(tf.IndexedSlices, values, indices))
 
 

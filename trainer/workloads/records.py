@@ -222,7 +222,7 @@ class Records(DeclaredWorkload):
         instance = as_object(instance, self.feature_names)
         check_fields(instance, self.features)
         return {
-            name: _parse(name, values, instance.get(name)) for name, values in self.features.items()
+            name: _parse(name, spec, instance.get(name)) for name, spec in self.features.items()
         }
 
     def format_instance(self, features: Features) -> Any:

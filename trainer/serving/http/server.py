@@ -59,9 +59,7 @@ class Server:
         self.connections.add(connection)
         if len(self.connections) <= self._limits.connections:
             return
-        idle = [
-            other for other in self.connections if other is not connection and not other.is_busy
-        ]
+        idle = [peer for peer in self.connections if peer is not connection and not peer.is_busy]
         if idle:
             min(idle, key=lambda connection: connection.last_active).close()
         else:
@@ -74,17 +72,15 @@ class Server:
         """Close connections whose time has passed, again and again."""
         self.date = formatdate(usegmt=True).encode()
         now = self.now()
-        for connection in [
-            connection for connection in self.connections if connection.deadline <= now
-        ]:
-            connection.expire()
+        for connection in list(self.connections):
+            if connection.deadline <= now:
+                connection.expire()
         asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._sweep)
 
     def _is_busy(self, began: float) -> bool:
         quiet_since = self.now() - _QUIET_SECONDS
         return began > quiet_since or any(
-            connection.is_busy or connection.last_active > quiet_since
-            for connection in self.connections
+            peer.is_busy or peer.last_active > quiet_since for peer in self.connections
         )
 
     async def _stop_listening(self) -> None:

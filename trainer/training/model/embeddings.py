@@ -52,21 +52,16 @@ class Contribution(NamedTuple):
 
 def add(contributions: Sequence[Contribution]) -> Contribution:
     """Return the sum of contributions."""
-    gradients, states_and_sums, rows = zip(*contributions, strict=True)
+    gradients, totals, rows = zip(*contributions, strict=True)
     return Contribution(
-        tf.add_n(gradients),
-        tf.add_n(states_and_sums),
-        tuple(map(add_rows, zip(*rows, strict=True))),
+        tf.add_n(gradients), tf.add_n(totals), tuple(map(add_rows, zip(*rows, strict=True)))
     )
 
 
 def scale(contribution: Contribution, factor: float) -> Contribution:
     """Return a contribution times a number."""
     gradient, state_and_sums, rows = contribution
-    scaled = [
-        tf.IndexedSlices(factor * gradient_rows.values, gradient_rows.indices)
-        for gradient_rows in rows
-    ]
+    scaled = [tf.IndexedSlices(factor * part.values, part.indices) for part in rows]
     return Contribution(factor * gradient, factor * state_and_sums, tuple(scaled))
 
 
