@@ -109,12 +109,12 @@ def prediction_type(specs: Any) -> pa.DataType | None:
         types = {name: prediction_type(spec) for name, spec in specs.items()}
         return None if None in types.values() else pa.struct(list(types.items()))
     kinds = {"f": pa.float64(), "i": pa.int64(), "u": pa.int64(), "b": pa.bool_(), "O": pa.string()}
-    found = kinds.get(np.dtype(specs.dtype.as_numpy_dtype).kind)
-    if found is None or specs.shape.rank is None:
+    arrow_type = kinds.get(np.dtype(specs.dtype.as_numpy_dtype).kind)
+    if arrow_type is None or specs.shape.rank is None:
         return None
     for _ in range(specs.shape.rank - 1):  # the first dimension is the batch
-        found = pa.list_(found)
-    return found
+        arrow_type = pa.list_(arrow_type)
+    return arrow_type
 
 
 def _rows(batch: Batch, predictions: list[Any]) -> list[Json]:

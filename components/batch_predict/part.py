@@ -117,13 +117,13 @@ def _of_instances(batch: Batch, predictor: Any) -> tuple[Batch, list[Any]]:
         return batch, predictor.predict(batch.instances)
     except InstanceError:
         pass
-    rows, keys, found, errors = [], [], [], list(batch.errors)
+    rows, keys, predictions, errors = [], [], [], list(batch.errors)
     for row, key, instance in zip(batch.rows, batch.keys, batch.instances, strict=True):
         try:
-            found += predictor.predict([instance])
+            predictions += predictor.predict([instance])
             rows.append(row)
             keys.append(key)
         except InstanceError as error:
             reason = str(error).removeprefix("instance 0: ")
             errors.append({"row": row, "reason": reason})
-    return Batch(path=batch.path, rows=rows, keys=keys, errors=errors), found
+    return Batch(path=batch.path, rows=rows, keys=keys, errors=errors), predictions

@@ -59,16 +59,16 @@ def predict_files(
     options = options or PredictOptions()
     output = local_path(output_dir)
     check_replaceable(output, own=OWN_FILE, content="a batch prediction")
-    found = find_inputs(inputs)
+    files = find_inputs(inputs)
     model_uri = paths.uri(model_uri).rstrip("/")
     flags = checked_flags(options.beam_options, output)
     predictor = load_model(model_uri, trust)
     patterns = tuple(str(local_path(pattern)) for pattern in inputs)
-    found = without_pictures(found, predictor, patterns)
-    parts, unused = plan_parts(found, predictor, options)
+    files = without_pictures(files, predictor, patterns)
+    parts, unused = plan_parts(files, predictor, options)
     if not parts:
         raise DataError(f"{', '.join(inputs)}: the files have no rows")
-    how = PartOptions(
+    part_options = PartOptions(
         model_uri=model_uri,
         num_parts=len(parts),
         format=options.format,
@@ -76,15 +76,15 @@ def predict_files(
         trust=tuple(trust.flags()),
         patterns=patterns,
     )
-    num_bytes = sum(Path(path).stat().st_size for path in found)
+    num_bytes = sum(Path(path).stat().st_size for path in files)
     began = time.monotonic()
     with published(output, last=SUMMARY) as folder, progress.shown(num_bytes):
-        result = _run(parts, folder, how=how, flags=flags)
+        result = _run(parts, folder, options=part_options, flags=flags)
         _check_errors(result["shards"], max_errors=options.max_errors)
         summary = {
             "model": model_uri,
             "workload": getattr(getattr(predictor, "workload", None), "name", ""),
-            "files": len(found),
+            "files": len(files),
             **_counts(result["shards"], time.monotonic() - began),
             "unused_columns": unused,
             "shards": [
@@ -119,10 +119,12 @@ def describe(summary: Json) -> str:
     )
 
 
-def _run(parts: Sequence[Json], folder: Path, *, how: PartOptions, flags: Sequence[str]) -> Json:
+def _run(
+    parts: Sequence[Json], folder: Path, *, options: PartOptions, flags: Sequence[str]
+) -> Json:
     return run_pipeline(
         parts,
-        partial(predict_part, options=how, output_dir=str(folder)),
+        partial(predict_part, options=options, output_dir=str(folder)),
         _finish,
         folder=folder,
         flags=flags,

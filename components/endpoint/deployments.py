@@ -124,7 +124,11 @@ def undeploy_idle(
     """
     body = api.get(endpoint)
     split = traffic_of(body)
-    idle = [one for one in body.get("deployedModels", []) if not split.get(one["id"])]
+    idle = [
+        deployed_model
+        for deployed_model in body.get("deployedModels", [])
+        if not split.get(deployed_model["id"])
+    ]
     models = {version_of(deployed).unversioned for deployed in idle}
     for other in sorted(models - {keep.unversioned}, key=str):
         logger.warning(
@@ -151,12 +155,12 @@ def server_states(api: VertexApi, endpoint: str) -> dict[str, Json]:
     Only the local service reports them; the dict is empty on Vertex AI, which returns 404.
     """
     try:
-        found = api.get(f"{endpoint}/deployedModels").get("deployedModels", [])
+        servers = api.get(f"{endpoint}/deployedModels").get("deployedModels", [])
     except VertexError as error:
         if error.code != HTTPStatus.NOT_FOUND:
             raise
         return {}
-    return {str(one["id"]): one for one in found}
+    return {str(server["id"]): server for server in servers}
 
 
 def set_traffic(api: VertexApi, endpoint: str, split: Split) -> None:

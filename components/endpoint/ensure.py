@@ -50,5 +50,5 @@ def ensured_endpoint(api: VertexApi, display_name: str, *, run: str) -> Iterator
 
 def find_endpoint(api: VertexApi, display_name: str) -> Json | None:
     """Return the oldest endpoint of a display name, None without one."""
-    found = list_named(api, "endpoints", display_name)
-    return min(found, key=lambda body: (str(body["createTime"]), body["name"]), default=None)
+    endpoints = list_named(api, "endpoints", display_name)
+    return min(endpoints, key=lambda body: (str(body["createTime"]), body["name"]), default=None)

@@ -90,7 +90,7 @@ def read_logged(api: VertexApi, endpoint: str, *, last: int) -> list[LoggedReque
         OSError: BigQuery cannot be reached, or refuses.
     """
     try:
-        return [_from_service(one) for one in _read_from_service(api, endpoint, last=last)]
+        return [_from_service(entry) for entry in _read_from_service(api, endpoint, last=last)]
     except VertexError as error:
         if error.code not in (HTTPStatus.NOT_FOUND, HTTPStatus.NOT_IMPLEMENTED):
             raise
@@ -98,29 +98,29 @@ def read_logged(api: VertexApi, endpoint: str, *, last: int) -> list[LoggedReque
 
 
 def _read_from_service(api: VertexApi, endpoint: str, *, last: int) -> list[Json]:
-    found: list[Json] = []
+    entries: list[Json] = []
     token = ""
-    while len(found) < last:
+    while len(entries) < last:
         query = {
             "pageSize": str(min(last, MAX_PAGE_SIZE)),
             **({"pageToken": token} if token else {}),
         }
         page = api.get(f"{endpoint}/loggedRequests", **query)
-        found += page.get("loggedRequests", [])
+        entries += page.get("loggedRequests", [])
         token = page.get("nextPageToken", "")
         if not token:
             break
-    return found[:last]
+    return entries[:last]
 
 
-def _from_service(found: Json) -> LoggedRequest:
-    request, response = (_parsed(found.get(name)) for name in ("request", "response"))
+def _from_service(entry: Json) -> LoggedRequest:
+    request, response = (_parsed(entry.get(name)) for name in ("request", "response"))
     return LoggedRequest(
-        time=str(found["time"]),
-        deployed_model_id=str(found.get("deployedModelId", "")),
+        time=str(entry["time"]),
+        deployed_model_id=str(entry.get("deployedModelId", "")),
         instances=list(request.get("instances", [])),
         predictions=list(response.get("predictions", [])),
-        status=int(found.get("status", OK)),
+        status=int(entry.get("status", OK)),
     )
 
 
@@ -179,8 +179,8 @@ def from_row(row: Any) -> LoggedRequest:
 
 
 def _values(texts: Iterable[str], name: str) -> list[Any]:
-    found: list[Any] = []
+    values: list[Any] = []
     for value in map(json.loads, texts):
         is_whole = isinstance(value, dict) and isinstance(value.get(name), list)
-        found += value[name] if is_whole else [value]
-    return found
+        values += value[name] if is_whole else [value]
+    return values

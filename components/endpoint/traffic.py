@@ -21,10 +21,10 @@ def with_share(split: Split, deployed_id: str, *, percentage: int) -> Split:
 
     The others keep their proportions. If no other has traffic, the model gets all of it.
     """
-    others = {key: value for key, value in split.items() if key != deployed_id and value > 0}
-    if not others:
+    rest = {key: value for key, value in split.items() if key != deployed_id and value > 0}
+    if not rest:
         return {deployed_id: WHOLE}
-    return {**scaled(others, WHOLE - percentage), deployed_id: percentage}
+    return {**scaled(rest, WHOLE - percentage), deployed_id: percentage}
 
 
 def without(split: Split, deployed_id: str, *, heir: str = "") -> Split:
@@ -32,9 +32,9 @@ def without(split: Split, deployed_id: str, *, heir: str = "") -> Split:
 
     If no other has traffic, `heir` gets all of it.
     """
-    others = {key: value for key, value in split.items() if key != deployed_id and value > 0}
-    if others:
-        return scaled(others, WHOLE)
+    rest = {key: value for key, value in split.items() if key != deployed_id and value > 0}
+    if rest:
+        return scaled(rest, WHOLE)
     return {heir: WHOLE} if heir else {}
 
 

@@ -77,7 +77,7 @@ def assess(case: Case) -> Assessment:
         workload, options, champion_uri=case.champion.model_uri, examples_dir=case.examples_dir
     )
     wanted = {name for rule in rules for name in rule.features}
-    held_out = read_held_out(case.examples_dir, predictor, others=rivals.models, columns=wanted)
+    held_out = read_held_out(case.examples_dir, predictor, rivals=rivals.models, columns=wanted)
     held_out, why_broken = without_broken_champion(held_out)
     if options.baseline != NO_BASELINE:
         held_out = _with_constant(held_out)
@@ -134,17 +134,17 @@ def _in_words(version: str) -> str:
 
 def without_broken_champion(held_out: HeldOut) -> tuple[HeldOut, str]:
     """Drop the champion if it predicts a NaN or an infinity; return why, or ""."""
-    others = dict(held_out.others)
-    bad = find_not_finite(others.get(CHAMPION, np.empty(0)))
+    rivals = dict(held_out.rivals)
+    bad = find_not_finite(rivals.get(CHAMPION, np.empty(0)))
     if not len(bad):
         return held_out, ""
-    why = f"{len(bad):,} of {len(others.pop(CHAMPION)):,} of its predictions are not finite numbers"
-    return dataclasses.replace(held_out, others=others), why
+    why = f"{len(bad):,} of {len(rivals.pop(CHAMPION)):,} of its predictions are not finite numbers"
+    return dataclasses.replace(held_out, rivals=rivals), why
 
 
 def _with_constant(held_out: HeldOut) -> HeldOut:
     best = constant(held_out.labels, held_out.label, len(held_out.names))
-    return dataclasses.replace(held_out, others={**held_out.others, CONSTANT: best})
+    return dataclasses.replace(held_out, rivals={**held_out.rivals, CONSTANT: best})
 
 
 def golden_predictions(held_out: HeldOut, predictor: "Predictor") -> Json:

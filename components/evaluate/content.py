@@ -59,7 +59,7 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
         if comparison.baseline
         else None,
         "gain": gain.to_json() if gain else None,
-        "slices": [_slice(one, comparison.metric, options) for one in comparison.slices],
+        "slices": [_slice(part, comparison.metric, options) for part in comparison.slices],
         "checks": [
             {
                 **{"name": c.name, "value": c.value, "limit": c.limit},
@@ -73,27 +73,27 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
         "answers": _answers(held_out),
         "mistakes": [_mistake(held_out, index) for index in held_out.mistakes],
     }
-    found: Json = finite(content)
-    return found
+    valid: Json = finite(content)
+    return valid
 
 
 def _metrics(held_out: HeldOut, model: str, workload: Workload) -> dict[str, float]:
-    return score(held_out.others[model], held_out.labels, workload).metrics
+    return score(held_out.rivals[model], held_out.labels, workload).metrics
 
 
-def _slice(found: Slice, metric: str, options: GateOptions) -> Json:
-    gain = found.gain
+def _slice(part: Slice, metric: str, options: GateOptions) -> Json:
+    gain = part.gain
     return {
-        "feature": found.rule,
-        "value": found.value,
-        "num_examples": found.num_examples,
+        "feature": part.rule,
+        "value": part.value,
+        "num_examples": part.num_examples,
         "metric": metric,
-        "candidate": found.candidate,
+        "candidate": part.candidate,
         "champion": gain.other if gain else None,
         "low": gain.low if gain else None,
         "high": gain.high if gain else None,
-        "undefined": found.undefined,
-        "ok": is_slice_ok(found, options),
+        "undefined": part.undefined,
+        "ok": is_slice_ok(part, options),
     }
 
 

@@ -40,7 +40,7 @@ class HeldOut:
         num_mistakes: Number of wrong predictions; of a Regression, all examples.
         num_unlabelled: Number of examples without a label.
         compiled: Loss and metrics that the model was compiled with, by name.
-        others: Predictions of other models for the same examples, by name.
+        rivals: Predictions of other models for the same examples, by name.
         columns: Raw features [n] that were asked for, by name.
     """
 
@@ -55,7 +55,7 @@ class HeldOut:
     num_mistakes: int = 0
     num_unlabelled: int = 0
     compiled: Mapping[str, float] = field(default_factory=dict)
-    others: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    rivals: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def instance(self, index: int) -> Any:
@@ -93,7 +93,7 @@ def read_held_out(
     predictor: "Predictor",
     *,
     split: str = "test",
-    others: Mapping[str, Predict] | None = None,
+    rivals: Mapping[str, Predict] | None = None,
     columns: Iterable[str] = (),
 ) -> HeldOut:
     """Read a split, verify its checksums, and predict all its examples that have a label.
@@ -104,7 +104,7 @@ def read_held_out(
         examples_dir: A prepared dataset.
         predictor: The model.
         split: Name of the split.
-        others: Functions of other models from raw features to predictions, by name.
+        rivals: Functions of other models from raw features to predictions, by name.
         columns: Names of the features to keep of all examples.
 
     Raises:
@@ -125,13 +125,13 @@ def read_held_out(
     compiled = predictor.compiled_score()
     predicted = []
     kept: dict[str, list[NDArray[Any]]] = {name: [] for name in columns}
-    of_others: dict[str, list[NDArray[Any]]] = {name: [] for name in others or {}}
+    of_rivals: dict[str, list[NDArray[Any]]] = {name: [] for name in rivals or {}}
     for features, labels in _labelled(chunks, workload.label):
         predicted.append((labels, predictor.predict_batch(features)[output]))
         for name, values in kept.items():
             values.append(features[name].numpy())
-        for name, predict in (others or {}).items():
-            of_others[name].append(predict(features))
+        for name, predict in (rivals or {}).items():
+            of_rivals[name].append(predict(features))
         if compiled is not None:
             compiled.add(features, labels)
     if not predicted:
@@ -160,7 +160,7 @@ def read_held_out(
         num_mistakes=int((sizes > 0).sum()),
         num_unlabelled=checked.num_examples - len(labels),
         compiled=compiled.results() if compiled is not None else {},
-        others={name: np.concatenate(values) for name, values in of_others.items()},
+        rivals={name: np.concatenate(values) for name, values in of_rivals.items()},
         columns={name: as_texts(np.concatenate(values)) for name, values in kept.items()},
     )
 
@@ -193,8 +193,8 @@ def choose_golden(groups: Sequence[int], count: int) -> list[int]:
     for index, group in enumerate(groups):
         first_of_group.setdefault(int(group), index)
     chosen = [first_of_group[group] for group in sorted(first_of_group)]
-    others = (index for index in range(len(groups)) if index not in chosen)
-    return (chosen + [index for index, _ in zip(others, range(count), strict=False)])[:count]
+    rest = (index for index in range(len(groups)) if index not in chosen)
+    return (chosen + [index for index, _ in zip(rest, range(count), strict=False)])[:count]
 
 
 def error_sizes(
@@ -228,7 +228,7 @@ def _labelled(chunks: Iterable[Any], label: Label) -> Iterator[tuple[Any, NDArra
         if is_labelled.all():
             yield features, labels.numpy()
         elif is_labelled.any():
-            kept = {name: tf.boolean_mask(one, is_labelled) for name, one in features.items()}
+            kept = {name: tf.boolean_mask(column, is_labelled) for name, column in features.items()}
             yield kept, labels.numpy()[is_labelled]
 
 

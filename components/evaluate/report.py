@@ -28,11 +28,11 @@ def render_report(evaluation: Json, judgement: Judgement) -> str:
 
 
 def _tiles(evaluation: Json) -> list[tuple[str, str, str]]:
-    found = [(_shown(name, value), name, "") for name, value in evaluation["metrics"].items()]
-    found.append((f"{evaluation['num_examples']:,}", "test examples", ""))
+    shown = [(_shown(name, value), name, "") for name, value in evaluation["metrics"].items()]
+    shown.append((f"{evaluation['num_examples']:,}", "test examples", ""))
     if num_unlabelled := evaluation.get("num_unlabelled"):
-        found.append((f"{num_unlabelled:,}", "left out, without a label", ""))
-    return found
+        shown.append((f"{num_unlabelled:,}", "left out, without a label", ""))
+    return shown
 
 
 def _shown(name: str, value: float | None) -> str:

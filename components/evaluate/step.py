@@ -174,9 +174,11 @@ def publish(
     """
     content, judgement = evaluated.content, evaluated.judgement
     counts = {name: content[name] for name in ("num_examples", "num_unlabelled") if content[name]}
-    values = {name: one for name, one in content["metrics"].items() if one is not None} | counts
+    values = {
+        name: value for name, value in content["metrics"].items() if value is not None
+    } | counts
     rows = {"by_label": content["by_label"], "by_decile": content["curves"].get("residuals")}
-    _log(metrics, values, **{name: one for name, one in rows.items() if one})
+    _log(metrics, values, **{name: value for name, value in rows.items() if value})
     _log(latency, evaluated.latency)
     if content["confusion"]:
         confusion.log_confusion_matrix(content["labels"], content["confusion"])

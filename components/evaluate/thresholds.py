@@ -106,9 +106,9 @@ def with_threshold(thresholds: Mapping[str, Any], key: str, value: Any) -> Json:
     metric, _, direction = key.partition(".")
     if not direction:
         return {**thresholds, metric: value}
-    others = dict(_directions(metric, thresholds[metric])) if metric in thresholds else {}
-    others.pop("", None)
-    return {**thresholds, metric: {**others, direction: value}}
+    limits = dict(_directions(metric, thresholds[metric])) if metric in thresholds else {}
+    limits.pop("", None)
+    return {**thresholds, metric: {**limits, direction: value}}
 
 
 def check_metrics(limits: Sequence[Limit], known: Collection[str], *, owner: str) -> None:

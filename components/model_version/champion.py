@@ -47,13 +47,13 @@ def find_compared(api: VertexApi, version: str) -> Champion:
     in the cache.
     """
     evaluations = api.list_resources(f"{version}/evaluations")
-    ours = [one for one in evaluations if "champion" in _facts(one)]
+    ours = [evaluation for evaluation in evaluations if "champion" in _facts(evaluation)]
     if not ours:
         return Champion()
     latest = max(ours, key=lambda evaluation: str(evaluation["createTime"]))
     compared = _facts(latest)["champion"]
-    found = api.find(compared["version"]) if compared else None
-    return _champion(found) if found else Champion()
+    version_record = api.find(compared["version"]) if compared else None
+    return _champion(version_record) if version_record else Champion()
 
 
 def _champion(version: Json) -> Champion:

@@ -21,8 +21,8 @@ def model_files(model_dir: str | Path) -> dict[str, Path]:
     A step that is killed while it writes a file beside a model leaves that file's draft.
     """
     beside = {*COMPANIONS, *DRAFTS.values()}
-    found = sorted(Path(model_dir).rglob("*"))
-    named = {path.relative_to(model_dir).as_posix(): path for path in found}
+    paths = sorted(Path(model_dir).rglob("*"))
+    named = {path.relative_to(model_dir).as_posix(): path for path in paths}
     return {name: path for name, path in named.items() if name not in beside and path.is_file()}
 
 

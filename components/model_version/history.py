@@ -64,8 +64,8 @@ def with_event(labels: Mapping[str, str], cause: str) -> dict[str, str]:
 
 def history_of(versions: list[Json]) -> list[DefaultPeriod]:
     """Return the periods in which a version was the default, the current one last."""
-    events = sorted(event for found in versions for event in _events(found))
-    by_number = {str(found["versionId"]): found for found in versions}
+    events = sorted(event for record in versions for event in _events(record))
+    by_number = {str(record["versionId"]): record for record in versions}
     # An interrupted and completed promotion has two events.
     changes = [next(same) for _, same in itertools.groupby(events, key=lambda event: event[1])]
     ends = [since for since, _, _ in changes[1:]]

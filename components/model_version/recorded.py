@@ -85,9 +85,11 @@ def model_evaluation(content: Json, *, display_name: str, verdict: str) -> Json:
     """Return a ModelEvaluation with Vertex AI's metrics, and our own in its metadata."""
     is_number = content["label_kind"] == REGRESSION
     names = NUMBER_METRICS if is_number else CLASS_METRICS
-    found = content["metrics"]
+    measured = content["metrics"]
     metrics: dict[str, Any] = {
-        theirs: found[ours] for ours, theirs in names.items() if found.get(ours) is not None
+        vertex_name: measured[name]
+        for name, vertex_name in names.items()
+        if measured.get(name) is not None
     }
     if content["confusion"]:
         metrics["confusionMatrix"] = {
@@ -102,6 +104,6 @@ def model_evaluation(content: Json, *, display_name: str, verdict: str) -> Json:
             "verdict": verdict,
             **{name: content[name] for name in ("checks", "gain", "champion", "baseline")},
             **{name: content[name] for name in ("slices", "num_examples")},
-            "all_metrics": found,
+            "all_metrics": measured,
         },
     }

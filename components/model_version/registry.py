@@ -79,9 +79,12 @@ def set_default(
     versions = list_versions(api, version.unversioned)
     former = with_alias(versions, DEFAULT)
     is_default = former is not None and str(former["versionId"]) == version.version
-    found = next((one for one in versions if str(one["versionId"]) == version.version), None)
-    if found and (not was_promoted(found) or not is_default):
-        _record(api, version, found, cause=cause, reasons=reasons)
+    record = next(
+        (candidate for candidate in versions if str(candidate["versionId"]) == version.version),
+        None,
+    )
+    if record and (not was_promoted(record) or not is_default):
+        _record(api, version, record, cause=cause, reasons=reasons)
     if former and not is_default and was_promoted(former):
         add_alias(api, version_name(former), PREVIOUS)
     add_alias(api, version, DEFAULT)
@@ -95,13 +98,13 @@ def add_alias(api: VertexApi, version: ResourceName, alias: str) -> None:
 
 
 def _record(
-    api: VertexApi, version: ResourceName, found: Json, *, cause: str, reasons: str
+    api: VertexApi, version: ResourceName, record: Json, *, cause: str, reasons: str
 ) -> None:
     """Label a version that becomes the default, as promoted and with the cause."""
-    labels = with_event(found.get("labels", {}), cause)
-    if not was_promoted(found):
+    labels = with_event(record.get("labels", {}), cause)
+    if not was_promoted(record):
         labels[STATE_LABEL] = PROMOTED
     changes: Json = {"labels": labels}
-    if reasons and not was_promoted(found):
+    if reasons and not was_promoted(record):
         changes["versionDescription"] = "; ".join(reasons.splitlines())
     api.patch(f"{version.name}?updateMask={','.join(changes)}", changes)

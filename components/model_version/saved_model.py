@@ -46,12 +46,12 @@ def _names_in_folder(uri: str) -> set[str]:
     if not folder.is_dir():
         problem = "is a file; give its folder" if folder.exists() else "does not exist"
         raise StepError(f"{uri} {problem}")
-    found = [path for pattern in ("*", "*/*") for path in folder.glob(pattern)]
-    return {path.relative_to(folder).as_posix() for path in found if path.is_file()}
+    paths = [path for pattern in ("*", "*/*") for path in folder.glob(pattern)]
+    return {path.relative_to(folder).as_posix() for path in paths if path.is_file()}
 
 
 def _names_in_bucket(uri: str) -> set[str]:
-    return {found.uri.removeprefix(f"{uri}/") for found in find_objects(f"{uri}/*")}
+    return {blob.uri.removeprefix(f"{uri}/") for blob in find_objects(f"{uri}/*")}
 
 
 def _check_variables(uri: str, names: set[str]) -> None:

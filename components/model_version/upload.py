@@ -55,8 +55,8 @@ def upload_version(
         "containerSpec": serving_container(image, trust=trust),
         "labels": dict(labels),
     }
-    if others := [alias for alias in aliases if alias != DEFAULT]:
-        model["versionAliases"] = others
+    if own_aliases := [alias for alias in aliases if alias != DEFAULT]:
+        model["versionAliases"] = own_aliases
     operation = upload_model(api, model, parent=parent)
     response = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
     version = ResourceName.from_name(response["model"]).with_version(response["modelVersionId"])

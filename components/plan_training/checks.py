@@ -56,8 +56,8 @@ def _role_names(names: Names) -> dict[str, str]:
 
 def _name(shape: Shape, names: Names, key: str, role: str) -> str:
     """Return the file's name for the `machine` or the `accelerator` of a role."""
-    if found := names.get(f"{key}.{role}"):
-        return found
+    if name := names.get(f"{key}.{role}"):
+        return name
     own = COUNT_KEYS[role]
     return f"machines.{own}.{key}" if own in shape.machines else key
 

@@ -89,8 +89,8 @@ def load_cluster(path: Path) -> ClusterFile:
 def parse_cluster(values: Any, *, path: Path = Path("-")) -> ClusterFile:
     """Return the cluster that the content of a file describes; see `load_cluster`."""
     if not isinstance(values, Mapping):
-        given = "empty" if values is None else f"a {type(values).__name__}"
-        raise ClusterError(f"it is {given}; it must hold keys and values, as `workers: 2`")
+        kind = "empty" if values is None else f"a {type(values).__name__}"
+        raise ClusterError(f"it is {kind}; it must hold keys and values, as `workers: 2`")
     name = _find_spelling(values)
     spelling, findings = SPELLINGS[name], Findings()
     fields = spelling.read(values, findings)
@@ -107,18 +107,18 @@ def parse_cluster(values: Any, *, path: Path = Path("-")) -> ClusterFile:
 def _find_spelling(values: Mapping[Any, Any]) -> str:
     """Return the spelling that the keys of a file belong to; without any, the short form."""
     keys = set(map(str, values)) | {vertex.camel_case(str(key)) for key in values}
-    found = {
-        name: given
+    used = {
+        name: own_keys
         for name, spelling in SPELLINGS.items()
-        if (given := [key for key in spelling.keys if key in keys])
+        if (own_keys := [key for key in spelling.keys if key in keys])
     }
-    if len(found) > 1:
+    if len(used) > 1:
         mixed = " and ".join(
-            f"{given[0]} ({SPELLINGS[name].title})" for name, given in found.items()
+            f"{own_keys[0]} ({SPELLINGS[name].title})" for name, own_keys in used.items()
         )
         raise ClusterError(f"it mixes spellings: {mixed}; use one of them")
-    if not found and "jobSpec" in keys:
+    if not used and "jobSpec" in keys:
         raise ClusterError("jobSpec: give its content, with workerPoolSpecs at the top")
-    if not found and "scaleTier" in keys:
+    if not used and "scaleTier" in keys:
         raise ClusterError("scaleTier is at the top; it belongs below trainingInput:")
-    return next(iter(found), "short")
+    return next(iter(used), "short")

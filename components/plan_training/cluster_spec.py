@@ -32,8 +32,8 @@ class ClusterSpec(Shape):
         findings = findings or Findings()
         # The command line and the tests give them as plain mappings.
         for key in ("accelerator", "machines"):
-            given = {key: getattr(self, key)}
-            object.__setattr__(self, key, short.read(given, findings)[key])
+            field = {key: getattr(self, key)}
+            object.__setattr__(self, key, short.read(field, findings)[key])
         check_shape(self, findings, names=names)
         findings.raise_errors()
 

@@ -59,16 +59,16 @@ class Section:
         self, values: Mapping[Any, Any], keys: tuple[str, ...], ignored: tuple[str, ...]
     ) -> None:
         unread = []
-        for given, value in values.items():
-            key = self._rename(given) if isinstance(given, str) else given
+        for written, value in values.items():
+            key = self._rename(written) if isinstance(written, str) else written
             if key in self._values:
-                self.findings.errors.append(f"{self.name(key)} is given twice, also as {given!r}")
+                self.findings.errors.append(f"{self.name(key)} is given twice, also as {written!r}")
             elif key in keys:
                 self._values[key] = value
             elif key in ignored:
                 unread.append(self.name(key))
             else:
-                self.findings.errors.append(unknown_key(given, keys, path=self._path))
+                self.findings.errors.append(unknown_key(written, keys, path=self._path))
         if unread:
             self.findings.warnings.append(
                 f"{', '.join(unread)}: ignored; a cluster file has only the shape of the cluster"
@@ -140,7 +140,7 @@ class Section:
     def texts(self, key: str) -> list[str]:
         """Return a list of texts."""
         value = self.get(key)
-        if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        if isinstance(value, list) and all(isinstance(text, str) for text in value):
             return value
         return self._wrong(key, "it must be a list of texts", [])
 

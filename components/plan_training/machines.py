@@ -118,20 +118,20 @@ def is_known_family(machine: str) -> bool:
 
 def accelerator_error(machine: Machine, *, field: str) -> str:
     """Return the error for the accelerator of a machine, or ""."""
-    given, built_in = machine.accelerator, BUILT_IN_GPUS.get(machine.type)
-    if given is None:
+    gpus, built_in = machine.accelerator, BUILT_IN_GPUS.get(machine.type)
+    if gpus is None:
         return _missing(machine.type, field=field, built_in=built_in) if built_in else ""
-    if given.type in RETIRED_GPUS:
-        return f"{field}.type is {given.type!r}, which is retired; use {RETIRED_GPUS[given.type]!r}"
-    if given.type not in GPU_TYPES:
-        hint = did_you_mean(given.type, GPU_TYPES)
-        return f"{field}.type is {given.type!r};{hint} allowed are {', '.join(GPU_TYPES)}"
+    if gpus.type in RETIRED_GPUS:
+        return f"{field}.type is {gpus.type!r}, which is retired; use {RETIRED_GPUS[gpus.type]!r}"
+    if gpus.type not in GPU_TYPES:
+        hint = did_you_mean(gpus.type, GPU_TYPES)
+        return f"{field}.type is {gpus.type!r};{hint} allowed are {', '.join(GPU_TYPES)}"
     if machine.type not in MACHINES:
         return ""
-    counts = gpu_counts(machine.type, given.type)
-    if counts and given.count not in counts:
+    counts = gpu_counts(machine.type, gpus.type)
+    if counts and gpus.count not in counts:
         allowed = " or ".join(map(str, counts))
-        return f"{field}.count is {given.count!r}; {machine.type} takes {allowed} of {given.type}"
+        return f"{field}.count is {gpus.count!r}; {machine.type} takes {allowed} of {gpus.type}"
     return "" if counts else _impossible(machine, field=field, built_in=built_in)
 
 
@@ -144,8 +144,8 @@ def _missing(machine: str, *, field: str, built_in: tuple[str, int]) -> str:
 
 
 def _impossible(machine: Machine, *, field: str, built_in: tuple[str, int] | None) -> str:
-    given = machine.accelerator
-    assert given is not None
+    gpus = machine.accelerator
+    assert gpus is not None
     if built_in:
         can = f"comes with {built_in[1]} {built_in[0]}"
     elif machine.type.startswith("n1-"):
@@ -153,7 +153,7 @@ def _impossible(machine: Machine, *, field: str, built_in: tuple[str, int] | Non
         can = f"takes {', '.join(types)}"
     else:
         can = "takes no GPU; of machines without their own, only n1 do"
-    return f"{field}.type is {given.type!r}, but {machine.type} {can}"
+    return f"{field}.type is {gpus.type!r}, but {machine.type} {can}"
 
 
 def _size(machine: str) -> int:

@@ -56,12 +56,12 @@ class Cost:
 
 def cluster_cost(shape: Shape, table: PriceTable) -> Cost:
     """Return the cost of all replicas."""
-    found = [(pool, table.machine_price(pool.machine)) for pool in shape.pools()]
-    priced = [(pool.count, price) for pool, price in found if price]
+    prices = [(pool, table.machine_price(pool.machine)) for pool in shape.pools()]
+    priced = [(pool.count, price) for pool, price in prices if price]
     return Cost(
         on_demand=sum(count * price[0] for count, price in priced),
         spot=sum(count * price[1] for count, price in priced),
-        unknown=tuple(dict.fromkeys(str(pool.machine) for pool, price in found if not price)),
+        unknown=tuple(dict.fromkeys(str(pool.machine) for pool, price in prices if not price)),
     )
 
 

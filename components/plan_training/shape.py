@@ -103,13 +103,13 @@ class Shape:
         pools = self.pools()
         if self.chief:
             return pools
-        workers, *others = pools
+        workers, *rest = pools
         chief = ReplicaPool(role="chief", count=1, machine=workers.machine)
         if workers.count > 1:
-            others.insert(
+            rest.insert(
                 0, ReplicaPool(role="worker", count=workers.count - 1, machine=workers.machine)
             )
-        return [chief, *others]
+        return [chief, *rest]
 
     @property
     def is_asynchronous(self) -> bool:

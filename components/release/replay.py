@@ -172,7 +172,7 @@ def is_changed(new: Any, old: Any, *, max_change: float) -> bool:
             if field in new and field in old:
                 return bool(new[field] != old[field])
     try:
-        found = differences(new, old, place="")
+        found = differences(new, old, instance="")
         return any(difference > max_change for _, difference, _ in found)
     except StepError:
         return True

@@ -58,7 +58,7 @@ class Comparison:
 
     def to_json(self) -> str:
         """Return the content of the artifact."""
-        drift = [one.to_json() for one in self.distances]
+        drift = [distance.to_json() for distance in self.distances]
         return json.dumps({"baseline": self.baseline, "drift": drift}, indent=2) + "\n"
 
 
@@ -80,24 +80,24 @@ def compare(examples_dir: str, comparison: str) -> Comparison:
         problem = str(error)
     if before is None:
         return Comparison(news=News(verdict=TRAIN, reasons=(problem,)))
-    found = measure_drift(read_baseline(examples_dir), before)
+    drifts = measure_drift(read_baseline(examples_dir), before)
     if options.baseline == PREVIOUS:
-        problems = drift_anomalies(found, options.drift_threshold)
+        problems = drift_anomalies(drifts, options.drift_threshold)
         anomalies.check(problems, block_on=options.block_on)
     is_judged = asked.verdict == COMPARE
     return Comparison(
-        news=_judged(found, trigger, version) if is_judged else News(verdict=TRAIN),
+        news=_judged(drifts, trigger, version) if is_judged else News(verdict=TRAIN),
         baseline=asked.version,
-        distances=tuple(found),
-        words=tuple(one.words for one in beyond(found, options.drift_threshold)),
+        distances=tuple(drifts),
+        words=tuple(drift.words for drift in beyond(drifts, options.drift_threshold)),
     )
 
 
-def _judged(found: list[Drift], trigger: Trigger, version: str) -> News:
+def _judged(drifts: list[Drift], trigger: Trigger, version: str) -> News:
     """Return the verdict on the feature that drifted most."""
-    if not found:
+    if not drifts:
         return News(verdict=TRAIN, reasons=(f"no feature can be compared with {version}",))
-    worst = found[0]
+    worst = drifts[0]
     if beyond([worst], trigger.drift):
         reason = f"drift since {version}: PSI {worst.psi:.3f} > {trigger.drift:g} ({worst.words})"
         return News(verdict=TRAIN, reasons=(reason,))

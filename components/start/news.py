@@ -88,11 +88,11 @@ def _new_files(data: InputData, champion: Champion) -> tuple[bool, str]:
         return False, f"the data is that of {version}"
     if known["files"] is None or data.listed is None:  # too many to list
         return True, f"the data differs from that of {version}"
-    before = {_comparable(one) for one in known["files"]}
-    new = [one for one in data.listed if _comparable(one) not in before]
+    before = {_comparable(file) for file in known["files"]}
+    new = [file for file in data.listed if _comparable(file) not in before]
     if not new:
         return False, f"{version} has seen every file"
-    names = ", ".join(_shown(one) for one in new[:NUM_SHOWN])
+    names = ", ".join(_shown(file) for file in new[:NUM_SHOWN])
     more = f" and {len(new) - NUM_SHOWN} more" if len(new) > NUM_SHOWN else ""
     kind = "file" if len(new) == 1 else "files"
     return True, f"{len(new)} new {kind} since {version}: {names}{more}"

@@ -110,7 +110,9 @@ def _write(job: Json, summary: Summary, path: Path, *, replicas: list[Json]) -> 
 def _promoted(resources: RunResources) -> str:
     """Return the version that the run promoted, "" if there is none or it cannot be read."""
     try:
-        promoted = [version_name(found).name for found in resources.versions if was_promoted(found)]
+        promoted = [
+            version_name(record).name for record in resources.versions if was_promoted(record)
+        ]
     except VertexError as error:
         logger.warning("the versions of %s cannot be read: %s", resources.run, error)
         return ""

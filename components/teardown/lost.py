@@ -34,9 +34,9 @@ def left_by(resources: RunResources) -> list[str]:
     jobs = [job for job in resources.custom_jobs() if job.get("state") not in FINAL_JOB_STATES]
     left = [f"job {ResourceName.from_name(job['name'])}" for job in jobs]
     removed = []
-    for found in resources.versions:
-        version = version_name(found)
-        if is_candidate(found):
+    for record in resources.versions:
+        version = version_name(record)
+        if is_candidate(record):
             left.append(f"version {version}")
         elif resources.keep_endpoint or resources.served_before:
             continue
@@ -44,10 +44,12 @@ def left_by(resources: RunResources) -> list[str]:
     for endpoint in resources.endpoints:
         name = endpoint["displayName"]
         left += [f"{version} on {name}" for version in removed if find_deployed(endpoint, version)]
-        others = [
-            one for one in endpoint.get("deployedModels", []) if version_of(one) not in removed
+        still_deployed = [
+            deployed_model
+            for deployed_model in endpoint.get("deployedModels", [])
+            if version_of(deployed_model) not in removed
         ]
-        if endpoint.get("labels", {}).get(RUN_LABEL) == resources.run and not others:
+        if endpoint.get("labels", {}).get(RUN_LABEL) == resources.run and not still_deployed:
             left.append(f"endpoint {name}")
     return left
 

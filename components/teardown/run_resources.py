@@ -124,8 +124,8 @@ class RunResources:
     def _models(self) -> Iterator[str]:
         name = self._parameter("model_name")
         api = self.api
-        found = list_named(api, "models", name) if name else api.list_resources("models")
-        return (ResourceName.from_name(model["name"]).unversioned for model in found)
+        models = list_named(api, "models", name) if name else api.list_resources("models")
+        return (ResourceName.from_name(model["name"]).unversioned for model in models)
 
     @cached_property
     def _tasks(self) -> dict[str, str]:
@@ -139,14 +139,14 @@ class RunResources:
         return details_by_name(self.job).get(task, {}).get("state") in states
 
     def _output(self, task: str, name: str) -> Json:
-        found: Json = outputs_of(details_by_name(self.job).get(task, {})).get(name, {})
-        return found
+        value: Json = outputs_of(details_by_name(self.job).get(task, {})).get(name, {})
+        return value
 
     def _parameter(self, name: str) -> str:
-        given = self.job.get("runtimeConfig", {}).get("parameterValues", {})
+        values = self.job.get("runtimeConfig", {}).get("parameterValues", {})
         root = self.job.get("pipelineSpec", {}).get("root", {})
         defaults = root.get("inputDefinitions", {}).get("parameters", {})
-        return str(given.get(name) or defaults.get(name, {}).get("defaultValue", ""))
+        return str(values.get(name) or defaults.get(name, {}).get("defaultValue", ""))
 
     def _find(self, name: str) -> Json | None:
         return self.api.find(name) if name else None

@@ -105,13 +105,13 @@ def cancel_jobs(api: VertexApi, jobs: list[Json]) -> None:
 
 def settle_versions(resources: RunResources, *, keep_endpoint: bool) -> None:
     """Keep the promoted version; undeploy and delete any other."""
-    for found in resources.versions:
-        version = version_name(found)
-        if is_candidate(found):
+    for record in resources.versions:
+        version = version_name(record)
+        if is_candidate(record):
             _undeploy(resources, version)
-            _delete_version(resources, found)
+            _delete_version(resources, record)
             continue
-        if _is_half_promoted(resources.api, found):
+        if _is_half_promoted(resources.api, record):
             set_default(resources.api, version, cause=promoted_by(resources.run))
         if keep_endpoint or resources.served_before:
             _undeploy_replaced(resources, version)
@@ -138,16 +138,16 @@ def _undeploy(resources: RunResources, version: ResourceName) -> None:
         undeploy_version(resources.api, endpoint, version)
 
 
-def _is_half_promoted(api: VertexApi, found: Json) -> bool:
+def _is_half_promoted(api: VertexApi, record: Json) -> bool:
     """Return whether the promotion was interrupted between its label and its alias."""
-    if not was_promoted(found) or {DEFAULT, PREVIOUS} & set(found.get("versionAliases", [])):
+    if not was_promoted(record) or {DEFAULT, PREVIOUS} & set(record.get("versionAliases", [])):
         return False
-    versions = list_versions(api, version_name(found).unversioned)
+    versions = list_versions(api, version_name(record).unversioned)
     default = with_alias(versions, DEFAULT)
     if default is None:
         return True
     latest = history_of(versions)[-1].version  # of the labels, which are set before the alias
-    return latest == str(found["versionId"]) != str(default["versionId"])
+    return latest == str(record["versionId"]) != str(default["versionId"])
 
 
 def _undeploy_replaced(resources: RunResources, version: ResourceName) -> None:
@@ -162,19 +162,19 @@ def _undeploy_replaced(resources: RunResources, version: ResourceName) -> None:
             )
 
 
-def _delete_version(resources: RunResources, found: Json) -> None:
+def _delete_version(resources: RunResources, record: Json) -> None:
     """Delete a version; if it is the default, the alias returns to the former default."""
-    version = version_name(found)
-    is_default = DEFAULT in found.get("versionAliases", [])
-    others = [found]
+    version = version_name(record)
+    is_default = DEFAULT in record.get("versionAliases", [])
+    remaining = [record]
     if is_default:
         siblings = list_versions(resources.api, version.unversioned)
-        others = [sibling for sibling in siblings if version_name(sibling) != version]
-    if not others:
+        remaining = [sibling for sibling in siblings if version_name(sibling) != version]
+    if not remaining:
         _delete(resources.api, version.unversioned)
         return
     if is_default:
-        add_alias(resources.api, version_name(_former_default(others)), DEFAULT)
+        add_alias(resources.api, version_name(_former_default(remaining)), DEFAULT)
     _delete(resources.api, version.name, method=":deleteVersion")
 
 

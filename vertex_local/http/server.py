@@ -124,8 +124,8 @@ class HttpServer(TcpWSGIServer):  # type: ignore[misc]
         # Leave room for the next ones: at its limit waitress stops accepting.
         excess = len(self._map) - int(self.adj.connection_limit) + 2 * ACCEPTS_AT_ONCE
         if excess > 0:
-            idle = [one for one in channels.values() if not one.requests]
-            for channel in heapq.nsmallest(excess, idle, key=lambda one: one.last_activity):
+            idle = [channel for channel in channels.values() if not channel.requests]
+            for channel in heapq.nsmallest(excess, idle, key=lambda channel: channel.last_activity):
                 channel.will_close = True
 
 

@@ -109,8 +109,8 @@ def run_command(
 
 def client_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of `docker run`: that of this process, and the container's values."""
-    given = {**DEFAULTS, **env}
-    passed = {name: value for name, value in given.items() if not READ_BY_DOCKER.fullmatch(name)}
+    values = {**DEFAULTS, **env}
+    passed = {name: value for name, value in values.items() if not READ_BY_DOCKER.fullmatch(name)}
     return {**os.environ, **passed}
 
 

@@ -114,7 +114,7 @@ def _is_temp_dir(path: Path) -> bool:
     if not path.is_absolute() or not path.name.startswith((SERVICE_PREFIX, GROUP_PREFIX)):
         return False
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return True
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()

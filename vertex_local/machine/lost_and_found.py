@@ -58,7 +58,7 @@ def deletion(root: Path, folder: Path) -> Iterator[None]:
 def clear(root: Path, strays: Iterable[Path]) -> None:
     """Remove or keep aside folders that have no record."""
     for folder in filter(Path.is_dir, strays):
-        marks = [_mark_of(root, one) for one in (folder, folder.parent)]
+        marks = [_mark_of(root, marked) for marked in (folder, folder.parent)]
         if any(mark.exists() for mark in marks) or all(map(Path.is_dir, folder.rglob("*"))):
             logger.info("Removing %s of an interrupted creation or deletion", folder)
             discard(folder)

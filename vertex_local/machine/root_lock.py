@@ -60,8 +60,8 @@ def withdraw(root: Path) -> None:
 
 def _taken_message(root: Path) -> str:
     url = announced(root).get("url")
-    place = f"at {url}" if url else "and is starting or stopping"
+    state = f"at {url}" if url else "and is starting or stopping"
     return (
-        f"A service already runs on {root} {place}. Use it, stop it with "
+        f"A service already runs on {root} {state}. Use it, stop it with "
         f"`vertex-local stop --root {root}`, or choose another --root."
     )

@@ -56,10 +56,10 @@ class Replica:
     def summary(self) -> Json:
         """Return the entry of this process in state.json."""
         keys = ("pid", "state", "exit_code", "started", "ended", "restarts")
-        found = {key: getattr(self, key) for key in keys}
+        values = {key: getattr(self, key) for key in keys}
         if self.container:  # the usage is that of `docker run`, not of the container
-            return {**found, "container": self.container_name}
-        return {**found, **self.usage}
+            return {**values, "container": self.container_name}
+        return {**values, **self.usage}
 
     @property
     def container_name(self) -> str:

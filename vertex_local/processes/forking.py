@@ -218,9 +218,9 @@ def _exit(code: int, *, shared: frozenset[str]) -> None:
         kept = [sys.modules.pop(name) for name in shared & sys.modules.keys() - {"__main__"}]
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
         sys.exit(code)
-    for one in gc.get_objects():  # of this program only: those of its parent are frozen
-        if type(one) in (io.TextIOWrapper, io.BufferedWriter):
-            _flush(one)
+    for stream in gc.get_objects():  # of this program only: those of its parent are frozen
+        if type(stream) in (io.TextIOWrapper, io.BufferedWriter):
+            _flush(stream)
     own = takewhile(lambda name: name not in shared, reversed(sys.modules))
     for name in ["__main__", *own]:
         del sys.modules[name]

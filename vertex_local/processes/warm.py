@@ -107,23 +107,23 @@ class WarmClient:
         ready = [requests for requests in self._requests if _is_ready(requests)]
         if not ready:
             return None
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        near_end, far_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            with theirs:
-                fds = [stdin, log, theirs.fileno(), *(self.fds if is_client else [])]
+            with far_end:
+                fds = [stdin, log, far_end.fileno(), *(self.fds if is_client else [])]
                 request = json.dumps({"folder": str(folder)}).encode()
                 socket.send_fds(ready[-1], [request], fds, socket.MSG_DONTWAIT)
-            ours.settimeout(REPLY_TIMEOUT_SECONDS)
-            pid, pidfds, _, _ = socket.recv_fds(ours, 16, 1)
-            supervisor = WarmSupervisor(int(pid), pidfds[0], ours)
-            ours.send(GO)  # until then the child waits
+            near_end.settimeout(REPLY_TIMEOUT_SECONDS)
+            pid, pidfds, _, _ = socket.recv_fds(near_end, 16, 1)
+            supervisor = WarmSupervisor(int(pid), pidfds[0], near_end)
+            near_end.send(GO)  # until then the child waits
         except (OSError, ValueError, IndexError) as error:
             logger.warning(
                 "the warm process did not fork, a new interpreter starts instead: %s", error
             )
-            ours.close()
+            near_end.close()
             return None
-        ours.settimeout(None)
+        near_end.settimeout(None)
         return supervisor
 
 

@@ -147,8 +147,8 @@ def _threads() -> set[str]:
     if not pid:
         os._exit(0)
     os.waitpid(pid, 0)
-    others = [path for path in Path("/proc/self/task").iterdir() if path.name != str(os.getpid())]
-    return {(path / "comm").read_text().strip() for path in others} - SAFE_THREADS
+    paths = [path for path in Path("/proc/self/task").iterdir() if path.name != str(os.getpid())]
+    return {(path / "comm").read_text().strip() for path in paths} - SAFE_THREADS
 
 
 def _log(line: str) -> None:

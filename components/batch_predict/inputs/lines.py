@@ -40,8 +40,8 @@ def cut_lines(path: str, num_parts: int) -> list[Json]:
         while targets and (chunk := file.read(CHUNK_BYTES)):
             ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n"))
             while targets and len(ends) and targets[0] <= offset + int(ends[-1]) + 1:
-                place = int(ends.searchsorted(targets[0] - offset - 1))
-                cuts.append((offset + int(ends[place]) + 1, num_lines + place + 1))
+                last = int(ends.searchsorted(targets[0] - offset - 1))
+                cuts.append((offset + int(ends[last]) + 1, num_lines + last + 1))
                 targets = [target for target in targets if target > cuts[-1][0]]
             offset += len(chunk)
             num_lines += len(ends)
@@ -110,7 +110,7 @@ def _parsed_one_by_one(path: str, lines: list[tuple[int, bytes]], workload: Any)
     if workload is None:
         return Batch(path=path, rows=rows, keys=keys, instances=parsed, errors=errors)
     names = parsed[0] if parsed else {}
-    features = {name: np.stack([one[name] for one in parsed]) for name in names}
+    features = {name: np.stack([row_features[name] for row_features in parsed]) for name in names}
     return Batch(path=path, rows=rows, keys=keys, features=features, errors=errors)
 
 

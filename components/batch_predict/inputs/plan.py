@@ -61,21 +61,21 @@ def plan_parts(
         by_kind.setdefault(kind_of(path), []).append(path)
     parts: list[Json] = []
     unused: list[str] = []
-    for kind, found in by_kind.items():
+    for kind, files in by_kind.items():
         if kind == LINES:
-            cut = [part for path in found for part in cut_lines(path, _num_parts([path], options))]
+            cut = [part for path in files for part in cut_lines(path, _num_parts([path], options))]
         elif kind == RECORDS:
-            _check_records(found, predictor)
-            cut = [{"path": path} for path in found]
+            _check_records(files, predictor)
+            cut = [{"path": path} for path in files]
         elif kind == PICTURES:
-            _check_pictures(found, predictor)
-            starts = range(0, len(found), PART_PICTURES)
-            cut = [{"paths": found[at : at + PART_PICTURES]} for at in starts]
+            _check_pictures(files, predictor)
+            starts = range(0, len(files), PART_PICTURES)
+            cut = [{"paths": files[at : at + PART_PICTURES]} for at in starts]
         else:
-            table = _table_of(found, predictor)
+            table = _table_of(files, predictor)
             schema = schema_for_predictions(table, time_zone=options.time_zone)
-            label, size = table.label.column, _num_parts(found, options)
-            cut, unused = plan_tables(found, schema, num_parts=size, label=label)
+            label, size = table.label.column, _num_parts(files, options)
+            cut, unused = plan_tables(files, schema, num_parts=size, label=label)
         parts += [{**part, "kind": kind} for part in cut]
     return [{**part, "number": number} for number, part in enumerate(parts)], unused
 

@@ -83,20 +83,20 @@ class _Reader:
     def _one_by_one(self, batch: Any, rows: list[int]) -> Batch:
         import tensorflow as tf
 
-        good, found, errors = [], [], []
+        good, parsed, errors = [], [], []
         for row, record in zip(rows, batch, strict=True):
             if is_sequence(record.numpy()):
                 errors.append({"row": row, "reason": SEQUENCE})
                 continue
             try:
-                found.append(self._parse(record[tf.newaxis]))
+                parsed.append(self._parse(record[tf.newaxis]))
                 good.append(row)
             except _unreadable() as error:
                 reason = f"is no example of {self._name}: {_reason(error)}"
                 errors.append({"row": row, "reason": reason})
-        if not found:
+        if not parsed:
             return Batch(path=self._path, rows=[], keys=[], features={}, errors=errors)
-        keys, features = tf.nest.map_structure(lambda *parts: tf.concat(parts, 0), *found)
+        keys, features = tf.nest.map_structure(lambda *parts: tf.concat(parts, 0), *parsed)
         return Batch(
             path=self._path, rows=good, keys=_texts(keys), features=features, errors=errors
         )

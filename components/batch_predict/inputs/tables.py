@@ -31,7 +31,7 @@ NO_LABEL = Binary("\0no label")
 def schema_for_predictions(workload: Table, *, time_zone: str = "") -> TableSchema:
     """Return the schema of the features that a model gets, and of the times they are parts of."""
     times = {getattr(feature, "of", "") for feature in workload.used}
-    needed = [one for one in workload.features if one.is_used or one.name in times]
+    needed = [feature for feature in workload.features if feature.is_used or feature.name in times]
     fields = {**table_fields(workload), "features": needed, "only_read": (), "weight": ""}
     fields["label"] = NO_LABEL
     schema = schema_of(workload.name, reference=workload.reference, **fields)
@@ -55,19 +55,19 @@ def plan_tables(
     files = [_open(path, schema, label) for path in paths]
     names, unused = {}, set()
     for file in files:
-        found = columns.match_header(file.names, schema)
-        missing = [name for name in found.missing if name not in (NO_LABEL.column, schema.key)]
-        if found.twice:
-            raise DataError(f"{file.path}: the column {found.twice[0]!r} occurs twice")
+        matched = columns.match_header(file.names, schema)
+        missing = [name for name in matched.missing if name not in (NO_LABEL.column, schema.key)]
+        if matched.twice:
+            raise DataError(f"{file.path}: the column {matched.twice[0]!r} occurs twice")
         if missing:
-            hint = did_you_mean(missing[0], found.unknown or found.columns)
+            hint = did_you_mean(missing[0], matched.unknown or matched.columns)
             raise DataError(
                 f"{file.path}: the column {missing[0]!r} is missing, which the model needs;{hint}"
-                f" the file has {', '.join(found.columns)}"
+                f" the file has {', '.join(matched.columns)}"
             )
-        names[file.path] = found.columns
+        names[file.path] = matched.columns
         known = {*schema.by_name, schema.key}
-        unused |= {name for name in found.columns if name not in known}
+        unused |= {name for name in matched.columns if name not in known}
     plan = plan_table(files, columns=names, num_shards=num_parts, digest=lambda _: "")
     return [{"table": part} for part in plan.parts if part.segments], sorted(unused)
 
@@ -103,11 +103,11 @@ def read_table(
 
 
 def _batches(
-    block: Block, path: str, first_row: int, how: tuple[Table, TableSchema, list[str]]
+    block: Block, path: str, first_row: int, reading: tuple[Table, TableSchema, list[str]]
 ) -> Iterator[Batch]:
     import tensorflow as tf
 
-    workload, schema, names = how
+    workload, schema, names = reading
     is_good = np.ones(block.table.num_rows, bool)
     is_good[list(block.bad.reasons)] = False
     good = np.flatnonzero(is_good)
@@ -127,7 +127,7 @@ def _batches(
 
 
 def _errors(block: Block, first_row: int) -> list[Json]:
-    found = [
+    errors = [
         {"row": first_row + number + 1, "reason": reason, "record": text}
         for number, reason, text in block.ragged
     ]
@@ -136,5 +136,5 @@ def _errors(block: Block, first_row: int) -> list[Json]:
             continue
         record = {name: plain_value(value) for name, value in block.original(row).items()}
         number = first_row + int(block.numbers[row]) + 1
-        found.append({"row": number, "column": column, "reason": reason, "record": record})
-    return sorted(found, key=lambda entry: int(entry["row"]))
+        errors.append({"row": number, "column": column, "reason": reason, "record": record})
+    return sorted(errors, key=lambda entry: int(entry["row"]))

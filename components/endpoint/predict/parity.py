@@ -32,12 +32,12 @@ def check_parity(online: Sequence[Any], offline: Sequence[Any], labels: Sequence
         )
     worst, message = 0.0, ""
     for index, (ours, golden) in enumerate(zip(online, offline, strict=True)):
-        place = f"instance {index} (true label {shown_value(labels[index])})"
-        for name, difference, numbers in differences(ours, golden, place=place):
+        instance = f"instance {index} (true label {shown_value(labels[index])})"
+        for name, difference, numbers in differences(ours, golden, instance=instance):
             if difference > worst:
                 worst = difference
                 message = (
-                    f"{place}: {name} is {numbers}; the difference {worst:.3g} exceeds "
+                    f"{instance}: {name} is {numbers}; the difference {worst:.3g} exceeds "
                     f"{TOLERANCE:g}"
                 )
     if worst > TOLERANCE:
@@ -46,7 +46,7 @@ def check_parity(online: Sequence[Any], offline: Sequence[Any], labels: Sequence
 
 
 def differences(
-    online: Any, offline: Any, *, place: str, name: str = "the prediction"
+    online: Any, offline: Any, *, instance: str, name: str = "the prediction"
 ) -> Iterator[tuple[str, float, str]]:
     """Yield the name, the relative difference and both values of each number; nan is infinite.
 
@@ -55,22 +55,22 @@ def differences(
     """
     if isinstance(offline, dict) and isinstance(online, dict):
         if missing := sorted(set(offline) - set(online)):
-            raise StepError(f"{place}: {missing[0]!r} is only in the prediction offline")
+            raise StepError(f"{instance}: {missing[0]!r} is only in the prediction offline")
         for field, value in offline.items():
-            yield from differences(online[field], value, place=place, name=field)
+            yield from differences(online[field], value, instance=instance, name=field)
     elif isinstance(offline, list) and isinstance(online, list):
         if len(online) != len(offline):
             raise StepError(
-                f"{place}: {name} has {len(online)} values online, {len(offline)} offline"
+                f"{instance}: {name} has {len(online)} values online, {len(offline)} offline"
             )
         for index, (ours, golden) in enumerate(zip(online, offline, strict=True)):
-            yield from differences(ours, golden, place=place, name=f"{name}[{index}]")
+            yield from differences(ours, golden, instance=instance, name=f"{name}[{index}]")
     elif isinstance(offline, float) and _is_number(online):
         difference = abs(online - offline) / max(1.0, abs(offline))
         shown = f"{online:.7g} online and {offline:.7g} offline"
         yield name, math.inf if math.isnan(difference) else difference, shown
     elif online != offline or isinstance(online, bool) != isinstance(offline, bool):
-        raise StepError(f"{place}: {name} is {online!r:.200} online, {offline!r:.200} offline")
+        raise StepError(f"{instance}: {name} is {online!r:.200} online, {offline!r:.200} offline")
 
 
 def _is_number(value: Any) -> bool:

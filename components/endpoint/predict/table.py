@@ -57,4 +57,7 @@ _FORMATS: dict[tuple[str, ...], tuple[str, Any]] = {
 
 
 def _have(predictions: Sequence[Any], fields: tuple[str, ...]) -> bool:
-    return all(isinstance(one, dict) and set(fields) <= set(one) for one in predictions)
+    return all(
+        isinstance(prediction, dict) and set(fields) <= set(prediction)
+        for prediction in predictions
+    )

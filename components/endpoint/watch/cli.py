@@ -24,19 +24,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         thresholds = dict(map(_threshold, arguments.threshold))
-        given = {} if arguments.last is None else {"last": arguments.last}
-        options = WatchOptions(thresholds=thresholds, **given)
+        limits = {} if arguments.last is None else {"last": arguments.last}
+        options = WatchOptions(thresholds=thresholds, **limits)
         api = connect(arguments.project, arguments.location)
-        found = watch(api, arguments.endpoint, options)
+        result = watch(api, arguments.endpoint, options)
     except ConfigError as error:
         return _fail(error, USAGE)
     except (StepError, VertexError, OSError) as error:
         return _fail(error, FAILED)
     if arguments.json:
-        print(found.to_json(), end="")
+        print(result.to_json(), end="")
     else:
-        _show(found)
-    return CHANGED if found.verdict == ALERT else 0
+        _show(result)
+    return CHANGED if result.verdict == ALERT else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -59,21 +59,28 @@ def _threshold(text: str) -> tuple[str, float]:
         ) from None
 
 
-def _show(found: Watch) -> None:
+def _show(result: Watch) -> None:
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    if found.findings:
+    if result.findings:
         table = Table("FEATURE", "AGAINST", "DISTANCE", "LIMIT", "VERDICT", "CHANGE", box=None)
-        for one in found.findings:
-            distance = f"{one.distance} {one.value:.3f}"
-            row = (one.feature, one.against, distance, f"{one.limit:.3g}", one.verdict, one.words)
+        for finding in result.findings:
+            distance = f"{finding.distance} {finding.value:.3f}"
+            row = (
+                finding.feature,
+                finding.against,
+                distance,
+                f"{finding.limit:.3g}",
+                finding.verdict,
+                finding.words,
+            )
             table.add_row(*map(Text, row))
         console.print(table)
-    for note in found.notes:
+    for note in result.notes:
         print(f"note: {note}")
-    when = f"{found.num_instances:,} instances, {found.first} to {found.last}"
-    print(f"{found.endpoint}: {found.verdict} ({when})")
-    if found.verdict == ALERT:
-        print(found.words)
+    when = f"{result.num_instances:,} instances, {result.first} to {result.last}"
+    print(f"{result.endpoint}: {result.verdict} ({when})")
+    if result.verdict == ALERT:
+        print(result.words)
 
 
 def _fail(error: Exception, code: int) -> int:

@@ -63,15 +63,15 @@ def compare(
     Predictions are compared with each other only: the classes that a model predicts need not have
     the shares of the true ones.
     """
-    found = []
+    findings = []
     for name, feature in after["features"].items():
         other = before["features"].get(name)
         is_comparable = other is not None and other["type"] == feature["type"]
         if is_comparable and not (name == PREDICTION and against == TRAINING):
-            found.append(_of_feature(name, other, feature, against, thresholds[PSI]))
+            findings.append(_of_feature(name, other, feature, against, thresholds[PSI]))
     if PIXELS in before and PIXELS in after:
-        found += _of_pixels(before[PIXELS], after[PIXELS], against, thresholds[PIXELS])
-    return sorted(found, key=lambda one: (-one.value / one.limit, one.feature))
+        findings += _of_pixels(before[PIXELS], after[PIXELS], against, thresholds[PIXELS])
+    return sorted(findings, key=lambda finding: (-finding.value / finding.limit, finding.feature))
 
 
 def not_finite(num_predictions: int, num_instances: int) -> Finding:
@@ -124,7 +124,7 @@ def _of_pixels(before: Json, after: Json, against: str, limit: float) -> list[Fi
     Its distance is the change of the mean, in standard deviations, or of the logarithm of the
     standard deviation, whichever is larger.
     """
-    found = []
+    findings = []
     for channel, (mean, std) in enumerate(zip(before["mean"], before["std"], strict=True)):
         new_mean, new_std = after["mean"][channel], after["std"][channel]
         scale = np.maximum(std, 1.0)
@@ -133,7 +133,7 @@ def _of_pixels(before: Json, after: Json, against: str, limit: float) -> list[Fi
         change = float(np.max(changes))  # not max, which may drop a NaN
         words = f"mean {mean:.1f} → {new_mean:.1f}, deviation {std:.1f} → {new_std:.1f}"
         name = "image" if len(before["mean"]) == 1 else f"image, channel {channel}"
-        found.append(
+        findings.append(
             Finding(
                 feature=name,
                 against=against,
@@ -143,4 +143,4 @@ def _of_pixels(before: Json, after: Json, against: str, limit: float) -> list[Fi
                 words=words,
             )
         )
-    return found
+    return findings

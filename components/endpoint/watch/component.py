@@ -37,10 +37,10 @@ def watch_endpoint(
 
     api = connect(project, location)
     with errors_in_one_line():
-        found = watch(api, endpoint_name, WatchOptions.from_json(options))
-        record(api, found)
-        result.metadata.update(verdict=found.verdict, words=found.words)
-        Path(result.path).write_text(found.to_json(), encoding="utf-8")
-        if found.verdict == ALERT:
-            raise StepError(f"the requests of {endpoint_name} have changed: {found.words}")
-    return found.words
+        outcome = watch(api, endpoint_name, WatchOptions.from_json(options))
+        record(api, outcome)
+        result.metadata.update(verdict=outcome.verdict, words=outcome.words)
+        Path(result.path).write_text(outcome.to_json(), encoding="utf-8")
+        if outcome.verdict == ALERT:
+            raise StepError(f"the requests of {endpoint_name} have changed: {outcome.words}")
+    return outcome.words

@@ -106,7 +106,9 @@ def _of_predictions(predictions: Sequence[Any], workload: Workload) -> Json:
         return {}
     is_number = isinstance(workload.label, Regression)
     name, kind = ("value", FLOAT) if is_number else ("label", TEXT)
-    values = [one.get(name) if isinstance(one, dict) else None for one in predictions]
+    values = [
+        prediction.get(name) if isinstance(prediction, dict) else None for prediction in predictions
+    ]
     allowed = (int, float) if is_number else str
     if not values or not all(isinstance(value, allowed) for value in values):
         return {}

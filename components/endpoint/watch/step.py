@@ -53,7 +53,7 @@ class Watch:
     @property
     def changed(self) -> list[Finding]:
         """The findings beyond their limits."""
-        return [one for one in self.findings if not one.is_ok]
+        return [finding for finding in self.findings if not finding.is_ok]
 
     @property
     def words(self) -> str:
@@ -63,9 +63,9 @@ class Watch:
         if self.verdict == OK:
             return f"{self.num_instances:,} instances are like the training data and those before"
         return "; ".join(
-            f"{one.verdict} of {one.feature}: {one.distance} {one.value:.3f} > {one.limit:.3g}"
-            f" ({one.words})"
-            for one in self.changed
+            f"{finding.verdict} of {finding.feature}: {finding.distance} {finding.value:.3f} >"
+            f" {finding.limit:.3g} ({finding.words})"
+            for finding in self.changed
         )
 
     def to_json(self) -> str:
@@ -80,7 +80,7 @@ class Watch:
                     "num_instances": self.num_instances,
                     "first": self.first,
                     "last": self.last,
-                    "findings": [one.to_json() for one in self.findings],
+                    "findings": [finding.to_json() for finding in self.findings],
                     "notes": list(self.notes),
                 },
                 indent=2,
@@ -109,7 +109,11 @@ def watch(api: VertexApi, endpoint_name: str, options: WatchOptions | None = Non
         raise StepError(f"{endpoint_name} logs no requests, so there is nothing to compare")
     version = served_version(endpoint)
     model = api.get(version)
-    logged = [one for one in read_logged(api, endpoint["name"], last=2 * options.last) if one.is_ok]
+    logged = [
+        request
+        for request in read_logged(api, endpoint["name"], last=2 * options.last)
+        if request.is_ok
+    ]
     workload = read_workload(model)
     check_watchable(workload)
     return _judged(
@@ -141,25 +145,25 @@ def _judged(
     if size < options.min_instances:
         few = f"{size:,} instances are logged, of at least {options.min_instances:,} to compare"
         return Watch(verdict=TOO_FEW, notes=(few, *notes), **facts)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     uri = model.get("artifactUri", "")
     content = read_companion_object(uri, STATISTICS_FILE, "splits.train.features")
     if content is None:
         notes.append(f"{version} has no {STATISTICS_FILE} of its training data")
     else:
         train = content["splits"]["train"]
-        found += compare(train, now, against=TRAINING, thresholds=options.thresholds)
+        findings += compare(train, now, against=TRAINING, thresholds=options.thresholds)
     earlier, _ = _statistics(before, workload)
     if earlier["num_examples"] >= options.min_instances:
-        found += compare(earlier, now, against=BEFORE, thresholds=options.thresholds)
+        findings += compare(earlier, now, against=BEFORE, thresholds=options.thresholds)
     else:
         notes.append("too few earlier instances to compare with")
     if num_bad := _num_not_finite(window, workload):
-        found.append(not_finite(num_bad, size))
-    if not found:
+        findings.append(not_finite(num_bad, size))
+    if not findings:
         return Watch(verdict=TOO_FEW, notes=tuple(notes), **facts)
-    verdict = OK if all(one.is_ok for one in found) else ALERT
-    return Watch(verdict=verdict, findings=tuple(found), notes=tuple(notes), **facts)
+    verdict = OK if all(finding.is_ok for finding in findings) else ALERT
+    return Watch(verdict=verdict, findings=tuple(findings), notes=tuple(notes), **facts)
 
 
 def served_version(endpoint: Json) -> str:
@@ -171,7 +175,7 @@ def served_version(endpoint: Json) -> str:
     deployed, split = endpoint.get("deployedModels", []), traffic_of(endpoint)
     if not deployed:
         raise StepError(f"no model is deployed to {endpoint['displayName']}")
-    busiest = max(deployed, key=lambda one: split.get(one["id"], 0))
+    busiest = max(deployed, key=lambda deployed_model: split.get(deployed_model["id"], 0))
     return version_of(busiest).name
 
 
@@ -199,7 +203,7 @@ def record(api: VertexApi, result: Watch) -> None:
     endpoint = find_endpoint(api, result.endpoint)
     if endpoint is None:
         return
-    names = {one.verdict for one in result.changed}
+    names = {finding.verdict for finding in result.changed}
     text = "-and-".join(sorted(names)) if names else result.verdict
     labels = {**endpoint.get("labels", {}), VERDICT_LABEL: text}
     api.patch(f"{endpoint['name']}?updateMask=labels", {"labels": labels})
@@ -212,11 +216,13 @@ def _num_not_finite(logged: Sequence[LoggedRequest], workload: Workload) -> int:
     """
     if getattr(workload, "postprocess", None) is not None:
         return 0
-    return sum(count_not_finite(one) > 0 for each in logged for one in each.predictions)
+    return sum(
+        count_not_finite(prediction) > 0 for request in logged for prediction in request.predictions
+    )
 
 
 def _statistics(logged: Sequence[LoggedRequest], workload: Workload) -> tuple[Json, int]:
-    whole = [one for one in logged if len(one.instances) == len(one.predictions)]
-    instances = [instance for one in whole for instance in one.instances]
-    predictions = [prediction for one in whole for prediction in one.predictions]
+    whole = [request for request in logged if len(request.instances) == len(request.predictions)]
+    instances = [instance for request in whole for instance in request.instances]
+    predictions = [prediction for request in whole for prediction in request.predictions]
     return describe(instances, predictions, workload)

@@ -98,9 +98,9 @@ def _columns(workload: Workload) -> list[Any]:
 
 
 def _one_hot(numbers: Array, size: int) -> Array:
-    found = np.zeros((len(numbers), size), np.float32)
-    found[np.arange(len(numbers)), numbers] = 1
-    return found
+    matrix = np.zeros((len(numbers), size), np.float32)
+    matrix[np.arange(len(numbers)), numbers] = 1
+    return matrix
 
 
 def _sigmoid(values: Array) -> Array:

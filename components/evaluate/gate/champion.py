@@ -43,13 +43,13 @@ def load_champion(model_uri: str, workload: Workload) -> Predict:
     places = _places_of(champion.workload.labels, workload.labels)
 
     def predict(features: Mapping[str, Any]) -> NDArray[Any]:
-        found: NDArray[Any] = champion.predict_batch(dict(features))[output]
+        predictions: NDArray[Any] = champion.predict_batch(dict(features))[output]
         if places is None:
-            return found
-        known = np.zeros((len(found), len(workload.labels)), found.dtype)
-        for place, column in zip(places, found.T, strict=True):
-            if place is not None:
-                known[:, place] = column
+            return predictions
+        known = np.zeros((len(predictions), len(workload.labels)), predictions.dtype)
+        for target, column in zip(places, predictions.T, strict=True):
+            if target is not None:
+                known[:, target] = column
         return known
 
     return predict
@@ -93,8 +93,8 @@ def _difference(before: Json, now: Json) -> str:
         return f"{before['rule']}, and are now split {now['rule']}"
     if before.get("starts") != now.get("starts"):
         shown = [
-            ", ".join(f"{n} from {day}" for n, day in one["starts"].items())
-            for one in (before, now)
+            ", ".join(f"{n} from {day}" for n, day in facts["starts"].items())
+            for facts in (before, now)
         ]
         return f"with {shown[0]}, and are now split with {shown[1]}"
     changed = sorted(set(before["columns"]) ^ set(now["columns"]))
@@ -113,18 +113,18 @@ def _load(model_uri: str, *, beside: str) -> "Predictor":
         raise NotComparableError(str(error)) from error
 
 
-def _check_label(theirs: Workload, ours: Workload) -> None:
-    if theirs.name != ours.name:
-        raise NotComparableError(f"it is a model of the workload {theirs.name}, not {ours.name}")
-    if (type(theirs.label), theirs.label.column) != (type(ours.label), ours.label.column):
-        kind = type(theirs.label).__name__
-        raise NotComparableError(f"it predicts the label {theirs.label.column} ({kind})")
+def _check_label(champion: Workload, ours: Workload) -> None:
+    if champion.name != ours.name:
+        raise NotComparableError(f"it is a model of the workload {champion.name}, not {ours.name}")
+    if (type(champion.label), champion.label.column) != (type(ours.label), ours.label.column):
+        kind = type(champion.label).__name__
+        raise NotComparableError(f"it predicts the label {champion.label.column} ({kind})")
 
 
-def _check_inputs(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-    if absent := sorted(set(theirs) - set(ours)):
+def _check_inputs(champion: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+    if absent := sorted(set(champion) - set(ours)):
         raise NotComparableError(f"the examples do not have its inputs {', '.join(absent)}")
-    for name, spec in theirs.items():
+    for name, spec in champion.items():
         if spec.dtype != ours[name].dtype or not spec.is_compatible_with(ours[name]):
             raise NotComparableError(
                 f"its input {name} is {_shown(spec)}, the examples have {_shown(ours[name])}"
@@ -140,11 +140,11 @@ def _try_out(champion: "Predictor") -> None:
         raise NotComparableError(f"it cannot predict: {first_line(error)}") from error
 
 
-def _places_of(theirs: tuple[str, ...], ours: tuple[str, ...]) -> list[int | None] | None:
+def _places_of(champion: tuple[str, ...], ours: tuple[str, ...]) -> list[int | None] | None:
     """Return the column of each of the champion's classes, None if they are the same."""
-    if theirs == ours:
+    if champion == ours:
         return None
-    return [ours.index(name) if name in ours else None for name in theirs]
+    return [ours.index(name) if name in ours else None for name in champion]
 
 
 def _shown(spec: Any) -> str:

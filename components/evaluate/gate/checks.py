@@ -81,14 +81,14 @@ def check_predictions(held_out: HeldOut) -> list[Check]:
     return [Check(name="predictions", value=float(len(bad)), limit=0.0, is_ok=False, text=text)]
 
 
-def is_slice_ok(found: Slice, options: GateOptions) -> bool | None:
+def is_slice_ok(part: Slice, options: GateOptions) -> bool | None:
     """Return whether a slice is not certainly worse than the champion's by more than the margin.
 
     None if the metric is not defined on the slice.
     """
-    if found.undefined:
+    if part.undefined:
         return None
-    gain = found.gain
+    gain = part.gain
     return gain is None or (gain.is_defined and gain.high >= _slice_limit(gain, options))
 
 
@@ -153,9 +153,9 @@ def _check_undefined(name: str, gain: Gain, other: str) -> Check:
 def _check_slices(comparison: Comparison, options: GateOptions, champion: str) -> list[Check]:
     if comparison.champion is None:
         return []
-    judged = [one for one in comparison.slices if not one.undefined]
-    worse = [one for one in judged if not is_slice_ok(one, options)]
-    checks = [_check_slice(one, options, champion) for one in worse]
+    judged = [part for part in comparison.slices if not part.undefined]
+    worse = [part for part in judged if not is_slice_ok(part, options)]
+    checks = [_check_slice(part, options, champion) for part in worse]
     if judged and not worse:
         text = (
             f"none of {len(judged)} slices is worse than {champion}'s by more than"
@@ -163,7 +163,7 @@ def _check_slices(comparison: Comparison, options: GateOptions, champion: str) -
         )
         checks.append(Check(name="slices", value=None, limit=None, is_ok=True, text=text))
     few = f"it has fewer than {options.slice_min_examples} examples"
-    not_judged = {one.name: one.undefined for one in comparison.slices if one.undefined}
+    not_judged = {part.name: part.undefined for part in comparison.slices if part.undefined}
     not_judged |= dict.fromkeys(comparison.small, few)
     if not_judged:
         shown = [f"{name} ({why})" for name, why in not_judged.items()][:NUM_SHOWN]
@@ -173,15 +173,15 @@ def _check_slices(comparison: Comparison, options: GateOptions, champion: str) -
     return checks
 
 
-def _check_slice(found: Slice, options: GateOptions, champion: str) -> Check:
-    assert found.gain is not None
+def _check_slice(part: Slice, options: GateOptions, champion: str) -> Check:
+    assert part.gain is not None
     return Check(
-        name=f"slice {found.name}",
-        value=found.gain.difference,
-        limit=_slice_limit(found.gain, options),
+        name=f"slice {part.name}",
+        value=part.gain.difference,
+        limit=_slice_limit(part.gain, options),
         is_ok=False,
-        text=f"slice {found.name} ({found.num_examples:,} examples): "
-        + _compared(found.gain, f"{champion}'s"),
+        text=f"slice {part.name} ({part.num_examples:,} examples): "
+        + _compared(part.gain, f"{champion}'s"),
     )
 
 
@@ -192,8 +192,8 @@ def _slice_limit(gain: Gain, options: GateOptions) -> float:
 def _compared(gain: Gain, other: str) -> str:
     """Return `auc 0.9461 is 0.0012 better than version 3's 0.9449 (95 % interval 0.0002 to …)`."""
     size = format_metric(abs(gain.difference))
-    how = f"{size} {'better than' if gain.difference > 0 else 'worse than'}"
-    relation = how if gain.difference else "equal to"
+    words = f"{size} {'better than' if gain.difference > 0 else 'worse than'}"
+    relation = words if gain.difference else "equal to"
     confidence = f"{gain.confidence * 100:.4g}"
     return (
         f"{gain.metric} {format_metric(gain.candidate)} is {relation} {other}"

@@ -65,7 +65,7 @@ def compare(
     rules: Sequence[Rule],
     missing: Mapping[str, Any],
 ) -> Comparison:
-    """Return the comparison with `others` of the held-out examples: a champion or simple models.
+    """Return the comparison with the `rivals` of the examples: a champion or simple models.
 
     Args:
         held_out: The examples, with the predictions of the other models and the rules' columns.
@@ -74,7 +74,7 @@ def compare(
         missing: The number that stands for a missing value, by feature.
     """
     metric = options.metric or comparable(held_out.label, len(held_out.names))[0]
-    found = {
+    gains = {
         name: measure_gain(
             metric,
             _statistic(metric, held_out, ""),
@@ -82,21 +82,21 @@ def compare(
             num_examples=len(held_out.labels),
             confidence=options.confidence,
         )
-        for name in held_out.others
+        for name in held_out.rivals
     }
-    found = {
+    gains = {
         name: gain if gain.is_defined else replace(gain, undefined=why_undefined(metric, held_out))
-        for name, gain in found.items()
+        for name, gain in gains.items()
     }
-    champion = found.pop(CHAMPION, None)
+    champion = gains.pop(CHAMPION, None)
     # The best simple model is the one with the least gain over it; the constant must be beaten.
-    best = min(found, key=lambda name: (_rank(found[name]), name != CONSTANT), default="")
+    best = min(gains, key=lambda name: (_rank(gains[name]), name != CONSTANT), default="")
     slices = _slices(metric, held_out, options, rules=rules, missing=missing)
-    large = {one.rule for one in slices}
+    large = {part.rule for part in slices}
     return Comparison(
         metric=metric,
         champion=champion,
-        baseline=found.get(best),
+        baseline=gains.get(best),
         baseline_name=best,
         slices=slices,
         small=[rule.text for rule in rules if rule.text not in large],
@@ -127,7 +127,7 @@ def _slices(
     for (rule, value), rows in masks.items():
         candidate = _statistic(metric, held_out, "", rows)
         gain = None
-        if CHAMPION in held_out.others:
+        if CHAMPION in held_out.rivals:
             champion = _statistic(metric, held_out, CHAMPION, rows)
             gain = measure_slice_gain(
                 metric, candidate, champion, num_examples=len(rows), confidence=confidence
@@ -151,5 +151,5 @@ def _slices(
 
 def _statistic(metric: str, held_out: HeldOut, model: str, rows: Any = slice(None)) -> Statistic:
     """Return the metric on some examples, of another model or (`model` is "") the trained one."""
-    predictions = held_out.others[model] if model else held_out.predictions
+    predictions = held_out.rivals[model] if model else held_out.predictions
     return statistic(metric, predictions[rows], held_out.labels[rows], held_out.label)

@@ -62,13 +62,13 @@ def measure_gain(
     Both models are measured on the same draws, so examples that are difficult for both cancel out.
     The draws depend on the number of examples only.
     """
-    found = _without_interval(metric, candidate, other, num_examples, confidence)
+    gain = _without_interval(metric, candidate, other, num_examples, confidence)
     differences = _differences(metric, candidate, other, num_examples, NUM_DRAWS)
     if not len(differences):
-        return found
+        return gain
     ends = (1 - confidence) / 2
     low, high = map(float, np.quantile(differences, [ends, 1 - ends]))
-    return replace(found, low=low, high=high)
+    return replace(gain, low=low, high=high)
 
 
 def measure_slice_gain(
@@ -78,12 +78,12 @@ def measure_slice_gain(
 
     Among many slices one seems worse by chance, so each has a higher confidence than all together.
     """
-    found = _without_interval(metric, candidate, other, num_examples, confidence)
+    gain = _without_interval(metric, candidate, other, num_examples, confidence)
     differences = _differences(metric, candidate, other, num_examples, NUM_SLICE_DRAWS)
     if not len(differences):
-        return found
+        return gain
     half = NormalDist().inv_cdf((1 + confidence) / 2) * float(differences.std())
-    return replace(found, low=found.difference - half, high=found.difference + half)
+    return replace(gain, low=gain.difference - half, high=gain.difference + half)
 
 
 def _without_interval(

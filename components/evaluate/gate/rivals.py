@@ -112,7 +112,7 @@ def _fit(workload: Workload, examples_dir: str) -> Predict:
     with decoder.explaining_errors(train.shards):
         # Not `read`, whose tracing would take longer than these few examples.
         tables = [decoder.decode(records) for records in decoder.records(as_tensors(slices))]
-    labels = np.concatenate([one.numpy() for _, one in tables])
+    labels = np.concatenate([column.numpy() for _, column in tables])
     known = find_labelled(labels, workload.label)
     if not known.any():
         raise InputError("no example of the train split has a label")

@@ -117,7 +117,7 @@ def cut(rule: Rule, columns: Columns, missing: Mapping[str, Any]) -> dict[str, M
     Raises:
         ConfigError: a number is compared with a text, or a text is compared as a number.
     """
-    found: dict[str, Mask] = {"": np.ones(len(next(iter(columns.values()))), bool)}
+    masks: dict[str, Mask] = {"": np.ones(len(next(iter(columns.values()))), bool)}
     for part in rule.parts:
         column = columns[part.feature]
         absent = is_missing(column, missing.get(part.feature))
@@ -125,12 +125,12 @@ def cut(rule: Rule, columns: Columns, missing: Mapping[str, Any]) -> dict[str, M
             pieces = _pieces(part, column, absent)
         except ConfigError as error:
             raise ConfigError(f"gate.slices has {rule.text!r}, but {error}") from error
-        found = {
+        masks = {
             " & ".join(filter(None, [outer, inner])): whole & piece
-            for outer, whole in found.items()
+            for outer, whole in masks.items()
             for inner, piece in pieces.items()
         }
-    return {name: mask for name, mask in found.items() if mask.any()}
+    return {name: mask for name, mask in masks.items() if mask.any()}
 
 
 def is_missing(column: NDArray[Any], missing: Any) -> Mask:
@@ -146,8 +146,8 @@ def _parse_part(part: str, text: str) -> Part:
     if match := _MISSING.fullmatch(part):
         return Part(kind="missing", feature=match[1].strip('"'))
     if match := _BUCKETS.fullmatch(part):
-        boundaries = tuple(one.strip() for one in match[2].split(";"))
-        numbers = [number for one in boundaries if (number := _number(one)) is not None]
+        boundaries = tuple(text.strip() for text in match[2].split(";"))
+        numbers = [number for text in boundaries if (number := _number(text)) is not None]
         if len(numbers) == len(boundaries) and numbers == sorted(set(numbers)):
             return Part(kind="buckets", feature=match[1].strip('"'), arguments=boundaries)
     if match := _COMPARISON.fullmatch(part):
@@ -165,7 +165,7 @@ def _pieces(part: Part, column: NDArray[Any], absent: Mask) -> dict[str, Mask]:
     if part.kind == "buckets":
         if column.dtype.kind == "O":
             raise ConfigError(f"{part.feature} is a text, which has no buckets")
-        return _buckets(column, [float(one) for one in part.arguments], absent)
+        return _buckets(column, [float(argument) for argument in part.arguments], absent)
     if part.kind == "values":
         return _values(column, absent)
     [value] = part.arguments
@@ -190,7 +190,7 @@ def _values(column: NDArray[Any], absent: Mask) -> dict[str, Mask]:
 
 def _buckets(column: NDArray[Any], boundaries: list[float], absent: Mask) -> dict[str, Mask]:
     numbers = np.digitize(column, boundaries)
-    ends = [f"{one:.6g}" for one in boundaries]
+    ends = [f"{boundary:.6g}" for boundary in boundaries]
     names = [f"below {ends[0]}"] if ends else ["any"]
     names += [f"{low} to {high}" for low, high in pairwise(ends)]
     names += [f"from {ends[-1]}"] if ends else []

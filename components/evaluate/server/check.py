@@ -97,12 +97,12 @@ def wire_requests(workload: Workload, instances: list[Any]) -> dict[str, list[An
     """Return the instances in each form that a request may have, by the name of the form."""
     rows = [workload.parse_instance(instance) for instance in instances]
     forms = [workload.wire_forms({name: value[()] for name, value in row.items()}) for row in rows]
-    found = {name: [form[name] for form in forms] for name in forms[0]}
-    found["example"] = [as_example(row) for row in rows]
-    first = next(iter(found.values()))
+    requests = {name: [form[name] for form in forms] for name in forms[0]}
+    requests["example"] = [as_example(row) for row in rows]
+    first = next(iter(requests.values()))
     if all(isinstance(instance, dict) for instance in first):
-        found["keyed"] = [{**instance, KEY: index} for index, instance in enumerate(first)]
-    return found
+        requests["keyed"] = [{**instance, KEY: index} for index, instance in enumerate(first)]
+    return requests
 
 
 def bad_instances(instance: Json) -> dict[str, Json]:

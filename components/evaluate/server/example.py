@@ -21,7 +21,7 @@ from trainer import Json
 
 def as_example(features: Mapping[str, Any]) -> Json:
     """Return the instance {"b64": …} of an example's raw features, given as arrays."""
-    entries = b"".join(_entry(name, np.asarray(one)) for name, one in features.items())
+    entries = b"".join(_entry(name, np.asarray(column)) for name, column in features.items())
     return {"b64": base64.b64encode(sized(FEATURES, entries)).decode("ascii")}
 
 

@@ -70,11 +70,11 @@ def measure(url: str, instances: Sequence[Any], *, clients: int, num_requests: i
     shares = [range(client, num_requests, clients) for client in range(clients)]
     with ThreadPoolExecutor(clients) as pool:
         began = time.perf_counter()
-        found = list(
+        answers = list(
             pool.map(lambda share: _send(url, [bodies[n % len(bodies)] for n in share]), shares)
         )
         seconds = time.perf_counter() - began
-    latencies = sorted(chain.from_iterable(found))
+    latencies = sorted(chain.from_iterable(answers))
     return Load(
         clients=clients,
         requests=len(latencies),
@@ -90,7 +90,7 @@ def _send(url: str, bodies: Sequence[bytes]) -> list[float]:
     connection = http.client.HTTPConnection(
         str(address.hostname), address.port, timeout=REQUEST_TIMEOUT_SECONDS
     )
-    found = []
+    answers = []
     with closing(connection):
         for body in bodies:
             began = time.perf_counter()
@@ -100,13 +100,13 @@ def _send(url: str, bodies: Sequence[bytes]) -> list[float]:
                 data = response.read()
             except (OSError, http.client.HTTPException) as error:
                 raise StepError(f"under load the prediction server failed: {error!r}") from error
-            found.append((time.perf_counter() - began) * 1000)
+            answers.append((time.perf_counter() - began) * 1000)
             if response.status != http.HTTPStatus.OK:
                 text = data.decode(errors="replace")[:200]
                 raise StepError(
                     f"under load the prediction server returned {response.status}: {text}"
                 )
-    return found
+    return answers
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:

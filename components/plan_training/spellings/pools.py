@@ -40,20 +40,20 @@ def infer_strategy(pools: list[ReplicaPool]) -> str:
 
 def read_strategy_flag(section: Section, key: str) -> str:
     """Return the value of `--strategy` among the arguments; ignore the others with a warning."""
-    found, others = "", []
+    strategy, ignored = "", []
     args = iter(section.texts(key))
     for arg in args:
         name, equals, value = arg.partition("=")
         if name == STRATEGY_FLAG:
-            found = value if equals else next(args, "")
+            strategy = value if equals else next(args, "")
         else:
-            others.append(arg)
-    if others:
+            ignored.append(arg)
+    if ignored:
         section.findings.warnings.append(
-            f"{section.name(key)}: {' '.join(others)}: ignored; give the trainer's settings to the"
+            f"{section.name(key)}: {' '.join(ignored)}: ignored; give the trainer's settings to the"
             " run, as --set train.epochs=5"
         )
-    return found
+    return strategy
 
 
 def strategy_args(shape: Shape) -> list[str]:
@@ -65,11 +65,11 @@ def strategy_args(shape: Shape) -> list[str]:
 
 def single_image(images: list[tuple[str, str]], findings: Findings) -> str:
     """Return the image of all replicas, from (field, image) pairs; several are an error."""
-    given = [(name, image) for name, image in images if image]
-    for name, image in given:
-        if image != given[0][1]:
+    named = [(name, image) for name, image in images if image]
+    for name, image in named:
+        if image != named[0][1]:
             findings.errors.append(
-                f"{name} is {image!r}; all replicas must have one image, and {given[0][0]} is"
-                f" {given[0][1]!r}"
+                f"{name} is {image!r}; all replicas must have one image, and {named[0][0]} is"
+                f" {named[0][1]!r}"
             )
-    return given[0][1] if given else ""
+    return named[0][1] if named else ""

@@ -43,17 +43,17 @@ def _read_machines(value: Any, findings: Findings) -> dict[str, Machine]:
     section = Section(value, path="machines", findings=findings, keys=tuple(COUNT_KEYS.values()))
     machines = {}
     for key in COUNT_KEYS.values():
-        given, path = section.get(key), section.name(key)
-        if isinstance(given, Machine):
-            machines[key] = given
-        elif isinstance(given, str) and given:
-            machines[key] = Machine(type=given)
-        elif given is not None:
+        value_of_role, path = section.get(key), section.name(key)
+        if isinstance(value_of_role, Machine):
+            machines[key] = value_of_role
+        elif isinstance(value_of_role, str) and value_of_role:
+            machines[key] = Machine(type=value_of_role)
+        elif value_of_role is not None:
             own = section.section(key, keys=("machine", "accelerator"))
             accelerator = _read_accelerator(
                 own.get("accelerator"), findings, path=f"{path}.accelerator"
             )
-            if isinstance(given, Mapping) and "machine" not in own:
+            if isinstance(value_of_role, Mapping) and "machine" not in own:
                 findings.errors.append(f"{path}.machine is missing; name a machine type")
             if machine := own.text("machine"):
                 machines[key] = Machine(type=machine, accelerator=accelerator)
@@ -70,7 +70,9 @@ def write(shape: Shape) -> Json:
     if shape.accelerator:
         fields["accelerator"] = _write_accelerator(shape.accelerator)
     if shape.machines:
-        fields["machines"] = {key: _write_machine(one) for key, one in shape.machines.items()}
+        fields["machines"] = {
+            key: _write_machine(machine) for key, machine in shape.machines.items()
+        }
     return fields
 
 

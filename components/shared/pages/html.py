@@ -22,10 +22,8 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, css: str = 
     """Return a table of cells in HTML, with the first cell of each row as its heading."""
     head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
     body = "".join(
-        f'<tr><th scope="row">{first}</th>'
-        + "".join(f"<td>{cell}</td>" for cell in others)
-        + "</tr>"
-        for first, *others in rows
+        f'<tr><th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in rest) + "</tr>"
+        for first, *rest in rows
     )
     return (
         f'<div class="wide"><table class="{css}"><thead><tr>{head}</tr></thead>'
@@ -40,8 +38,8 @@ def details(title: str, body: str) -> str:
 
 def listed(items: Iterable[str]) -> str:
     """Return texts as a list, "" for none."""
-    found = "".join(f"<li>{escape(item)}</li>" for item in items)
-    return f"<ul>{found}</ul>" if found else ""
+    rows = "".join(f"<li>{escape(item)}</li>" for item in items)
+    return f"<ul>{rows}</ul>" if rows else ""
 
 
 def verdict(words: str, *, is_good: bool) -> str:
@@ -51,11 +49,11 @@ def verdict(words: str, *, is_good: bool) -> str:
 
 def tiles(values: Iterable[tuple[str, str, str]]) -> str:
     """Return tiles; each has a value, its name and a note."""
-    found = "".join(
+    boxes = "".join(
         f'<div class="tile"><b>{escape(value)}</b>{escape(name)}<small>{escape(note)}</small></div>'
         for value, name, note in values
     )
-    return f'<div class="tiles">{found}</div>'
+    return f'<div class="tiles">{boxes}</div>'
 
 
 def percent(share: Any) -> str:

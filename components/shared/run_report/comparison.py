@@ -24,9 +24,9 @@ def render_comparison(first: Content, second: Content, *, differences: Sequence[
     """Return the page; `differences` has a name and the values of both runs for each fact."""
     runs = {FIRST: first, SECOND: second}
     about = "".join(
-        f"<tr><th>{name}</th><td>{escape(one.summary.run)}</td>"
-        f"<td>{escape(one.summary.outcome)} {escape(one.summary.model_version)}</td></tr>"
-        for name, one in runs.items()
+        f"<tr><th>{name}</th><td>{escape(content.summary.run)}</td>"
+        f"<td>{escape(content.summary.outcome)} {escape(content.summary.model_version)}</td></tr>"
+        for name, content in runs.items()
     )
     body = [
         f'<div class="wide"><table>{about}</table></div>',
@@ -54,7 +54,7 @@ def _differences(differences: Iterable[Difference]) -> str:
 
 def _metrics(first: Content, second: Content) -> str:
     before, after = (
-        one.evaluation.get("metrics") or one.summary.metrics for one in (first, second)
+        content.evaluation.get("metrics") or content.summary.metrics for content in (first, second)
     )
     rows = [
         (
@@ -74,10 +74,13 @@ def _change(name: str, before: dict[str, Any], after: dict[str, Any]) -> str:
 
 
 def _learning(runs: dict[str, Content]) -> str:
-    names = dict.fromkeys(name for one in runs.values() for name in metric_names(one.progress))
+    names = dict.fromkeys(
+        name for content in runs.values() for name in metric_names(content.progress)
+    )
     shown = [name for name in names if name != "learning_rate"][:MAX_CHARTS]
     return "".join(
-        learning_chart(name, {run: one.progress for run, one in runs.items()}) for name in shown
+        learning_chart(name, {run: content.progress for run, content in runs.items()})
+        for name in shown
     )
 
 
@@ -100,9 +103,12 @@ def _sides(first: Content, second: Content) -> str:
 
 
 def _tasks(first: Content, second: Content) -> str:
-    times = [{task["name"]: time_of(task) for task in one.summary.tasks} for one in (first, second)]
+    times = [
+        {task["name"]: time_of(task) for task in content.summary.tasks}
+        for content in (first, second)
+    ]
     rows = [
-        (escape(name), *(one.get(name, "n/a") for one in times))
+        (escape(name), *(times_of_run.get(name, "n/a") for times_of_run in times))
         for name in dict.fromkeys([*times[0], *times[1]])
     ]
     return table(("task", FIRST, SECOND), rows, css="numbers") if rows else ""

@@ -116,8 +116,8 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _uri(outputs: Mapping[str, Json], task: str, name: str) -> str:
-    found = outputs.get(task, {}).get(name, {})
-    return str(found.get("uri", "")) if isinstance(found, dict) else ""
+    artifact = outputs.get(task, {}).get(name, {})
+    return str(artifact.get("uri", "")) if isinstance(artifact, dict) else ""
 
 
 def _split(uri: str) -> tuple[str, str]:
@@ -151,10 +151,10 @@ def _read_json(folder: str, name: str) -> Json:
 
 def _read_lines(folder: str, name: str) -> list[Json]:
     """Return the lines of a file; a line that a killed training has cut is left out."""
-    found = []
+    lines = []
     for line in _read(folder, name).splitlines():
         try:
-            found.append(json.loads(line))
+            lines.append(json.loads(line))
         except ValueError:
             continue
-    return [line for line in found if isinstance(line, dict)]
+    return [line for line in lines if isinstance(line, dict)]

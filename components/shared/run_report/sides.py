@@ -28,7 +28,7 @@ class Sides:
 
 def changed_sides(first: Content, second: Content) -> Sides | str:
     """Return the comparison, or the reason for having none."""
-    answers = [one.evaluation.get("answers") or {} for one in (first, second)]
+    answers = [content.evaluation.get("answers") or {} for content in (first, second)]
     if not all(answers):
         return NO_ANSWERS
     truth, a, b = answers[0]["labels"], answers[0]["predicted"], answers[1]["predicted"]
@@ -40,8 +40,8 @@ def changed_sides(first: Content, second: Content) -> Sides | str:
         only_first=right.count((True, False)),
         only_second=right.count((False, True)),
         both_wrong=right.count((False, False)),
-        gained=_mistakes(first, {i for i, one in enumerate(right) if one == (False, True)}),
-        lost=_mistakes(second, {i for i, one in enumerate(right) if one == (True, False)}),
+        gained=_mistakes(first, {i for i, sides in enumerate(right) if sides == (False, True)}),
+        lost=_mistakes(second, {i for i, sides in enumerate(right) if sides == (True, False)}),
     )
 
 
@@ -55,7 +55,11 @@ def count_sides(sides: Sides) -> str:
 
 
 def _mistakes(content: Content, places: set[int]) -> list[Json]:
-    return [one for one in content.evaluation.get("mistakes") or [] if one.get("index") in places]
+    return [
+        mistake
+        for mistake in content.evaluation.get("mistakes") or []
+        if mistake.get("index") in places
+    ]
 
 
 def _names(content: Content) -> list[str]:

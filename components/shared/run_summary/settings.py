@@ -29,21 +29,21 @@ def settings_of(job: Json) -> dict[str, Any]:
     A webhook's URL is without its path, which is often a secret. The workload is its name, also
     where the parameter is the path of a snapshot, NAME-DIGEST.
     """
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name, value in parameters_of(job).items():
         if name in PLACES:
             continue
         group = _parsed(value) if name in GROUPS else None
         if isinstance(group, dict):
-            found |= {
-                key if key.startswith(MODEL_PREFIX) else f"{name}.{key}": one
-                for key, one in sorted(_flat(name, group).items())
+            settings |= {
+                key if key.startswith(MODEL_PREFIX) else f"{name}.{key}": setting
+                for key, setting in sorted(_flat(name, group).items())
             }
         elif name == WORKLOAD:
-            found[name] = shown_workload(value)
+            settings[name] = shown_workload(value)
         else:
-            found[name] = without_path(value) if name == WEBHOOK and value else value
-    return found
+            settings[name] = without_path(value) if name == WEBHOOK and value else value
+    return settings
 
 
 def shown_workload(reference: Any) -> str:
@@ -75,10 +75,12 @@ def code_digest(job: Json) -> str:
     If the image has another tag, return its name.
     """
     executors = job.get("pipelineSpec", {}).get("deploymentSpec", {}).get("executors", {})
-    images = [str(one.get("container", {}).get("image", "")) for one in executors.values()]
+    images = [
+        str(executor.get("container", {}).get("image", "")) for executor in executors.values()
+    ]
     for image in images:
-        if found := SOURCE_DIGEST.search(image):
-            return found[1]
+        if match := SOURCE_DIGEST.search(image):
+            return match[1]
     return next((image for image in images if image and "/ml-pipeline/" not in image), "")
 
 
@@ -101,11 +103,13 @@ def _flat(name: str, group: Json) -> Json:
     """Return the settings of a group, those of a threshold by direction as `rmse.at_most`."""
     if name != THRESHOLDS:
         return group
-    found: Json = {}
+    values: Json = {}
     for metric, threshold in group.items():
         directions = threshold if isinstance(threshold, dict) else {"": threshold}
-        found |= {f"{metric}.{direction}".rstrip("."): one for direction, one in directions.items()}
-    return found
+        values |= {
+            f"{metric}.{direction}".rstrip("."): limit for direction, limit in directions.items()
+        }
+    return values
 
 
 def _parsed(value: Any) -> Any:

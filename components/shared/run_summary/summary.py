@@ -256,11 +256,11 @@ def _warnings(outputs: dict[str, Json]) -> tuple[str, ...]:
 
 def _serving(outputs: dict[str, Json]) -> dict[str, dict[str, float]]:
     """Return the measurements of the tasks that send requests, by task."""
-    found = {
+    measured = {
         task: _numbers(outputs.get(task, {}).get(name, {}))
         for task, name in SERVING_OUTPUTS.items()
     }
-    return {task: values for task, values in found.items() if values}
+    return {task: values for task, values in measured.items() if values}
 
 
 def _task(view: TaskView) -> Json:

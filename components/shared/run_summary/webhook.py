@@ -41,10 +41,10 @@ def post_summary(url: str, summary: str, *, timeout_seconds: float = TIMEOUT_SEC
         problem = results.get(timeout=timeout_seconds)
     except queue.Empty:
         problem = _no_response(timeout_seconds)
-    place = without_path(url)
+    shown = without_path(url)
     if problem:
-        return f"the webhook {place} did not take the run's summary: {problem}"
-    logger.info("posted the run's summary to %s", place)
+        return f"the webhook {shown} did not take the run's summary: {problem}"
+    logger.info("posted the run's summary to %s", shown)
     return ""
 
 
@@ -75,17 +75,17 @@ def _post(url: str, summary: str, timeout_seconds: float) -> str:
     return f"it returned HTTP {response.status_code}"
 
 
-def _address(place: str, *, timeout_seconds: float) -> str:
-    """Return the address that is in a variable or a secret, or `place` if it is one itself."""
-    if re.fullmatch(VARIABLE, place):
-        name = place.partition(":")[2]
+def _address(source: str, *, timeout_seconds: float) -> str:
+    """Return the address that is in a variable or a secret, or `source` if it is one itself."""
+    if re.fullmatch(VARIABLE, source):
+        name = source.partition(":")[2]
         address = os.environ.get(name, "")
         if not address:
             raise _AddressError(f"the environment of the run's last step has no variable {name}")
-    elif re.fullmatch(SECRET, place):
-        address = _read_secret(place, timeout_seconds=timeout_seconds)
+    elif re.fullmatch(SECRET, source):
+        address = _read_secret(source, timeout_seconds=timeout_seconds)
     else:
-        return place
+        return source
     if not re.fullmatch(READABLE_ADDRESS, address.strip()):
         raise _AddressError("its value is not a web address, as https://HOST/PATH")
     return address.strip()

@@ -212,8 +212,8 @@ class VertexApi:
 
         def attempt() -> Json:
             nonlocal may_be_done
-            if may_be_done and find and (found := find()) is not None:
-                return found
+            if may_be_done and find and (created := find()) is not None:
+                return created
             try:
                 return self._send(method, url, timeout_seconds=timeout_seconds, **arguments)
             except VertexError as error:
@@ -254,8 +254,8 @@ def list_named(api: VertexApi, collection: str, display_name: str) -> Iterator[J
     """
     if '"' not in display_name and "\\" not in display_name:
         return api.list_resources(collection, filter=f'display_name="{display_name}"')
-    found = api.list_resources(collection)
-    return (one for one in found if one.get("displayName") == display_name)
+    resources = api.list_resources(collection)
+    return (resource for resource in resources if resource.get("displayName") == display_name)
 
 
 def finished(resource: Json | None) -> Json | None:

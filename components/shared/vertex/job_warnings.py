@@ -31,11 +31,11 @@ def replicas_of_jobs(api: VertexApi, *, label: str) -> list[Json]:
     """
     try:
         jobs = api.list_resources("customJobs", filter=label)
-        found = [replicas_of(api, ResourceName.from_name(job["name"]).id) for job in jobs]
+        responses = [replicas_of(api, ResourceName.from_name(job["name"]).id) for job in jobs]
     except VertexError as error:
         logger.warning("the replicas of %s cannot be read: %s", label, error)
         return []
-    return [replicas for replicas in found if replicas]
+    return [replicas for replicas in responses if replicas]
 
 
 def job_warnings(api: VertexApi, job_id: str) -> list[str]:

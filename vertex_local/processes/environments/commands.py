@@ -65,8 +65,8 @@ class Step:
     @cached_property
     def requirements(self) -> tuple[str, ...]:
         """Packages in the order of installation, without credentials."""
-        found = (word for arguments in self.installs for word in _requirements(arguments))
-        return tuple(CREDENTIALS.sub("//***@", word) for word in found if _applies(word))
+        words = (word for arguments in self.installs for word in _requirements(arguments))
+        return tuple(CREDENTIALS.sub("//***@", word) for word in words if _applies(word))
 
     @property
     def needs_environment(self) -> bool:

@@ -69,11 +69,11 @@ class Layer:
         """Return `env` as it is with the layer activated."""
         kept = {name: value for name, value in env.items() if name not in PLACE_VARIABLES}
         folders = [str(self._bin), str(_bin_of(self.base))]
-        others = kept.get("PATH", "").split(os.pathsep)
+        rest = kept.get("PATH", "").split(os.pathsep)
         if not is_own(self.base):
             kept.pop("PYTHONPATH", None)
-            others = [folder for folder in others if folder != str(_own_bin())]
-        kept["PATH"] = os.pathsep.join([*folders, *others])
+            rest = [folder for folder in rest if folder != str(_own_bin())]
+        kept["PATH"] = os.pathsep.join([*folders, *rest])
         kept["VIRTUAL_ENV"] = str(self.folder)
         if "CONDA_PREFIX" in kept:
             kept["CONDA_PREFIX"] = str(self.folder)

@@ -79,7 +79,7 @@ def _signature(path: Path) -> list[tuple[str, int, int]]:
     """Return size and time of a file, or of all files in a folder; else nothing."""
     try:
         paths = sorted(path.rglob("*")) if path.is_dir() else [path]
-        found = [(str(one), one.stat()) for one in paths if one.is_file()]
+        statuses = [(str(file), file.stat()) for file in paths if file.is_file()]
     except (OSError, ValueError):
         return []
-    return [(name, status.st_size, status.st_mtime_ns) for name, status in found]
+    return [(name, status.st_size, status.st_mtime_ns) for name, status in statuses]

@@ -23,10 +23,11 @@ def bar(
         f'<rect x="{start:.1f}" y="4" width="{max(end - start, 0.6):.1f}" height="{HEIGHT - 8}"/>'
     )
     if interval:
-        low, high = (_place(one, axis) for one in interval)
+        low, high = (_place(end_point, axis) for end_point in interval)
         half = HEIGHT / 2
         marks += f'<path class="whisker" d="M{low:.1f} {half}H{high:.1f}"/>' + "".join(
-            f'<path class="whisker" d="M{one:.1f} {half - 4}v8"/>' for one in (low, high)
+            f'<path class="whisker" d="M{end_point:.1f} {half - 4}v8"/>'
+            for end_point in (low, high)
         )
     return (
         f'<svg class="bar {css}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'

@@ -45,7 +45,7 @@ def line_chart(
     """
     frame = Frame(x=x, y=y)
     marks = [frame.diagonal()] if has_diagonal else []
-    marks += [frame.line(one) for one in series]
+    marks += [frame.line(line) for line in series]
     return _figure(frame.draw("".join(marks), text=text), text, legend(series))
 
 
@@ -82,8 +82,8 @@ def legend(series: Sequence[Series]) -> str:
         return ""
     keys = "".join(
         f'<span class="key"><svg class="swatch" viewBox="0 0 26 10" aria-hidden="true">'
-        f'<path class="s{one.style % NUM_STYLES}" d="M0 5H26"/></svg>{escape(one.name)}</span>'
-        for one in series
+        f'<path class="s{line.style % NUM_STYLES}" d="M0 5H26"/></svg>{escape(line.name)}</span>'
+        for line in series
     )
     return f'<div class="legend">{keys}</div>'
 

@@ -22,15 +22,15 @@ def curves_section(evaluation: Json) -> str:
 
 def curve_charts(evaluations: dict[str, Json]) -> str:
     """Return the charts of one or more evaluations, by the name of their run."""
-    curves = {run: found.get("curves") or {} for run, found in evaluations.items()}
+    curves = {run: evaluation.get("curves") or {} for run, evaluation in evaluations.items()}
     roc = {
-        run: _paired(one.get("roc"), "false_positive", "true_positive")
-        for run, one in curves.items()
+        run: _paired(of_run.get("roc"), "false_positive", "true_positive")
+        for run, of_run in curves.items()
     }
-    pr = {run: _paired(one.get("pr"), "recall", "precision") for run, one in curves.items()}
+    pr = {run: _paired(of_run.get("pr"), "recall", "precision") for run, of_run in curves.items()}
     bins = {
-        run: [(row["predicted"], row["actual"]) for row in one.get("calibration") or []]
-        for run, one in curves.items()
+        run: [(row["predicted"], row["actual"]) for row in of_run.get("calibration") or []]
+        for run, of_run in curves.items()
     }
     return (
         _chart(roc, "ROC curve", "false positive rate", "true positive rate", has_diagonal=True)

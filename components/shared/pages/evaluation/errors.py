@@ -110,8 +110,8 @@ def _count(evaluation: Json, num_shown: int) -> str:
 
 def gallery(mistakes: Sequence[Json]) -> str:
     """Return examples with their labels and predictions; "" without any."""
-    found = "".join(_figure(mistake) for mistake in mistakes)
-    return f'<div class="gallery">{found}</div>' if found else ""
+    figures = "".join(_figure(mistake) for mistake in mistakes)
+    return f'<div class="gallery">{figures}</div>' if figures else ""
 
 
 def _figure(mistake: Json) -> str:

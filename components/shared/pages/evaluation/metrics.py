@@ -15,18 +15,18 @@ def metrics_section(evaluation: Json, metrics: Json) -> str:
     champion = evaluation.get("champion") or {}
     baseline = evaluation.get("baseline") or {}
     limits = {c["name"]: c["limit"] for c in evaluation.get("checks", [])}
-    others = [
-        (title, found.get("metrics", {}))
-        for title, found in (
+    compared = [
+        (title, model.get("metrics", {}))
+        for title, model in (
             (f"champion {_version(champion)}", champion),
             (f"baseline {baseline.get('name', '')}", baseline),
         )
-        if found
+        if model
     ]
-    head = "".join(f'<th scope="col">{escape(title.strip())}</th>' for title, _ in others)
+    head = "".join(f'<th scope="col">{escape(title.strip())}</th>' for title, _ in compared)
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td><b>{measured(value)}</b></td>'
-        + "".join(f"<td>{number(values.get(name))}</td>" for _, values in others)
+        + "".join(f"<td>{number(values.get(name))}</td>" for _, values in compared)
         + f"<td>{number(limits[name]) if limits.get(name) is not None else ''}</td></tr>"
         for name, value in metrics.items()
     )

@@ -33,11 +33,11 @@ def checks(evaluation: Json, *, is_passed: bool, reasons: Iterable[str]) -> str:
     """
     marks = [(_mark_of(check), str(check["text"])) for check in evaluation.get("checks", [])]
     marks = marks or [(MET if is_passed else NOT_MET, reason) for reason in reasons]
-    found = "".join(
+    items = "".join(
         f'<li class="{CLASSES[mark]}"><b>{mark}</b> <span>{escape(text)}</span></li>'
         for mark, text in sorted(marks, key=lambda item: list(CLASSES).index(item[0]))
     )
-    return f'<ul class="checks">{found}</ul>' if found else ""
+    return f'<ul class="checks">{items}</ul>' if items else ""
 
 
 def _mark_of(check: Json) -> str:

@@ -14,16 +14,16 @@ MAX_OPEN = 24
 
 def slices_section(evaluation: Json) -> str:
     """Return a table for each feature; of many slices, only tables with a failure are open."""
-    found = evaluation.get("slices") or []
-    if not found:
+    slices = evaluation.get("slices") or []
+    if not slices:
         return ""
-    has_champion = any(one.get("champion") is not None for one in found)
-    values = [value for one in found for value in _values(one, has_champion=has_champion)]
-    metric = str(found[0]["metric"])
+    has_champion = any(part.get("champion") is not None for part in slices)
+    values = [value for part in slices for value in _values(part, has_champion=has_champion)]
+    metric = str(slices[0]["metric"])
     axis = round_axis(values, title=metric, has_zero=has_champion)
-    groups = [(str(feature), list(rows)) for feature, rows in groupby(found, _heading)]
+    groups = [(str(feature), list(rows)) for feature, rows in groupby(slices, _heading)]
     tables = [
-        _group(feature, rows, axis, is_open=len(found) <= MAX_OPEN) for feature, rows in groups
+        _group(feature, rows, axis, is_open=len(slices) <= MAX_OPEN) for feature, rows in groups
     ]
     note = (
         f"Bar: gain in {metric} over the champion, axis {axis.low:g} to {axis.high:g}; line: its"
@@ -37,16 +37,16 @@ def slices_section(evaluation: Json) -> str:
 def _group(feature: str, rows: Sequence[Json], axis: Axis, *, is_open: bool) -> str:
     body = table(
         (feature, "", str(rows[0]["metric"]), "champion"),
-        [_row(one, axis) for one in rows],
+        [_row(row, axis) for row in rows],
         css="slices",
     )
-    is_shown = is_open or any(one["ok"] is False for one in rows)
+    is_shown = is_open or any(row["ok"] is False for row in rows)
     return body if is_shown else details(f"{feature}: {len(rows)} slices, all in order", body)
 
 
-def _row(one: Json, axis: Axis) -> tuple[str, ...]:
-    champion, candidate = one.get("champion"), one.get("candidate")
-    low, high = one.get("low"), one.get("high")
+def _row(part: Json, axis: Axis) -> tuple[str, ...]:
+    champion, candidate = part.get("champion"), part.get("candidate")
+    low, high = part.get("low"), part.get("high")
     interval = None if low is None or high is None else (low, high)
     gain = (interval[0] + interval[1]) / 2 if interval else None
     value = candidate if champion is None else gain
@@ -55,27 +55,27 @@ def _row(one: Json, axis: Axis) -> tuple[str, ...]:
             value,
             axis=axis,
             interval=interval,
-            css="bad" if one["ok"] is False else "",
-            text=f"{one['feature']} {one['value']}: {signed(value)}",
+            css="bad" if part["ok"] is False else "",
+            text=f"{part['feature']} {part['value']}: {signed(value)}",
         )
         if value is not None
         else ""
     )
-    mark = ' <b class="bad">✗ worse</b>' if one["ok"] is False else ""
-    name = escape(str(one["value"]) or str(one["feature"]))
+    mark = ' <b class="bad">✗ worse</b>' if part["ok"] is False else ""
+    name = escape(str(part["value"]) or str(part["feature"]))
     return (
-        f"{name}{mark}<small>{one['num_examples']:,} examples</small>",
-        drawn or escape(one.get("undefined", "")),
+        f"{name}{mark}<small>{part['num_examples']:,} examples</small>",
+        drawn or escape(part.get("undefined", "")),
         measured(candidate),
         number(champion),
     )
 
 
-def _heading(one: Json) -> str:
+def _heading(part: Json) -> str:
     """Return the feature of a slice; slices by a condition, which have no value, form one group."""
-    return str(one["feature"]) if one["value"] != "" else "condition"
+    return str(part["feature"]) if part["value"] != "" else "condition"
 
 
-def _values(one: Json, *, has_champion: bool) -> list[float]:
+def _values(part: Json, *, has_champion: bool) -> list[float]:
     names = ("low", "high") if has_champion else ("candidate",)
-    return [one[name] for name in names if one.get(name) is not None]
+    return [part[name] for name in names if part.get(name) is not None]

@@ -45,12 +45,12 @@ def changes_of_data(statistics: Json, before: Json, *, of: str = "the champion's
     """Return the drift of each feature from earlier statistics, the largest first."""
     if not (_has_features(statistics) and _has_features(before)):
         return ""
-    found = measure_drift(statistics, before)
-    if not any(one.psi for one in found):
-        return f"<p>No feature has changed since {escape(of)}.</p>" * bool(found)
-    axis = round_axis([one.psi for one in found], title="PSI", low=0.0)
-    shown = _drift_table(found[:MAX_FEATURES], axis)
-    rest = found[MAX_FEATURES:]
+    drifts = measure_drift(statistics, before)
+    if not any(drift.psi for drift in drifts):
+        return f"<p>No feature has changed since {escape(of)}.</p>" * bool(drifts)
+    axis = round_axis([drift.psi for drift in drifts], title="PSI", low=0.0)
+    shown = _drift_table(drifts[:MAX_FEATURES], axis)
+    rest = drifts[MAX_FEATURES:]
     more = details(f"{len(rest)} more features", _drift_table(rest, axis)) if rest else ""
     return (
         f"<h3>Train split, compared with {escape(of)}</h3>"
@@ -60,22 +60,22 @@ def changes_of_data(statistics: Json, before: Json, *, of: str = "the champion's
     )
 
 
-def _drift_table(found: list[Drift], axis: Axis) -> str:
+def _drift_table(drifts: list[Drift], axis: Axis) -> str:
     return table(
         ("feature", "PSI", "", "largest change"),
         [
             (
-                escape(one.feature),
-                number(one.psi),
+                escape(drift.feature),
+                number(drift.psi),
                 bar(
-                    one.psi,
+                    drift.psi,
                     axis=axis,
-                    text=f"PSI {one.psi:.3f}",
-                    css="bad" if one.psi > MARKED else "",
+                    text=f"PSI {drift.psi:.3f}",
+                    css="bad" if drift.psi > MARKED else "",
                 ),
-                escape(one.words.removeprefix(f"{one.feature}: ")),
+                escape(drift.words.removeprefix(f"{drift.feature}: ")),
             )
-            for one in found
+            for drift in drifts
         ],
     )
 

@@ -30,17 +30,17 @@ def metric_names(progress: Sequence[Json]) -> list[str]:
 
 def learning_chart(name: str, runs: dict[str, Sequence[Json]]) -> str:
     """Return the chart of one metric, with lines for each split of each run, by the run's name."""
-    found = {
+    lines = {
         f"{run} {split}".strip(): _points(progress, split, name)
         for run, progress in runs.items()
         for split in SPLITS
     }
     series = [
         Series(name=title, points=points, style=style, has_dots=len(points) < 20)  # noqa: PLR2004
-        for style, (title, points) in enumerate(found.items())
+        for style, (title, points) in enumerate(lines.items())
         if points
     ]
-    known = [point for one in series for point in one.points]
+    known = [point for line in series for point in line.points]
     return line_chart(
         series,
         x=round_axis([x for x, _ in known], title="step", low=0.0),
@@ -64,8 +64,8 @@ def speed_chart(progress: Sequence[Json]) -> str:
 
 def _points(progress: Sequence[Json], split: str, name: str) -> list[Point]:
     known = [line for line in progress if line.get("split") == split]
-    found = {float(numbers(line).get("step", 0)): numbers(line).get(name) for line in known}
-    return thinned([(step, value) for step, value in sorted(found.items()) if value is not None])
+    values = {float(numbers(line).get("step", 0)): numbers(line).get(name) for line in known}
+    return thinned([(step, value) for step, value in sorted(values.items()) if value is not None])
 
 
 def _is_shown(name: str, progress: Sequence[Json]) -> bool:

@@ -46,19 +46,19 @@ def _tiles(content: Content) -> str:
     summary = content.summary
     metrics = content.evaluation.get("metrics") or summary.metrics
     before = (content.evaluation.get("champion") or {}).get("metrics", {})
-    found = [
+    shown = [
         (measured(value), name, _change(value, before.get(name)))
         for name, value in metrics.items()
         if not name.startswith("num_")
     ][:MAX_METRICS]
     if num_examples := content.evaluation.get("num_examples") or metrics.get("num_examples"):
-        found.append((f"{int(num_examples):,}", "test examples", ""))
-    found.append((_duration(summary), "whole run", _cached(summary)))
+        shown.append((f"{int(num_examples):,}", "test examples", ""))
+    shown.append((_duration(summary), "whole run", _cached(summary)))
     if content.cost:
         dollars = content.cost.dollars
         text = f"${dollars:,.2f}" if dollars >= LEAST_DOLLARS else f"< ${LEAST_DOLLARS}"
-        found.append((text, "training on Vertex AI", "estimate"))
-    return tiles(found)
+        shown.append((text, "training on Vertex AI", "estimate"))
+    return tiles(shown)
 
 
 def _change(value: float, before: float | None) -> str:

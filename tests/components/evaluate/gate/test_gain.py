@@ -106,7 +106,7 @@ def test_the_interval_is_that_of_resampled_examples_and_the_same_each_time():
     assert found.high == pytest.approx(found.difference + 1.645 * deviation, abs=0.15 * deviation)
 
 
-def held_out(candidate, *, column=None, **others) -> HeldOut:
+def held_out(candidate, *, column=None, **rivals) -> HeldOut:
     return HeldOut(
         label=Binary("y"),
         names=("no", "yes"),
@@ -116,7 +116,7 @@ def held_out(candidate, *, column=None, **others) -> HeldOut:
         mistakes=[],
         rows={},
         format_instance=dict,
-        others=others,
+        rivals=rivals,
         columns={} if column is None else {"firm": column},
     )
 

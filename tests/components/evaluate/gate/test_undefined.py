@@ -35,7 +35,7 @@ def probabilities(truth=TRUTH, strength: float = 0.3):
     return np.stack([1 - positive, positive], axis=1)
 
 
-def held_out(predictions, labels=TRUTH, *, label=None, **others) -> HeldOut:
+def held_out(predictions, labels=TRUTH, *, label=None, **rivals) -> HeldOut:
     return HeldOut(
         label=label or Binary("y"),
         names=("no", "yes"),
@@ -45,7 +45,7 @@ def held_out(predictions, labels=TRUTH, *, label=None, **others) -> HeldOut:
         mistakes=[],
         rows={},
         format_instance=dict,
-        others=others,
+        rivals=rivals,
         columns={"plan": PLANS[: len(labels)]},
     )
 
@@ -129,8 +129,8 @@ def test_a_champion_with_predictions_that_are_not_finite_is_replaced_by_a_simple
     data = held_out(probabilities(), **{CHAMPION: with_value(probabilities(), value)})
     found, why = without_broken_champion(data)
     assert why == "1 of 60 of its predictions are not finite numbers"
-    assert CHAMPION not in found.others
-    simple = dataclasses.replace(found, others={CONSTANT: probabilities(strength=0)})
+    assert CHAMPION not in found.rivals
+    simple = dataclasses.replace(found, rivals={CONSTANT: probabilities(strength=0)})
     options = GateOptions()
     comparison = compare(simple, options, rules=[], missing={})
     first, second = check_comparison(comparison, options, champion="version 3", why_not=why)
