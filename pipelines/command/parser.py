@@ -45,10 +45,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message with a suggestion, and exit with 2."""
-        if found := WRONG_CHOICE.search(message):
-            message += _hint(found["given"], re.findall(r"'([^']*)'", found["allowed"]))
-        elif found := WRONG_OPTION.search(message):
-            message += _hint(found["given"], _options(self))
+        if match := WRONG_CHOICE.search(message):
+            message += _hint(match["given"], re.findall(r"'([^']*)'", match["allowed"]))
+        elif match := WRONG_OPTION.search(message):
+            message += _hint(match["given"], _options(self))
         super().error(message)
 
 
@@ -70,12 +70,12 @@ class ShowVersion(argparse.Action):
 
 def seconds(text: str) -> int:
     """Return the seconds of a duration such as `90`, `90s`, `30m`, `2h` or `30d`."""
-    found = re.fullmatch(r"(\d{1,9})([smhd]?)", text, re.ASCII)
-    if not found or not int(found[1]):
+    match = re.fullmatch(r"(\d{1,9})([smhd]?)", text, re.ASCII)
+    if not match or not int(match[1]):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not allowed; give a whole number above 0 of seconds, or 90s, 30m, 2h, 30d"
         )
-    return int(found[1]) * SECONDS[found[2]]
+    return int(match[1]) * SECONDS[match[2]]
 
 
 def count(text: str) -> int:
@@ -94,8 +94,8 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _hint(given: str, allowed: list[str]) -> str:
-    hint = did_you_mean(given, allowed)
+def _hint(typed: str, allowed: list[str]) -> str:
+    hint = did_you_mean(typed, allowed)
     return f";{hint}" if hint else ""
 
 

@@ -64,14 +64,14 @@ def add_check(parser: argparse.ArgumentParser) -> None:
 
 
 def _new(arguments: argparse.Namespace) -> int:
-    given: list[str] = [str(arguments.folder)]
+    options: list[str] = [str(arguments.folder)]
     for name, value in vars(arguments).items():
         if name not in ("folder", "command") and value:
             values = value if isinstance(value, list) else [str(value)]
-            given += [f"--{name}={values[0]}"] if len(values) == 1 else [f"--{name}", *values]
+            options += [f"--{name}={values[0]}"] if len(values) == 1 else [f"--{name}", *values]
     sys.stdout.flush()
     done = subprocess.run(
-        [*NEW_COMMAND, *given],
+        [*NEW_COMMAND, *options],
         check=False,
         timeout=NEW_TIMEOUT_SECONDS,
         preexec_fn=ends_with_parent(),

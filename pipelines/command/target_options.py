@@ -78,21 +78,21 @@ def target_of(arguments: argparse.Namespace, *, needs_bucket: bool = True) -> Ta
 
 
 def mounts_of(arguments: argparse.Namespace, target: Target) -> list[Path]:
-    """Return the folders that a command's containers need: local state and given data."""
-    given = (getattr(arguments, name, None) for name in ("data_dir", "examples_dir"))
-    return [target.state_dir, *(Path(folder).absolute() for folder in given if folder)]
+    """Return the folders that a command's containers need: local state and the data."""
+    folders = (getattr(arguments, name, None) for name in ("data_dir", "examples_dir"))
+    return [target.state_dir, *(Path(folder).absolute() for folder in folders if folder)]
 
 
 def folders_of_files(patterns: Sequence[str]) -> list[Path]:
     """Return the folders of local files and patterns, for the mounts of containers."""
-    found = []
+    folders = []
     for pattern in without_dates(patterns):
         if not paths.is_in_bucket(pattern):
             path = Path(pattern)
             while glob.has_magic(str(path)):
                 path = path.parent
-            found.append(path if path.is_dir() else path.parent)
-    return found
+            folders.append(path if path.is_dir() else path.parent)
+    return folders
 
 
 @contextlib.contextmanager

@@ -52,8 +52,8 @@ def metrics_of(workload: str) -> list[str]:
 
 def columns_of(workload: str) -> Json:
     """Return the features and aliases of a built-in workload, as `describe` does."""
-    found = load_workload(workload)
-    return {"features": found.feature_names, "aliases": getattr(found, "aliases", {})}
+    loaded = load_workload(workload)
+    return {"features": loaded.feature_names, "aliases": getattr(loaded, "aliases", {})}
 
 
 RUNS: dict[str, Callable[[], RunConfig]] = {"mnist": mnist, "cifar10": cifar10, "taxi": taxi}

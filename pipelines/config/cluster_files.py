@@ -29,12 +29,12 @@ def read_cluster_file(path: Path) -> ClusterFile:
     except OSError as error:
         raise ConfigError(f"cannot read the cluster file {path}: {error.strerror}") from error
     except ClusterError as error:
-        raise cluster_error(error, place=str(path)) from error
+        raise cluster_error(error, position=str(path)) from error
 
 
-def cluster_error(error: ClusterError, *, place: str) -> ConfigError:
+def cluster_error(error: ClusterError, *, position: str) -> ConfigError:
     """Return the error for a cluster in a file, with all its mistakes."""
     if len(error.problems) == 1:
-        return ConfigError(f"{place}: {error}")
+        return ConfigError(f"{position}: {error}")
     listed = "".join(f"\n  - {problem}" for problem in error.problems)
-    return ConfigError(f"{place} has {len(error.problems)} mistakes:{listed}")
+    return ConfigError(f"{position} has {len(error.problems)} mistakes:{listed}")

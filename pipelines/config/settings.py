@@ -105,14 +105,14 @@ def _without_wrong(
     A setting is wrong if the others are allowed without it; all are if there is no such setting.
     """
     for wrong, error in failed.items():
-        others = [text for text in failed if text != wrong]
+        rest = [text for text in failed if text != wrong]
         with contextlib.suppress(ValueError):
-            return _with_together(config, others, keys), [_at_place(wrong[0], error)]
-    return config, [_at_place(place, cause) for (place, _, _), cause in failed.items()]
+            return _with_together(config, rest, keys), [_at_position(wrong[0], error)]
+    return config, [_at_position(position, cause) for (position, _, _), cause in failed.items()]
 
 
-def _at_place(place: str, cause: ValueError) -> ConfigError:
-    error = ConfigError(f"{place}: {cause}")
+def _at_position(position: str, cause: ValueError) -> ConfigError:
+    error = ConfigError(f"{position}: {cause}")
     error.__cause__ = cause
     return error
 

@@ -147,22 +147,22 @@ def _has_default_examples(folder: Path, workload: str) -> bool:
     """Return whether a folder has a workload's data, prepared with the default settings."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
-        found = {source["file"]: source["sha256"] for source in manifest["sources"]}
+        digests = {source["file"]: source["sha256"] for source in manifest["sources"]}
         is_default = manifest["workload"] == workload and manifest["settings"] == {}
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    return is_default and found == {file.name: file.sha256 for file in source_of(workload).files}
+    return is_default and digests == {file.name: file.sha256 for file in source_of(workload).files}
 
 
-def _in_a_bucket(given: str, *, is_remote: bool) -> Examples:
-    if not paths.is_in_bucket(given):
+def _in_a_bucket(folder: str, *, is_remote: bool) -> Examples:
+    if not paths.is_in_bucket(folder):
         raise ConfigError(
-            f"--examples-dir {given} is a local folder, which a job on Vertex AI cannot read; copy "
-            "it to a bucket and give gs://BUCKET/FOLDER"
+            f"--examples-dir {folder} is a local folder, which a job on Vertex AI cannot read; copy"
+            " it to a bucket and give gs://BUCKET/FOLDER"
         )
     if not is_remote:
         raise ConfigError(
-            f"--examples-dir {given} is in a bucket, which a job on this machine cannot read; copy "
-            "it to a local folder, or use --on vertex"
+            f"--examples-dir {folder} is in a bucket, which a job on this machine cannot read; copy"
+            " it to a local folder, or use --on vertex"
         )
-    return Examples(paths.uri(given))
+    return Examples(paths.uri(folder))

@@ -78,18 +78,19 @@ def with_flags(config: RunConfig, flags: Sequence[str]) -> RunConfig:
     Raises:
         ConfigError: a flag is unknown, has an invalid value, or is set by the job itself.
     """
-    given = _parse_flags(flags, workload=config.workload)
-    allowed = {*trainer_settings(), *(name for name in given if name.startswith(f"{MODEL_GROUP}."))}
-    if planned := sorted(set(given) - allowed):
+    settings = _parse_flags(flags, workload=config.workload)
+    of_model = (name for name in settings if name.startswith(f"{MODEL_GROUP}."))
+    allowed = {*trainer_settings(), *of_model}
+    if planned := sorted(set(settings) - allowed):
         raise ConfigError(
             f"--{planned[0].replace('_', '-')} after --: the job sets this flag; give "
             "--examples-dir and --cluster before the --; `jobs submit` prints the output folder"
         )
     other = {"steps": "epochs", "epochs": "steps"}
-    dropped = {other[name] for name in given if name in other} - set(given)
+    dropped = {other[name] for name in settings if name in other} - set(settings)
     train = {name: value for name, value in config.train.items() if name not in dropped}
     try:
-        return dataclasses.replace(config, train={**train, **given})
+        return dataclasses.replace(config, train={**train, **settings})
     except ValueError as error:
         raise ConfigError(f"flags after --: {error}") from error
 
@@ -115,12 +116,12 @@ def _parse_flags(flags: Sequence[str], *, workload: str) -> dict[str, Any]:
     # argparse does not overwrite attributes of a given namespace with defaults.
     others, model_settings = split_model_flags(flags)
     parsed = vars(parser.parse_args([*first, *others], namespace))
-    given = {
+    settings = {
         name: value
         for name, value in parsed.items()
         if value is not unset and required.get(name) != value
     }
-    return given | {f"{MODEL_GROUP}.{name}": value for name, value in model_settings.items()}
+    return settings | {f"{MODEL_GROUP}.{name}": value for name, value in model_settings.items()}
 
 
 def _in_camel_case(value: Any) -> Any:

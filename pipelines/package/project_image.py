@@ -68,10 +68,10 @@ def check_holds(image: str, workload: str) -> None:
         ConfigError: it has another one of the same project.
     """
     wanted = SNAPSHOT.fullmatch(workload)
-    found = IN_IMAGE.search(image)
-    if wanted and found and found["name"] == wanted["name"] and found["snapshot"] != workload:
+    built = IN_IMAGE.search(image)
+    if wanted and built and built["name"] == wanted["name"] and built["snapshot"] != workload:
         raise ConfigError(
-            f"--image {image} has {found['snapshot']}, but the code is {workload} now; build and "
+            f"--image {image} has {built['snapshot']}, but the code is {workload} now; build and "
             "push it again (make push PROJECT=FOLDER REPOSITORY=…), or undo the change"
         )
 

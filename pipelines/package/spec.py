@@ -51,8 +51,10 @@ class Package:
     @property
     def definitions(self) -> dict[str, Json]:
         """Return the type, default and description of each parameter."""
-        found: dict[str, Json] = self.spec["root"].get("inputDefinitions", {}).get("parameters", {})
-        return found
+        parameters: dict[str, Json] = (
+            self.spec["root"].get("inputDefinitions", {}).get("parameters", {})
+        )
+        return parameters
 
     @property
     def defaults(self) -> Json:

@@ -40,17 +40,17 @@ def describe(config: RunConfig, snapshot: Snapshot | None = None) -> Json:
                 " such as downloads, into functions"
             ) from error
         try:
-            found: Json = json.loads(output)
+            described: Json = json.loads(output)
         except ValueError as error:
             raise ConfigError(
                 f"{config.workload}: the process that imports it ended with exit code "
                 f"{child.process.returncode}:\n{child.last_lines()}"
             ) from error
-    if "error" in found:
-        problem = str(found["error"])
-        place = place_of_flag(problem, config, snapshot.project.run_file if snapshot else None)
-        raise ConfigError(place + _in_users_words(problem, snapshot))
-    return found
+    if "error" in described:
+        problem = str(described["error"])
+        position = place_of_flag(problem, config, snapshot.project.run_file if snapshot else None)
+        raise ConfigError(position + _in_users_words(problem, snapshot))
+    return described
 
 
 def _in_users_words(error: str, snapshot: Snapshot | None) -> str:

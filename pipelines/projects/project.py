@@ -156,7 +156,7 @@ def code_files(folder: Path, *, data: Sequence[str] = ()) -> list[str]:
         ConfigError: a link leaves the folder or is one to a folder, or there is too much code.
     """
     patterns = [os.path.relpath(one, folder) for one in data if one.startswith("/")]
-    found, num_bytes = [], 0
+    names, num_bytes = [], 0
     for path in _walk(folder, patterns):
         size = path.stat().st_size
         name = path.relative_to(folder).as_posix()
@@ -170,15 +170,15 @@ def code_files(folder: Path, *, data: Sequence[str] = ()) -> list[str]:
                 RUN_FILE,
             )
             continue
-        found.append(name)
+        names.append(name)
         num_bytes += size
-        if num_bytes > MAX_BYTES or len(found) > MAX_FILES:
+        if num_bytes > MAX_BYTES or len(names) > MAX_FILES:
             raise ConfigError(
                 f"{folder} has more than {MAX_BYTES / 1e6:.0f} MB or {MAX_FILES:,} files of code, "
                 "which every run would copy; move data out of it, name it in prepare.files of "
                 f"{RUN_FILE}, or give the workload a folder of its own"
             )
-    return found
+    return names
 
 
 def _walk(folder: Path, data: Sequence[str]) -> Iterator[Path]:

@@ -42,8 +42,8 @@ def read_requirements(path: Path) -> Iterator[Requirement]:
     except (OSError, FileError) as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
     for number, text in _logical_lines(lines):
-        if found := re.fullmatch(r"(?:-r|--requirement)[ =](.+)", text):
-            yield from read_requirements(path.parent / found[1].strip())
+        if included := re.fullmatch(r"(?:-r|--requirement)[ =](.+)", text):
+            yield from read_requirements(path.parent / included[1].strip())
         elif _UNNAMED.match(text):
             raise ConfigError(
                 f"{path}, line {number}: {text!r} does not say which package it is, so it cannot be"

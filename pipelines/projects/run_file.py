@@ -43,23 +43,25 @@ def try_run_file(config: RunConfig, path: Path) -> tuple[RunConfig, list[ConfigE
     values, sources = _load(path)
     texts, errors = [], []
     for key, value in values.items():
-        place = f"{path}, line {sources[key,].line}"
+        position = f"{path}, line {sources[key,].line}"
         if key == CLUSTER:
             try:
-                config = dataclasses.replace(config, cluster=_cluster(value, path, place))
+                config = dataclasses.replace(config, cluster=_cluster(value, path, position))
             except ConfigError as error:
                 errors.append(error)
         elif key in (*GROUPS, MODEL_GROUP) and not isinstance(value, dict):
-            errors.append(ConfigError(f"{place}: {key} is {value!r}; it must hold keys and values"))
+            errors.append(
+                ConfigError(f"{position}: {key} is {value!r}; it must hold keys and values")
+            )
         elif key in (*GROUPS, MODEL_GROUP):
             for name, one in value.items():
                 is_path = (key, name) in _PATH_KEYS and one != PREVIOUS
-                found = _absolute(one, path.parent) if is_path else one
+                resolved = _absolute(one, path.parent) if is_path else one
                 source = sources[key, name]
                 inner = f"{path}, line {source.line}"
-                texts.append((inner, f"{key}.{name}", value_text(found, source)))
+                texts.append((inner, f"{key}.{name}", value_text(resolved, source)))
         else:
-            texts.append((place, str(key), value_text(value, sources[key,])))
+            texts.append((position, str(key), value_text(value, sources[key,])))
     config, wrong = try_texts(config, texts)
     return config, errors + wrong
 
@@ -76,8 +78,8 @@ def place_of(setting: str, value: Any, path: Path, *, item: int | None = None) -
     key = setting if "." in setting else f"train.{setting}"
     group, _, name = key.partition(".")
     values, sources = _load(path)
-    given = values.get(group, {}).get(name)
-    if value_text(given) != value_text(value):
+    in_file = values.get(group, {}).get(name)
+    if value_text(in_file) != value_text(value):
         return ""
     source = sources[group, name]
     if item is not None:
@@ -109,13 +111,13 @@ def _load(path: Path) -> tuple[dict[Any, Any], Sources]:
     return values or {}, sources
 
 
-def _cluster(value: Any, path: Path, place: str) -> ClusterSpec:
+def _cluster(value: Any, path: Path, position: str) -> ClusterSpec:
     if isinstance(value, str):
         return read_cluster(path.parent / value)
     try:
         return parse_cluster(value, path=path).spec
     except ClusterError as error:
-        raise cluster_error(error, place=f"{place}: {CLUSTER}") from error
+        raise cluster_error(error, position=f"{position}: {CLUSTER}") from error
 
 
 def _absolute(value: Any, folder: Path) -> Any:

@@ -52,8 +52,8 @@ def default_run(reference: str, *, name: str) -> RunConfig:
 def unknown_workload(reference: str) -> ConfigError:
     """Return the error for a name that no workload has."""
     hint = did_you_mean(reference, (*RUNS, *_entry_points()))
-    others = "".join(f", {name}" for name in sorted(_entry_points()))
-    return ConfigError(f"unknown workload {reference!r};{hint} allowed are {FORMS}{others}")
+    more = "".join(f", {name}" for name in sorted(_entry_points()))
+    return ConfigError(f"unknown workload {reference!r};{hint} allowed are {FORMS}{more}")
 
 
 def _entry_points() -> list[str]:

@@ -59,8 +59,8 @@ def _serving_state(api: VertexApi, endpoint: Json) -> str:
     """Return the states of the prediction servers; "-" on Vertex AI, which does not report them."""
     if not endpoint.get("deployedModels"):
         return "-"
-    found = server_states(api, endpoint["name"]).values()
-    states = [f"{one['state']}{_restarts(one)}" for one in found]
+    servers = server_states(api, endpoint["name"]).values()
+    states = [f"{one['state']}{_restarts(one)}" for one in servers]
     return ", ".join(states) or "-"
 
 

@@ -92,8 +92,8 @@ def set_default_version(api: VertexApi, name: str) -> str:
 def _refuse_default(versions: list[Json], version: ResourceName, model: str) -> None:
     default = with_alias(versions, DEFAULT)
     if default and version_name(default) == version:
-        others = [one["versionId"] for one in versions if one is not default]
+        candidates = [one["versionId"] for one in versions if one is not default]
         hint = f"make another the default first: trainyard models set-default {model}@VERSION"
-        if not others:
+        if not candidates:
             hint = f"delete the model with it: trainyard models delete {model}"
         raise ResourceError(f"{model}@{version.version} is the default version; {hint}")

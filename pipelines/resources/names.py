@@ -22,13 +22,13 @@ def model_name(api: VertexApi, name: str) -> str:
         VertexError: NOT_FOUND.
     """
     base, at, version = name.partition("@")
-    found = find_model(api, base) or find_model(api, valid_name(base))
-    if not found:
+    name_of_model = find_model(api, base) or find_model(api, valid_name(base))
+    if not name_of_model:
         models = list(api.list_resources("models"))
         if base not in {short_name(model["name"]) for model in models}:
             raise _not_found("model", base, [model["displayName"] for model in models])
-        found = f"{api.parent}/models/{base}"
-    return f"{found}{at}{version}"
+        name_of_model = f"{api.parent}/models/{base}"
+    return f"{name_of_model}{at}{version}"
 
 
 def version_called(api: VertexApi, name: str) -> ResourceName:

@@ -45,22 +45,22 @@ class Difference:
 
 def compare(first: Summary, second: Summary, *, has_all: bool = False) -> list[Difference]:
     """Return the facts in which two runs differ, or all facts with `has_all`."""
-    found = list(_facts(first, second))
-    return [one for one in found if has_all or not one.is_same]
+    facts = list(_facts(first, second))
+    return [one for one in facts if has_all or not one.is_same]
 
 
-def differences_table(found: list[Difference]) -> Table:
+def differences_table(differences: list[Difference]) -> Table:
     """Return a row for each fact, with long values cut."""
     rows: list[tuple[str, ...]] = [
-        (one.title, _cell(one.first), _cell(one.second), _change(one)) for one in found
+        (one.title, _cell(one.first), _cell(one.second), _change(one)) for one in differences
     ]
     return Table(("", "A", "B", "CHANGE"), rows)
 
 
-def differences_json(first: Summary, second: Summary, found: list[Difference]) -> Json:
+def differences_json(first: Summary, second: Summary, differences: list[Difference]) -> Json:
     """Return the facts as JSON, with values uncut."""
     kinds: dict[str, Json] = {}
-    for one in found:
+    for one in differences:
         kinds.setdefault(one.kind, {})[one.name] = {"a": one.first, "b": one.second}
     return {"a": first.run, "b": second.run, **kinds}
 

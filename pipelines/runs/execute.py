@@ -172,8 +172,8 @@ def _interrupted_once() -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    handlers = {n: handler for n, handler in found.items() if handler is not signal.SIG_IGN}
+    present = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {n: handler for n, handler in present.items() if handler is not signal.SIG_IGN}
     for number in handlers:
         signal.signal(number, interrupt)
     try:

@@ -35,12 +35,12 @@ def run_log_lines(
 def _task_jobs(job: Json) -> list[tuple[str, str]]:
     """Return the name and job id of each task of a run that has started."""
     names = leaf_tasks(job["pipelineSpec"])
-    found = []
+    jobs = []
     for detail in job.get("jobDetail", {}).get("taskDetails", []):
         container = detail.get("executorDetail", {}).get("containerDetail", {})
         if detail.get("taskName") in names and container.get("mainJob"):
-            found.append((names[detail["taskName"]], short_name(container["mainJob"])))
-    return found
+            jobs.append((names[detail["taskName"]], short_name(container["mainJob"])))
+    return jobs
 
 
 def _check_task(job: Json, task: str | None) -> None:

@@ -81,8 +81,8 @@ def explain_resume(api: VertexApi, run: str) -> str:
 
 def last_step(output_dir: Path) -> int | None:
     """Return the step of the last complete checkpoint, None if there is none."""
-    found = (path.parent.name.removeprefix("step-") for path in output_dir.glob(CHECKPOINT))
-    return max((int(step) for step in found if step.isdecimal()), default=None)
+    steps = (path.parent.name.removeprefix("step-") for path in output_dir.glob(CHECKPOINT))
+    return max((int(step) for step in steps if step.isdecimal()), default=None)
 
 
 def await_end(api: VertexApi, run: str, *, say: Callable[[str], None]) -> None:
@@ -128,8 +128,8 @@ def _is_cached(spec: Json) -> bool:
 
 def _new_name(api: VertexApi, run: str) -> str:
     """Return RUN-r2, or RUN-rN with the next free number."""
-    found = re.fullmatch(r"(.+)-r(\d{1,6})", run)
-    base, number = (found[1], int(found[2])) if found else (run, 1)
+    match = re.fullmatch(r"(.+)-r(\d{1,6})", run)
+    base, number = (match[1], int(match[2])) if match else (run, 1)
     while True:
         number += 1
         name = f"{base}-r{number}"

@@ -110,8 +110,8 @@ def _check_thresholds(config: RunConfig, description: Json, *, run_file: Path | 
         except ConfigError as error:
             name = f"thresholds.{limit.metric}"
             value = config.thresholds[limit.metric]
-            place = place_of(name, value, run_file) if run_file else ""
-            raise ConfigError(f"{place}{error}") from error
+            position = place_of(name, value, run_file) if run_file else ""
+            raise ConfigError(f"{position}{error}") from error
 
 
 def check_data_is_remote(config: RunConfig) -> None:
@@ -181,7 +181,7 @@ def _of_package(config: RunConfig, state_dir: Path, *, uses_image: bool) -> RunC
             f"the package needs the code {folder.name}, but there is no {folder}: compile its "
             "folder again here with trainyard compile FOLDER, or use --containers with its image"
         )
-    found = dataclasses.replace(config, workload=str(folder))
+    copied = dataclasses.replace(config, workload=str(folder))
     if _is_loadable(Project(folder), uses_image=uses_image):
-        found = _described(found, describe(found))
-    return config if uses_image else found
+        copied = _described(copied, describe(copied))
+    return config if uses_image else copied

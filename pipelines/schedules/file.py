@@ -83,15 +83,15 @@ def read_schedules(folder: Path) -> list[ScheduleFile]:
     """
     if not folder.is_dir():
         raise ConfigError(f"the folder {folder} with schedules does not exist")
-    found, problems = [], []
+    files, problems = [], []
     for path in sorted(folder.glob("*.yaml")):
         try:
-            found.append(read_schedule(path))
+            files.append(read_schedule(path))
         except ConfigError as error:
             problems.append(str(error))
     if problems:
         raise ConfigError("\n  ".join(problems))
-    return found
+    return files
 
 
 def read_schedule(path: Path) -> ScheduleFile:
@@ -154,8 +154,8 @@ def _check(path: Path, key: Any, value: Any) -> None:
 
 
 def _source(path: Path, values: Json) -> str:
-    given = [key for key in SOURCES if key in values]
-    if len(given) != 1:
+    sources = [key for key in SOURCES if key in values]
+    if len(sources) != 1:
         raise _error(path, "workload", "give either workload or package")
     if "workload" in values:
         workload = str(values["workload"])

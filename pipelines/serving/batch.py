@@ -42,11 +42,11 @@ def find_version(api: VertexApi, name: str) -> tuple[ResourceName, str, Trust]:
     Raises:
         ResourceError: the version has no files of its own.
     """
-    found = api.get(model_name(api, name))
-    uri = str(found.get("artifactUri", ""))
+    model = api.get(model_name(api, name))
+    uri = str(model.get("artifactUri", ""))
     if not uri:
         raise ResourceError(f"{name} has no artifactUri, so its files are unknown")
-    return version_name(found), uri, trust_of(found)
+    return version_name(model), uri, trust_of(model)
 
 
 def job_request(

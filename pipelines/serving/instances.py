@@ -31,7 +31,7 @@ class Instance:
     """An instance and its position in the file, for messages."""
 
     value: Any
-    place: str
+    position: str
     num_bytes: int
 
 
@@ -56,10 +56,11 @@ def read_document(path: Path) -> list[Instance]:
         )
     if not isinstance(instances, list) or not instances:
         raise ResourceError(f'{name} must be a list of instances, or {{"instances": [...]}}')
-    if isinstance(content, dict) and (others := sorted(content.keys() & _NOT_SENT)):
-        raise ResourceError(f"{name} has {', '.join(others)}, which the command does not send")
+    if isinstance(content, dict) and (unsent := sorted(content.keys() & _NOT_SENT)):
+        raise ResourceError(f"{name} has {', '.join(unsent)}, which the command does not send")
     return [
-        _instance(value, place=f"{name}, instance {index}") for index, value in enumerate(instances)
+        _instance(value, position=f"{name}, instance {index}")
+        for index, value in enumerate(instances)
     ]
 
 
@@ -71,14 +72,14 @@ def read_lines(path: Path) -> list[Instance]:
     """
     name, data = _read(path)
     lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    found = [
-        _read_line(line, place=f"{name}, line {number}")
+    instances = [
+        _read_line(line, position=f"{name}, line {number}")
         for number, line in enumerate(lines, start=1)
         if line.strip()
     ]
-    if not found:
+    if not instances:
         raise ResourceError(f"{name} is empty; {_ONE_A_LINE}")
-    return found
+    return instances
 
 
 def predict(api: VertexApi, name: str, instances: Sequence[Instance]) -> list[Any]:
@@ -109,8 +110,8 @@ def batches(instances: Iterable[Instance]) -> Iterator[list[Instance]]:
     for instance in instances:
         if instance.num_bytes > MAX_REQUEST_BYTES:
             raise ResourceError(
-                f"{instance.place}: the instance has {instance.num_bytes:,} bytes; the limit of a "
-                f"request is {MAX_REQUEST_BYTES:,}"
+                f"{instance.position}: the instance has {instance.num_bytes:,} bytes; the limit of"
+                f" a request is {MAX_REQUEST_BYTES:,}"
             )
         if batch and num_bytes + instance.num_bytes > MAX_REQUEST_BYTES:
             yield batch
@@ -143,16 +144,16 @@ def _read(path: Path) -> tuple[str, bytes]:
         raise ResourceError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _read_line(line: bytes, *, place: str) -> Instance:
+def _read_line(line: bytes, *, position: str) -> Instance:
     try:
         value = _parse(line.decode())
     except ValueError as error:
-        raise ResourceError(f"{place}: not JSON: {error}; {_ONE_A_LINE}") from error
+        raise ResourceError(f"{position}: not JSON: {error}; {_ONE_A_LINE}") from error
     if isinstance(value, dict) and isinstance(value.get("instances"), list):
         raise ResourceError(
-            f'{place} is {{"instances": [...]}}, which is for --instances; {_ONE_A_LINE}'
+            f'{position} is {{"instances": [...]}}, which is for --instances; {_ONE_A_LINE}'
         )
-    return _instance(value, place=place)
+    return _instance(value, position=position)
 
 
 def _parse(text: str) -> Any:
@@ -171,19 +172,19 @@ def _finite(text: str) -> float:
     return float(text) if math.isfinite(float(text)) else _refuse_number(text)
 
 
-def _instance(value: Any, *, place: str) -> Instance:
+def _instance(value: Any, *, position: str) -> Instance:
     separator = 2
-    return Instance(value=value, place=place, num_bytes=len(json.dumps(value)) + separator)
+    return Instance(value=value, position=position, num_bytes=len(json.dumps(value)) + separator)
 
 
 def _with_position(error: VertexError, batch: Sequence[Instance]) -> VertexError:
     """Return the error with an instance's number in the batch replaced by its file position."""
     match = _INSTANCE_NUMBER.search(error.message)
     if match and int(match[1]) < len(batch):
-        place = batch[int(match[1])].place
-        message = f"{error.message[: match.start()]}{place}{error.message[match.end() :]}"
+        position = batch[int(match[1])].position
+        message = f"{error.message[: match.start()]}{position}{error.message[match.end() :]}"
     else:
-        message = f"{batch[0].place} to {batch[-1].place.rpartition(' ')[2]}: {error.message}"
+        message = f"{batch[0].position} to {batch[-1].position.rpartition(' ')[2]}: {error.message}"
     return error.final(message)
 
 

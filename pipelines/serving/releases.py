@@ -52,17 +52,17 @@ def deploy_version(
         StepError: the predictions differ; the endpoint has been restored.
     """
     version = version_called(api, name)
-    found = api.get(version.name)
-    golden = read_golden(found)
+    model = api.get(version.name)
+    golden = read_golden(model)
     move = partial(with_share, percentage=percentage)
     with (
-        ensured_endpoint(api, endpoint_name or found["displayName"], run=BY_HAND) as endpoint,
+        ensured_endpoint(api, endpoint_name or model["displayName"], run=BY_HAND) as endpoint,
         released(api, endpoint, version, golden=golden, machine=machine, move=move),
     ):
         pass
     split = _split_text(api.get(endpoint["name"]))
     return [
-        f"{_version_text(found, version)} is deployed to {endpoint['displayName']}: {split}",
+        f"{_version_text(model, version)} is deployed to {endpoint['displayName']}: {split}",
         *_check_notes(golden, percentage),
     ]
 
@@ -77,8 +77,8 @@ def take_down(api: VertexApi, name: str, *, endpoint_name: str) -> list[str]:
         ResourceError: the version is not deployed there.
     """
     version = version_called(api, name)
-    found = api.get(version.name)
-    endpoint = endpoint_of(api, endpoint_name or found["displayName"])
+    model = api.get(version.name)
+    endpoint = endpoint_of(api, endpoint_name or model["displayName"])
     if not undeploy_version(api, endpoint, version):
         raise ResourceError(
             f"{name} is not deployed to {endpoint['displayName']}, which serves "
@@ -86,7 +86,7 @@ def take_down(api: VertexApi, name: str, *, endpoint_name: str) -> list[str]:
         )
     split = _split_text(api.get(endpoint["name"]))
     return [
-        f"{_version_text(found, version)} is undeployed from {endpoint['displayName']}: {split}",
+        f"{_version_text(model, version)} is undeployed from {endpoint['displayName']}: {split}",
     ]
 
 
@@ -158,8 +158,8 @@ def _split_text(endpoint: Json) -> str:
     return ", ".join(shares) or "nothing"
 
 
-def _version_text(found: Json, version: ResourceName) -> str:
-    return f"{found['displayName']}@{version.version}"
+def _version_text(model: Json, version: ResourceName) -> str:
+    return f"{model['displayName']}@{version.version}"
 
 
 def _check_notes(golden: Json | None, percentage: int) -> list[str]:

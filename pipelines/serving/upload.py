@@ -66,31 +66,31 @@ def upload(
         ResourceError: there is no such job or model, or the model cannot be served.
     """
     _check_names(name, aliases)
-    found = find_source(api, source)
-    trust = OWN if found.is_of_job else trust
-    _check_location(found.uri, is_remote=is_remote)
-    image = image or (found.job_image if is_remote else "") or _image_of(found.uri)
+    origin = find_source(api, source)
+    trust = OWN if origin.is_of_job else trust
+    _check_location(origin.uri, is_remote=is_remote)
+    image = image or (origin.job_image if is_remote else "") or _image_of(origin.uri)
     if is_remote and not PULLABLE.fullmatch(image):
         raise ResourceError(
             f"the image {image} has no registry in its name, so Vertex AI cannot pull it; give "
             "--image LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/trainyard:TAG"
         )
     try:
-        description = check_saved_model(found.uri, trust=trust)
+        description = check_saved_model(origin.uri, trust=trust)
     except StepError as error:
         raise ResourceError(str(error)) from error
-    labels = {} if is_remote else {MODEL_LABEL: model_digest(Path(found.uri))}
+    labels = {} if is_remote else {MODEL_LABEL: model_digest(Path(origin.uri))}
     moved = _moved_aliases(api, name, aliases)
     version = upload_version(
         api,
         display_name=name,
-        artifact_uri=found.uri,
+        artifact_uri=origin.uri,
         image=image,
         trust=trust,
         labels=labels,
         aliases=aliases,
     )
-    lines = _result_lines(api, name, version, f"{description}, from {found.uri}")
+    lines = _result_lines(api, name, version, f"{description}, from {origin.uri}")
     return [*lines, *moved]
 
 

@@ -96,7 +96,7 @@ def apply(api, action, **options):
 
 def instances() -> list[Instance]:
     return [
-        Instance(value=value, place=f"line {number}", num_bytes=len(json.dumps(value)))
+        Instance(value=value, position=f"line {number}", num_bytes=len(json.dumps(value)))
         for number, value in enumerate(INSTANCES, start=1)
     ]
 

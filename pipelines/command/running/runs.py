@@ -88,10 +88,10 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
 
 def _list(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        found = newest_runs(api, limit=arguments.limit, schedule=arguments.schedule)
+        runs = newest_runs(api, limit=arguments.limit, schedule=arguments.schedule)
     if arguments.json:
-        return print_json([json.loads(run.to_json()) for run in found])
-    return print_table(runs_table(found))
+        return print_json([json.loads(run.to_json()) for run in runs])
+    return print_table(runs_table(runs))
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -112,13 +112,13 @@ def _diff(arguments: argparse.Namespace) -> int:
         first, second = (
             summarize(RUN.get(api, name)) for name in (arguments.first, arguments.second)
         )
-    found = compare(first, second, has_all=arguments.all)
+    differences = compare(first, second, has_all=arguments.all)
     if arguments.json:
-        return print_json(differences_json(first, second, found))
+        return print_json(differences_json(first, second, differences))
     lines = [f"A  {first.run}", f"B  {second.run}", ""]
     lines += (
-        aligned(differences_table(found))
-        if found
+        aligned(differences_table(differences))
+        if differences
         else ["no difference in settings, data, code or metrics"]
     )
     print("\n".join(lines))

@@ -106,9 +106,9 @@ def _batch_size(arguments: argparse.Namespace) -> int:
 
 def _commands(arguments: argparse.Namespace) -> int:
     file = read_cluster_file(arguments.file)
-    found = commands(file.spec, arguments.hosts, flags=arguments.flags)
-    for name, command in found.items():
-        print(f"# {name}{_host_note(name, arguments.hosts, list(found))}\n{command}")
+    by_replica = commands(file.spec, arguments.hosts, flags=arguments.flags)
+    for name, command in by_replica.items():
+        print(f"# {name}{_host_note(name, arguments.hosts, list(by_replica))}\n{command}")
     return 0
 
 

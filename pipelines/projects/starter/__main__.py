@@ -44,8 +44,8 @@ def _start(arguments: argparse.Namespace) -> Start:
     label, kind, script = arguments.label, arguments.kind, arguments.keras
     if arguments.table:
         header = [name.strip() for name in arguments.header.split(",") if name.strip()]
-        how = {"kind": kind, "positive": arguments.positive, "images": arguments.images or ""}
-        return start_table(arguments.table, label, **how, script=script, header=header)
+        options = {"kind": kind, "positive": arguments.positive, "images": arguments.images or ""}
+        return start_table(arguments.table, label, **options, script=script, header=header)
     if arguments.images:
         return start_images(arguments.images, script=script)
     logging.getLogger(__name__).info("reading records with TensorFlow …")

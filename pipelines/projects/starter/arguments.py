@@ -53,14 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check_arguments(arguments: argparse.Namespace) -> None:
     """Raise DataError if an argument is missing or does not fit the others."""
-    given = "--table" if arguments.table else "--records"
+    data = "--table" if arguments.table else "--records"
     if not (arguments.table or arguments.images or arguments.records):
         raise DataError("give the data: --table, --images or --records, or --images with --table")
     if arguments.records and (arguments.table or arguments.images):
         raise DataError("--records takes neither --table nor --images; give one kind of data")
     has_classes = bool(arguments.images) and not arguments.table
     if not has_classes and not arguments.label:
-        raise DataError(f"{given} needs --label COLUMN, the column to predict")
+        raise DataError(f"{data} needs --label COLUMN, the column to predict")
     if arguments.images and arguments.table and arguments.keras:
         raise DataError(
             "--keras takes a table or class folders, not yet a table with pictures; write the"

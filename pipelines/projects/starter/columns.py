@@ -119,12 +119,14 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
     texts = {name: pa.concat_arrays(map(texts_of, chunks)) for name, chunks in parts.items()}
     is_row = pc.invert(_is_header(files[0], texts))
     texts = {name: column.filter(is_row) for name, column in texts.items()}
-    found = [
+    columns = [
         Texts(name, read_texts(texts[name]), facts_of(parts[name]), declared)
         for name, declared in valid_names(parts).items()
     ]
-    if any(one.reading.form and one.reading.form.decimal == "," for one in found):
-        found = [replace(one, reading=read_texts(texts[one.name], is_german=True)) for one in found]
+    if any(one.reading.form and one.reading.form.decimal == "," for one in columns):
+        columns = [
+            replace(one, reading=read_texts(texts[one.name], is_german=True)) for one in columns
+        ]
     rows = pa.concat_arrays(numbers).filter(is_row)
     places = pa.concat_arrays(owners).filter(is_row) if len(files) > 1 else None
     lacks = {
@@ -134,7 +136,7 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
         if name not in {names[own] for own in file.names}
     }
     num_headers = num_rows - len(rows)
-    return Contents(found, len(rows), is_whole, num_headers, rows, places, lacks)
+    return Contents(columns, len(rows), is_whole, num_headers, rows, places, lacks)
 
 
 def _is_header(file: TableFile, texts: Mapping[str, pa.Array]) -> pa.Array:

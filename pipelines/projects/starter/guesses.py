@@ -121,8 +121,8 @@ def _codes(column: Texts) -> Guess | None:
 def _number(column: Texts, form: str) -> Guess | None:
     if column.numbers is None:
         return None
-    found = column.summary
-    low, high = found["min"], found["max"]
+    summary = column.summary
+    low, high = summary["min"], summary["max"]
     seen = f"{low:g} to {high:g}, {column.num_unique:,} values"
     is_named, is_long = CODE_NAME.search(form), _is_too_long(column)
     if column.is_whole and (is_named or is_long):
@@ -133,7 +133,7 @@ def _number(column: Texts, form: str) -> Guess | None:
         return Guess(column, FEATURE, "Category", argument, f"{seen}: {why}", is_said=is_long)
     arguments = ["low=0"] if low >= 0 else []
     seen += ", none below 0" if low >= 0 else ""
-    median, top = found["quantiles"][50], found["quantiles"][99]
+    median, top = summary["quantiles"][50], summary["quantiles"][99]
     if low >= 0 and median > 0 and top > SKEW * median:
         arguments.append("is_logarithmic=True")
         seen += f"; half of them below {median:g}"

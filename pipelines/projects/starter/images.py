@@ -40,20 +40,22 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
     """
     try:
         rule = SplitRule(split=Split(), ratios=DEFAULT_RATIOS, hashed="the file's path")
-        found = read_folder(Path(folder), rule=rule)
+        images = read_folder(Path(folder), rule=rule)
     except DataError as error:
         raise DataError(f"{error}{table_hint(folder)}") from error
-    if len(found.classes) < 2:  # noqa: PLR2004
-        raise DataError(f"{folder} has only one class folder, {found.classes[0]!r}; add the others")
-    files = sorted(file for some in found.files.values() for file in some)
+    if len(images.classes) < 2:  # noqa: PLR2004
+        raise DataError(
+            f"{folder} has only one class folder, {images.classes[0]!r}; add the others"
+        )
+    files = sorted(file for some in images.files.values() for file in some)
     counts = Counter(file.label for file in files)
-    shape = guess_shape([found.root / file.path for file in files])
+    shape = guess_shape([images.root / file.path for file in files])
     size, channels = shape.size, shape.channels
-    code = record_images(script, found.classes) if script else None
+    code = record_images(script, images.classes) if script else None
     if code and "size" in code.result:
         size, channels = code.result["size"], code.result["channels"]
-    rare = [(found.classes[at], counts[at]) for at in counts if counts[at] < FEWEST]
-    shown = [f"{name} {counts[at]:,}" for at, name in enumerate(found.classes)]
+    rare = [(images.classes[at], counts[at]) for at in counts if counts[at] < FEWEST]
+    shown = [f"{name} {counts[at]:,}" for at, name in enumerate(images.classes)]
     is_binary = code is not None and code.result.get("label", {}).get("kind") == BINARY
     names = "Binary, ImageFolder" if is_binary else "ImageFolder"
     workload = SOURCE.format(
@@ -64,7 +66,7 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
         seen=shape.sizes,
         channels=channels,
         modes=shape.modes,
-        more="".join(f"{line}\n" for line in _more(code, found.classes, is_binary=is_binary)),
+        more="".join(f"{line}\n" for line in _more(code, images.classes, is_binary=is_binary)),
     )
     share = max(counts.values()) / len(files)
     return Start(

@@ -76,12 +76,12 @@ def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str 
         column = _without_mistakes(column)
     chosen = kind or (BINARY if positive else _kind(column))
     makers = {CLASSES: _classes, MULTILABEL: _several, REGRESSION: _number}
-    found = _binary(column, positive) if chosen == BINARY else makers[chosen](column)
+    guess = _binary(column, positive) if chosen == BINARY else makers[chosen](column)
     num_missing = contents.num_rows - len(column.present) - len(column.reading.odd)
     if not num_missing:
-        return found
+        return guess
     without = "without a label" if chosen == MULTILABEL else "without it, left out"
-    return replace(found, seen=f"{found.seen}; {rows_text(num_missing)} {without}")
+    return replace(guess, seen=f"{guess.seen}; {rows_text(num_missing)} {without}")
 
 
 def _kind(column: Texts) -> str:
@@ -135,8 +135,8 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
         )
     is_whole = column.has_whole_texts
     literal = str(int(float(chosen))) if is_whole else quoted(chosen.strip())
-    others = [quoted(value.strip()) for value in values if value != chosen]
-    names = f", names=({others[0]}, {literal})" if not is_whole else ""
+    negative = [quoted(value.strip()) for value in values if value != chosen]
+    names = f", names=({negative[0]}, {literal})" if not is_whole else ""
     why = (
         ""
         if positive or len(known) == 1
@@ -209,12 +209,12 @@ def _number(column: Texts) -> LabelGuess:
             f"--label {column.name}: {value!r} is not a number, as a regression needs; choose"
             " --kind classes, or another column"
         )
-    found = column.summary
+    summary = column.summary
     return LabelGuess(
         column,
         REGRESSION,
         _declared(REGRESSION, column),
-        f"{found['min']:g} to {found['max']:g}, mean {found['mean']:.4g}",
-        f"{{rmse: {{at_most: {0.8 * found['std']:.3g}}}}}",
-        f"always the mean: rmse {found['std']:.4g}, r2 0",
+        f"{summary['min']:g} to {summary['max']:g}, mean {summary['mean']:.4g}",
+        f"{{rmse: {{at_most: {0.8 * summary['std']:.3g}}}}}",
+        f"always the mean: rmse {summary['std']:.4g}, r2 0",
     )

@@ -110,30 +110,32 @@ def find_picture_column(
     files = find_table_files([*tables, folder], has_pictures=True)
     assert files.pictures is not None
     pictures = files.pictures
-    others = [one for one in contents.columns if one.name != label]
-    paths = {one.name: _paths_of(one, pictures) for one in others}
-    best = min(others, key=lambda one: paths[one.name].count(None), default=None)
+    columns = [one for one in contents.columns if one.name != label]
+    paths = {one.name: _paths_of(one, pictures) for one in columns}
+    best = min(columns, key=lambda one: paths[one.name].count(None), default=None)
     num_rows = contents.num_rows
     num_missing = paths[best.name].count(None) if best else num_rows
     if best is None or num_missing > LEAST_SHARE * num_rows:
         shown = ", ".join(
-            f"{one.name} (such as {one.present[0].as_py()!r})" for one in others if len(one.present)
+            f"{one.name} (such as {one.present[0].as_py()!r})"
+            for one in columns
+            if len(one.present)
         )
         raise DataError(
             f"no column of {tables[0]} has the names of the pictures in {folder}, such as"
             f" {Path(pictures.paths[0]).name}; its columns are {shown or label}"
         )
-    found = paths[best.name]
+    pictures_of_rows = paths[best.name]
     if num_missing > _most_bad(num_rows):
-        at = found.index(None)
+        at = pictures_of_rows.index(None)
         raise DataError(
             f"{num_missing:,} of {num_rows:,} rows of {tables[0]} name no picture in {folder}, such"
             f" as {best.values[at].as_py()!r} in row {at + 1:,}; add the pictures, or remove these"
             " rows"
         )
-    repeated, contradicting = _alike(contents, best, found)
-    shape = guess_shape([Path(path) for path in dict.fromkeys(found) if path])
-    return PictureColumn(best, pictures, found, contradicting, repeated, shape)
+    repeated, contradicting = _alike(contents, best, pictures_of_rows)
+    shape = guess_shape([Path(path) for path in dict.fromkeys(pictures_of_rows) if path])
+    return PictureColumn(best, pictures, pictures_of_rows, contradicting, repeated, shape)
 
 
 def _most_bad(num_rows: int) -> float:
@@ -175,14 +177,14 @@ def table_hint(folder: str) -> str:
     for path in beside:
         try:
             contents = read_columns([str(path)])
-            found = find_picture_column(contents, "", folder, [str(path)])
+            named = find_picture_column(contents, "", folder, [str(path)])
         except (DataError, OSError):
             continue
-        labels = [name for name in contents.names if name != found.column.name]
+        labels = [name for name in contents.names if name != named.column.name]
         shown = labels[0] if len(labels) == 1 else f"COLUMN, one of {', '.join(labels)}"
         table = os.path.relpath(path)
         return (
-            f"; or, since {table} has their names in the column {found.column.name!r}, type:"
+            f"; or, since {table} has their names in the column {named.column.name!r}, type:"
             f" trainyard new NAME --images {folder} --table {table} --label {shown}"
         )
     return "; or give the file with their labels: --table labels.csv --label COLUMN"

@@ -30,8 +30,8 @@ def as_used(one: Guess, script: RecordedScript | None) -> Guess:
         return one
     if not script.has_columns:
         is_whole = one.kind == "Number" and not one.column.values.null_count
-        given = ", ".join(filter(None, [one.arguments, "is_required=True"]))
-        return replace(one, arguments=given) if is_whole else one
+        arguments = ", ".join(filter(None, [one.arguments, "is_required=True"]))
+        return replace(one, arguments=arguments) if is_whole else one
     used = {column["name"]: column["is_text"] for column in script.result["columns"]}
     if one.name in used:
         kind = "Number" if not used[one.name] else "Text" if one.kind == "Text" else "Category"
@@ -47,8 +47,8 @@ def label_of(recorded: RecordedScript, contents: Contents, column: Texts) -> Lab
     said = recorded.result["label"]
     texts = [_text_of(value, column) for value in said.get("values", ())]
     positive = texts[1] if said["kind"] == BINARY else ""
-    found = guess_label(contents, column.name, kind=said["kind"], positive=positive)
-    return with_classes(found, column, texts) if said["kind"] == CLASSES else found
+    guess = guess_label(contents, column.name, kind=said["kind"], positive=positive)
+    return with_classes(guess, column, texts) if said["kind"] == CLASSES else guess
 
 
 def _text_of(value: Any, column: Texts) -> str:

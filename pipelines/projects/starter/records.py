@@ -39,12 +39,12 @@ TELLS = "tells {} alone: remove it if it is known only afterwards"
 
 
 def start_records(
-    given: Sequence[str], label: str, *, kind: str = "", script: Path | None = None
+    sources: Sequence[str], label: str, *, kind: str = "", script: Path | None = None
 ) -> Start:
     """Return the folder's content for TFRecords.
 
     Args:
-        given: folders of TFRecords, or files.
+        sources: folders of TFRecords, or files.
         label: the label's feature.
         kind: of the label; default: guessed.
         script: that builds the model; default: a net over all features.
@@ -52,7 +52,7 @@ def start_records(
     Raises:
         DataError: a file is damaged, or has no such label, or no feature that a model can get.
     """
-    paths, data = _files(given)
+    paths, data = _files(sources)
     seen, num_records, notes = _read(paths, label)
     check_number(num_records, paths[0], "records")
     if label not in seen:
@@ -113,9 +113,9 @@ def start_records(
 def _model_text(used: Mapping[str, Seen], kind: str, script: RecordedScript | None) -> str:
     """Return the source of the model: the script's, or a net over all features."""
     if script:
-        first, *others = sorted(one.input for one in used.values())
+        first, *more = sorted(one.input for one in used.values())
         combined = "keras.layers.concatenate(list(inputs.values()))"
-        return script.adapter(combined if others else f"inputs[{quoted(first)}]")
+        return script.adapter(combined if more else f"inputs[{quoted(first)}]")
     parts = ",\n".join(f"        {part_line(name, one)}" for name, one in sorted(used.items()))
     outputs = "len(labels)" if kind in (CLASSES, MULTILABEL) else "1"
     return MODEL.format(parts=parts, outputs=outputs)
@@ -132,11 +132,11 @@ def _feature_lines(
             yield f"        # {name}: {why_unused(one)}"
 
 
-def _files(given: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
+def _files(sources: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
     """Return the files, and the patterns that a run.yaml names."""
     paths: list[Path] = []
     patterns: list[str] = []
-    for name in given:
+    for name in sources:
         pattern = _pattern(Path(name))
         paths += map(Path, find_files([pattern]))
         patterns.append(pattern)

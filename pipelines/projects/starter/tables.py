@@ -218,12 +218,12 @@ def _with_comment(line: str, comment: str) -> list[str]:
 
 def _instance(guesses: Sequence[Guess], row: int) -> Json:
     """Return a row as a prediction request has it."""
-    found: Json = {}
+    instance: Json = {}
     for one in guesses:
         value = one.column.values[row].as_py()
         if one.role == FEATURE and one.kind != "Image" and value is not None:
-            found[one.column.name] = _plain(one, value)
-    return found
+            instance[one.column.name] = _plain(one, value)
+    return instance
 
 
 def _plain(one: Guess, value: str) -> Any:

@@ -156,8 +156,8 @@ class Texts:
 
 def _is_far(value: float, numbers: pa.Array) -> bool:
     """Return whether a number is no value like the others: of another sign, or far from them."""
-    others = pc.min_max(numbers.filter(pc.not_equal(numbers, value)))
-    low, high = others["min"].as_py(), others["max"].as_py()
+    limits = pc.min_max(numbers.filter(pc.not_equal(numbers, value)))
+    low, high = limits["min"].as_py(), limits["max"].as_py()
     if low is None:
         return False
     return bool(value < 0 <= low) or abs(value) > FAR * max(abs(low), abs(high))

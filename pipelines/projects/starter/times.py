@@ -54,12 +54,12 @@ def _texts(column: Texts, formats: tuple[str, ...]) -> Guess | None:
     most = max(int(is_fit.sum()) for is_fit in fits.values())
     fitting = [spelling for spelling, is_fit in fits.items() if is_fit.sum() == most]
     chosen = fitting[0]
-    others = tried.filter(pa.array(~fits[chosen])).to_pylist()
+    unfit = tried.filter(pa.array(~fits[chosen])).to_pylist()
     if not most:
         return None
-    if others and (len(others) >= most or others != column.mistakes(others)):
+    if unfit and (len(unfit) >= most or unfit != column.mistakes(unfit)):
         return _several_forms(column, tried, fits)
-    column = replace(column, reading=column.reading.without(others, "is not a time"))
+    column = replace(column, reading=column.reading.without(unfit, "is not a time"))
     example = tried[int(np.argmax(fits[chosen]))].as_py()
     also = f"; {', '.join(fitting[1:])} would fit, too" if len(fitting) > 1 and chosen else ""
     has_hours = bool(re.search(r"\d:\d\d", example))

@@ -24,59 +24,60 @@ def sample_images(workload: Workload, root: Path, options: PrepareOptions, folde
     Raises:
         DataError: there is no class folder, one is empty, or there is only one.
     """
-    found = read_folder(root, rule=folder_rule(workload, options), label=workload.label)
-    if len(found.classes) < 2:  # noqa: PLR2004
+    images = read_folder(root, rule=folder_rule(workload, options), label=workload.label)
+    if len(images.classes) < 2:  # noqa: PLR2004
         raise DataError(
-            f"{found.root} has only one class folder, {found.classes[0]!r}; add one for each class"
+            f"{images.root} has only one class folder, {images.classes[0]!r}; add one for each"
+            " class"
         )
-    chosen = _some_of_each(found)
-    write_listing(replace(found, files={"train": tuple(chosen)}), folder / LISTING)
-    how = options_of(workload, found, compression="")
+    chosen = _some_of_each(images)
+    write_listing(replace(images, files={"train": tuple(chosen)}), folder / LISTING)
+    settings = options_of(workload, images, compression="")
     shard = Shard(shard_file("train", 0, 1, ""), "train", "train", 0, len(chosen))
-    result = write_shard((shard, 0), options=how, output_dir=str(folder))
+    result = write_shard((shard, 0), options=settings, output_dir=str(folder))
     merged = finish([result], output_dir=str(folder), refused=[])
     bad = [(entry["file"], entry["reason"]) for entry in result["bad"]]
-    num_files = found.num_files
+    num_files = images.num_files
     return Sample(
         entries=merged["splits"]["train"]["shards"],
         statistics=merged["statistics"]["train"]["features"],
         names=("label",),
-        labels=found.classes,
-        detail=f"{len(chosen):,} of {num_files:,} images in {len(found.classes)} classes read,"
-        f" {len(bad) + len(found.refused):,} bad",
-        problems=_problems(found, bad, len(chosen), options.max_quarantine),
+        labels=images.classes,
+        detail=f"{len(chosen):,} of {num_files:,} images in {len(images.classes)} classes read,"
+        f" {len(bad) + len(images.refused):,} bad",
+        problems=_problems(images, bad, len(chosen), options.max_quarantine),
         is_made_up=len(bad) == len(chosen),
-        absent=_absent(found),
+        absent=_absent(images),
     )
 
 
-def _absent(found: ImageFolder) -> dict[str, list[str]]:
-    present = {split: {file.label for file in files} for split, files in found.files.items()}
+def _absent(images: ImageFolder) -> dict[str, list[str]]:
+    present = {split: {file.label for file in files} for split, files in images.files.items()}
     absent = {
-        split: [name for number, name in enumerate(found.classes) if number not in numbers]
+        split: [name for number, name in enumerate(images.classes) if number not in numbers]
         for split, numbers in present.items()
     }
     return {split: names for split, names in absent.items() if names}
 
 
-def _some_of_each(found: ImageFolder) -> list[ImageFile]:
+def _some_of_each(images: ImageFolder) -> list[ImageFile]:
     """Return up to MAX_IMAGES images, equally many of each class, in the order of their hashes."""
-    files = sorted(file for some in found.files.values() for file in some)
+    files = sorted(file for some in images.files.values() for file in some)
     by_class = [
-        [file for file in files if file.label == number] for number in range(len(found.classes))
+        [file for file in files if file.label == number] for number in range(len(images.classes))
     ]
     rounds = itertools.chain.from_iterable(itertools.zip_longest(*by_class))
     return list(itertools.islice((file for file in rounds if file), MAX_IMAGES))
 
 
 def _problems(
-    found: ImageFolder, bad: Sequence[tuple[str, str]], num_read: int, max_share: float
+    images: ImageFolder, bad: Sequence[tuple[str, str]], num_read: int, max_share: float
 ) -> list[str]:
     """Return the images that preparing would refuse, if they are too many."""
-    refused = [*bad, *found.refused]
-    if len(bad) <= max_share * num_read and len(found.refused) <= max_share * found.num_files:
+    refused = [*bad, *images.refused]
+    if len(bad) <= max_share * num_read and len(images.refused) <= max_share * images.num_files:
         return []
-    problems = [f"{found.root / path}: {reason}" for path, reason in refused[:NUM_SHOWN]]
+    problems = [f"{images.root / path}: {reason}" for path, reason in refused[:NUM_SHOWN]]
     more = len(refused) - NUM_SHOWN
     remedy = "remove or replace them, or raise max_quarantine"
-    return [*problems, *([f"{found.root}: {more:,} more images are bad; {remedy}"] * (more > 0))]
+    return [*problems, *([f"{images.root}: {more:,} more images are bad; {remedy}"] * (more > 0))]

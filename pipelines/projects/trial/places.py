@@ -26,8 +26,8 @@ class Places:
 
     def of_text(self, text: str) -> str:
         """Return `FILE:LINE: ` of the call that has a text, such as a column's name, else ""."""
-        found = [node for node in self._nodes if _is_text(node, text)]
-        return self._place(found[0].lineno) if found else ""
+        nodes = [node for node in self._nodes if _is_text(node, text)]
+        return self._place(nodes[0].lineno) if nodes else ""
 
     def of_call(self, *names: str) -> str:
         """Return `FILE:LINE: ` of the first call of one of some functions, else ""."""
@@ -65,11 +65,11 @@ class Places:
         return sorted((one for one in nodes if hasattr(one, "lineno")), key=lambda one: one.lineno)
 
 
-def explain(error: BaseException, place: str) -> str:
-    """Return an error in one line with its place; the class is named unless it is one of ours."""
+def explain(error: BaseException, position: str) -> str:
+    """Return an error in one line with its position; the class is named unless it is ours."""
     text = " ".join(str(error).split()) if isinstance(error, ConfigError) else first_line_of(error)
     is_ours = type(error).__module__.split(".")[0] in ("trainer", "components", "pipelines")
-    return f"{place}{text if is_ours else f'{type(error).__name__}: {text}'}"
+    return f"{position}{text if is_ours else f'{type(error).__name__}: {text}'}"
 
 
 def first_line_of(error: BaseException) -> str:

@@ -46,20 +46,22 @@ def sample_records(
     chosen = paths[:MAX_FILES]
     is_whole = len(paths) == len(chosen) and sum(map(_size, paths)) <= MAX_BYTES
     most = options.max_examples if is_whole else MAX_RECORDS
-    how = replace(without_service(options), files=tuple(chosen), max_examples=most)
-    job = plan(workload, Path(), how)
+    sampled = replace(without_service(options), files=tuple(chosen), max_examples=most)
+    job = plan(workload, Path(), sampled)
     written = (write_part(part, options=job.options, output_dir=str(folder)) for part in job.parts)
     result = finish(written)
     tally, train = result["tally"], splits_of_entries(result["shards"])["train"]
-    place = places.of_text(schema.label.name)
+    position = places.of_text(schema.label.name)
     problems = []
     if quarantine.is_above(result, options.max_quarantine):
         problems = bad_rows(folder, tally, places, what="record")
     elif is_whole:
-        problems = problem_of(lambda: job.conclude(result, folder), place)
+        problems = problem_of(lambda: job.conclude(result, folder), position)
     elif train["num_examples"]:
         known, bad = {"train": result["statistics"]["train"]}, tally["quarantined"]
-        problems = problem_of(lambda: check_label(known, {}, schema.label, quarantined=bad), place)
+        problems = problem_of(
+            lambda: check_label(known, {}, schema.label, quarantined=bad), position
+        )
     return Sample(
         entries=train["shards"],
         statistics=result["statistics"]["train"],

@@ -86,12 +86,12 @@ def first_bad_rows(folder: Path, *, what: str = "row") -> dict[str, str]:
     return seen
 
 
-def problem_of(check: Callable[[], None], place: str = "") -> list[str]:
-    """Return the error of a check of a run, with its place; nothing if it passes."""
+def problem_of(check: Callable[[], None], position: str = "") -> list[str]:
+    """Return the error of a check of a run, with its position; nothing if it passes."""
     try:
         check()
     except DataError as error:
-        return [f"{place}{error}"]
+        return [f"{position}{error}"]
     return []
 
 

@@ -124,8 +124,8 @@ class Trial:
         """Return the user's line that raised an error, or the one that it is about."""
         if isinstance(error, WorkloadError | SystemExit) or name == "declaration":
             return ""
-        if place := self.places.of_error(error):
-            return place
+        if position := self.places.of_error(error):
+            return position
         if name == "data" or self._workload is None:
             return ""
         is_about_loss = any(word in str(error) for word in ("loss", "metric", "optimizer"))
@@ -228,9 +228,9 @@ class Trial:
         job = self._job
         table = job.decoder.read_split(job.train)
         features, _ = gather_rows(table, range(min(NUM_ROWS, job.train.num_examples)))
-        place = self.places.of_model(job.workload, self._train.get("model", ""))
+        position = self.places.of_model(job.workload, self._train.get("model", ""))
         for problem in layer_problems(model, job.workload.preprocess(features)):
-            yield f"{place}{problem}"
+            yield f"{position}{problem}"
 
     def _judge(self) -> str:
         problems = []

@@ -95,9 +95,9 @@ def _problems(outcome: Outcome, places: Places, *, is_whole: bool) -> list[str]:
         problems = problem_of(outcome.check_rows) or problem_of(outcome.check_splits)
     if outcome.splits["train"]["num_examples"]:
         label = outcome.job.options.schema.label.name
-        place = places.of_text(label) or places.of_call("Binary", "Classes", "Regression")
-        problems += problem_of(outcome.check_values, place)
-        problems += problem_of(outcome.check_label, place)
+        position = places.of_text(label) or places.of_call("Binary", "Classes", "Regression")
+        problems += problem_of(outcome.check_values, position)
+        problems += problem_of(outcome.check_label, position)
     return problems or (problem_of(outcome.describe) if is_whole else [])
 
 
@@ -123,17 +123,17 @@ def _made_up(schema: TableSchema, folder: Path, problems: list[str]) -> Sample:
     )
 
 
-def _header_problems(path: str, found: columns.Header, places: Places) -> Iterator[str]:
-    for name in found.missing:
-        hint = did_you_mean(name, found.unknown or found.columns)
+def _header_problems(path: str, header: columns.Header, places: Places) -> Iterator[str]:
+    for name in header.missing:
+        hint = did_you_mean(name, header.unknown or header.columns)
         yield (
             f"{places.of_text(name)}the column {name!r} is not in {path};{hint} it has"
-            f" {', '.join(found.columns)}"
+            f" {', '.join(header.columns)}"
         )
-    for name in found.twice:
+    for name in header.twice:
         yield f"{path}: the column {name!r} occurs twice; rename one"
-    if found.unknown:
-        shown = ", ".join(map(repr, found.unknown))
+    if header.unknown:
+        shown = ", ".join(map(repr, header.unknown))
         yield (
             f"{places.of_call('Table')}{path} has columns that are not declared: {shown};"
             f" declare them as features, or add ignored=[{shown}]"

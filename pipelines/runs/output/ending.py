@@ -129,8 +129,8 @@ def _metrics(summary: Summary) -> dict[str, str]:
 def _drift(summary: Summary) -> str:
     """Return the features that drifted most, and the number of others."""
     num_others = len(summary.drift) - NUM_DRIFT_SHOWN
-    others = [f"{num_others} more in the data report"] if num_others > 0 else []
-    return NEXT_FACT_LINE.join([*summary.drift[:NUM_DRIFT_SHOWN], *others])
+    more = [f"{num_others} more in the data report"] if num_others > 0 else []
+    return NEXT_FACT_LINE.join([*summary.drift[:NUM_DRIFT_SHOWN], *more])
 
 
 def _version(summary: Summary) -> str:

@@ -218,11 +218,11 @@ def _digest(text: str) -> str:
 
 def _shortened(error: str, *, rest: str) -> str:
     """Return the first line of an error and the last ones; `rest` is the command for the others."""
-    first, *others = error.splitlines() or [""]
-    if len(others) < MAX_ERROR_LINES:
+    first, *lines = error.splitlines() or [""]
+    if len(lines) < MAX_ERROR_LINES:
         return error
-    num_omitted = len(others) - MAX_ERROR_LINES + 1
-    return "\n".join([first, f"… {num_omitted} more lines: {rest}", *others[num_omitted:]])
+    num_omitted = len(lines) - MAX_ERROR_LINES + 1
+    return "\n".join([first, f"… {num_omitted} more lines: {rest}", *lines[num_omitted:]])
 
 
 def _wrapped(name: str, fact: str) -> list[str]:

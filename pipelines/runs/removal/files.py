@@ -58,8 +58,8 @@ class RunFiles:
 
     def names_without_record(self, known: set[str]) -> list[str]:
         """Return the runs unknown to the service, by the package that `trainyard run` writes."""
-        found = self.root.glob(f"*/{PACKAGE_FILE}")
-        names = sorted(path.parent.name for path in found if path.parent.name not in known)
+        packages = self.root.glob(f"*/{PACKAGE_FILE}")
+        names = sorted(path.parent.name for path in packages if path.parent.name not in known)
         return [name for name in names if self.folder_of(name)]
 
     def latest(self) -> str:
@@ -80,11 +80,11 @@ class RunFiles:
 
     def jobs_by_run(self) -> dict[str, list[Json]]:
         """Return the training jobs of each run."""
-        found: dict[str, list[Json]] = {}
+        by_run: dict[str, list[Json]] = {}
         for job in self.api.list_resources(JOB.collection):
             if run := job.get("labels", {}).get(RUN_LABEL):
-                found.setdefault(run, []).append(job)
-        return found
+                by_run.setdefault(run, []).append(job)
+        return by_run
 
     def size_of(self, run: str, jobs: list[Json]) -> int:
         """Return the size in bytes of a run's folder and of the service's files of the run."""
@@ -137,12 +137,12 @@ class RunFiles:
 
     def _entries_of(self, run: str, jobs: set[str]) -> list[Path]:
         """Return the cache entries that refer to a run's folder or training jobs."""
-        found = []
+        entries = []
         for entry in self._entries():
             text = json.dumps(read_entry(entry), ensure_ascii=False)
             if run in self._names_in(text) or jobs & set(JOB_NAME.findall(text)):
-                found.append(entry)
-        return found
+                entries.append(entry)
+        return entries
 
     def _entries(self) -> list[Path]:
         return sorted(self.cache_dir.glob("*.json"))

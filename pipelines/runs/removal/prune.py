@@ -61,13 +61,13 @@ def decide(
     reasons = {
         run.name: _reason(
             run,
-            is_newest=place < keep,
+            is_newest=rank < keep,
             keep=keep,
             is_latest=run.name == files.latest(),
             age_seconds=now - (run.ended or now),
             older_than_seconds=older_than_seconds,
         )
-        for place, run in enumerate(runs)
+        for rank, run in enumerate(runs)
     }
     for kept in [name for name, reason in reasons.items() if reason]:
         for used in files.used_by(kept):

@@ -134,7 +134,7 @@ class Endpoint:
 
 def instances_of(given, num_bytes):
     return [
-        Instance(value=value, place=f"f, line {number}", num_bytes=num_bytes)
+        Instance(value=value, position=f"f, line {number}", num_bytes=num_bytes)
         for number, value in enumerate(given, start=1)
     ]
 
