@@ -59,14 +59,14 @@ def _record(path: Path, folder: Path, label: str, classes: Sequence[str]) -> Jso
     recording = run_script(text)
     columns = _read_columns(folder / COLUMNS) if label else []
     target = [one for one in columns if one.name == label]
-    others = [one for one in columns if one.name != label]
+    features = [one for one in columns if one.name != label]
     written: Written
     reasons = [recording.fault] if recording.fault else []
     if not reasons and (classes or columns):
         written = (
             WrittenImages(text, recording, classes)
             if classes
-            else WrittenTable(text, recording, others, target[0])
+            else WrittenTable(text, recording, features, target[0])
         )
         result = written.take_over(folder)
         # One that trains only as a program has a function that works without its rows.
@@ -77,7 +77,7 @@ def _record(path: Path, folder: Path, label: str, classes: Sequence[str]) -> Jso
         no_rows = "it trains while it is executed, which only --table and --images take over"
         return {"faults": [_as_json(fault) for fault in reasons or [ScriptFault(no_rows)]]}
     values = classes or [value for one in target for value in one.classes]
-    written = WrittenFunction(text, recording, {one.name: one.is_text for one in others}, values)
+    written = WrittenFunction(text, recording, {one.name: one.is_text for one in features}, values)
     for fault in reasons if recording.line else ():
         written.notes.append(f"line {fault.line}: {fault}; so only the function is taken over")
     return written.take_over(folder)

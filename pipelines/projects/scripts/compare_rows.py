@@ -254,8 +254,8 @@ def _logarithm(values: Array, column: FileColumn, rows: Array) -> Origin | None:
         return None
     lowest = np.nanmin(column.values)
     shifts = [shift for shift in LOG_SHIFTS if lowest + shift > 0]
-    found = (_line(values, column, rows, shift=shift) for shift in shifts)
-    return next(filter(None, found), None)
+    origins = (_line(values, column, rows, shift=shift) for shift in shifts)
+    return next(filter(None, origins), None)
 
 
 def _lookup(values: Array, column: FileColumn, rows: Array) -> Origin | None:

@@ -97,12 +97,12 @@ class ModelSource:
         operation = node.operation
         arguments = [self._structure(one, names) for one in node.arguments.args]
         # Keras adds training=False itself.
-        given = {
+        keywords = {
             key: one
             for key, one in node.arguments.kwargs.items()
             if one is not None and (key, one) != ("training", False)
         }
-        named = [f"{key}={self._structure(one, names)}" for key, one in given.items()]
+        named = [f"{key}={self._structure(one, names)}" for key, one in keywords.items()]
         if type(operation).__name__ == "TFDCast":
             return f"keras.ops.cast({arguments[0]}, {text(operation.compute_dtype)})"
         if isinstance(operation, keras.layers.Layer):

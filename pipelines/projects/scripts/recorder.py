@@ -113,17 +113,17 @@ def _patch(recording: Recording, path: str) -> None:
     @functools.wraps(fit)
     def record_fit(self: Any, *arguments: Any, **named: Any) -> Any:
         if not recording.line:
-            given = inspect.signature(fit).bind(self, *arguments, **named).arguments
+            bound = inspect.signature(fit).bind(self, *arguments, **named).arguments
             recording.model = self
-            recording.fit = {name: one for name, one in given.items() if name != "self"}
+            recording.fit = {name: one for name, one in bound.items() if name != "self"}
             recording.line, recording.variables = _caller(path)
             recording.compiled = compiled.get(id(self), ({}, 0))
         raise _FitReached
 
     @functools.wraps(compile_)
     def record_compile(self: Any, *arguments: Any, **named: Any) -> Any:
-        given = inspect.signature(compile_).bind(self, *arguments, **named).arguments
-        settings = {name: one for name, one in given.items() if name != "self"}
+        bound = inspect.signature(compile_).bind(self, *arguments, **named).arguments
+        settings = {name: one for name, one in bound.items() if name != "self"}
         recording.compiled = compiled[id(self)] = settings, _caller(path)[0]
         return compile_(self, *arguments, **named)
 
@@ -151,11 +151,11 @@ def _record_arguments(callback: Any, recording: Recording, path: str) -> None:
 
     @functools.wraps(make)
     def record(self: Any, *arguments: Any, **named: Any) -> None:
-        given = dict(inspect.signature(make).bind(self, *arguments, **named).arguments)
-        del given["self"]
-        given |= given.pop("kwargs", {})
+        bound = dict(inspect.signature(make).bind(self, *arguments, **named).arguments)
+        del bound["self"]
+        bound |= bound.pop("kwargs", {})
         make(self, *arguments, **named)
-        recording.callbacks[id(self)] = (self, given, _caller(path)[0])
+        recording.callbacks[id(self)] = (self, bound, _caller(path)[0])
 
     callback.__init__ = record
 

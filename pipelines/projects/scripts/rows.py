@@ -197,15 +197,15 @@ def row_numbers(value: Any) -> Array | None:
 def _array(value: Any, most_rows: int = MOST_BATCHES) -> Array:
     """Return the first rows as an array; texts as str."""
     if hasattr(value, "to_numpy"):
-        found: Array = value.to_numpy()
+        array: Array = value.to_numpy()
     else:
-        found = np.asarray(value.to_tensor() if hasattr(value, "to_tensor") else value)
-    found = found[:most_rows]
-    if found.dtype.kind == "b":
-        return found.astype(np.float32)
-    if found.dtype.kind in "OS":
-        return _texts(found)
-    return found
+        array = np.asarray(value.to_tensor() if hasattr(value, "to_tensor") else value)
+    array = array[:most_rows]
+    if array.dtype.kind == "b":
+        return array.astype(np.float32)
+    if array.dtype.kind in "OS":
+        return _texts(array)
+    return array
 
 
 def _texts(values: Array) -> Array:

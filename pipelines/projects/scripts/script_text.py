@@ -81,10 +81,10 @@ class ScriptText:
         """Return the line that makes the argument x or y of a call of `fit`."""
         for call in self.calls("fit", call_line):
             at = "xy".index(name)
-            given = [one.value for one in call.keywords if one.arg == name]
-            given += call.args[at : at + 1]
-            if given and isinstance(given[0], ast.Name):
-                return max(self._bindings(given[0].id, call.lineno), default=call_line)
+            nodes = [one.value for one in call.keywords if one.arg == name]
+            nodes += call.args[at : at + 1]
+            if nodes and isinstance(nodes[0], ast.Name):
+                return max(self._bindings(nodes[0].id, call.lineno), default=call_line)
         return call_line
 
     def builders(self, models: Container[str]) -> Iterator[ast.FunctionDef]:
@@ -126,10 +126,10 @@ class ScriptText:
         Raises:
             ScriptFault: one uses a variable of the script whose value has no source.
         """
-        found: dict[str, str] = {}
+        defined: dict[str, str] = {}
         for name in names:
-            self._define(name, values, source, found)
-        texts = dict.fromkeys(found.values())
+            self._define(name, values, source, defined)
+        texts = dict.fromkeys(defined.values())
         imports = [one for one in texts if one.startswith(("import ", "from "))]
         return imports, [one for one in texts if one not in imports]
 
@@ -194,18 +194,18 @@ class ScriptText:
         name: str,
         values: Mapping[str, Any],
         source: Callable[[Any], str],
-        found: dict[str, str],
+        defined: dict[str, str],
     ) -> None:
-        if name in found:
+        if name in defined:
             return
         node = self._defined.get(name) or self._top.get(name)
-        found[name] = ""
+        defined[name] = ""
         if isinstance(node, ast.Import | ast.ImportFrom):
-            found[name] = ast.unparse(node)
+            defined[name] = ast.unparse(node)
             return
         if not isinstance(node, ast.FunctionDef | ast.ClassDef):
             try:
-                found[name] = f"{name} = {source(values.get(name))}"
+                defined[name] = f"{name} = {source(values.get(name))}"
             except ScriptFault as fault:
                 raise ScriptFault(
                     f"{name} is used by a function that is taken over, but {fault}: make it in the"
@@ -216,11 +216,11 @@ class ScriptText:
         code = compile(ast.Module([node], []), str(self.path), "exec")
         for used in _global_names(code):
             if used != name and self._is_known(used, values):
-                self._define(used, values, source, found)
+                self._define(used, values, source, defined)
         first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
         lines = self.text.splitlines()[first - 1 : node.end_lineno]
-        del found[name]  # after what it uses
-        found[name] = f"# Line {first} of {self.path.name}.\n" + textwrap.dedent("\n".join(lines))
+        del defined[name]  # after what it uses
+        defined[name] = f"# Line {first} of {self.path.name}.\n" + textwrap.dedent("\n".join(lines))
 
 
 def _global_names(code: CodeType) -> Iterator[str]:

@@ -16,7 +16,7 @@ def wrapped(line: str, width: int) -> str:
         nodes = list(ast.walk(ast.parse(line)))
     except SyntaxError:  # an item of a dict
         return line
-    lists = [found for node in nodes if len(found := _items(node)) > 1]
+    lists = [spans for node in nodes if len(spans := _items(node)) > 1]
     places = max(lists, key=lambda places: places[-1][1] - places[0][0], default=[])
     if not places:
         return line

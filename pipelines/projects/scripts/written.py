@@ -104,12 +104,12 @@ class Written:
 
     def settings(self, rows: RecordedRows | None) -> None:
         """Write down the settings of fit."""
-        given, line = self.recording.fit, self.recording.line
-        batch = given.get("batch_size") or (rows.batch_size if rows else None) or DEFAULT_BATCH
-        epochs, steps = given.get("epochs", 1), given.get("steps_per_epoch")
+        fit, line = self.recording.fit, self.recording.line
+        batch = fit.get("batch_size") or (rows.batch_size if rows else None) or DEFAULT_BATCH
+        epochs, steps = fit.get("epochs", 1), fit.get("steps_per_epoch")
         length = {"steps": int(steps * epochs)} if steps else {"epochs": int(epochs)}
         self.result["train"] = {**length, "batch_size": int(batch)}
-        validation = [name for name in given if name in ("validation_data", "validation_split")]
+        validation = [name for name in fit if name in ("validation_data", "validation_split")]
         if validation:
             self.notes.append(
                 f"{' and '.join(validation)} of fit in line {line}: the eval split takes its place"
@@ -117,15 +117,15 @@ class Written:
             )
         if "Strategy" in self.script.text:
             self.notes.append("its strategy is not taken over: the cluster of run.yaml says where")
-        if given.get("shuffle", True) is False:
+        if fit.get("shuffle", True) is False:
             self.notes.append(
                 f"shuffle=False of fit in line {line} is not taken over: rows are shuffled in each"
                 " epoch"
             )
-        unknown = [name for name in given if name not in (*TAKEN, *validation)]
+        unknown = [name for name in fit if name not in (*TAKEN, *validation)]
         if unknown:
             self.notes.append(f"{', '.join(unknown)} of fit in line {line} is not taken over")
-        for callback in given.get("callbacks") or ():
+        for callback in fit.get("callbacks") or ():
             self._try(functools.partial(self._callback, callback))
 
     def _callback(self, callback: Any) -> None:
@@ -154,13 +154,13 @@ class Written:
 
     def compiled(self) -> dict[str, str]:
         """Return the arguments of `compile`."""
-        given, line = self.recording.compiled
+        settings, line = self.recording.compiled
         if not line:
             raise ScriptFault("the model is not compiled before fit", line=self.recording.line)
         return {
-            name: self.source.of(given[name])
+            name: self.source.of(settings[name])
             for name in COMPILED
-            if given.get(name) is not None and given[name] != "auto"
+            if settings.get(name) is not None and settings[name] != "auto"
         }
 
 
@@ -204,8 +204,8 @@ class WrittenModel(Written, abc.ABC):
         return int(outputs[0].shape[-1])
 
     def _read(self) -> RecordedRows:
-        given = self.recording.fit
-        arguments = (given.get("x"), given.get("y"), given.get("sample_weight"))
+        fit = self.recording.fit
+        arguments = (fit.get("x"), fit.get("y"), fit.get("sample_weight"))
         rows = read_rows(*arguments, most_rows=self.most_rows)
         if not hasattr(self.model, "_nodes_by_depth") and not getattr(
             self.model, "_functional", None
@@ -237,7 +237,7 @@ class WrittenModel(Written, abc.ABC):
             *own,
             f"built = keras.Model(inputs, {outputs})",
         ]
-        given = self._given_variables()
+        has_weights = self._given_variables()
         load = f'built.load_weights(Path(__file__).with_name("{WEIGHTS}"))  # as {name} sets them'
         call = ", ".join(f"{key}={value}" for key, value in compiled.items())
         compile_ = f"built.compile({call})  # line {self.recording.compiled[1]}"
@@ -245,11 +245,11 @@ class WrittenModel(Written, abc.ABC):
             "imports": imports,
             "definitions": [*definitions, *self.models.functions, *losses],
             "model": body,
-            "end": [*([load] if given else []), compile_, "return built"],
+            "end": [*([load] if has_weights else []), compile_, "return built"],
             "values": self.source.values,
         }
         built = self._rebuild(body, parts, rows)
-        if given:
+        if has_weights:
             built.save_weights(folder / WEIGHTS)
 
     def _own_lines(self, parts: Parts, rows: RecordedRows, line: int) -> tuple[list[str], str]:

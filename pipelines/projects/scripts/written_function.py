@@ -97,10 +97,10 @@ class WrittenFunction(Written):
     def _chosen(self) -> ast.FunctionDef:
         """Return the function that builds the model, and note the others."""
         own = [name for name, value in self.recording.variables.items() if _is_model(value)]
-        found = list(self.script.builders(("Sequential", "Model", *own)))
-        top = [one for one in found if one in self.script.tree.body]
+        builders = list(self.script.builders(("Sequential", "Model", *own)))
+        top = [one for one in builders if one in self.script.tree.body]
         if not top:
-            raise self._nothing(found)
+            raise self._nothing(builders)
         named = [one for one in top if "model" in one.name.lower()]
         chosen = (named or top)[0]
         others = ", ".join(f"{one.name} (line {one.lineno})" for one in top if one is not chosen)

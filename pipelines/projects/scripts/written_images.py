@@ -49,8 +49,8 @@ class WrittenImages(WrittenModel):
             raise ScriptFault("the model has several inputs, and images are one")
         shape = _shape(images.values.shape[1:])
         self._label(rows)
-        if given := self.recording.fit.get("class_weight"):
-            self.class_weights(self._classes, given)
+        if weights := self.recording.fit.get("class_weight"):
+            self.class_weights(self._classes, weights)
         if rows.weights is not None:
             raise ScriptFault("sample_weight of images has no place in their folders")
         generator = getattr(self.recording.fit.get("x"), "image_data_generator", None)

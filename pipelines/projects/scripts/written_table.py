@@ -136,11 +136,11 @@ class WrittenTable(WrittenModel):
         if is_layer:
             front.lines.append(f"{variable} = {self.source.of(before.graph)}({names[0]})")
             return variable
-        given = [
+        expressions = [
             name if wanted.dtype == "string" else f'keras.ops.cast({name}, "{wanted.dtype}")'
             for name, wanted in zip(names, before.graph.inputs, strict=True)
         ]
-        lines, output = self.models.lines(before.graph, given)
+        lines, output = self.models.lines(before.graph, expressions)
         front.lines += [*lines, f"{variable} = {output}"]
         return variable
 
