@@ -12,6 +12,7 @@ from typing import Any
 from vertex_local import Json
 from vertex_local.pipelines import conditions, placeholders
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
+from vertex_local.pipelines.values import defaults_of
 
 URI_SCHEMES = ("file", "http", "https")  # the last two name resources of Vertex AI
 MODULE_AFFIXES = re.compile(r"^google_cloud_pipeline_components\.(container\.)?(v1\.)?|\.launcher$")
@@ -48,7 +49,7 @@ class Checker:
     def _graph_problems(
         self, place: str, component: Json, values: Json, parents: tuple[str, ...]
     ) -> Iterator[str]:
-        values = {**_defaults(component), **values}
+        values = {**defaults_of(component), **values}
         tasks = component["dag"].get("tasks", {})
         for producer in _producers(component["dag"].get("outputs", {})):
             if producer not in tasks:
@@ -65,7 +66,7 @@ class Checker:
                     yield from self._graph_problems(f"{path}/", used, known, (*parents, reference))
                 continue
             executor = self._executors.get(used.get("executorLabel", ""), {})
-            for problem in self._executor_problems(executor, {**_defaults(used), **known}):
+            for problem in self._executor_problems(executor, {**defaults_of(used), **known}):
                 yield f"{path}: {problem}"
 
     def _known(self, task: Json, values: Json) -> Json:
@@ -200,12 +201,6 @@ def _pool_problems(pools: Any) -> Iterator[str]:
 def _object(value: Any) -> Json:
     """Return a JSON object; {} for any other value."""
     return value if isinstance(value, dict) else {}
-
-
-def _defaults(component: Json) -> Json:
-    """Return the defaults of a component's parameters."""
-    defined = component.get("inputDefinitions", {}).get("parameters", {})
-    return {name: one["defaultValue"] for name, one in defined.items() if "defaultValue" in one}
 
 
 def _operation_name(module: str, command: list[str]) -> str:

@@ -1,9 +1,4 @@
-"""Evaluation of `dsl.If` conditions.
-
-kfp.local treats a condition that it cannot evaluate as false, and the run succeeds without the
-conditional steps. It also pastes values into the condition and calls `eval`. Here values are never
-code, and a condition that cannot be evaluated is an error.
-"""
+"""Evaluation of `dsl.If` conditions: values are never code, and what has no value is an error."""
 
 import ast
 import operator
@@ -49,12 +44,9 @@ def evaluate(condition: str, values: Mapping[str, Any]) -> bool:
     """
     tree = parse(condition)
     try:
-        result = _value(tree.body, values)
+        return _boolean(tree.body, values)
     except (ValueError, TypeError) as error:
         raise ConditionError(f"condition `{condition}` cannot be evaluated: {error}") from None
-    if not isinstance(result, bool):
-        raise ConditionError(f"condition `{condition}` is {result!r}, neither true nor false")
-    return result
 
 
 def parse(condition: str) -> ast.Expression:
@@ -75,46 +67,39 @@ def _to_python(match: re.Match[str]) -> str:
 
 
 def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
+    value: Any
     match node:
-        case ast.Constant(value=value):
-            return value
+        case ast.Constant(value=constant):
+            value = constant
         case ast.Name(id=name) if name in CONSTANTS:
-            return CONSTANTS[name]
+            value = CONSTANTS[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, values)
+            value = -_value(operand, values)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            value = not _boolean(operand, values)
+        case ast.BoolOp(op=operation, values=operands):
+            combine = all if isinstance(operation, ast.And) else any
+            value = combine(_boolean(one, values) for one in operands)
+        case ast.Compare(left=left, ops=[comparison], comparators=[right]):
+            value = _compare(comparison, _value(left, values), _value(right, values))
         case ast.Call(func=ast.Name(id=name), args=[argument]) if name in FUNCTIONS:
-            return FUNCTIONS[name](_value(argument, values))
+            value = FUNCTIONS[name](_value(argument, values))
         case ast.Subscript(slice=ast.Constant(value=str() as name), value=source) if (
             ast.unparse(source) == "inputs.parameter_values"
         ):
-            return _input(name, values)
-    return _boolean(node, values)
+            if name not in values:
+                raise ValueError(f"it reads {name!r}, which has no value")
+            value = values[name]
+        case _:
+            raise ValueError(f"`{ast.unparse(node)}` is not supported")
+    return value
 
 
 def _boolean(node: ast.expr, values: Mapping[str, Any]) -> bool:
-    match node:
-        case ast.BoolOp(op=ast.And(), values=operands):
-            return all(_operand(one, values) for one in operands)
-        case ast.BoolOp(op=ast.Or(), values=operands):
-            return any(_operand(one, values) for one in operands)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return not _operand(operand, values)
-        case ast.Compare(left=left, ops=[comparison], comparators=[right]):
-            return _compare(comparison, _value(left, values), _value(right, values))
-    raise ValueError(f"`{ast.unparse(node)}` is not supported")
-
-
-def _operand(node: ast.expr, values: Mapping[str, Any]) -> bool:
     value = _value(node, values)
     if not isinstance(value, bool):
         raise ValueError(f"`{ast.unparse(node)}` is {value!r}, neither true nor false")
     return value
-
-
-def _input(name: str, values: Mapping[str, Any]) -> Any:
-    if name not in values:
-        raise ValueError(f"it reads {name!r}, which has no value")
-    return values[name]
 
 
 def _compare(comparison: ast.cmpop, left: Any, right: Any) -> bool:

@@ -8,7 +8,7 @@ executor, else as a graph of its own. At most `num_parallel` threads run tasks.
 import asyncio
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from vertex_local import Json
 from vertex_local.errors import rpc_status
@@ -41,22 +41,16 @@ class Graph:
     Attributes:
         name: The component; `ROOT` for the pipeline itself.
         scope: The tasks and iterations that it is in, `/exit-handler-1/for-loop-2-iteration-0`.
-        component: Its specification.
         inputs: Its inputs, with defaults.
+        specs: The specifications of its tasks by name.
         tasks: Its running and ended tasks by name.
     """
 
     name: str
     scope: str
-    component: Json
     inputs: Values
-    tasks: dict[str, asyncio.Task[Result]]
-
-    @property
-    def specs(self) -> dict[str, Json]:
-        """Specifications of its tasks by name."""
-        specs: dict[str, Json] = self.component["dag"].get("tasks", {})
-        return specs
+    specs: dict[str, Json]
+    tasks: dict[str, asyncio.Task[Result]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +87,7 @@ class Executor:
         component = self._component(name)
         defaults = placeholders.fill_inputs(defaults_of(component), {}, self._run_values)
         inputs = typed(component, replace(inputs, parameters={**defaults, **inputs.parameters}))
-        graph = Graph(name, scope, component, inputs, tasks={})
+        graph = Graph(name, scope, inputs, component["dag"].get("tasks", {}))
         for task in graph.specs:
             graph.tasks[task] = asyncio.create_task(self._run_task(graph, task))
         results = {name: await task for name, task in graph.tasks.items()}
@@ -147,15 +141,13 @@ class Executor:
 
         async def iterate(number: int, values: Values) -> Result:
             async with slots:
-                return await self._run_graph(
-                    reference, f"{scope}{journal.ITERATION}{number}", values
-                )
+                iteration = f"{scope}{journal.ITERATION}{number}"
+                return await self._run_graph(reference, iteration, values)
 
         results = await asyncio.gather(*map(iterate, range(len(items)), items))
         if not all(result.is_success for result in results):
             return FAILED
-        made = collected(self._component(reference), [result.outputs for result in results])
-        return Result(True, made)
+        return Result(True, collected(self._component(reference), [one.outputs for one in results]))
 
     def _run_leaf(self, graph: Graph, name: str, upstream: Mapping[str, Result]) -> Result:
         """Run a task that has an executor."""
@@ -164,27 +156,20 @@ class Executor:
         def execute(task: Task) -> Values:
             inputs = inputs_of(spec, graph.inputs, upstream, self._run_values)
             for parameter, source in spec.get("inputs", {}).get("parameters", {}).items():
-                if ended := source.get("taskFinalStatus"):
-                    status = self._final_status(ended["producerTask"], upstream)
-                    inputs.parameters[parameter] = status
+                if ended := source.get("taskFinalStatus", {}).get("producerTask"):
+                    inputs.parameters[parameter] = self._final_status(ended, upstream[ended])
             return self.task_runner.execute(task, spec, inputs)
 
         return self.run.run_task(leaf_key(graph.name, name), scope=graph.scope, execute=execute)
 
-    def _final_status(self, name: str, upstream: Mapping[str, Result]) -> Json:
+    def _final_status(self, name: str, ended: Result) -> Json:
         """Return the final status for an exit task; no `error` after a success, as on Vertex AI."""
-        state = "SUCCEEDED" if upstream[name].is_success else "FAILED"
-        if self.run.is_cancelled and state != "SUCCEEDED":
-            state = "CANCELLED"
-        final: Json = {
-            "state": state,
-            "pipeline_job_resource_name": self.run.name,
-            "pipeline_task_name": name,
-        }
-        if state != "SUCCEEDED":
-            code = "CANCELLED" if state == "CANCELLED" else "FAILED_PRECONDITION"
-            final["error"] = rpc_status(code, self.run.error_message())
-        return final
+        names = {"pipeline_job_resource_name": self.run.name, "pipeline_task_name": name}
+        if ended.is_success:
+            return {"state": "SUCCEEDED", **names}
+        code = "CANCELLED" if self.run.is_cancelled else "FAILED_PRECONDITION"
+        state = "CANCELLED" if self.run.is_cancelled else "FAILED"
+        return {"state": state, **names, "error": rpc_status(code, self.run.error_message())}
 
     def _component(self, name: str) -> Json:
         spec = self.job["pipelineSpec"]

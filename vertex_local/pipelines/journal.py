@@ -177,4 +177,17 @@ def _ended(event: Json, started: Json) -> Json:
 
 
 def _artifact_lists(artifacts: Json) -> Json:
-    return {name: {"artifacts": found} for name, found in artifacts.items()}
+    return {name: {"artifacts": list(map(_artifact, made))} for name, made in artifacts.items()}
+
+
+def _artifact(artifact: Json) -> Json:
+    """Return a RuntimeArtifact as Vertex AI's Artifact, which earlier versions have journaled."""
+    if "displayName" in artifact:
+        return artifact
+    return {
+        "displayName": artifact["name"],
+        "uri": artifact["uri"],
+        "schemaTitle": artifact["type"].get("schemaTitle", ""),
+        "state": "LIVE",
+        "metadata": artifact["metadata"],
+    }

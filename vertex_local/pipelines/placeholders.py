@@ -45,8 +45,6 @@ def of_job(job: Json) -> dict[str, str]:
 
 def fill(text: str, values: dict[str, str]) -> str:
     """Replace the placeholders in `values`; keep others."""
-    if "{{$." not in text:
-        return text
     return PLACEHOLDER.sub(lambda match: values.get(match[0], match[0]), text)
 
 
@@ -85,7 +83,9 @@ def resolve(
         name = "{{$" + match["path"] + "}}"
         if not match["path"]:
             value = json.dumps(executor_input)
-        elif (value := values.get(name, "")) == "" and name not in values:
+        elif name in values:
+            value = values[name]
+        else:
             found = _at(executor_input, match["path"])
             value = found if isinstance(found, str) else json.dumps(found)
             parameter = INPUT.fullmatch(name)
@@ -103,7 +103,7 @@ def _at(executor_input: Json, path: str) -> Any:
         raise ValueError(f"{{{{${path}}}}} is an unknown placeholder")
     side, kind, name, *fields = keys
     is_input = (side, kind) == ("inputs", "parameters")
-    value = executor_input[side].get("parameterValues" if is_input else kind, {}).get(name)
+    value = executor_input[side]["parameterValues" if is_input else kind].get(name)
     if kind == "artifacts" and value:
         value = (value["artifacts"] or [{}])[0]
     if fields and fields[0] in LOCAL_FIELDS:
@@ -129,12 +129,10 @@ def command(parts: Any, inputs: Json, filled: Callable[[str], str]) -> list[str]
         return [word for part in parts for word in command(part, inputs, filled)]
     if "Concat" in parts:
         return ["".join(command(parts["Concat"], inputs, filled))]
-    choice, present = (
-        parts["IfPresent"],
-        {**inputs.get("parameterValues", {}), **inputs.get("artifacts", {})},
-    )
-    chosen = choice["Then"] if choice["InputName"] in present else choice.get("Else")
-    return [] if chosen is None else command(chosen, inputs, filled)
+    choice = parts["IfPresent"]
+    is_present = choice["InputName"] in {**inputs["parameterValues"], **inputs["artifacts"]}
+    chosen = choice["Then"] if is_present else choice.get("Else", [])
+    return command(chosen, inputs, filled)
 
 
 def unknown(value: Any, values: dict[str, str]) -> Iterator[str]:

@@ -11,7 +11,6 @@ from vertex_local.pipelines import journal
 from vertex_local.pipelines.journal import INTERRUPTION
 
 SUCCESS_STATES = ("SUCCEEDED", "SKIPPED")
-Instance = tuple[str, str]  # of a task: its `Leaf.key`, and the groups and iterations it is in
 
 
 class PreviousRunner:
@@ -36,26 +35,15 @@ class PreviousRunner:
         tasks = {event["id"]: event for event in events if "unique_name" in event}
         self.keys = {task["key"] for task in tasks.values()}
         self.num_by_name = Counter(task["name"] for task in tasks.values())
-        ends = [
-            (tasks[end["id"]], end)
-            for end in events
-            if end["event"] == "task_ended" and end["id"] in tasks
-        ]
-        self.failures = [
-            journal.failure(task, end["inputs"], end["error"])
-            for task, end in ends
-            if end["state"] == "FAILED" and task["key"] not in exit_keys
-        ]
-        self._successes = {
-            _instance(task): end for task, end in ends if end["state"] in SUCCESS_STATES
-        }
-        started = [event for event in events if event["event"] == "task_started"]
-        self._scopes = {event["scope"] for event in started}
-
-    @property
-    def num_tasks(self) -> int:
-        """Number of entries."""
-        return self.num_by_name.total()
+        self.failures: list[tuple[str, str]] = []
+        self._successes: dict[tuple[str, str], Json] = {}
+        self._scopes = {event["scope"] for event in events if event["event"] == "task_started"}
+        for end in events:
+            task = tasks.get(end["id"]) if end["event"] == "task_ended" else None
+            if task and end["state"] in SUCCESS_STATES:
+                self._successes[task["key"], task["scope"]] = end
+            elif task and end["state"] == "FAILED" and task["key"] not in exit_keys:
+                self.failures.append(journal.failure(task, end["inputs"], end["error"]))
 
     def has_started(self, scope: str) -> bool:
         """Return whether a task in the graph of a scope, or in a graph within it, had started."""
@@ -64,7 +52,3 @@ class PreviousRunner:
     def success(self, key: str, scope: str) -> Json | None:
         """Return the `task_ended` event of a task that has succeeded, else None."""
         return self._successes.get((key, scope))
-
-
-def _instance(event: Json) -> Instance:
-    return event["key"], event["scope"]

@@ -81,9 +81,9 @@ class PipelineRun:
         self._leaves = {leaf.key: leaf for leaf in leaves}
         self._seen = self.previous.keys
         self._num_by_name = self.previous.num_by_name
-        self._num_tasks = self.previous.num_tasks
         self._lock = threading.Lock()
-        self._exit_deadline = float("inf")
+        seconds = EXIT_TASKS_SECONDS if self.is_resumed else float("inf")
+        self._exit_deadline = time.monotonic() + seconds
         self._is_cancelled = self.previous.is_cancelled
 
     @property
@@ -104,11 +104,6 @@ class PipelineRun:
         if not self._is_cancelled and not self.is_resumed:
             self._exit_deadline = time.monotonic() + EXIT_TASKS_SECONDS
             self._is_cancelled = True
-
-    def start_exit_timeout(self) -> None:
-        """Start the timeout of the exit tasks of an interrupted run."""
-        if self.is_resumed:
-            self._exit_deadline = time.monotonic() + EXIT_TASKS_SECONDS
 
     def must_stop(self, task: Task) -> bool:
         """Return whether a task must stop now."""
@@ -144,7 +139,7 @@ class PipelineRun:
             execute: Runs it; returns its outputs.
         """
         if end := self.previous.success(key, scope):
-            return Result(True, _journaled_outputs(end))
+            return Result(True, Values(end["outputs"], end["output_artifacts"]))
         leaf = self._leaves[key]
         has_graph_started = not self.is_resumed or self.previous.has_started(scope)
         if not self.may_start(is_exit=leaf.is_exit) or not has_graph_started:
@@ -195,12 +190,11 @@ class PipelineRun:
     def _new_task(self, leaf: Leaf, *, scope: str) -> Task:
         with self._lock:
             self._seen.add(leaf.key)
-            self._num_tasks += 1
-            count = self._num_by_name.get(leaf.name, 0) + 1
-            self._num_by_name[leaf.name] = count
+            self._num_by_name[leaf.name] += 1
+            count = self._num_by_name[leaf.name]
             unique_name = leaf.name if count == 1 else f"{leaf.name}-run-{count}"
             return Task(
-                id=self._num_tasks,
+                id=self._num_by_name.total(),
                 leaf=leaf,
                 scope=scope,
                 unique_name=unique_name,
@@ -225,8 +219,8 @@ class PipelineRun:
             note=task.note,
             inputs=_parameters(task.inputs),
             outputs=_parameters(outputs),
-            input_artifacts=_artifacts(task.inputs),
-            output_artifacts=_artifacts(outputs),
+            input_artifacts=task.inputs.artifacts,
+            output_artifacts=outputs.artifacts,
         )
 
 
@@ -236,34 +230,3 @@ def _parameters(values: Values) -> Json:
         for name, value in values.parameters.items()
         if not name.startswith(journal.CHANNEL)
     }
-
-
-def _artifacts(values: Values) -> Json:
-    return {name: [_artifact(one) for one in made] for name, made in values.artifacts.items()}
-
-
-def _artifact(artifact: Json) -> Json:
-    return {
-        "displayName": artifact.get("name", ""),
-        "uri": artifact.get("uri", ""),
-        "schemaTitle": artifact.get("type", {}).get("schemaTitle", ""),
-        "state": "LIVE",
-        "metadata": artifact.get("metadata", {}),
-    }
-
-
-def _journaled_outputs(end: Json) -> Values:
-    """Return the outputs in a `task_ended` event."""
-    artifacts = {
-        name: [
-            {
-                "name": one["displayName"],
-                "uri": one["uri"],
-                "type": {"schemaTitle": one["schemaTitle"]},
-                "metadata": one["metadata"],
-            }
-            for one in made
-        ]
-        for name, made in end["output_artifacts"].items()
-    }
-    return Values(end["outputs"], artifacts)

@@ -65,7 +65,6 @@ def run_pipeline(
                 warm=warm,
                 engine=engine,
             )
-            run.start_exit_timeout()
             executor = Executor(
                 run=run, job=job, task_runner=task_runner, num_parallel=num_parallel
             )

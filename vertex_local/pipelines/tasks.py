@@ -1,15 +1,17 @@
 """Execution of the tasks of a run that have an executor: steps, GCPC operations and importers."""
 
-import itertools
+import errno
 import json
 import logging
+import os
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import tenacity
 
 from vertex_local import Json
 from vertex_local.machine.docker import HOST
@@ -30,6 +32,7 @@ from vertex_local.processes.warm import WarmClient
 logger = logging.getLogger(__name__)
 
 SHELL_SIGNAL_BASE = 128
+TOO_LONG = "and Linux allows 128 KiB in an argument of a command; pass large values as artifacts"
 DEFAULT_BACKOFF_FACTOR, DEFAULT_MAX_BACKOFF = 2.0, "3600s"  # as kfp.local's
 EXECUTOR_INPUT = re.compile(r'\A.*"outputFile": "[^"]*"\n *\}\n\}\n', re.DOTALL)
 EXECUTOR_FRAMES = re.compile(
@@ -90,8 +93,8 @@ class TaskRunner:
             if (cached := self.cache.get(key, task)) is not None:
                 task.is_cached = True
                 return cached
-        policy = spec.get("retryPolicy", {})
-        outputs = self._with_retries(task, policy, partial(attempt.run, container))
+        retrying = self._retrying(task, spec.get("retryPolicy", {}))
+        outputs = retrying(attempt.run, container)
         try:
             if key:
                 self.cache.put(key, task, outputs)
@@ -100,20 +103,24 @@ class TaskRunner:
             logger.warning("the outputs of %s are not cached: %s", task.unique_name, error)
         return outputs
 
-    def _with_retries(self, task: Task, policy: Json, run: Callable[[], Values]) -> Values:
-        factor = policy.get("backoffFactor") or DEFAULT_BACKOFF_FACTOR
-        longest = _seconds(policy.get("backoffMaxDuration") or DEFAULT_MAX_BACKOFF)
-        for number in itertools.count():
-            try:
-                return run()
-            except TaskError as error:
-                if number >= policy.get("maxRetryCount", 0) or self.run.must_stop(task):
-                    raise
-                delay = min(_seconds(policy.get("backoffDuration", "0s")) * factor**number, longest)
-                text = "%s: attempt %d failed, the next is in %.1f s: %s"
-                logger.info(text, task.unique_name, number + 1, delay, error)
-                self.run.sleep(task, delay)
-        raise AssertionError("unreachable")
+    def _retrying(self, task: Task, policy: Json) -> tenacity.Retrying:
+        """Return the retries of a task that fails."""
+
+        def may_repeat(error: BaseException) -> bool:
+            return isinstance(error, TaskError) and not self.run.must_stop(task)
+
+        return tenacity.Retrying(
+            retry=tenacity.retry_if_exception(may_repeat),
+            stop=tenacity.stop_after_attempt(1 + policy.get("maxRetryCount", 0)),
+            wait=tenacity.wait_exponential(
+                multiplier=_seconds(policy.get("backoffDuration", "0s")),
+                exp_base=policy.get("backoffFactor") or DEFAULT_BACKOFF_FACTOR,
+                max=_seconds(policy.get("backoffMaxDuration") or DEFAULT_MAX_BACKOFF),
+            ),
+            sleep=partial(self.run.sleep, task),
+            before_sleep=tenacity.before_sleep_log(logger, logging.INFO),
+            reraise=True,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +155,7 @@ class Attempt:
         attempt = cls(
             runner=runner, task=task, component=component, executor_input=message, fillable=fillable
         )
-        parameters = message["inputs"].get("parameterValues", {})
+        parameters = message["inputs"]["parameterValues"]
         for name in fillable & parameters.keys():
             if isinstance(parameters[name], str):
                 parameters[name] = attempt.filled(parameters[name])
@@ -175,7 +182,7 @@ class Attempt:
             TaskError: Its URI is not on this machine.
         """
         source = importer["artifactUri"]
-        parameters = self.executor_input["inputs"].get("parameterValues", {})
+        parameters = self.executor_input["inputs"]["parameterValues"]
         uri = str(source.get("constant") or parameters.get(source["runtimeParameter"], ""))
         if problem := uri_problem(uri):
             raise TaskError(problem)
@@ -244,15 +251,21 @@ class Attempt:
         self._run_step(list(step.command), env, environment=provider.environment(step))
 
     def _run_step(self, command: list[str], env: dict[str, str], **options: Any) -> None:
-        code = step_process.run(
-            command,
-            env=env,
-            log_path=self.task.log_path,
-            temp_dir=self.runner.temp_dir / self.task.unique_name,
-            must_stop=partial(self.runner.run.must_stop, self.task),
-            warm=self.runner.warm,
-            **options,
-        )
+        try:
+            code = step_process.run(
+                command,
+                env=env,
+                log_path=self.task.log_path,
+                temp_dir=self.runner.temp_dir / self.task.unique_name,
+                must_stop=partial(self.runner.run.must_stop, self.task),
+                warm=self.runner.warm,
+                **options,
+            )
+        except OSError as error:
+            if os.strerror(errno.E2BIG) not in str(error):
+                raise
+            size = max(len(word.encode()) for word in command) // 1024
+            raise TaskError(f"its parameters have {size} KiB, {TOO_LONG}") from None
         if code != 0:
             raise TaskError(_exit_message(code, self.task.log_path))
 
@@ -261,34 +274,30 @@ def executor_input(component: Json, inputs: Values, *, folder: str) -> Json:
     """Return KFP's ExecutorInput for a task that writes its outputs to a folder."""
     declared = component.get("inputDefinitions", {}).get("artifacts", {})
     outputs = component.get("outputDefinitions", {})
-    files = {
-        name: {"artifacts": found} for name, found in inputs.artifacts.items() if name in declared
-    }
-    given = {"parameterValues": inputs.parameters, "artifacts": files}
-    parameters = {
-        name: {"outputFile": f"{folder}/{name}"} for name in outputs.get("parameters", {})
-    }
-    artifacts = {
-        name: {
-            "artifacts": [
-                {
-                    "name": name,
-                    "type": definition.get("artifactType", {}),
-                    "uri": f"{folder}/{name}",
-                    "metadata": {},
-                }
-            ]
-        }
-        for name, definition in outputs.get("artifacts", {}).items()
-    }
-    made = {"parameters": parameters, "artifacts": artifacts}
     return {
-        "inputs": {name: one for name, one in given.items() if one},
+        "inputs": {
+            "parameterValues": inputs.parameters,
+            "artifacts": {
+                name: {"artifacts": found}
+                for name, found in inputs.artifacts.items()
+                if name in declared
+            },
+        },
         "outputs": {
-            **{name: one for name, one in made.items() if one},
+            "parameters": {
+                name: {"outputFile": f"{folder}/{name}"} for name in outputs.get("parameters", {})
+            },
+            "artifacts": {
+                name: {"artifacts": [_planned(name, one.get("artifactType", {}), folder)]}
+                for name, one in outputs.get("artifacts", {}).items()
+            },
             "outputFile": f"{folder}/executor_output.json",
         },
     }
+
+
+def _planned(name: str, kind: Json, folder: str) -> Json:
+    return {"name": name, "type": kind, "uri": f"{folder}/{name}", "metadata": {}}
 
 
 def read_outputs(component: Json, message: Json) -> Values:
@@ -304,7 +313,7 @@ def read_outputs(component: Json, message: Json) -> Values:
         raise TaskError(f"{path} is not the JSON of an ExecutorOutput: {error}") from None
     declared = component.get("outputDefinitions", {}).get("parameters", {})
     parameters = written.get("parameterValues", {})
-    for name, file in planned.get("parameters", {}).items():
+    for name, file in planned["parameters"].items():
         kind = declared[name]["parameterType"]
         if Path(file["outputFile"]).is_file():
             parameters[name] = _read_parameter(name, Path(file["outputFile"]), kind)
@@ -314,11 +323,13 @@ def read_outputs(component: Json, message: Json) -> Values:
             except ValueError as error:
                 raise TaskError(f"its output {error}") from None
     artifacts = {}
-    for name, plan in planned.get("artifacts", {}).items():
+    for name, plan in planned["artifacts"].items():
         made = written.get("artifacts", {}).get(name, {}).get("artifacts", [{}])
         artifacts[name] = [placeholders.whole({**plan["artifacts"][0], **one}) for one in made]
-        for artifact in artifacts[name]:
-            _touch_metadata_only(artifact)
+        for one in artifacts[name]:
+            if one["type"].get("schemaTitle") in METADATA_ONLY and one["uri"].startswith("/"):
+                Path(one["uri"]).parent.mkdir(parents=True, exist_ok=True)
+                Path(one["uri"]).touch()
     return Values(parameters, artifacts)
 
 
@@ -332,13 +343,6 @@ def _read_parameter(name: str, path: Path, kind: str) -> Any:
         raise TaskError(f"its output {name!r} is {text!r}, which is not JSON ({path})") from None
 
 
-def _touch_metadata_only(artifact: Json) -> None:
-    path = Path(artifact["uri"])
-    if artifact["type"].get("schemaTitle") in METADATA_ONLY and path.is_absolute():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-
-
 def _seconds(duration: str) -> float:
     """Return the seconds of a protobuf duration, `30s`."""
     return float(duration.removesuffix("s"))
@@ -346,11 +350,7 @@ def _seconds(duration: str) -> float:
 
 def _exit_message(code: int, log_path: Path) -> str:
     signal = f" (signal {code - SHELL_SIGNAL_BASE})" if code > SHELL_SIGNAL_BASE else ""
-    output = _without_executor(last_lines(log_path))
+    # Without what KFP's executor logs before a step's output and around its traceback.
+    output = EXECUTOR_FRAMES.sub("", EXECUTOR_INPUT.sub("", last_lines(log_path)))
     tail = f"Last lines:\n{output}" if output else "It wrote nothing."
     return f"the step exited with code {code}{signal}. {tail}"
-
-
-def _without_executor(text: str) -> str:
-    """Remove what KFP's executor logs before a step's output and around its traceback."""
-    return EXECUTOR_FRAMES.sub("", EXECUTOR_INPUT.sub("", text))

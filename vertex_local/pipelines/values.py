@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from vertex_local import Json
 from vertex_local.pipelines import placeholders
 
+KINDS = (("parameters", "Parameter"), ("artifacts", "Artifact"))  # in fields of specifications
 FIELD = re.compile(r'\["([^"]*)"\]')
 
 
@@ -44,42 +45,34 @@ def inputs_of(
     Raises:
         ValueError: An input is the output of a task that has not made it.
     """
-    parameters: Json = {}
-    artifacts: dict[str, list[Json]] = {}
-    spec = task.get("inputs", {})
-    for name, source in spec.get("parameters", {}).items():
-        if "runtimeValue" in source:
-            parameters[name] = source["runtimeValue"].get("constant")
-        elif output := source.get("taskOutputParameter"):
-            made = upstream[output["producerTask"]].outputs.parameters
-            parameters |= _output(name, made, output["outputParameterKey"], task)
-        elif (outer := source.get("componentInputParameter")) in graph.parameters:
-            selector = source.get("parameterExpressionSelector", "")
-            parameters[name] = _select(graph.parameters[outer], selector)
-    for name, source in spec.get("artifacts", {}).items():
-        if output := source.get("taskOutputArtifact"):
-            made_files = upstream[output["producerTask"]].outputs.artifacts
-            artifacts |= _output(name, made_files, output["outputArtifactKey"], task)
-        elif (outer := source.get("componentInputArtifact")) in graph.artifacts:
-            artifacts[name] = graph.artifacts[outer]
-    for name in constants(task) & set(parameters):
-        parameters[name] = placeholders.fill_inputs(parameters[name], parameters, run_values)
-    return Values({name: one for name, one in parameters.items() if one is not None}, artifacts)
+    inputs = Values()
+    for kind, word in KINDS:
+        found, outer = getattr(inputs, kind), getattr(graph, kind)
+        for name, source in task.get("inputs", {}).get(kind, {}).items():
+            if output := source.get(f"taskOutput{word}"):
+                made, key = upstream[output["producerTask"]].outputs, output[f"output{word}Key"]
+                if key in getattr(made, kind):
+                    found[name] = getattr(made, kind)[key]
+                elif not runs_always(task):
+                    raise ValueError(
+                        f"its input {name!r} has no value: {output['producerTask']} has no output "
+                        f"{key!r}"
+                    )
+            elif source.get(f"componentInput{word}") in outer:
+                value = outer[source[f"componentInput{word}"]]
+                found[name] = _select(value, source.get("parameterExpressionSelector", ""))
+            elif (value := source.get("runtimeValue", {}).get("constant")) is not None:
+                found[name] = value
+    for name in constants(task) & inputs.parameters.keys():
+        value = placeholders.fill_inputs(inputs.parameters[name], inputs.parameters, run_values)
+        inputs.parameters[name] = value
+    return inputs
 
 
 def constants(task: Json) -> set[str]:
     """Return the parameters of a task that are constants of the pipeline."""
     parameters = task.get("inputs", {}).get("parameters", {})
     return {name for name, source in parameters.items() if "runtimeValue" in source}
-
-
-def _output(name: str, made: Mapping[str, Any], key: str, task: Json) -> Json:
-    """Return the input with the value of an output of another task."""
-    if key in made:
-        return {name: made[key]}
-    if runs_always(task):
-        return {}
-    raise ValueError(f"its input {name!r} has no value: the task before it has no output {key!r}")
 
 
 def runs_always(task: Json) -> bool:
@@ -174,33 +167,22 @@ def collected(component: Json, outputs: list[Values]) -> Values:
 
 def outputs_of(component: Json, results: Mapping[str, Result]) -> Values:
     """Return the outputs of a group: of each the first that exists, as `dsl.OneOf` has several."""
-    defined = component["dag"].get("outputs", {})
-    parameters, artifacts = {}, {}
-    for name, selector in defined.get("parameters", {}).items():
-        sources = selector.get("valueFromOneof", {}).get("parameterSelectors") or [
-            selector["valueFromParameter"]
-        ]
-        for source in sources:
-            made = results[source["producerSubtask"]].outputs.parameters
-            if name not in parameters and source["outputParameterKey"] in made:
-                parameters[name] = made[source["outputParameterKey"]]
-    for name, selector in defined.get("artifacts", {}).items():
-        for source in selector["artifactSelectors"]:
-            made = results[source["producerSubtask"]].outputs.artifacts
-            if name not in artifacts and source["outputArtifactKey"] in made:
-                artifacts[name] = made[source["outputArtifactKey"]]
-    return Values(parameters, artifacts)
+    outputs = Values()
+    for kind, word in KINDS:
+        for name, selector in component["dag"].get("outputs", {}).get(kind, {}).items():
+            choice = selector.get("valueFromOneof", selector)
+            sources = choice.get(f"{word.lower()}Selectors") or [choice["valueFromParameter"]]
+            for source in sources:
+                made = getattr(results[source["producerSubtask"]].outputs, kind)
+                if (key := source[f"output{word}Key"]) in made:
+                    getattr(outputs, kind).setdefault(name, made[key])
+    return outputs
 
 
 def upstream_of(task: Json) -> set[str]:
     """Return the tasks of the same graph that must end before a task starts."""
     inputs = task.get("inputs", {})
-    sources: Iterable[Json] = (
-        *inputs.get("parameters", {}).values(),
-        *inputs.get("artifacts", {}).values(),
-    )
-    kinds = ("taskOutputParameter", "taskOutputArtifact", "taskFinalStatus")
-    producers = {
-        source[kind]["producerTask"] for source in sources for kind in kinds if kind in source
-    }
+    sources = [source for kind, _ in KINDS for source in inputs.get(kind, {}).values()]
+    details = [detail for source in sources for detail in source.values()]
+    producers = {one["producerTask"] for one in details if "producerTask" in one}
     return producers | set(task.get("dependentTasks", []))

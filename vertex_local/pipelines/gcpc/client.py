@@ -8,6 +8,7 @@ import tenacity
 from urllib3.exceptions import NewConnectionError
 
 from vertex_local import Json
+from vertex_local.pipelines.gcpc.requests import GcpcError
 
 REQUEST_TIMEOUT_SECONDS = 60.0
 MAX_ATTEMPTS = 8
@@ -17,11 +18,7 @@ MAX_DELAY_SECONDS = 10.0
 TRANSIENT_CODES = {429, 502, 503, 504}
 
 
-class CallError(Exception):
-    """Failed request; the message names the request and the reason."""
-
-
-class TransientError(CallError):
+class TransientError(GcpcError):
     """Failure that a retry may avoid; the request `may_be_done` nevertheless."""
 
     def __init__(self, message: str, *, may_be_done: bool) -> None:
@@ -44,7 +41,7 @@ def call(
     carried out. `write_log` writes a line to a log.
 
     Raises:
-        CallError: It was refused, or all attempts have failed. If the service is not running,
+        GcpcError: It was refused, or all attempts have failed. If the service is not running,
             there is no retry.
     """
     may_be_done = False
@@ -84,7 +81,7 @@ def _send(session: requests.Session, method: str, url: str, *, body: Json | None
     except requests.RequestException as problem:
         message = f"{method} {url}: {problem}"
         if _is_connection_refused(problem):
-            raise CallError(message) from None
+            raise GcpcError(message) from None
         raise TransientError(message, may_be_done=True) from None
     try:
         result: Json = response.json()
@@ -97,7 +94,7 @@ def _send(session: requests.Session, method: str, url: str, *, body: Json | None
         if response.status_code in TRANSIENT_CODES:
             may_be_done = response.status_code != HTTPStatus.TOO_MANY_REQUESTS
             raise TransientError(message, may_be_done=may_be_done)
-        raise CallError(message)
+        raise GcpcError(message)
     return result
 
 

@@ -146,17 +146,14 @@ class Operator:
         return self._call(request, find)
 
     def _call(self, request: Request, find: Callable[[], Json | None] = lambda: None) -> Json:
-        try:
-            return client.call(
-                self.session,
-                request.method,
-                f"{self.url}/v1/{request.path}",
-                body=request.body,
-                find=find,
-                write_log=self.write_log,
-            )
-        except client.CallError as error:
-            raise GcpcError(str(error)) from None
+        return client.call(
+            self.session,
+            request.method,
+            f"{self.url}/v1/{request.path}",
+            body=request.body,
+            find=find,
+            write_log=self.write_log,
+        )
 
     def _write_resources(self, launch: Launch, kind: str, name: str) -> None:
         """Write the `gcp_resources` output, a GcpResources proto as JSON."""

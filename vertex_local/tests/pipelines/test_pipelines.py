@@ -452,6 +452,17 @@ def test_invalid_requests_are_refused_and_create_nothing(runs):
     assert runs.wait(generated)["state"] == "PIPELINE_STATE_SUCCEEDED"
 
 
+@dsl.pipeline(name="long-argument")
+def long_argument(text: str):
+    echo(text=text)
+
+
+def test_parameters_that_are_too_long_for_a_command_are_an_error_with_a_remedy(cold_runs):
+    job = cold_runs.run(long_argument, text="a" * 200_000)
+    assert job["state"] == "PIPELINE_STATE_FAILED"
+    assert re.search(r"echo: its parameters have 19\d KiB, .*artifacts", job["error"]["message"])
+
+
 def test_tasks_of_one_component_have_separate_outputs_and_logs(warm_runs):
     job = warm_runs.run(twins)
     assert job["state"] == "PIPELINE_STATE_SUCCEEDED", job["error"]

@@ -181,7 +181,6 @@ def test_exit_tasks_of_a_cancelled_and_interrupted_run_have_a_timeout(
     run = make_run()
     assert run.is_cancelled
     assert run.previous.success("/step", "")
-    run.start_exit_timeout()
     assert execute(run, "/exit") == NOTHING
 
 

@@ -318,6 +318,6 @@ EXPECTED = {
     "placeholders_in_structures": '{"more": [{"in": ["us-central1"]}], "run": "RUN"}',
     "run_placeholders": "RUN|projects/demo/locations/us-central1/pipelineJobs/RUN|RUN|say|"
     "ROOT|CREATED|CREATED|demo|us-central1",
-    "executor_input": '{"inputs": {"parameterValues": {"text": "{{$}}"}}',
+    "executor_input": '{"inputs": {"parameterValues": {"text": "{{$}}"}',
     "accelerators": "no GPU needed",
 }
