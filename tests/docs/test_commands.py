@@ -18,6 +18,7 @@ from components.shared.vertex.api import EMULATOR_VARIABLE
 from pipelines.cli import main
 from pipelines.places.target import LOCAL_PROJECT
 from tests.docs.pages import (
+    CHOOSING,
     OLD_COMMANDS,
     PAGES,
     RETRAINING,
@@ -162,7 +163,7 @@ def write_files(page: Path) -> None:
     """Write the files of the page about the user's own data; of others the customers."""
     rows = [f"{at},{at % 7},{'yes' if at % 3 else 'no'}\n" for at in range(60)]
     Path("customers.csv").write_text("".join(["customer_id,visits,churned\n", *rows]))
-    for name, text in files_of(page).items() if page in (YOUR_OWN, RETRAINING) else ():
+    for name, text in files_of(page).items() if page in (YOUR_OWN, RETRAINING, CHOOSING) else ():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(text)
 

@@ -39,8 +39,10 @@ def with_values_of_label(schema: TableSchema, parts: Sequence[Part]) -> TableSch
 
 def _first_values(schema: TableSchema, parts: Sequence[Part]) -> list[tuple[str, int]]:
     """Return the label's values in the first block of rows, with their numbers."""
-    texts = Classes(schema.label.column, missing=schema.label.missing)
-    sampled = replace(schema, columns=(), key="", group_by=(), label=texts)
+    label = schema.label
+    spellings = getattr(label, "spellings", {})
+    texts = Classes(label.column, missing=label.missing, spellings=spellings)
+    sampled = replace(schema, columns=(), key="", group_by=(), split_by="", label=texts)
     segment = next(segment for part in parts for segment in part.segments)
     if segment.kind == CSV:
         segment = replace(segment, stop=-1)  # the same block whatever the number of parts

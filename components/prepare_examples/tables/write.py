@@ -27,7 +27,7 @@ from components.prepare_examples.tables.reading.segments import blocks
 from components.prepare_examples.tables.results import PartResult, Tally
 from components.prepare_examples.tables.rows import HEADER, REPEATED, Block
 from components.prepare_examples.tables.table_schema import TableSchema
-from components.prepare_examples.tables.values.labels import binary_text
+from components.prepare_examples.tables.values.labels import binary_text, spelled
 from components.prepare_examples.tfrecords.shards import SPLITS
 from trainer import Json
 from trainer.workloads.declarations.labels import Binary
@@ -99,7 +99,8 @@ def _count_labels(block: Block, tally: Tally, options: TableOptions) -> None:
     is_counted[[row for row, why in block.bad.reasons.items() if why[0] == label.name]] = True
     good, missing = _rows(block.raw, is_counted), options.schema.markers(label.name)
     for entry in good[label.name].value_counts().to_pylist():
-        text = binary_text(str(plain_value(entry["values"])), label.positive)
+        text = spelled(str(plain_value(entry["values"])), label.spellings)
+        text = binary_text(text, label.positive)
         if entry["values"] is not None and text not in ("", *missing):
             tally.labels[text] += entry["counts"]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.tfrecords.shards import SPLITS
 from trainer import Json
 
 STEPS = 2_000  # about as many steps of training
@@ -25,8 +26,8 @@ RUN = """\
 # Settings of `trainyard run {folder}`. Each can also be given as --set GROUP.NAME=VALUE;
 # `trainyard settings {folder}` lists them all.
 prepare:
-  files: [{files}]
-{ratios}{quarantine}\
+  files: {files}
+{split}{ratios}{quarantine}\
 train:
 {train}# A model is deployed only if its metrics on the test split pass these thresholds.
 # {remark}.
@@ -71,6 +72,8 @@ class Start:
     Attributes:
         workload: the content of workload.py.
         data: the files, as given.
+        splits: the split of each of these files, if the files decide it.
+        split: the lines of another split than by a hash.
         num_examples: in all files, about.
         thresholds: that would make sense, as YAML, and a remark about them.
         instances: of a prediction request.
@@ -85,6 +88,8 @@ class Start:
     num_examples: int
     thresholds: str
     remark: str
+    splits: Mapping[str, str] = field(default_factory=dict)
+    split: str = ""
     instances: list[Json] = field(default_factory=list)
     notes: tuple[str, ...] = ()
     code: Mapping[str, str | bytes] = field(default_factory=dict)
@@ -147,13 +152,27 @@ def _run_file(folder: Path, shown: str, start: Start) -> str:
     train = start.train or {"epochs": epochs, "batch_size": size}
     return RUN.format(
         folder=shown,
-        files=", ".join(_flow(_from(folder, one)) for one in start.data),
-        ratios=RATIOS * (start.num_examples < FEW_ROWS),
+        files=_files(folder, start),
+        split=start.split,
+        ratios=RATIOS * (start.num_examples < FEW_ROWS and not start.split),
         quarantine=QUARANTINE.format(min(2 * share, 1.0)) * (share > MOST_DROPPED),
         train="".join(f"  {name}: {value}\n" for name, value in train.items()),
         thresholds=start.thresholds,
         remark=start.remark[:1].upper() + start.remark[1:],
     )
+
+
+def _files(folder: Path, start: Start) -> str:
+    """Return the files as YAML on one line: a list, or a list for each split."""
+    shown = {one: _flow(_from(folder, one)) for one in start.data}
+    if not start.splits:
+        return f"[{', '.join(shown.values())}]"
+    by_split = {
+        split: ", ".join(shown[one] for one in shown if start.splits.get(one, "train") == split)
+        for split in SPLITS
+        if split in start.splits.values()
+    }
+    return f"{{{', '.join(f'{split}: [{files}]' for split, files in by_split.items())}}}"
 
 
 def _flow(path: str) -> str:

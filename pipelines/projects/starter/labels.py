@@ -1,6 +1,6 @@
 """The guess of a label from its column."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -46,6 +46,16 @@ class LabelGuess:
     thresholds: str
     remark: str
     is_said: bool = False
+
+    def with_spellings(self, spellings: Mapping[str, str]) -> "LabelGuess":
+        """Return the guess of a label whose values some files spell in another way."""
+        pairs = ", ".join(f"{quoted(text)}: {quoted(value)}" for text, value in spellings.items())
+        return replace(
+            self,
+            declaration=f"{self.declaration[:-1]}, spellings={{{pairs}}})",
+            seen=f"{self.seen}; other spellings in some files: {', '.join(map(repr, spellings))}",
+            is_said=True,
+        )
 
 
 def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str = "") -> LabelGuess:

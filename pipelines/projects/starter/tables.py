@@ -17,6 +17,13 @@ from pipelines.projects.starter.leaks import leaks_of
 from pipelines.projects.starter.notes import notes_of
 from pipelines.projects.starter.pictures import find_picture_column
 from pipelines.projects.starter.recorded_table import as_used, label_of, record
+from pipelines.projects.starter.splits import (
+    SplitGuess,
+    guess_split,
+    spellings_of,
+    split_of_files,
+    with_spellings,
+)
 from pipelines.projects.starter.texts import (
     FEATURE,
     GROUP,
@@ -71,7 +78,13 @@ def start_table(
         raise DataError(
             f"--label {label}: its type is {what}; a label is a number, a text or a list of texts"
         )
+    files = split_of_files(patterns) if len(patterns) == len(paths) else {}
+    spellings = spellings_of(contents, contents.of(label), files) if label in contents.names else {}
+    if spellings:
+        contents = with_spellings(contents, label, spellings)
     target = guess_label(contents, label, kind=kind, positive=positive)
+    if spellings:
+        target = target.with_spellings(spellings)
     code = record(script, contents, target.column) if script else None
     if code and not code.is_function:
         target = label_of(code, contents, target.column)
@@ -88,10 +101,13 @@ def start_table(
         )
     beside = [one for one in guesses if one.column.name != named]
     leaks = leaks_of(beside, target)
+    split = SplitGuess() if code else guess_split(contents, guesses, target, files)
     workload = _source(contents, guesses, target, leaks, script=code, header=header)
     return Start(
         workload=workload,
         data=(*patterns, *filter(None, [images])),
+        splits=split.files,
+        split=split.line,
         num_examples=contents.num_rows,
         thresholds=target.thresholds,
         remark=target.remark,
@@ -111,6 +127,7 @@ def start_table(
             *(_on_required(guesses) if code and not code.has_columns else ()),
             *(f"{one.column.name}: {leaks[one.name]}" for one in guesses if one.name in leaks),
             *(picture.notes() if picture else ()),
+            *split.notes,
             *notes_of(contents, beside, target),
         ),
     )

@@ -1,7 +1,7 @@
 """Labels: what a workload predicts. The kind decides the default loss, metrics and predictions."""
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from trainer.workloads.declarations.written import Limits, Written
@@ -46,6 +46,7 @@ class Binary(Label):
         positive: the value of the positive class; the other value is the negative class.
         is_one_against_rest: allow more than two values: all but `positive` are the negative class.
         names: the names of the negative and the positive class; default: `not VALUE`, `VALUE`.
+        spellings: values by other spellings of them in some files of a table.
         rule: computes the label from arrays of `rule_columns` by name, instead of from `column`;
             returns 0 or 1 for each row.
         rule_columns: the columns that `rule` reads; rows without one of them are quarantined.
@@ -56,6 +57,7 @@ class Binary(Label):
     positive: Value = 1
     is_one_against_rest: bool = False
     names: tuple[str, ...] = ()
+    spellings: Mapping[str, str] = field(default_factory=dict)
     rule: Any = None
     rule_columns: tuple[str, ...] = ()
     rule_text: str = ""
@@ -75,11 +77,13 @@ class Classes(Label):
     Attributes:
         values: the classes in order; default: the values of the train split, sorted.
         names: the names of `values` in predictions and reports; default: their texts.
+        spellings: values by other spellings of them in some files of a table.
     """
 
     _: KW_ONLY
     values: tuple[Value, ...] = ()
     names: tuple[str, ...] = ()
+    spellings: Mapping[str, str] = field(default_factory=dict)
 
     def names_of_classes(self) -> tuple[str, ...]:
         """Return the declared classes, () if they are learnt from the train split."""

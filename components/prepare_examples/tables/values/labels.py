@@ -1,7 +1,7 @@
 """The values of a label in a table's files, turned into those of the examples."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ def parse_label(column: pa.Array, schema: TableSchema, bad: BadRows) -> pa.Array
         bad: gets the rows whose value the label does not have. A missing one is null in the result.
     """
     label = schema.label
+    if spellings := getattr(label, "spellings", None):
+        column = _mapped(column, lambda text: spelled(text, spellings), pa.string())
     if isinstance(label, Multilabel):
         return _several(column, label, bad)
     if isinstance(label, Regression):
@@ -37,6 +39,12 @@ def parse_label(column: pa.Array, schema: TableSchema, bad: BadRows) -> pa.Array
         return _binary(column, label, schema.negative, bad)
     assert isinstance(label, Classes)
     return _class_values(column, label, bad, is_integer=bool(schema.has_whole_classes))
+
+
+def spelled(text: str, spellings: Mapping[str, str]) -> str:
+    """Return the value that a text is another spelling of, or the text."""
+    plain = plain_text(text)
+    return spellings.get(plain, plain)
 
 
 def binary_text(text: str, positive: Any) -> str:
