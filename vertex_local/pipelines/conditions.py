@@ -79,7 +79,7 @@ def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
             value = not _boolean(operand, values)
         case ast.BoolOp(op=operation, values=operands):
             combine = all if isinstance(operation, ast.And) else any
-            value = combine(_boolean(one, values) for one in operands)
+            value = combine(_boolean(operand, values) for operand in operands)
         case ast.Compare(left=left, ops=[comparison], comparators=[right]):
             value = _compare(comparison, _value(left, values), _value(right, values))
         case ast.Call(func=ast.Name(id=name), args=[argument]) if name in FUNCTIONS:

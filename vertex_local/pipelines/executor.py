@@ -76,9 +76,9 @@ class Executor:
     async def _execute(self) -> bool:
         pool = ThreadPoolExecutor(self.num_parallel, thread_name_prefix="task")
         asyncio.get_running_loop().set_default_executor(pool)
-        given = self.job["runtimeConfig"].get("parameterValues", {})
-        parameters = placeholders.fill_inputs(given, {}, self._run_values)
-        inputs = Values({name: one for name, one in parameters.items() if one is not None})
+        values = self.job["runtimeConfig"].get("parameterValues", {})
+        filled = placeholders.fill_inputs(values, {}, self._run_values)
+        inputs = Values({name: value for name, value in filled.items() if value is not None})
         result = await self._run_graph(ROOT, "", inputs)
         return result.is_success
 
@@ -147,7 +147,8 @@ class Executor:
         results = await asyncio.gather(*map(iterate, range(len(items)), items))
         if not all(result.is_success for result in results):
             return FAILED
-        return Result(True, collected(self._component(reference), [one.outputs for one in results]))
+        outputs = [result.outputs for result in results]
+        return Result(True, collected(self._component(reference), outputs))
 
     def _run_leaf(self, graph: Graph, name: str, upstream: Mapping[str, Result]) -> Result:
         """Run a task that has an executor."""

@@ -50,19 +50,25 @@ def fill(text: str, values: dict[str, str]) -> str:
 
 def fill_inputs(value: Any, arguments: Json, values: dict[str, str]) -> Any:
     """Replace placeholders of other arguments in a string, or in the strings of a structure."""
-    if isinstance(value, str):
 
-        def replacement(match: re.Match[str]) -> str:
-            if match[1] not in arguments:
-                return match[0]
-            return fill(as_text(arguments[match[1]]), values)
+    def replace(match: re.Match[str]) -> str:
+        if match[1] not in arguments:
+            return match[0]
+        return fill(as_text(arguments[match[1]]), values)
 
-        return INPUT.sub(replacement, fill(value, values))
+    def filled(leaf: Any) -> Any:
+        return INPUT.sub(replace, fill(leaf, values)) if isinstance(leaf, str) else leaf
+
+    return _mapped(value, filled)
+
+
+def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
+    """Return a structure with a function applied to each value that is no list or object."""
     if isinstance(value, list):
-        return [fill_inputs(one, arguments, values) for one in value]
+        return [_mapped(item, function) for item in value]
     if isinstance(value, dict):
-        return {key: fill_inputs(one, arguments, values) for key, one in value.items()}
-    return value
+        return {key: _mapped(item, function) for key, item in value.items()}
+    return function(value)
 
 
 def resolve(
@@ -86,8 +92,8 @@ def resolve(
         elif name in values:
             value = values[name]
         else:
-            found = _at(executor_input, match["path"])
-            value = found if isinstance(found, str) else json.dumps(found)
+            field = _at(executor_input, match["path"])
+            value = field if isinstance(field, str) else json.dumps(field)
             parameter = INPUT.fullmatch(name)
             if parameter and parameter[1] in fillable and depth:
                 value = resolve(value, values, executor_input, fillable, depth=depth - 1)
@@ -146,8 +152,8 @@ def unknown(value: Any, values: dict[str, str]) -> Iterator[str]:
             ):
                 yield match[0]
     elif isinstance(value, list | dict):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from unknown(one, values)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from unknown(item, values)
 
 
 def as_text(value: Any) -> str:
@@ -157,10 +163,8 @@ def as_text(value: Any) -> str:
 
 def whole(value: Any) -> Any:
     """Convert whole floats to int: protobuf's JSON values are doubles, so 3 arrives as 3.0."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, list):
-        return [whole(one) for one in value]
-    if isinstance(value, dict):
-        return {key: whole(one) for key, one in value.items()}
-    return value
+
+    def converted(leaf: Any) -> Any:
+        return int(leaf) if isinstance(leaf, float) and leaf.is_integer() else leaf
+
+    return _mapped(value, converted)

@@ -1,6 +1,5 @@
 """Record of a pipeline run: checks of a PipelineJob, and the list of its tasks."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -154,10 +153,22 @@ def images(spec: Json) -> dict[str, str]:
 
 def leaves(spec: Json) -> list[Leaf]:
     """Return the tasks with an executor, graph by graph; each graph once."""
-    found: dict[str, Leaf] = {}
-    for leaf in _leaves(spec, ROOT, spec["root"]["dag"]["tasks"], set()):
-        found.setdefault(leaf.key, leaf)
-    return list(found.values())
+    tasks_of = {
+        name: component["dag"].get("tasks", {})
+        for name, component in {ROOT: spec["root"], **spec["components"]}.items()
+        if "dag" in component
+    }
+    return [
+        Leaf(
+            leaf_key(graph, name),
+            name,
+            display_name=task.get("taskInfo", {}).get("name") or name,
+            is_exit=_is_exit(spec, task, tasks),
+        )
+        for graph, tasks in tasks_of.items()
+        for name, task in tasks.items()
+        if task["componentRef"]["name"] not in tasks_of
+    ]
 
 
 def parameters(spec: Json, given: Json) -> Json:
@@ -212,18 +223,6 @@ def _typed(name: str, value: Any, definition: Json) -> Any:
     if not is_valid:
         raise invalid_argument(f'parameter "{name}" is {value!r}; it must be {kind}.')
     return int(value) if kind == "NUMBER_INTEGER" else value
-
-
-def _leaves(spec: Json, dag: str, tasks: Json, parents: set[str]) -> Iterator[Leaf]:
-    for name, task in tasks.items():
-        component = task["componentRef"]["name"]
-        inner = spec["components"][component].get("dag")
-        if inner is None:
-            display_name = task.get("taskInfo", {}).get("name") or name
-            is_exit = _is_exit(spec, task, tasks)
-            yield Leaf(leaf_key(dag, name), name, display_name, is_exit)
-        elif component not in parents:
-            yield from _leaves(spec, component, inner.get("tasks", {}), {*parents, component})
 
 
 def _is_exit(spec: Json, task: Json, siblings: Json) -> bool:

@@ -17,6 +17,7 @@ itself: a damaged one is dropped, and the step is executed.
 
 import fcntl
 import hashlib
+import itertools
 import json
 import logging
 import os
@@ -200,8 +201,9 @@ def _drop(entry: Path, reason: str, task: Task) -> None:
 
 def _local_paths(outputs: Values) -> list[Path]:
     """Return the local paths of the outputs."""
-    uris = (one["uri"] for artifacts in outputs.artifacts.values() for one in artifacts)
-    return [Path(uri) for uri in uris if uri.startswith("/")]
+    artifacts = itertools.chain.from_iterable(outputs.artifacts.values())
+    paths = [Path(artifact["uri"]) for artifact in artifacts]
+    return [path for path in paths if path.is_absolute()]
 
 
 def _pending_paths(outputs: Values) -> list[Path]:

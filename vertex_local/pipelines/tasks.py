@@ -207,7 +207,8 @@ class Attempt:
             raise TaskError("the run was cancelled")
         parts = [*container.get("command", []), *container.get("args", [])]
         command = placeholders.command(parts, self.executor_input["inputs"], self.filled)
-        env = {one["name"]: self.filled(one.get("value", "")) for one in container.get("env", [])}
+        variables = container.get("env", [])
+        env = {variable["name"]: self.filled(variable.get("value", "")) for variable in variables}
         if gcpc_requests.is_launch(command):
             self._operate(command)
         elif runner.engine:
@@ -278,8 +279,8 @@ def executor_input(component: Json, inputs: Values, *, folder: str) -> Json:
         "inputs": {
             "parameterValues": inputs.parameters,
             "artifacts": {
-                name: {"artifacts": found}
-                for name, found in inputs.artifacts.items()
+                name: {"artifacts": artifacts}
+                for name, artifacts in inputs.artifacts.items()
                 if name in declared
             },
         },
@@ -288,8 +289,8 @@ def executor_input(component: Json, inputs: Values, *, folder: str) -> Json:
                 name: {"outputFile": f"{folder}/{name}"} for name in outputs.get("parameters", {})
             },
             "artifacts": {
-                name: {"artifacts": [_planned(name, one.get("artifactType", {}), folder)]}
-                for name, one in outputs.get("artifacts", {}).items()
+                name: {"artifacts": [_planned(name, definition.get("artifactType", {}), folder)]}
+                for name, definition in outputs.get("artifacts", {}).items()
             },
             "outputFile": f"{folder}/executor_output.json",
         },
@@ -306,11 +307,12 @@ def read_outputs(component: Json, message: Json) -> Values:
     Raises:
         TaskError: An output is not of its type, or not JSON.
     """
-    planned, path = message["outputs"], Path(message["outputs"]["outputFile"])
+    planned = message["outputs"]
+    output_file = Path(planned["outputFile"])
     try:
-        written = json.loads(path.read_text()) if path.exists() else {}
+        written = json.loads(output_file.read_text()) if output_file.exists() else {}
     except ValueError as error:
-        raise TaskError(f"{path} is not the JSON of an ExecutorOutput: {error}") from None
+        raise TaskError(f"{output_file} is not the JSON of an ExecutorOutput: {error}") from None
     declared = component.get("outputDefinitions", {}).get("parameters", {})
     parameters = written.get("parameterValues", {})
     for name, file in planned["parameters"].items():
@@ -324,12 +326,13 @@ def read_outputs(component: Json, message: Json) -> Values:
                 raise TaskError(f"its output {error}") from None
     artifacts = {}
     for name, plan in planned["artifacts"].items():
-        made = written.get("artifacts", {}).get(name, {}).get("artifacts", [{}])
-        artifacts[name] = [placeholders.whole({**plan["artifacts"][0], **one}) for one in made]
-        for one in artifacts[name]:
-            if one["type"].get("schemaTitle") in METADATA_ONLY and one["uri"].startswith("/"):
-                Path(one["uri"]).parent.mkdir(parents=True, exist_ok=True)
-                Path(one["uri"]).touch()
+        changes = written.get("artifacts", {}).get(name, {}).get("artifacts", [{}])
+        artifacts[name] = [placeholders.whole({**plan["artifacts"][0], **new}) for new in changes]
+        for artifact in artifacts[name]:
+            path = Path(artifact["uri"])
+            if artifact["type"].get("schemaTitle") in METADATA_ONLY and path.is_absolute():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
     return Values(parameters, artifacts)
 
 

@@ -47,12 +47,13 @@ def inputs_of(
     """
     inputs = Values()
     for kind, word in KINDS:
-        found, outer = getattr(inputs, kind), getattr(graph, kind)
+        values, outer = getattr(inputs, kind), getattr(graph, kind)
         for name, source in task.get("inputs", {}).get(kind, {}).items():
             if output := source.get(f"taskOutput{word}"):
-                made, key = upstream[output["producerTask"]].outputs, output[f"output{word}Key"]
-                if key in getattr(made, kind):
-                    found[name] = getattr(made, kind)[key]
+                outputs = getattr(upstream[output["producerTask"]].outputs, kind)
+                key = output[f"output{word}Key"]
+                if key in outputs:
+                    values[name] = outputs[key]
                 elif not runs_always(task):
                     raise ValueError(
                         f"its input {name!r} has no value: {output['producerTask']} has no output "
@@ -60,9 +61,9 @@ def inputs_of(
                     )
             elif source.get(f"componentInput{word}") in outer:
                 value = outer[source[f"componentInput{word}"]]
-                found[name] = _select(value, source.get("parameterExpressionSelector", ""))
+                values[name] = _select(value, source.get("parameterExpressionSelector", ""))
             elif (value := source.get("runtimeValue", {}).get("constant")) is not None:
-                found[name] = value
+                values[name] = value
     for name in constants(task) & inputs.parameters.keys():
         value = placeholders.fill_inputs(inputs.parameters[name], inputs.parameters, run_values)
         inputs.parameters[name] = value
@@ -95,7 +96,11 @@ def _select(value: Any, selector: str) -> Any:
 def defaults_of(component: Json) -> Json:
     """Return the defaults of a component's parameters."""
     declared = component.get("inputDefinitions", {}).get("parameters", {})
-    return {name: one["defaultValue"] for name, one in declared.items() if "defaultValue" in one}
+    return {
+        name: definition["defaultValue"]
+        for name, definition in declared.items()
+        if "defaultValue" in definition
+    }
 
 
 def typed(component: Json, inputs: Values) -> Values:
@@ -135,8 +140,8 @@ def loop_items(task: Json, inputs: Values) -> list[Values]:
     """
     if iterator := task.get("artifactIterator"):
         name, source = iterator["itemInput"], iterator["items"]["inputArtifact"]
-        files = inputs.artifacts.get(source, [])
-        return [Values(inputs.parameters, {**inputs.artifacts, name: [one]}) for one in files]
+        artifacts = inputs.artifacts.get(source, [])
+        return [Values(inputs.parameters, {**inputs.artifacts, name: [item]}) for item in artifacts]
     iterator = task["parameterIterator"]
     name, source = iterator["itemInput"], iterator["items"]
     items = source["raw"] if "raw" in source else inputs.parameters.get(source["inputParameter"])
@@ -155,11 +160,11 @@ def collected(component: Json, outputs: list[Values]) -> Values:
     defined = component.get("outputDefinitions", {})
     return Values(
         {
-            name: [one.parameters[name] for one in outputs if name in one.parameters]
+            name: [each.parameters[name] for each in outputs if name in each.parameters]
             for name in defined.get("parameters", {})
         },
         {
-            name: [artifact for one in outputs for artifact in one.artifacts.get(name, [])]
+            name: [artifact for each in outputs for artifact in each.artifacts.get(name, [])]
             for name in defined.get("artifacts", {})
         },
     )
@@ -173,9 +178,9 @@ def outputs_of(component: Json, results: Mapping[str, Result]) -> Values:
             choice = selector.get("valueFromOneof", selector)
             sources = choice.get(f"{word.lower()}Selectors") or [choice["valueFromParameter"]]
             for source in sources:
-                made = getattr(results[source["producerSubtask"]].outputs, kind)
-                if (key := source[f"output{word}Key"]) in made:
-                    getattr(outputs, kind).setdefault(name, made[key])
+                values = getattr(results[source["producerSubtask"]].outputs, kind)
+                if (key := source[f"output{word}Key"]) in values:
+                    getattr(outputs, kind).setdefault(name, values[key])
     return outputs
 
 
@@ -184,5 +189,5 @@ def upstream_of(task: Json) -> set[str]:
     inputs = task.get("inputs", {})
     sources = [source for kind, _ in KINDS for source in inputs.get(kind, {}).values()]
     details = [detail for source in sources for detail in source.values()]
-    producers = {one["producerTask"] for one in details if "producerTask" in one}
+    producers = {detail["producerTask"] for detail in details if "producerTask" in detail}
     return producers | set(task.get("dependentTasks", []))
