@@ -8,4 +8,4 @@ from components.batch_predict.cli import main
 code = main()
 sys.stdout.flush()
 sys.stderr.flush()
-os._exit(code)  # no destructors: those of TensorFlow may wait for threads
+os._exit(code)  # no destructors: TensorFlow's may wait for threads

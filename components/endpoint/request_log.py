@@ -34,8 +34,8 @@ class LoggedRequest:
     Attributes:
         time: RFC 3339.
         deployed_model_id: the deployed model that answered.
-        instances: those of the request.
-        predictions: those of the response; none if it is an error.
+        instances: in the request.
+        predictions: in the response; none if it is an error.
         status: HTTP status of the response.
     """
 

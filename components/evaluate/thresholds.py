@@ -115,8 +115,8 @@ def check_metrics(limits: Sequence[Limit], known: Collection[str], *, owner: str
     """Check that a model has the metrics of all limits.
 
     Raises:
-        ConfigError: it lacks one; lists those of `owner`. Or it is not known whether a high or a
-            low value is good.
+        ConfigError: it lacks one; lists the metrics of `owner`. Or it is not known whether a
+            high or a low value is good.
     """
     for limit in limits:
         if limit.metric not in known:

@@ -11,7 +11,7 @@ from trainer.config.settings import check
 from trainer.errors import ConfigError
 
 # Names of the fields of Shape in a file, where they differ, for messages; `machine.ROLE` and
-# `accelerator.ROLE` are those of one role's machine and accelerator.
+# `accelerator.ROLE` are for the machine and the accelerator of one role.
 Names = Mapping[str, str]
 SHORT_NAMES: Names = {}
 

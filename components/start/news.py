@@ -1,4 +1,4 @@
-"""Comparison of a run's data with that of the promoted version, before anything is prepared."""
+"""Comparison of a run's data with the promoted version's, before anything is prepared."""
 
 import datetime
 import json

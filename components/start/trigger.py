@@ -14,7 +14,7 @@ TRAIN, COMPARE, NOTHING_NEW = "train", "compare", "nothing new"
 class Trigger(Options):
     """Conditions of which one must hold for a run to train; without any, every run trains.
 
-    They compare the run's data with that of the promoted version; without one, a run trains.
+    They compare the run's data with the promoted version's; without one, a run trains.
     """
 
     parameter: ClassVar[str] = "trigger"

@@ -21,7 +21,7 @@ PRIVATE, HOST, BRIDGE = "private", "host", "bridge"
 TIMEOUT_SECONDS = 60.0
 NUM_SIGNALS = 64
 SIGNAL_BASE = 128
-# Variables that `docker` itself reads: those of a container are passed with their values instead.
+# Variables that `docker` itself reads: a container's are passed with their values instead.
 READ_BY_DOCKER = re.compile(
     r"(?i)(DOCKER|LD|OTEL|SSL)_.*|GO(DEBUG|GC|MAXPROCS|MEMLIMIT|TRACEBACK)|HOME|PATH|.*_PROXY"
 )
@@ -91,8 +91,8 @@ def run_command(
         command: Program and arguments to run.
         env: Variables of the container. `docker run` reads most values from its own environment
             (`client_environment`), so that no list of processes shows them.
-        cwd: Working directory; None for that of the image.
-        user: UID:GID; None for those of this process.
+        cwd: Working directory; None for the image's.
+        user: UID:GID; None for this process's.
     """
     program, *arguments = command
     return [
@@ -108,7 +108,7 @@ def run_command(
 
 
 def client_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of `docker run`: that of this process, and the container's values."""
+    """Return the environment of `docker run`: this process's, with the container's values."""
     values = {**DEFAULTS, **env}
     passed = {name: value for name, value in values.items() if not READ_BY_DOCKER.fullmatch(name)}
     return {**os.environ, **passed}

@@ -192,7 +192,7 @@ def reap(pid: int) -> int:
 
 
 def reap_with_usage(pid: int) -> tuple[int, dict[str, float]]:
-    """Reap a child likewise; also return its `cpu_seconds` and `peak_memory_bytes`."""
+    """Reap a child that has ended; return its exit code, `cpu_seconds` and `peak_memory_bytes`."""
     _, status, used = os.wait4(pid, 0)
     usage = {
         "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
@@ -261,7 +261,7 @@ def reap_orphans(*, timeout_seconds: float) -> None:
 
 
 def _has_own_pid_namespace(pid: int) -> bool:
-    """Return whether a process is in a PID namespace below that of this /proc."""
+    """Return whether a process is in a PID namespace below the namespace of this /proc."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError:

@@ -57,7 +57,7 @@ class Replica:
         """Return the entry of this process in state.json."""
         keys = ("pid", "state", "exit_code", "started", "ended", "restarts")
         values = {key: getattr(self, key) for key in keys}
-        if self.container:  # the usage is that of `docker run`, not of the container
+        if self.container:  # `docker run` was measured, not the container
             return {**values, "container": self.container_name}
         return {**values, **self.usage}
 

@@ -60,7 +60,7 @@ class Baseline:
 
     @classmethod
     def capture(cls, *, without: set[int]) -> "Baseline":
-        """Return those of this process, after its imports; `without` are files of our own."""
+        """Return this process's baseline, after its imports; `without` are files of our own."""
         handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
         return cls(frozenset(_open_fds() - without), handlers, frozenset(sys.modules))
 
@@ -218,7 +218,7 @@ def _exit(code: int, *, shared: frozenset[str]) -> None:
         kept = [sys.modules.pop(name) for name in shared & sys.modules.keys() - {"__main__"}]
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
         sys.exit(code)
-    for stream in gc.get_objects():  # of this program only: those of its parent are frozen
+    for stream in gc.get_objects():  # of this program only: its parent's are frozen
         if type(stream) in (io.TextIOWrapper, io.BufferedWriter):
             _flush(stream)
     own = takewhile(lambda name: name not in shared, reversed(sys.modules))

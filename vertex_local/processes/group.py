@@ -33,9 +33,9 @@ class ProcessSpec:
     Attributes:
         name: Its name in messages and in the state: `chief/0`.
         command: Program and arguments, run without a shell. `python` and `python3` are the
-            interpreter of the service, or in a container that of the image.
-        env: Variables to add to the environment of the service, or to that of the image.
-        cwd: Working directory; None for that of the service or of the image.
+            interpreter of the service, or in a container the image's.
+        env: Variables to add to the environment of the service or of the image.
+        cwd: Working directory; None for the service's or the image's.
         log_path: File to which stdout and stderr are appended.
         is_primary: Whether its exit decides the outcome of the group. If no process is primary,
             all that are not services decide.

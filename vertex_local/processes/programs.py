@@ -35,7 +35,7 @@ READ_LATER = {"TF_CONFIG", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"}
 
 @dataclass(frozen=True)
 class Program:
-    """`python -m MODULE ARGUMENTS`; `source` is that of a KFP component, or empty."""
+    """`python -m MODULE ARGUMENTS`; `source` is the code of a KFP component, or empty."""
 
     module: str
     arguments: tuple[str, ...]

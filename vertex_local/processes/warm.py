@@ -212,7 +212,7 @@ class Warm(WarmClient):
         )
 
     def _run(self) -> int:
-        """Run the process of the first stage, which forks that of the next, to its end."""
+        """Run the process of the first stage, which forks the next stage's, to its end."""
         fds = [theirs.fileno() for theirs in self._theirs]
         with self._log_path.open("ab") as log:
             module = "vertex_local.processes.warm_process"

@@ -104,7 +104,7 @@ def _of_feature(name: str, before: Json, after: Json, against: str, threshold: f
 def psi_by_chance(before: np.ndarray, after: np.ndarray, *, sizes: tuple[int, int]) -> float:
     """Return the index that 1 of 1,000 pairs of samples of one distribution exceeds.
 
-    The distribution is that of both samples together; `before` and `after` are shares of values.
+    The distribution is the one of both samples together; `before` and `after` are shares of values.
     """
     num_before, num_after = sizes
     pooled = (num_before * before + num_after * after) / (num_before + num_after)

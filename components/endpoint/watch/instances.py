@@ -42,7 +42,7 @@ def check_watchable(workload: Workload) -> None:
 def describe(
     instances: Sequence[Any], predictions: Sequence[Any], workload: Workload
 ) -> tuple[Json, int]:
-    """Return the statistics of instances, as those of a split, and the number of unreadable ones.
+    """Return the statistics of instances, as a split has them, and the number of unreadable ones.
 
     They have the features that a request may have, and the feature `prediction`. Moments in time
     are left out, since each is later than those before, and so are a table's pictures.

@@ -1,4 +1,4 @@
-"""Checks of a comparison, which with those of the thresholds make the verdict."""
+"""Checks of a comparison, which make the verdict together with the thresholds."""
 
 from components.evaluate.gate.comparison import Comparison, Slice
 from components.evaluate.gate.gain import Gain

@@ -81,10 +81,10 @@ def parse_rule(text: str) -> Rule:
 def with_declared_names(
     rules: Iterable[Rule], known: Sequence[str], aliases: Mapping[str, str], *, owner: str
 ) -> list[Rule]:
-    """Return rules by the declared names of features; the written ones may be those of files.
+    """Return rules by the declared names of features; the written names may be the files'.
 
     Raises:
-        ConfigError: a model does not get a feature; lists those of `owner`.
+        ConfigError: a model does not get a feature; lists the features of `owner`.
     """
     return [
         replace(

@@ -53,7 +53,7 @@ def tf_configs(shape: Shape, hosts: Sequence[str]) -> dict[str, Json]:
     """Return TF_CONFIG of every replica by its name.
 
     Raises:
-        ClusterError: the number of hosts is not that of the replicas, or one is not host:port.
+        ClusterError: there are not as many hosts as replicas, or one is not host:port.
     """
     names = _names_in_cluster(shape)
     if len(hosts) != len(names):

@@ -100,7 +100,7 @@ def _default(definition: Json) -> Any:
 
 
 def _flat(name: str, group: Json) -> Json:
-    """Return the settings of a group, those of a threshold by direction as `rmse.at_most`."""
+    """Return the settings of a group; a threshold has one for each direction, as `rmse.at_most`."""
     if name != THRESHOLDS:
         return group
     values: Json = {}

@@ -50,7 +50,7 @@ class Summary:
         data_notes: Remarks on the examples.
         drift: Drift of the examples' features, the largest first.
         evaluation: URI of evaluation.json, everything that a report of the evaluation draws.
-        run_time: Time of the run's date: that of its schedule, or of its creation.
+        run_time: Time of the run's date: when its schedule started it, or its creation.
         news: Reasons of the trigger's verdict: to train, or that there is nothing new.
     """
 

@@ -8,7 +8,7 @@ MAX_TEXT = 60
 
 
 def shown_value(value: Any) -> str:
-    """Return a value as text: those of a list with commas between them, cut to 60 characters."""
+    """Return a value as text, cut to 60 characters; a list has commas between its items."""
     if isinstance(value, list):
         return cut(", ".join(map(shown_value, value[:MAX_TEXT])) or "none")
     return cut(f"{value:.6g}" if isinstance(value, float) else str(value))

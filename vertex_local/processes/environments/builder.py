@@ -49,7 +49,7 @@ class Builder:
                 archive.extractall(site_of(self.prefix))
 
     def commands(self, installs: tuple[tuple[str, ...], ...]) -> Iterator[list[str]]:
-        """Yield the command of each `pip install`, and at last that of kfp, unless it is there.
+        """Yield the command of each `pip install`, and at last the one for kfp, unless it is there.
 
         kfp starts every step; in a container it may be part of the image.
         """

@@ -114,7 +114,7 @@ def is_own(prefix: Path) -> bool:
 
 
 def is_virtual(prefix: Path) -> bool:
-    """Return whether a prefix is that of a virtual environment, not of a system's Python."""
+    """Return whether a prefix belongs to a virtual environment, not to a system's Python."""
     return not is_own(prefix) or sys.prefix != sys.base_prefix
 
 

@@ -7,7 +7,7 @@ from trainer import Json
 
 
 def metrics_section(evaluation: Json, metrics: Json) -> str:
-    """Return the metrics beside those of the champion and of the baseline.
+    """Return the metrics beside the champion's and the baseline's.
 
     `metrics` is shown if the evaluation has none.
     """
