@@ -1,25 +1,20 @@
 """Columns that tell the label, and so may be known only afterwards."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pipelines.projects.leaks import Floats, parts_of
 from pipelines.projects.starter.labels import BINARY, REGRESSION, LabelGuess
 from pipelines.projects.starter.texts import FEATURE, Guess, Texts
 
 MOST_TELLING = 50  # values of a column that may tell the label, unless both have the same order
 FEWEST = 10  # rows of a class, or values of a number, whose order is no chance
-MOST_ADDED = 4  # columns whose sum may be the label
-EXACT = 1e-9  # of the label's variance, which such a sum leaves
-MOST_ROWS = 20_000
-
-Floats = NDArray[np.float64]
 
 
 def leaks_of(guesses: Sequence[Guess], label: LabelGuess) -> dict[str, str]:
-    """Return a warning by the name of each feature that tells the label, alone or in a sum."""
+    """Return a warning by the name of each feature that tells the label, alone or with others."""
     features = [guess for guess in guesses if guess.role == FEATURE]
     values = _label_numbers(label)
     alone = [
@@ -31,7 +26,7 @@ def leaks_of(guesses: Sequence[Guess], label: LabelGuess) -> dict[str, str]:
     warnings = {guess.name: f"tells {label.column.name} alone: {after}" for guess in alone}
     numbers = {one.name: one.column.per_row for one in features if one.kind == "Number"}
     if label.kind == REGRESSION and not alone:
-        names = _summands(numbers, values)
+        names = parts_of(values, numbers)
         for name in names:
             rest = " and ".join(other for other in names if other != name)
             warnings[name] = f"tells {label.column.name} together with {rest}: {after}"
@@ -74,27 +69,3 @@ def _has_order(column: Texts, label: Floats) -> bool:
     steps = np.diff(pairs[:, 1])
     is_function = bool((np.diff(pairs[:, 0]) > 0).all())
     return is_function and bool((steps >= 0).all() or (steps <= 0).all())
-
-
-def _summands(numbers: Mapping[str, Floats], label: Floats) -> list[str]:
-    """Return the columns of which the label is a sum, with a factor for each; none if it is not."""
-    is_known = np.isfinite(label)
-    whole = [name for name, values in numbers.items() if np.isfinite(values[is_known]).all()]
-    chosen: list[str] = []
-    target = label[is_known][:MOST_ROWS]
-    columns = {name: numbers[name][is_known][:MOST_ROWS] for name in whole}
-    rest = target - target.mean()
-    variance = float(rest @ rest)
-    for _ in range(min(MOST_ADDED, len(whole))):
-        chosen.append(max(columns, key=lambda name: _correlation(columns[name], rest)))
-        inputs = np.stack([np.ones(len(target)), *(columns[name] for name in chosen)], axis=1)
-        rest = target - inputs @ np.linalg.lstsq(inputs, target, rcond=None)[0]
-        if float(rest @ rest) <= EXACT * variance:
-            return chosen
-    return []
-
-
-def _correlation(values: Floats, rest: Floats) -> float:
-    centred = values - values.mean()
-    size = float(np.sqrt(centred @ centred))
-    return abs(float(centred @ rest)) / size if size else 0.0

@@ -1,19 +1,24 @@
 """A trial of preparing a table: the rows that a run prepares, or of many rows some of all parts."""
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 
+import pyarrow as pa
+
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.checks import absent_classes
-from components.prepare_examples.tables.job import Outcome
+from components.prepare_examples.tables.job import Outcome, TableJob
 from components.prepare_examples.tables.plan import Part, Segment, TablePlan, segment_of
 from components.prepare_examples.tables.reading.files import STREAM, TableFile, scan
-from components.prepare_examples.tables.results import finish
+from components.prepare_examples.tables.reading.segments import blocks
+from components.prepare_examples.tables.results import Tally, finish
 from components.prepare_examples.tables.step import OpenedTable, make_job, open_files
 from components.prepare_examples.tables.table_schema import TableSchema
-from components.prepare_examples.tables.write import write_part
+from components.prepare_examples.tables.write import usable_rows, write_part
+from pipelines.projects.leaks import AFTER, MOST_ROWS, parts_of
 from pipelines.projects.trial.made_up import write_made_up
 from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.sample import (
@@ -25,7 +30,7 @@ from pipelines.projects.trial.sample import (
 )
 from trainer import Json
 from trainer.errors import did_you_mean
-from trainer.workloads import Binary, Classes, Multilabel, Workload
+from trainer.workloads import Binary, Classes, Multilabel, Number, Regression, Workload
 
 NUM_RANGES = 10
 MAX_ROWS = 20_000  # read in a fraction of a second
@@ -64,7 +69,12 @@ def sample_table(
         entries=outcome.splits["train"]["shards"],
         statistics=result["statistics"]["train"],
         names=job.options.schema.names,
-        detail=_detail(outcome, len(opened.files), is_whole=is_whole),
+        detail="; ".join(
+            [
+                _detail(outcome, len(opened.files), is_whole=is_whole),
+                *([] if opened.pictures else _leaks(job)),
+            ]
+        ),
         problems=problems,
         absent=_absent(result["statistics"], job.options.schema, workload) if is_whole else {},
         num_test=outcome.splits["test"]["num_examples"] if is_whole else None,
@@ -85,6 +95,27 @@ def _plan(opened: OpenedTable, options: PrepareOptions) -> tuple[TablePlan, bool
         for segment in _segments(file, opened.headers[file.path].columns, max_rows)
     ]
     return TablePlan((Part([0], segments),), {}, None), False
+
+
+def _leaks(job: TableJob) -> list[str]:
+    """Return a warning if features together tell the label, by the first rows."""
+    schema = job.options.schema
+    if not isinstance(schema.label, Regression):
+        return []
+    names = [one.name for one in schema.stored if isinstance(one, Number) and not one.is_list]
+    tables = []
+    for _, block in blocks(job.table.parts[0].segments[0], schema):
+        tables.append(usable_rows(block, schema, job.options.period, Tally()))
+        if sum(table.num_rows for table in tables) >= MOST_ROWS:
+            break
+    rows = pa.concat_tables(tables)
+    numbers = {
+        name: rows[name].cast(pa.float64()).fill_null(math.nan).to_numpy()
+        for name in (*names, schema.label.name)
+    }
+    if told := parts_of(numbers.pop(schema.label.name), numbers):
+        return [f"{' and '.join(told)} tell {schema.label.name}: {AFTER}"]
+    return []
 
 
 def _problems(outcome: Outcome, places: Places, *, is_whole: bool) -> list[str]:

@@ -1,6 +1,7 @@
 """The steps of `trainyard check`: what works, and each mistake with its line."""
 
 import gzip
+import random
 from pathlib import Path
 
 import numpy as np
@@ -309,3 +310,29 @@ def test_the_check_refuses_records_that_a_run_refuses(tmp_path, records):
     workload = load_workload(str(tmp_path))
     sample = sample_records(workload, [str(records)], options, tmp_path / "trial", Places(None))
     assert sample.problems == [str(refusal.value)]
+
+
+@pytest.mark.parametrize(
+    ("label", "warning"),
+    [
+        (lambda one, other, noise: one + other, "casual and registered tell cnt: remove"),
+        (lambda one, other, noise: round(one * other / 7, 2), "tell cnt: remove what is known"),
+        (lambda one, other, noise: one + other + noise, ""),
+    ],
+    ids=["sum", "product", "neither"],
+)
+def test_features_that_together_tell_the_label_are_said(attempt, tmp_path, label, warning):
+    dice = random.Random(4)
+    lines = ["casual,registered,hour,cnt"]
+    for _ in range(200):
+        one, other = dice.randint(1, 400), dice.randint(1, 400)
+        cnt = label(one, other, dice.gauss(0, 9))
+        lines.append(f"{one},{other},{dice.randint(0, 23)},{cnt}")
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join([*lines, ""]))
+    features = "[Number('casual'), Number('registered'), Number('hour')]"
+    text = f"from trainyard import *\nworkload = Table({features}, label=Regression('cnt'))\n"
+    text = text.replace("*", "Number, Regression, Table")
+    finding = attempt(text, path)["data"]
+    assert finding.state == "ok"
+    assert (warning in finding.detail) if warning else ("tell cnt" not in finding.detail)
