@@ -25,6 +25,7 @@ COMMANDS = (
     ("settings", "settings:add_settings", "list the settings of a workload's runs"),
     ("run", "running.submit:add_run", "run the pipeline, wait for its end and tear it down"),
     ("submit", "running.submit:add_submit", "start a pipeline run"),
+    ("tune", "training.tune:add_tune", "train with different settings, and name the best"),
     (
         "runs",
         "running.runs:add_runs",
@@ -80,6 +81,7 @@ examples:
   trainyard check churn/                       try it on some of its data, in seconds
   trainyard run mnist --set train.epochs=5 --set thresholds.accuracy=0.99
   trainyard run mnist --cluster configs/clusters/single.yaml --keep-endpoint
+  trainyard tune taxi --set train.learning_rate=1e-4..1e-2 --trials 20 --parallel 2
   trainyard submit mnist --wait --set labels.team=vision
   trainyard submit dist/mnist.yaml --on vertex --project P --pipeline-root gs://BUCKET/runs
   trainyard cluster explain configs/clusters/mnist_standard_1.yaml

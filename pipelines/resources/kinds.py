@@ -1,5 +1,6 @@
-"""Long-running resources, training jobs and pipeline runs: wait, cancel, delete."""
+"""Long-running resources (training and tuning jobs, pipeline runs): wait, cancel, delete."""
 
+import dataclasses
 import math
 import time
 from dataclasses import dataclass
@@ -89,6 +90,7 @@ JOB = Kind(
     state_prefix="JOB_STATE_",
     final_states=frozenset({"SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PARTIALLY_SUCCEEDED"}),
 )
+TUNING = dataclasses.replace(JOB, noun="tuning job", collection="hyperparameterTuningJobs")
 RUN = Kind(
     noun="run",
     collection="pipelineJobs",

@@ -18,6 +18,7 @@ from pipelines.command.running.execution import start_run
 from pipelines.command.target_options import (
     add_containers,
     add_target,
+    api_of,
     folders_of_files,
     service_of,
     target_of,
@@ -25,6 +26,8 @@ from pipelines.command.target_options import (
 from pipelines.config.run_config import RunConfig
 from pipelines.exit_codes import FAILED, GATED, INTERRUPTED, OK, USAGE, exit_codes_text
 from pipelines.jobs.cluster_warnings import warn_of_local_limits, warn_of_restarts
+from pipelines.jobs.request import with_flags
+from pipelines.jobs.tuning import best_line, tuning_facts, tuning_job_called, winner_flags
 from pipelines.package.project_image import check_holds, image_of
 from pipelines.package.spec import Package, own_image
 from pipelines.places.target import Target
@@ -72,6 +75,12 @@ def add_run(run: argparse.ArgumentParser) -> None:
     """Add the arguments of `run`."""
     describe(run, RUN_HELP)
     run.add_argument("source", metavar="WORKLOAD", help=FORMS)
+    run.add_argument(
+        "--from",
+        dest="tuning_job",
+        metavar="TUNE",
+        help="train with the settings of the best trial of a `trainyard tune`; --set changes them",
+    )
     _add_options(run)
     run.set_defaults(command=_start, name="", wait=True, dry_run=False, tears_down=True)
 
@@ -89,7 +98,7 @@ def add_submit(submit: argparse.ArgumentParser) -> None:
     ending.add_argument("--wait", action="store_true", help="wait until the run has ended")
     ending.add_argument("--dry-run", action="store_true", help="only print the request, as JSON")
     _add_options(submit)
-    submit.set_defaults(command=_start, tears_down=False)
+    submit.set_defaults(command=_start, tears_down=False, tuning_job=None)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -186,7 +195,7 @@ def _check(arguments: argparse.Namespace, target: Target) -> _Checked:
     if arguments.tears_down or not is_package(source):
         if not arguments.tears_down:
             check_source(source)
-        config = configured(find_run(source), **options)
+        config = configured(_tuned(arguments, find_run(source)), **options)
         prefix = config.name
     else:
         package = read_package_of(source, image=arguments.image)
@@ -204,6 +213,17 @@ def _check(arguments: argparse.Namespace, target: Target) -> _Checked:
     image = arguments.image or (own_image(package) if package else image_of(workload))
     check_holds(image, workload)
     return _Checked(name=name, workload=workload, image=image, config=config, package=package)
+
+
+def _tuned(arguments: argparse.Namespace, config: RunConfig) -> RunConfig:
+    """Return the configuration with the settings of the tuning job of `--from`, if there is one."""
+    if not arguments.tuning_job:
+        return config
+    with api_of(arguments) as api:
+        job = tuning_job_called(api, arguments.tuning_job)
+    flags = winner_flags(job, workload=config.name)
+    print(f"{arguments.tuning_job}: {best_line(tuning_facts(job))}", file=sys.stderr)
+    return with_flags(config, flags)
 
 
 def _compile(arguments: argparse.Namespace, run: _Checked, target: Target) -> Package:

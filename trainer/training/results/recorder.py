@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from trainer.runtime.progress import Progress, format_progress
 from trainer.serving.finite_json import finite
+from trainer.training.results.tuning import report_to_tuner
 
 logger = logging.getLogger(__name__)
 
@@ -112,6 +113,7 @@ class Recorder:
     def add_evaluation(self, metrics: Mapping[str, float], *, step: int) -> None:
         """Record the metrics of the eval split after a step."""
         self._write(self._eval, "eval", metrics, step=step)
+        report_to_tuner(metrics, step=step)
         shown = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
         logger.info("step %d eval: %s", step, shown)
 

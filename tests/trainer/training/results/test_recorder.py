@@ -61,3 +61,20 @@ def test_the_speed_of_workers_is_that_of_their_steps_not_of_the_arrival_of_resul
     expected = pytest.approx([1000] * 5, rel=0.01)
     assert [line["examples_per_second"] for line in lines] == expected
     assert [line["step_ms"] for line in lines] == pytest.approx([100] * 5, rel=0.01)
+
+
+def test_evaluations_of_a_trial_are_reported_as_by_hypertune(tmp_path, monkeypatch):
+    recorder = Recorder(
+        str(tmp_path), first_step=0, total_steps=20, every_steps=10, measure=MEASURE
+    )
+    file = tmp_path / "tuner" / "output.metrics"
+    monkeypatch.setenv("CLOUD_ML_HP_METRIC_FILE", str(file))
+    recorder.add_evaluation({"loss": 0.5}, step=10)
+    assert not file.exists()  # no trial
+    monkeypatch.setenv("CLOUD_ML_TRIAL_ID", "7")
+    recorder.add_evaluation({"loss": 0.25, "auc": 0.75}, step=20)
+    recorder.close()
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line.pop("timestamp") > 0 for line in lines] == [True, True]
+    about = {"trial": "7", "global_step": "20", "checkpoint_path": ""}
+    assert lines == [{**about, "loss": "0.25"}, {**about, "auc": "0.75"}]

@@ -1,0 +1,191 @@
+"""`trainyard tune`: trials of a workload's training with different settings, as a tuning job."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from components.shared.vertex.api import VertexApi, connect
+from pipelines.command.actions import describe, print_json, print_table
+from pipelines.command.parser import count
+from pipelines.command.target_options import add_containers, add_target, service_of, target_of
+from pipelines.exit_codes import FAILED, INTERRUPTED, OK, USAGE, exit_codes_text
+from pipelines.jobs.cluster_warnings import warn_of_local_limits
+from pipelines.jobs.examples import examples_of
+from pipelines.jobs.search_space import split_space
+from pipelines.jobs.tuning import (
+    ALGORITHMS,
+    best_line,
+    create_tuning_job,
+    find_tuning_job,
+    trials_table,
+    tuning_facts,
+    tuning_request,
+)
+from pipelines.jobs.tuning_page import write_tuning_page
+from pipelines.package.project_image import image_of
+from pipelines.places.target import Target
+from pipelines.projects.runs import FORMS, find_run
+from pipelines.resources.kinds import POLL_SECONDS, TUNING
+from pipelines.resources.names import short_name
+from pipelines.runs.execute import new_run_name
+from pipelines.runs.output.hints import command
+from pipelines.runs.output.tables import aligned
+from pipelines.runs.submit import configured
+from pipelines.runs.workload_code import with_code
+from trainer import Json
+
+CANCEL_TIMEOUT_SECONDS = 120.0
+HELP = f"""\
+Trains a workload several times with different settings and names the best, by its metric on the
+eval split (train.best_metric; the test split is never read). Nothing is promoted. A setting with
+commas has choices, one with .. a range; lists are written [64,32],[128]. Only train.NAME and
+model.NAME can vary. The examples are prepared once.
+
+  trainyard tune taxi --set train.learning_rate=1e-4..1e-2 --set model.embedding_size=4,8,16 \\
+      --trials 20 --parallel 2
+  trainyard run taxi --from TUNE          train the best again, and let the gate judge it
+
+Ctrl-C cancels the trials that run and keeps the others. After a crash the same command with
+--name TUNE continues. On Vertex AI it is a hyperparameter tuning job, too.
+
+{exit_codes_text(OK, FAILED, USAGE, INTERRUPTED)}
+"""
+
+
+def add_tune(tune: argparse.ArgumentParser) -> None:
+    """Add the arguments of `tune`."""
+    describe(tune, HELP)
+    tune.add_argument("workload", metavar="WORKLOAD", help=FORMS)
+    tune.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUES",
+        dest="settings",
+        help="a setting for all trials, KEY=VALUE, or one to vary, KEY=A,B,C or KEY=LOW..HIGH",
+    )
+    tune.add_argument("--trials", type=count, default=20, metavar="N", help="default: %(default)s")
+    tune.add_argument(
+        "--parallel", type=count, default=1, metavar="N", help="trials at a time; default: 1"
+    )
+    tune.add_argument(
+        "--search",
+        choices=list(ALGORITHMS),
+        default="bayesian",
+        help="default: %(default)s; a grid needs choices or whole numbers",
+    )
+    tune.add_argument(
+        "--stop-early",
+        action="store_true",
+        help="end a trial that is worse than the median of the others at the same step",
+    )
+    tune.add_argument("--cluster", type=Path, metavar="FILE", help="cluster file of each trial")
+    tune.add_argument(
+        "--examples-dir",
+        metavar="DIR",
+        help="prepared examples; default on this machine: prepared once and kept",
+    )
+    tune.add_argument("--name", help="name of the tuning job; an existing one is followed")
+    ending = tune.add_mutually_exclusive_group()
+    ending.add_argument("--json", action="store_true", help="print the result as JSON")
+    ending.add_argument("--dry-run", action="store_true", help="only print the request, as JSON")
+    add_target(tune)
+    advanced = tune.add_argument_group("advanced")
+    advanced.add_argument("--image", help="container image; default: named by a digest")
+    advanced.add_argument("--service-account", default="", help="Vertex AI: account of the trials")
+    advanced.add_argument("--data-dir", metavar="DIR", help="folder with raw data")
+    add_containers(advanced)
+    tune.set_defaults(command=_tune)
+
+
+def _tune(arguments: argparse.Namespace) -> int:
+    target = target_of(arguments)
+    config = find_run(arguments.workload)
+    fixed, varied = split_space(arguments.settings, config)
+    config = configured(config, settings=fixed, cluster=arguments.cluster)
+    uses_image = arguments.on == "vertex" or arguments.containers
+    config = with_code(config, target, uses_image=uses_image)
+    examples = examples_of(config, target, given=arguments.examples_dir)
+    image = arguments.image or image_of(config.workload)
+    name = arguments.name or new_run_name(f"tune-{config.name}")
+    request = tuning_request(
+        config,
+        varied,
+        num_trials=arguments.trials,
+        num_parallel=arguments.parallel,
+        algorithm=arguments.search,
+        stops_early=arguments.stop_early,
+        name=name,
+        image=image,
+        examples_uri=examples.uri,
+        output_uri=f"{target.pipeline_root}/{name}",
+        service_account=arguments.service_account,
+    )
+    if arguments.dry_run:
+        print(f"POST /v1/{target.parent}/{TUNING.collection}", file=sys.stderr)
+        return print_json(request)
+    with service_of(arguments, target, image=image) as service:
+        if service:
+            warn_of_local_limits(config.cluster)
+        api = connect(target.project, target.location)
+        job = find_tuning_job(api, name)
+        if job is None:
+            for line in (f"{name}: {arguments.trials} trials, {arguments.search} search", *varied):
+                print(line, file=sys.stderr)
+            examples.prepare()
+            job = create_tuning_job(api, request)
+        return _follow(api, job, arguments, target)
+
+
+def _follow(api: VertexApi, job: Json, arguments: argparse.Namespace, target: Target) -> int:
+    """Show a tuning job until it has ended, cancel it on Ctrl-C, and print its result."""
+    job_id, is_interrupted = short_name(job["name"]), False
+    try:
+        job = _show_to_end(api, job_id)
+    except KeyboardInterrupt:
+        print("cancelling; the trials that have ended are kept", file=sys.stderr)
+        TUNING.cancel(api, job_id)
+        job = TUNING.wait(api, job_id, timeout_seconds=CANCEL_TIMEOUT_SECONDS)
+        is_interrupted = True
+    facts = tuning_facts(job)
+    page = target.state_dir / "tuning" / f"{facts['name']}.html"
+    write_tuning_page(facts, page)
+    if arguments.json:
+        print_json(facts)
+    else:
+        print_table(trials_table(facts))
+        print(f"{best_line(facts)}\npage: {page}")
+        if facts["best"]:
+            run = f"trainyard run {arguments.workload} --from {facts['name']}"
+            print(f"{command(run, target)}   # train it again, and let the gate judge it")
+    if is_interrupted:
+        return INTERRUPTED
+    if facts["error"]:
+        print(f"trainyard: {facts['error']}", file=sys.stderr)
+    return OK if facts["state"] == "SUCCEEDED" else FAILED
+
+
+def _show_to_end(api: VertexApi, job_id: str) -> Json:
+    """Show the trials: live on a terminal, else a line when one has ended; return the job."""
+    console = Console(stderr=True)
+    num_ended = 0
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        while True:
+            job = TUNING.get(api, job_id)
+            facts = tuning_facts(job)
+            ended = [one for one in facts["trials"] if one["seconds"] is not None]
+            if console.is_terminal:
+                lines = "\n".join(aligned(trials_table(facts)))
+                live.update(Text(lines, no_wrap=True, overflow="ellipsis"), refresh=True)
+            elif len(ended) > num_ended:
+                done = f"{len(ended)} of {facts['num_trials']} trials have ended"
+                print(f"{done}; {best_line(facts)}", file=sys.stderr)
+                num_ended = len(ended)
+            if TUNING.is_final(job):
+                return job
+            time.sleep(max(POLL_SECONDS, api.min_poll_seconds))

@@ -1,0 +1,218 @@
+"""Tuning jobs: the request, the call that sends it, and their trials as facts and a table."""
+
+import dataclasses
+import datetime
+from typing import Any
+
+from components.shared.vertex.api import VertexApi
+from pipelines.config.run_config import PLANNED_FLAGS, RunConfig
+from pipelines.config.settings import INSTEAD
+from pipelines.errors import ResourceError
+from pipelines.jobs.request import job_request
+from pipelines.jobs.search_space import Varied, key_of
+from pipelines.resources.kinds import TUNING
+from pipelines.resources.names import short_name
+from pipelines.resources.table import Table
+from trainer import Json
+from trainer.config.settings import flag_name
+from trainer.config.train_config import TrainConfig
+from trainer.errors import ConfigError, did_you_mean
+from trainer.metrics.directions import HIGHER_IS_BETTER, LOWER_IS_BETTER
+from trainer.references import valid_name, workload_name
+
+ALGORITHMS = {
+    "bayesian": "ALGORITHM_UNSPECIFIED",
+    "random": "RANDOM_SEARCH",
+    "grid": "GRID_SEARCH",
+}
+MAXIMIZE, MINIMIZE = "MAXIMIZE", "MINIMIZE"
+
+
+def tuning_request(
+    config: RunConfig,
+    varied: list[Varied],
+    *,
+    num_trials: int,
+    num_parallel: int,
+    algorithm: str,
+    stops_early: bool,
+    **job: Any,
+) -> Json:
+    """Return the body of `POST …/hyperparameterTuningJobs`; `job` has `job_request`'s arguments.
+
+    A trial is chosen by its last value of `train.best_metric` on the eval split; with
+    `train.patience`, which exports the best checkpoint, by its best value.
+    https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.hyperparameterTuningJobs
+    """
+    keys = {one.key for one in varied}
+    keys |= {INSTEAD[key] for key in keys if key in INSTEAD}
+    train = {name: value for name, value in config.train.items() if f"train.{name}" not in keys}
+    trial = job_request(dataclasses.replace(config, train=train), **job)
+    has_patience = "patience" in config.train or "train.patience" in keys
+    return {
+        "displayName": trial["displayName"],
+        "maxTrialCount": num_trials,
+        "parallelTrialCount": num_parallel,
+        "studySpec": {
+            "metrics": [_metric_spec(config.train_config())],
+            "parameters": [one.to_spec() for one in varied],
+            "algorithm": ALGORITHMS[algorithm],
+            "measurementSelectionType": "BEST_MEASUREMENT" if has_patience else "LAST_MEASUREMENT",
+            **({"medianAutomatedStoppingSpec": {}} if stops_early else {}),
+        },
+        "trialJobSpec": trial["jobSpec"],
+    }
+
+
+def _metric_spec(train: TrainConfig) -> Json:
+    name, _, direction = train.best_metric.partition(":")
+    if not direction and name not in LOWER_IS_BETTER | HIGHER_IS_BETTER:
+        raise ConfigError(
+            f"train.best_metric, by which the best trial is chosen, is {name!r}; say what is "
+            f"better: {name}:max or {name}:min"
+        )
+    is_lower_better = direction == "min" if direction else name in LOWER_IS_BETTER
+    return {"metricId": name, "goal": MINIMIZE if is_lower_better else MAXIMIZE}
+
+
+def create_tuning_job(api: VertexApi, request: Json) -> Json:
+    """Create a tuning job, once however often it is sent; return it."""
+    name = request["displayName"]
+    return api.post(
+        f"{api.parent}/{TUNING.collection}", request, find=lambda: find_tuning_job(api, name)
+    )
+
+
+def find_tuning_job(api: VertexApi, name: str) -> Json | None:
+    """Return the newest tuning job with a display name, or None."""
+    jobs = api.list_resources(TUNING.collection, filter=f'display_name="{name}"')
+    newest = max(jobs, key=lambda job: str(job["createTime"]), default=None)
+    return newest and api.get(newest["name"])
+
+
+def tuning_job_called(api: VertexApi, name: str) -> Json:
+    """Return the tuning job with a display name.
+
+    Raises:
+        ResourceError: there is none.
+    """
+    if job := find_tuning_job(api, name):
+        return job
+    names = [job["displayName"] for job in api.list_resources(TUNING.collection)]
+    raise ResourceError(
+        f"no tuning job {name!r};{did_you_mean(name, names)} there are {', '.join(names) or 'none'}"
+    )
+
+
+def tuning_facts(job: Json) -> Json:
+    """Return a tuning job as short JSON, with the best of its trials, None without one."""
+    metric = job["studySpec"]["metrics"][0]
+    trials = [_trial_facts(trial) for trial in job.get("trials", [])]
+    measured = [trial for trial in trials if trial["state"] == "SUCCEEDED"]
+    choose = max if metric["goal"] == MAXIMIZE else min
+    return {
+        "name": job["displayName"],
+        "id": short_name(job["name"]),
+        "state": TUNING.state_of(job),
+        "error": job.get("error", {}).get("message", ""),
+        "metric": metric["metricId"],
+        "goal": metric["goal"],
+        "measurement": job["studySpec"].get("measurementSelectionType", ""),
+        "num_trials": int(job["maxTrialCount"]),
+        "best": choose(measured, key=lambda trial: trial["value"], default=None),
+        "trials": trials,
+    }
+
+
+def _trial_facts(trial: Json) -> Json:
+    curve = [[int(one.get("stepCount", 0)), _value(one)] for one in trial.get("measurements", [])]
+    final = trial.get("finalMeasurement")
+    times = [
+        datetime.datetime.fromisoformat(trial[key])
+        for key in ("startTime", "endTime")
+        if key in trial
+    ]
+    return {
+        "id": int(trial["id"]),
+        "state": trial["state"],
+        "value": _value(final) if final else curve[-1][1] if curve else None,
+        "settings": {key_of(one["parameterId"]): one["value"] for one in trial["parameters"]},
+        "seconds": (times[-1] - times[0]).total_seconds() if len(times) > 1 else None,
+        "reason": trial.get("infeasibleReason", ""),
+        "job": short_name(trial["customJob"]) if "customJob" in trial else "",
+        "curve": curve,
+    }
+
+
+def _value(measurement: Json) -> float:
+    return float(measurement["metrics"][0].get("value", 0))
+
+
+def trials_table(facts: Json) -> Table:
+    """Return a row for each trial: those that succeeded first, the best at the top."""
+    sign = -1 if facts["goal"] == MAXIMIZE else 1
+
+    def order(trial: Json) -> tuple[Any, ...]:
+        is_measured = trial["state"] == "SUCCEEDED"
+        return (not is_measured, sign * trial["value"] if is_measured else trial["id"])
+
+    keys = list(dict.fromkeys(key for trial in facts["trials"] for key in trial["settings"]))
+    rows = [
+        (
+            str(trial["id"]),
+            trial["state"],
+            "-" if trial["value"] is None else f"{trial['value']:.4f}",
+            *(setting_text(trial["settings"].get(key, "-")) for key in keys),
+            "-" if trial["seconds"] is None else f"{trial['seconds']:.1f}",
+            trial["reason"].partition("\n")[0],
+        )
+        for trial in sorted(facts["trials"], key=order)
+    ]
+    headings = ("TRIAL", "STATE", f"eval {facts['metric']}", *keys, "SECONDS", "")
+    return Table(headings, rows)
+
+
+def setting_text(value: Any) -> str:
+    """Return a parameter's value with four digits."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def best_line(facts: Json) -> str:
+    """Return the best trial, and by what it was chosen, in a line."""
+    best, goal = facts["best"], "highest" if facts["goal"] == MAXIMIZE else "lowest"
+    if not best:
+        return "no trial has succeeded"
+    which = "best" if facts["measurement"] == "BEST_MEASUREMENT" else "last"
+    settings = " ".join(f"{key}={setting_text(value)}" for key, value in best["settings"].items())
+    return (
+        f"best: trial {best['id']} with {settings}; chosen by the {goal} eval {facts['metric']}, "
+        f"{best['value']:.4f}, of each trial's {which} evaluation"
+    )
+
+
+def winner_flags(job: Json, *, workload: str) -> list[str]:
+    """Return the trainer's flags of the best trial, without those that a run sets itself.
+
+    Raises:
+        ResourceError: no trial has succeeded, or they are of another workload.
+    """
+    facts = tuning_facts(job)
+    name = job["displayName"]
+    if not facts["best"]:
+        raise ResourceError(f"no trial of {name} has succeeded; the job is {facts['state']}")
+    trial = next(one for one in job["trials"] if one["id"] == str(facts["best"]["id"]))
+    container = job["trialJobSpec"]["workerPoolSpecs"][0]["containerSpec"]
+    args: list[str] = container["args"]
+    tuned = next(arg.partition("=")[2] for arg in args if arg.startswith("--workload="))
+    if valid_name(workload_name(tuned)) != workload:
+        raise ResourceError(f"{name} tuned {valid_name(workload_name(tuned))}, not {workload}")
+    planned = {flag_name(flag) for flag in PLANNED_FLAGS}
+    return [
+        *(arg for arg in args if arg.partition("=")[0] not in planned),
+        *(f"--{one['parameterId']}={_argument(one['value'])}" for one in trial["parameters"]),
+    ]
+
+
+def _argument(value: Any) -> str:
+    is_whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if is_whole else str(value)

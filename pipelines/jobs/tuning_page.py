@@ -1,0 +1,151 @@
+"""Page of a tuning job: parallel coordinates, learning curves, importance of settings, trials."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from components.shared.pages.charts.axis import round_axis
+from components.shared.pages.charts.plot import Series, line_chart
+from components.shared.pages.html import percent, section, table, verdict
+from components.shared.pages.page import fill, write_page
+from pipelines.jobs.tuning import MAXIMIZE, best_line, setting_text, trials_table
+from trainer import Json
+
+WIDTH, HEIGHT, MARGIN, TOP, BOTTOM = 720, 260, 70, 34, 24
+NUM_GROUPS = 3
+MIN_TRIALS = 10  # fewer say nothing about the importance of a setting
+LOG_RATIO = 100
+
+
+def write_tuning_page(facts: Json, path: Path) -> None:
+    """Write the page of a tuning job's facts (`tuning_facts`)."""
+    trials = [trial for trial in facts["trials"] if trial["state"] == "SUCCEEDED"]
+    best_first = sorted(trials, key=lambda trial: trial["value"], reverse=facts["goal"] == MAXIMIZE)
+    rows = trials_table(facts)
+    body = [
+        verdict(best_line(facts), is_good=bool(facts["best"])),
+        section("Settings and metric", _parallel(best_first, f"eval {facts['metric']}")),
+        section("Learning curves", _curves(best_first, facts["metric"])),
+        section("Importance of settings", _importance(best_first), note=IMPORTANCE),
+        section(
+            "Trials", table(rows.headings, [[escape(one) for one in row] for row in rows.rows])
+        ),
+    ]
+    about = f"{facts['state']} · {len(trials)} of {facts['num_trials']} trials succeeded"
+    write_page(fill(f"Tuning {facts['name']}", "\n".join(body), about=about), path)
+
+
+def _parallel(trials: Sequence[Json], metric: str) -> str:
+    """Return a line for each trial over an axis for each setting and one for the metric."""
+    if not trials:
+        return ""
+    names = [*trials[0]["settings"], metric]
+    columns = [_values(trials, key) for key in names[:-1]] + [[one["value"] for one in trials]]
+    places = [_places(column) for column in columns]
+    xs = [MARGIN + i * (WIDTH - 2 * MARGIN) / (len(names) - 1) for i in range(len(names))]
+    axes = "".join(
+        f'<path class="grid" d="M{x:.0f} {TOP}V{HEIGHT - BOTTOM}"/>'
+        f'<text class="title" x="{x:.0f}" y="12" text-anchor="middle">{escape(name)}</text>'
+        + "".join(
+            f'<text x="{x:.0f}" y="{y - 4:.0f}" text-anchor="middle">{escape(text)}</text>'
+            for text, y in _ends(column, place)
+        )
+        for x, name, column, place in zip(xs, names, columns, places, strict=True)
+    )
+    lines = [
+        f'<polyline class="{"s0" if number == 0 else "s3"}" points="'
+        + " ".join(f"{x:.1f},{place[number]:.1f}" for x, place in zip(xs, places, strict=True))
+        + '"/>'
+        for number in range(len(trials))
+    ]
+    text = "A line for each trial; the best is solid"
+    svg = (
+        f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{text}">{axes}'
+        f"{''.join(reversed(lines))}</svg>"
+    )
+    return f'<figure class="wide"><figcaption>{text}</figcaption>{svg}</figure>'
+
+
+def _values(trials: Sequence[Json], key: str) -> list[Any]:
+    return [trial["settings"][key] for trial in trials]
+
+
+def _places(values: Sequence[Any]) -> list[float]:
+    """Return the heights of values on an axis; texts by their order, wide ranges on a log scale."""
+    numbers = [_number(value) for value in values]
+    if None in numbers:
+        order = sorted(set(map(str, values)))
+        numbers = [float(order.index(str(value))) for value in values]
+    known = [number for number in numbers if number is not None]
+    low, high = min(known), max(known)
+    if low > 0 and high >= LOG_RATIO * low:
+        return _places([math.log(number) for number in known])
+    share = [(number - low) / (high - low) if high > low else 0.5 for number in known]
+    return [HEIGHT - BOTTOM - one * (HEIGHT - BOTTOM - TOP) for one in share]
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+def _ends(values: Sequence[Any], places: Sequence[float]) -> list[tuple[str, float]]:
+    """Return the texts of an axis with their heights: each choice, or both ends of a range."""
+    at = dict(zip(places, values, strict=True))
+    is_choice = all(isinstance(value, str) for value in values)
+    shown = sorted(at) if is_choice else sorted({min(at), max(at)})
+    return [(setting_text(at[height]), height) for height in shown]
+
+
+def _curves(trials: Sequence[Json], metric: str) -> str:
+    """Return the chart of the metric after each evaluation, the best trial before the others."""
+    curves = [trial["curve"] for trial in trials if trial["curve"]]
+    if not curves:
+        return ""
+    others: list[tuple[float, float | None]] = []
+    for curve in curves[1:]:
+        others += [*((float(step), value) for step, value in curve), (0.0, None)]
+    best = [(float(step), value) for step, value in curves[0]]
+    chart = line_chart(
+        [
+            Series(name="other trials", points=others, style=3),
+            Series(name=f"trial {trials[0]['id']}", points=best, has_dots=True),
+        ],
+        x=round_axis([step for curve in curves for step, _ in curve], title="step", low=0.0),
+        y=round_axis([value for curve in curves for _, value in curve], title=metric),
+        text=f"{metric} on the eval split",
+    )
+    return f'<div class="charts">{chart}</div>'
+
+
+IMPORTANCE = (
+    f"Share of the metric's variance between the trials that a setting explains alone: between its"
+    f" choices, or the {NUM_GROUPS} equal parts of its range. It is a rough hint."
+)
+
+
+def _importance(trials: Sequence[Json]) -> str:
+    values = [trial["value"] for trial in trials]
+    if len(trials) < MIN_TRIALS or statistics.pvariance(values) == 0:
+        return ""
+    shares = {key: _explained(_values(trials, key), values) for key in trials[0]["settings"]}
+    ordered = sorted(shares.items(), key=lambda item: -item[1])
+    return table(("setting", "share"), [(escape(key), percent(share)) for key, share in ordered])
+
+
+def _explained(settings: Sequence[Any], values: Sequence[float]) -> float:
+    """Return the correlation ratio of the values, by groups of the setting."""
+    groups: dict[Any, list[float]] = {}
+    has_few = len(set(settings)) <= NUM_GROUPS or isinstance(settings[0], str)
+    order = sorted(range(len(values)), key=lambda index: settings[index])
+    for rank, index in enumerate(order):
+        group = settings[index] if has_few else rank * NUM_GROUPS // len(order)
+        groups.setdefault(group, []).append(values[index])
+    mean = statistics.fmean(values)
+    between = sum(len(one) * (statistics.fmean(one) - mean) ** 2 for one in groups.values())
+    return between / (len(values) * statistics.pvariance(values))
