@@ -5,7 +5,7 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,10 +27,14 @@ PREPARE_TIMEOUT_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Examples:
-    """A folder of examples, and the command that creates it; () if it exists."""
+    """A folder of examples, and the command that creates it; () if it exists.
+
+    `data_dir` is the folder of raw files that the command needs.
+    """
 
     uri: str
     command: tuple[str, ...] = ()
+    data_dir: Path = Path()
 
     def prepare(self) -> None:
         """Run the command, if there is one.
@@ -40,6 +44,7 @@ class Examples:
         """
         if not self.command:
             return
+        self.data_dir.mkdir(parents=True, exist_ok=True)
         code = subprocess.run(
             [sys.executable, "-P", "-m", *self.command],
             check=False,
@@ -103,16 +108,7 @@ def _default_examples(config: RunConfig, target: Target, *, is_remote: bool) -> 
     folder = target.state_dir / "examples" / config.workload
     if _has_default_examples(folder, config.workload):
         return Examples(str(folder))
-    data_dir = Path(target.data_root) / config.workload
-    return Examples(
-        str(folder),
-        (
-            "components.prepare_examples",
-            f"--workload={config.workload}",
-            f"--data-dir={data_dir}",
-            f"--output-dir={folder}",
-        ),
-    )
+    return _to_prepare(config, target, folder)
 
 
 def _own_examples(config: RunConfig, target: Target) -> Examples:
@@ -131,16 +127,21 @@ def _own_examples(config: RunConfig, target: Target) -> Examples:
     folder = target.state_dir / "examples" / f"{config.name}-{digest}"
     if (folder / MANIFEST).is_file():
         return Examples(str(folder))
-    return Examples(
-        str(folder),
-        (
-            "components.prepare_examples",
-            f"--workload={config.workload}",
-            f"--data-dir={Path(target.data_root) / config.name}",
-            f"--output-dir={folder}",
-            *prepare_flags(options),
-        ),
+    return _to_prepare(config, target, folder, prepare_flags(options))
+
+
+def _to_prepare(
+    config: RunConfig, target: Target, folder: Path, flags: Sequence[str] = ()
+) -> Examples:
+    data_dir = Path(target.data_root) / config.name
+    command = (
+        "components.prepare_examples",
+        f"--workload={config.workload}",
+        f"--data-dir={data_dir}",
+        f"--output-dir={folder}",
+        *flags,
     )
+    return Examples(str(folder), command, data_dir)
 
 
 def _has_default_examples(folder: Path, workload: str) -> bool:

@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 from typing import Any
 
+from components.shared.pages.html import number
 from components.shared.vertex.api import VertexApi
 from pipelines.config.run_config import PLANNED_FLAGS, RunConfig
 from pipelines.config.settings import INSTEAD
@@ -161,7 +162,7 @@ def trials_table(facts: Json) -> Table:
         (
             str(trial["id"]),
             trial["state"],
-            "-" if trial["value"] is None else f"{trial['value']:.4f}",
+            "-" if trial["value"] is None else number(trial["value"]),
             *(setting_text(trial["settings"].get(key, "-")) for key in keys),
             "-" if trial["seconds"] is None else f"{trial['seconds']:.1f}",
             trial["reason"].partition("\n")[0],
@@ -186,7 +187,7 @@ def best_line(facts: Json) -> str:
     settings = " ".join(f"{key}={setting_text(value)}" for key, value in best["settings"].items())
     return (
         f"best: trial {best['id']} with {settings}; chosen by the {goal} eval {facts['metric']}, "
-        f"{best['value']:.4f}, of each trial's {which} evaluation"
+        f"{number(best['value'])}, of each trial's {which} evaluation"
     )
 
 

@@ -37,6 +37,8 @@ WAITING = ("--wait", "--follow", "--dry-run")
 ONLY_PARSED = {
     "trainyard upload": "needs an Artifact Registry repository; test_registry.py runs it",
     "trainyard runs resume": "needs an interrupted training; test_resume.py runs it",
+    "trainyard tune": "trains many times; test_tune.py runs it",
+    "trainyard run cars --from": "needs a tuning job; test_tuning.py builds such a configuration",
     "trainyard predict": "needs a model; test_predict_files.py predicts, test_batch.py runs it",
     "trainyard endpoints watch": "needs a log of requests; test_watch.py runs it",
     "trainyard cache clear prepare-examples": "needs a cached step; test_prune.py runs it",

@@ -173,7 +173,7 @@ def _follow(api: VertexApi, job: Json, arguments: argparse.Namespace, target: Ta
 def _show_to_end(api: VertexApi, job_id: str) -> Json:
     """Show the trials: live on a terminal, else a line when one has ended; return the job."""
     console = Console(stderr=True)
-    num_ended = 0
+    num_ended, best = 0, ""
     with Live(console=console, transient=True, auto_refresh=False) as live:
         while True:
             job = TUNING.get(api, job_id)
@@ -183,9 +183,9 @@ def _show_to_end(api: VertexApi, job_id: str) -> Json:
                 lines = "\n".join(aligned(trials_table(facts)))
                 live.update(Text(lines, no_wrap=True, overflow="ellipsis"), refresh=True)
             elif len(ended) > num_ended:
-                done = f"{len(ended)} of {facts['num_trials']} trials have ended"
-                print(f"{done}; {best_line(facts)}", file=sys.stderr)
-                num_ended = len(ended)
+                news = "" if best == best_line(facts) else f"; {best_line(facts)}"
+                print(f"{len(ended)} of {facts['num_trials']} trials{news}", file=sys.stderr)
+                num_ended, best = len(ended), best_line(facts)
             if TUNING.is_final(job):
                 return job
             time.sleep(max(POLL_SECONDS, api.min_poll_seconds))

@@ -1,7 +1,13 @@
 """`trainyard jobs submit` with a service of its own and a real job."""
 
+from pathlib import Path
+
 import pytest
 
+from pipelines.cli import main
+from pipelines.jobs.examples import examples_of
+from pipelines.places.target import local_target
+from pipelines.projects.runs import find_run
 from tests.support.processes.everything import EVERYTHING
 from vertex_local.tests.support.forks import forks_with
 
@@ -29,3 +35,15 @@ def test_job_is_followed_to_its_end(examples_dir, tmp_path, temp_folder):
     assert (tmp_path / "runs/first/model/saved_model.pb").is_file()
     assert not (tmp_path / "vertex/server.json").exists()
     assert list(temp_folder.iterdir()) == []
+
+
+def test_the_examples_of_an_own_workload_are_prepared_without_a_cache_of_raw_data(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{number},{number % 7},{number % 2}\n" for number in range(60)]
+    Path("rows.csv").write_text("".join(["id,visits,churned\n", *rows]))
+    assert main(["new", "churn", "--table", "rows.csv", "--label", "churned"]) == 0
+    examples = examples_of(find_run("churn"), local_target(tmp_path / "state"), given=None)
+    examples.prepare()
+    assert Path(examples.uri, "manifest.json").is_file()
