@@ -62,7 +62,9 @@ class Checker:
             reference = task["componentRef"]["name"]
             used = self.spec["components"][reference]
             if "dag" in used:
-                if reference not in parents:
+                if reference in parents:
+                    yield f"{path}: it contains itself"
+                else:
                     yield from self._graph_problems(f"{path}/", used, known, (*parents, reference))
                 continue
             executor = self._executors.get(used.get("executorLabel", ""), {})

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from vertex_local.processes.environments.builder import Builder
 from vertex_local.processes.environments.commands import Step
 
 BUILD_TIMEOUT_SECONDS = 1800.0
+BUILDS: dict[Path, threading.Lock] = {}  # of this process, by prefix
 UV_ERROR = re.compile(r"^\s*(?:error: |\u00d7 ).*", re.MULTILINE | re.DOTALL)
 UV_FRAME = re.compile(r"^[\s\u2502\u251c\u2500\u2570\u25b6]+", re.MULTILINE)
 IMAGE_PYTHON = re.compile(r"(?:^|/)python:(\d+\.\d+)")
@@ -50,12 +52,13 @@ class Provider:
             return Path(sys.prefix)
         prefix, listed = store.prefix_of(step.installs), ", ".join(step.requirements)
         try:
-            if store.is_complete(prefix):
-                self._log(f"{self.task} uses a stored environment: {listed}")
-                return prefix
-            self._log(f"building the environment of {self.task}: {listed}")
-            with store.building(prefix) as draft:
-                self._build(draft, step, listed)
+            with BUILDS.setdefault(prefix, threading.Lock()):  # else each parallel step builds it
+                if store.is_complete(prefix):
+                    self._log(f"{self.task} uses a stored environment: {listed}")
+                    return prefix
+                self._log(f"building the environment of {self.task}: {listed}")
+                with store.building(prefix) as draft:
+                    self._build(draft, step, listed)
         except OSError as error:
             text = f"the environment of {self.task} cannot be stored: {error}"
             raise TaskError(text) from error

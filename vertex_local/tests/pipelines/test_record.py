@@ -96,6 +96,13 @@ def test_tasks_that_wait_for_one_another_are_refused():
         canonical(spec)
 
 
+def test_a_pipeline_that_contains_itself_is_refused():
+    spec = pipeline()
+    spec["components"]["comp-group"]["dag"]["tasks"]["again"] = task("comp-group")
+    with pytest.raises(ApiError, match=r"group/again: it contains itself"):
+        check_tasks(canonical(spec), {}, runs_containers=True)
+
+
 def executors_of(spec: dict) -> dict:
     return spec["deploymentSpec"]["executors"]
 

@@ -239,6 +239,13 @@ def test_concurrent_steps_with_equal_requirements_share_an_environment(runs, pla
     assert all(list(one.rglob("kfp/__pycache__")) for one in environments(place)), "compiled once"
 
 
+def test_parallel_steps_of_a_run_build_an_environment_once(runs):
+    made = component(packages_to_install=["fares==1.0"], install_kfp_package=False)
+    before = num_built(runs)
+    assert len(succeeded(runs, [made] * 6)) == 6
+    assert num_built(runs) == before + 1
+
+
 def test_no_installer_in_a_step_changes_the_service_or_the_next_step(runs):
     installer = component(install_in_every_way, install_kfp_package=False)
     [found] = succeeded(runs, [installer], ours=sys.prefix)
