@@ -29,6 +29,8 @@ from pipelines.runs.log import run_log_lines
 from pipelines.runs.output.tables import aligned, run_lines, runs_table, tasks_table
 from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import delete_run
+from pipelines.runs.selection import chosen_table, select
+from trainer.config.settings import split_list
 
 DEFAULT_LIMIT = 20
 LIST_HELP = """\
@@ -38,6 +40,8 @@ pass), cancelled, failed, interrupted (killed), or succeeded (a pipeline of anot
 Unfinished runs show their state.
 
   trainyard runs list --schedule mnist-nightly --limit 7
+  trainyard runs list --where train.epochs=5 --where 'auc>=0.94' --sort auc:desc \\
+      --columns train.learning_rate,auc,outcome
   trainyard runs list --json | jq '.[] | [.run, .outcome, .metrics.accuracy]'
 """
 DIFF_HELP = """\
@@ -61,6 +65,19 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
         help="default: %(default)s; 0: all",
     )
     list_.add_argument("--schedule", default="", metavar="NAME", help="only runs of this schedule")
+    list_.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="only runs with this setting or metric, NAME=VALUE, or with != < <= > >=; repeatable",
+    )
+    list_.add_argument(
+        "--sort", default="", metavar="NAME", help="by a setting or metric; NAME:desc: falling"
+    )
+    list_.add_argument(
+        "--columns", type=split_list, default=(), metavar="NAME,…", help="settings and metrics"
+    )
     list_.add_argument("--json", action="store_true", help="a list of summary.json contents")
     show = add_action(actions, "show", _show, "show a run and the state of its tasks", "RUN")
     form = show.add_mutually_exclusive_group()
@@ -88,10 +105,14 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
 
 def _list(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        runs = newest_runs(api, limit=arguments.limit, schedule=arguments.schedule)
+        is_selected = arguments.where or arguments.sort
+        limit = 0 if is_selected else arguments.limit
+        runs = newest_runs(api, limit=limit, schedule=arguments.schedule)
+    runs = select(runs, where=arguments.where, sort=arguments.sort)[: arguments.limit or None]
     if arguments.json:
         return print_json([json.loads(run.to_json()) for run in runs])
-    return print_table(runs_table(runs))
+    columns = arguments.columns
+    return print_table(chosen_table(runs, columns) if columns else runs_table(runs))
 
 
 def _show(arguments: argparse.Namespace) -> int:
