@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from components.prepare_examples.tfrecords.shards import SPLITS
 from trainer import Json
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.split import DURATION, FILES, HASH, Split
+from trainer.workloads.declarations.written import plain_text
 
 TRAIN = SPLITS.index("train")
 NO_VALUE, NO_PART, OTHER_SPLIT = -1, -2, -3  # instead of the number of a split
@@ -211,7 +213,7 @@ class SplitRule:
 
     def _by_value(self, values: pa.Array) -> Numbers:
         parts = self.split.parts
-        known = {value: SPLITS.index(name) for name in parts for value in parts[name]}
+        known = {plain_text(one): SPLITS.index(name) for name in parts for one in parts[name]}
         rest = NO_PART if "train" in parts else TRAIN
         encoded = values.dictionary_encode()
         found = [known.get(_text(value), rest) for value in encoded.dictionary.to_pylist()]
@@ -249,7 +251,7 @@ def rule_of(
     Raises:
         DataError: a file is in two splits, or in none.
     """
-    files = _split_of_files(split, options, paths) if split.by == FILES and paths else {}
+    files = _split_of_files(split, paths) if split.by == FILES and paths else {}
     return SplitRule(
         split=split,
         ratios=options.ratios,
@@ -259,23 +261,22 @@ def rule_of(
     )
 
 
-def _split_of_files(split: Split, options: PrepareOptions, paths: Sequence[str]) -> dict[str, str]:
-    """Return the split of each file; patterns of a workload's own source are names of files."""
-    found, known = dict[str, str](), set(paths)
-    for name, patterns in split.parts.items():
-        if options.files:
-            own = find_files([str(local_path(pattern)) for pattern in patterns])
-            own = [path for path in own if path in known]
-        else:
-            own = [path for path in paths if Path(path).name in patterns]
-        for path in own:
-            if path in found:
-                raise DataError(f"split: the file {path} is in {found[path]} and {name}")
-            found[path] = name
-    others = [path for path in paths if path not in found]
+def _split_of_files(split: Split, paths: Sequence[str]) -> dict[str, str]:
+    """Return the split of each file; a pattern without a folder is one of their names."""
+    splits: dict[str, str] = {}
+    for pattern, name in {p: name for name, part in split.parts.items() for p in part}.items():
+        own = {path for path in paths if fnmatchcase(Path(path).name, pattern)}
+        if "/" in pattern:
+            own = {*paths} & {*find_files([str(local_path(pattern))])}
+        if not own:
+            raise DataError(f"split.{name}: {pattern} matches no file of the run")
+        for path in sorted(own):
+            if splits.setdefault(path, name) != name:
+                raise DataError(f"split: the file {path} is in {splits[path]} and {name}")
+    others = [path for path in paths if path not in splits]
     if others and "train" in split.parts:
         raise DataError(f"split: the file {others[0]} is in no split; name it in files.train")
-    return found
+    return splits
 
 
 def _spans(tables: Sequence[pa.Table]) -> pa.Table:
@@ -303,4 +304,4 @@ def _text(value: Any) -> str:
     """Return a value of a column as a declaration has it."""
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
+    return f"{value:.15g}" if isinstance(value, float) else plain_text(str(value))

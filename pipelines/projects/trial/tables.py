@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from pipelines.projects.trial.sample import (
 )
 from trainer import Json
 from trainer.errors import did_you_mean
-from trainer.workloads import Binary, Classes, Multilabel, Number, Regression, Workload
+from trainer.workloads import Binary, Classes, Multilabel, Number, Regression, Split, Workload
 
 NUM_RANGES = 10
 MAX_ROWS = 20_000  # read in a fraction of a second
@@ -56,6 +57,8 @@ def sample_table(
     if problems:
         return _made_up(opened.schema, folder, problems)
     table, is_whole = _plan(opened, options)
+    if not is_whole:  # some rows need not fill the windows, nor have each value
+        opened = replace(opened, split=Split())
     job = make_job(opened, table, options)
     parts = [write_part(part, options=job.options, output_dir=str(folder)) for part in table.parts]
     result = finish(parts)

@@ -216,6 +216,23 @@ def test_each_split_may_have_its_own_files(tmp_path, run):
     assert [one["file"] for one in manifest["sources"]] == ["a.csv", "b.csv"]
 
 
+def test_files_may_be_named_without_their_folder(tmp_path, run):
+    rows = make_rows()
+    folder = tmp_path / "all"
+    folder.mkdir()
+    write(folder / "one.csv", rows[:300]), write(folder / "two.csv", rows[300:])
+    text = TABLE.format('ignored=["customer", "part"], split=Split("files", test="tw*.csv")')
+    run(text, str(folder))
+    assert numbers_of(tmp_path / "out", "test") == [*range(300, 400)]
+
+
+def test_truth_values_decide_however_they_are_written(tmp_path, run):
+    rows = [{**row, "part": ("True", "false")[row["n"] % 4 > 0]} for row in make_rows()]
+    text = TABLE.format('ignored=["customer"], split=Split("part", test=True)')
+    run(text, write(tmp_path / "rows.csv", rows))
+    assert numbers_of(tmp_path / "out", "test") == [*range(0, 400, 4)]
+
+
 def test_each_split_may_have_its_own_folders_of_images(tmp_path, run):
     for number, name in enumerate(("Training", "Testing")):
         for colour in ("red", "blue"):

@@ -336,3 +336,16 @@ def test_features_that_together_tell_the_label_are_said(attempt, tmp_path, label
     finding = attempt(text, path)["data"]
     assert finding.state == "ok"
     assert (warning in finding.detail) if warning else ("tell cnt" not in finding.detail)
+
+
+def test_windows_of_time_need_not_lie_in_the_first_of_many_rows(attempt, tmp_path):
+    lines = [f"{at % 9},{at // 200 * 86_400}" for at in range(60_000)]
+    path = tmp_path / "rows.csv.gz"  # of which the first 20,000 rows are read
+    with gzip.open(path, "wt") as file:
+        file.write("\n".join(["visits,day", *lines, ""]))
+    text = (
+        "from trainyard import Number, Regression, Split, Table, Timestamp\n"
+        "workload = Table([Timestamp('day')], label=Regression('visits'),"
+        " split=Split('day', eval='90d', test='90d'))\n"
+    )
+    assert attempt(text, path)["data"].problems == ()
