@@ -228,7 +228,34 @@ def loops_three_deep():
     total(numbers=dsl.Collected(outer.output)).set_display_name("result")
 
 
+@dsl.component(**STEP)
+def meet(folder: str, name: str, everybody: list) -> str:
+    """Wait until all of them run."""
+    import time
+    from pathlib import Path
+
+    Path(folder, f"meets-{name}").touch()
+    deadline = time.monotonic() + 40
+    while not all(Path(folder, f"meets-{other}").exists() for other in everybody):
+        assert time.monotonic() < deadline, f"{name} waited for {everybody}"
+        time.sleep(0.02)
+    return name
+
+
+@dsl.pipeline(name="tasks-that-meet")
+def tasks_that_meet():
+    everybody = ["server", "client", "a", "b", "c"]
+    here = dsl.PIPELINE_ROOT_PLACEHOLDER
+    server = meet(folder=here, name="server", everybody=everybody)
+    meet(folder=here, name="client", everybody=everybody)
+    with dsl.ParallelFor(["a", "b", "c"], parallelism=3) as name:
+        met = meet(folder=here, name=name, everybody=everybody)
+    joined = join(texts=dsl.Collected(met.output))
+    say(text=f"{joined.output},{server.output}").set_display_name("result")
+
+
 EXPECTED = {
+    "tasks_that_meet": "a,b,c,server",
     "importers_in_a_loop": "/etc/hostname,/etc/hosts;/etc/passwd,/etc/group",
     "loops_three_deep": 2 * 2 * 3 + 2 * 2 * 30 + 2 * 2 * 300,
     "loop_over_lists_of_items": 12,
