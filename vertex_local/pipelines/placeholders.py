@@ -143,17 +143,13 @@ def command(parts: Any, inputs: Json, filled: Callable[[str], str]) -> list[str]
 
 def unknown(value: Any, values: dict[str, str]) -> Iterator[str]:
     """Yield the unknown placeholders in a string, or in the strings of a structure."""
-    if isinstance(value, str):
-        for match in ANY.finditer(value):
-            path = match["path"]
-            is_known = path in OF_TASK or "{{$" + path + "}}" in values
-            if match["escape"] not in (None, JSON_ESCAPE) or not (
-                is_known or OF_INPUTS_AND_OUTPUTS.fullmatch(path)
-            ):
-                yield match[0]
-    elif isinstance(value, list | dict):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from unknown(item, values)
+    for match in ANY.finditer(value if isinstance(value, str) else json.dumps(value)):
+        path = match["path"]
+        is_known = path in OF_TASK or "{{$" + path + "}}" in values
+        if match["escape"] not in (None, JSON_ESCAPE) or not (
+            is_known or OF_INPUTS_AND_OUTPUTS.fullmatch(path)
+        ):
+            yield match[0]
 
 
 def as_text(value: Any) -> str:

@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
 import vertex_local
+from vertex_local.cli import main
 
 
 def test_the_version_is_its_own_and_printed_without_imports():
@@ -18,3 +21,12 @@ finally:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[0].split()[1:] == [vertex_local.__version__]
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "1.5"])
+def test_a_number_of_parallel_tasks_that_is_none_is_refused(text, capsys, tmp_path):
+    with pytest.raises(SystemExit) as error:
+        main(["serve", "--root", str(tmp_path), f"--parallel={text}"])
+    assert error.value.code == 2
+    words = f"argument --parallel: '{text}' is not a number of tasks; allowed: 1 and more"
+    assert words in capsys.readouterr().err

@@ -15,6 +15,7 @@ from google_cloud_pipeline_components.v1.endpoint import EndpointCreateOp, Model
 from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from kfp import compiler, dsl
 
+from vertex_local.pipelines import journal
 from vertex_local.tests.support.pipeline_runs import STEP, Runs, left_in, task_detail, task_states
 from vertex_local.tests.support.pipeline_steps import echo, hang, job_hangs, leave_note
 from vertex_local.tests.support.seen import is_running
@@ -461,6 +462,15 @@ def test_parameters_that_are_too_long_for_a_command_are_an_error_with_a_remedy(c
     job = cold_runs.run(long_argument, text="a" * 200_000)
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert re.search(r"echo: its parameters have 19\d KiB, .*artifacts", job["error"]["message"])
+
+
+def test_a_service_limits_the_tasks_that_run_at_a_time(temp_folder, tmp_path):
+    with running_service(tmp_path / "vertex", "--parallel", "1") as running:
+        runs = Runs(running, tmp_path)
+        job = runs.run(twins)
+        assert job["state"] == "PIPELINE_STATE_SUCCEEDED", job["error"]
+        events = [event["event"] for event in journal.read(runs.files(job))]
+    assert events[1:-1] == ["task_started", "task_ended"] * 6
 
 
 def test_tasks_of_one_component_have_separate_outputs_and_logs(warm_runs):
