@@ -73,7 +73,7 @@ def _flag_options(field: dataclasses.Field[Any]) -> dict[str, Any]:
     if default is dataclasses.MISSING:
         options = {"required": True}
         text += " (required)"
-    elif isinstance(default, Mapping):
+    elif isinstance(default, Mapping) and default:
         shown = ",".join(f"{key}={value}" for key, value in default.items())
         text += f" (default: {shown})"
     elif default:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.split_rule import SplitRule
 from components.prepare_examples.tfrecords.shards import SPLITS
 from trainer.errors import did_you_mean
@@ -149,7 +150,8 @@ def _given_splits(root: Path, split: Split) -> list[tuple[str, Path]]:
     """
     folders = [path for path in sorted(root.iterdir()) if _is_folder(path)]
     if split.by == FILES:
-        named = [(name, root / one) for name, parts in split.parts.items() for one in parts]
+        parts = [(name, one) for name, part in split.parts.items() for one in part]
+        named = [(name, root / local_path(one)) for name, one in parts]
         for name, folder in named:
             if not folder.is_dir():
                 raise DataError(f"split.{name} is {folder}, which is not a folder of {root}")

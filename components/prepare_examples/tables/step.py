@@ -20,9 +20,8 @@ from components.prepare_examples.tables.pictures import Pictures, find_table_fil
 from components.prepare_examples.tables.plan import TablePlan, plan_table
 from components.prepare_examples.tables.reading.bigquery import fetch_rows, query_of
 from components.prepare_examples.tables.reading.files import TableFile, digest_of, open_table
-from components.prepare_examples.tables.sampling import with_values_of_label
+from components.prepare_examples.tables.sampling import with_values_of_label, with_windows
 from components.prepare_examples.tables.table_schema import TableSchema
-from components.prepare_examples.tables.windows import with_windows
 from components.prepare_examples.tables.write import TableOptions
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS
 from trainer.workloads.base import Workload
