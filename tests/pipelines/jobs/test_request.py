@@ -18,7 +18,7 @@ from pipelines.projects.runs import find_run
 from trainer.errors import ConfigError
 from trainer.workloads.data_sets import TAXI
 from vertex_local.api.protos import parse
-from vertex_local.pipelines.gcpc.requests import Launch, create_custom_job
+from vertex_local.pipelines.gcpc.requests import Launch, create_job
 
 pytestmark = pytest.mark.fast
 
@@ -55,7 +55,7 @@ def sent_by_the_pipeline(config):
     launch = Launch(
         type="CustomJob", project="p", location="l", payload=payload, gcp_resources="/tmp/r"
     )
-    return create_custom_job(launch)
+    return create_job(launch)
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ class Operator:
             GcpcError: The operation is not supported or has failed.
         """
         launch = gcpc_requests.parse_launch(command)
-        if launch.type == "CustomJob":
+        if launch.type in gcpc_requests.JOBS:
             self._run_job(launch)
             return
         operation = self._run_operation(launch, self._request_of(launch))
@@ -93,16 +93,17 @@ class Operator:
         return gcpc_requests.BUILDERS[launch.type](launch)
 
     def _run_job(self, launch: Launch) -> None:
-        request = gcpc_requests.create_custom_job(launch)
-        job = self._create(request, "customJobs", partial(_is_job_of, request))
+        request = gcpc_requests.create_job(launch)
+        kind = gcpc_requests.JOBS[launch.type]
+        job = self._create(request, kind, partial(_is_job_of, request))
         name = job["name"]
-        self._write_resources(launch, "CustomJob", name)
+        self._write_resources(launch, launch.type, name)
         self.write_log(f"created {name}")
         job = self._await(job, _is_final_job)
         self.write_log(f"{name}: {job['state']}")
         if job["state"] != "JOB_STATE_SUCCEEDED":
             reason = job.get("error", {}).get("message", "no message")
-            raise GcpcError(f"custom job {name} ended as {job['state']}: {reason}")
+            raise GcpcError(f"{name} ended as {job['state']}: {reason}")
 
     def _run_operation(self, launch: Launch, request: Request) -> Json:
         is_ours = partial(_is_operation_of, launch, request)

@@ -16,6 +16,8 @@ from vertex_local import Json
 from vertex_local.api.query.fields import snake_case
 
 RUN_LABELS_VARIABLE = "VERTEX_AI_PIPELINES_RUN_LABELS"
+# Collections of the jobs that an operation creates and awaits, by its type.
+JOBS = {"CustomJob": "customJobs", "HyperparameterTuningJob": "hyperparameterTuningJobs"}
 LAUNCHER_PREFIX = "google_cloud_pipeline_components."
 MODEL_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/models/[^/]+")
 ENDPOINT_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/endpoints/[^/]+")
@@ -87,8 +89,8 @@ def parse_launch(command: list[str]) -> Launch:
     return Launch(**vars(parsed))
 
 
-def create_custom_job(launch: Launch) -> Request:
-    """Return the request of CustomTrainingJobOp."""
+def create_job(launch: Launch) -> Request:
+    """Return the request of CustomTrainingJobOp or HyperparameterTuningJobRunOp."""
     spec = launch.spec()
     spec["labels"] = _labels(spec)
     spec = _without_empty(spec)
@@ -97,7 +99,7 @@ def create_custom_job(launch: Launch) -> Request:
     # max_wait_duration is accepted with FLEX_START only.
     if scheduling.get("strategy", "FLEX_START") != "FLEX_START":
         scheduling.pop("max_wait_duration", None)
-    return Request("POST", f"{launch.parent}/customJobs", spec)
+    return Request("POST", f"{launch.parent}/{JOBS[launch.type]}", spec)
 
 
 def upload_model(launch: Launch) -> Request:
@@ -161,7 +163,7 @@ def delete_endpoint(launch: Launch) -> Request:
 
 # Without UndeployModel, which must read the endpoint first.
 BUILDERS: dict[str, Callable[[Launch], Request]] = {
-    "CustomJob": create_custom_job,
+    **dict.fromkeys(JOBS, create_job),
     "UploadModel": upload_model,
     "CreateEndpoint": create_endpoint,
     "DeployModel": deploy_model,
@@ -224,7 +226,7 @@ def _refuse_camel_case(spec: Any, path: str = "") -> None:
         for key, value in spec.items():
             if key != key.lower():
                 raise GcpcError(
-                    f"the payload of CustomJob has the field {path}.{key}; as on Vertex AI, "
+                    f"the payload of a job has the field {path}.{key}; as on Vertex AI, "
                     f"it must be written {snake_case(key)!r}"
                 )
             _refuse_camel_case(value, f"{path}.{key}".lstrip("."))

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from google_cloud_pipeline_components.v1 import hyperparameter_tuning_job
+from kfp import compiler, dsl
 
 from vertex_local.tests.support.seen import is_running
 from vertex_local.tests.support.waiting import wait_until
@@ -175,6 +177,45 @@ def test_a_cancellation_is_not_lost_with_the_service(service):
     service.kill()
     service.start()
     assert wait_for_end(service, created)["state"] == "JOB_STATE_CANCELLED"
+
+
+def test_the_op_of_gcpc_runs_a_study(aiplatform, service, tmp_path):
+    parameters = {
+        "x": aiplatform.hyperparameter_tuning.DoubleParameterSpec(min=0.001, max=1, scale="log"),
+        "units": aiplatform.hyperparameter_tuning.IntegerParameterSpec(min=1, max=8, scale=None),
+    }
+    # kfp pastes texts into the payload unescaped, so the code is in a file.
+    (tmp_path / "trial.py").write_text(REPORT)
+    container = {"image_uri": "i", "command": ["python", str(tmp_path / "trial.py")]}
+    pool = {"replica_count": "1", "container_spec": container}
+
+    @dsl.pipeline(name="tune")
+    def tune():
+        hyperparameter_tuning_job.HyperparameterTuningJobRunOp(
+            display_name="op",
+            project="demo",
+            location="us-central1",
+            base_output_directory=str(tmp_path / "out"),
+            worker_pool_specs=[pool],
+            study_spec_metrics=hyperparameter_tuning_job.serialize_metrics({"score": "maximize"}),
+            study_spec_parameters=hyperparameter_tuning_job.serialize_parameters(parameters),
+            max_trial_count=2,
+            parallel_trial_count=2,
+        )
+
+    compiler.Compiler().compile(tune, str(tmp_path / "tune.yaml"))
+    run = aiplatform.PipelineJob(
+        display_name="tune",
+        template_path=str(tmp_path / "tune.yaml"),
+        pipeline_root=str(tmp_path / "root"),
+        location="us-central1",
+    )
+    run.submit()
+    run.wait()
+    [job] = service.do("GET", "hyperparameterTuningJobs")["hyperparameterTuningJobs"]
+    assert job["state"] == "JOB_STATE_SUCCEEDED"
+    assert [one["state"] for one in job["trials"]] == ["SUCCEEDED"] * 2
+    assert job["studySpec"]["measurementSelectionType"] == "BEST_MEASUREMENT"
 
 
 def test_googles_sdk_runs_a_bayesian_study(aiplatform, tmp_path):
