@@ -74,25 +74,27 @@ def split_space(settings: list[str], config: RunConfig) -> tuple[list[str], list
     Raises:
         ConfigError: a setting cannot be varied, or one of its values is not allowed.
     """
+    pairs = [(text, *text.partition("=")[::2]) for text in settings]
+    several = [key for _, key, value in pairs if RANGE.fullmatch(value) or "," in value]
+    kinds = _kinds(several, config)
     fixed, varied = [], []
-    kinds = _Kinds(config)
-    for text in settings:
-        key, _, value = text.partition("=")
-        found = RANGE.fullmatch(value)
-        choices = COMMA.split(value) if key.startswith((TRAIN, f"{MODEL_GROUP}.")) else [value]
-        is_list = not found and len(choices) > 1 and "[" not in value and kinds.of(key) == "tuple"
-        if (len(choices) == 1 and not found) or is_list:
+    for text, key, value in pairs:
+        ends = RANGE.fullmatch(value)
+        can_vary = key.startswith((TRAIN, f"{MODEL_GROUP}."))
+        is_list = kinds.get(key) == "tuple" and "[" not in value
+        choices = COMMA.split(value) if can_vary and not is_list else [value]
+        if len(choices) == 1 and not ends:
             fixed.append(text)
             continue
-        if not key.startswith((TRAIN, f"{MODEL_GROUP}.")):
+        if not can_vary:
             raise ConfigError(
                 f"--set {text}: trials cannot vary {key}, only train.NAME and model.NAME: the "
                 "examples are prepared once; give it one value"
             )
-        values = found.groups() if found else tuple(choice.strip("[] ") for choice in choices)
+        values = ends.groups() if ends else tuple(choice.strip("[] ") for choice in choices)
         for one in values:
             with_texts(config, [(f"--set {text}", key, one)])
-        varied.append(_varied(text, key, values, is_range=bool(found), kind=kinds.of(key)))
+        varied.append(_varied(text, key, values, is_range=bool(ends), kind=kinds[key]))
     if not varied:
         raise ConfigError(
             "nothing to vary; give at least one setting several values, as --set "
@@ -121,28 +123,21 @@ def _varied(text: str, key: str, values: tuple[str, ...], *, is_range: bool, kin
     return Varied(key=key, low=low, high=high, is_integer=kind == "int")
 
 
-class _Kinds:
-    """Types of settings by name; a user's workload is loaded for those of its model only."""
+def _kinds(keys: list[str], config: RunConfig) -> dict[str, str]:
+    """Return the types of settings, `int`; the workload is loaded for those of its model only.
 
-    def __init__(self, config: RunConfig) -> None:
-        self._config = config
-        self._own: Json | None = None
-
-    def of(self, key: str) -> str:
-        """Return the type of a setting: `int`.
-
-        Raises:
-            ConfigError: the model has no such setting.
-        """
-        if not is_model_setting(key):
-            field = declared_settings().get(key)
-            return kind_of(field).__name__ if field else ""  # `with_texts` names unknown ones
-        if self._own is None:
-            self._own = describe(self._config)["settings"]
-        name = key.partition(".")[2]
-        if name not in self._own:
-            raise ConfigError(
-                f"{key}: the model of {self._config.name} has no such setting;"
-                f"{did_you_mean(name, self._own)} it has {', '.join(self._own) or 'none'}"
-            )
-        return str(self._own[name]["type"])
+    Raises:
+        ConfigError: the model has no such setting.
+    """
+    declared = declared_settings()
+    kinds = {key: kind_of(declared[key]).__name__ for key in keys if key in declared}
+    if names := [key.partition(".")[2] for key in keys if is_model_setting(key)]:
+        own = describe(config)["settings"]
+        for name in names:
+            if name not in own:
+                raise ConfigError(
+                    f"model.{name}: the model of {config.name} has no such setting;"
+                    f"{did_you_mean(name, own)} it has {', '.join(own) or 'none'}"
+                )
+            kinds[f"{MODEL_GROUP}.{name}"] = str(own[name]["type"])
+    return kinds

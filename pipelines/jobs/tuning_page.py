@@ -11,13 +11,13 @@ from components.shared.pages.charts.axis import round_axis
 from components.shared.pages.charts.plot import Series, line_chart
 from components.shared.pages.html import percent, section, table, verdict
 from components.shared.pages.page import fill, write_page
+from pipelines.jobs.search_space import LOG_RATIO
 from pipelines.jobs.tuning import MAXIMIZE, best_line, setting_text, trials_table
 from trainer import Json
 
 WIDTH, HEIGHT, MARGIN, TOP, BOTTOM = 720, 260, 70, 34, 24
 NUM_GROUPS = 3
 MIN_TRIALS = 10  # fewer say nothing about the importance of a setting
-LOG_RATIO = 100
 
 
 def write_tuning_page(facts: Json, path: Path) -> None:
@@ -42,64 +42,45 @@ def _parallel(trials: Sequence[Json], metric: str) -> str:
     """Return a line for each trial over an axis for each setting and one for the metric."""
     if not trials:
         return ""
-    names = [*trials[0]["settings"], metric]
-    columns = [_values(trials, key) for key in names[:-1]] + [[one["value"] for one in trials]]
-    places = [_places(column) for column in columns]
-    xs = [MARGIN + i * (WIDTH - 2 * MARGIN) / (len(names) - 1) for i in range(len(names))]
-    axes = "".join(
-        f'<path class="grid" d="M{x:.0f} {TOP}V{HEIGHT - BOTTOM}"/>'
-        f'<text class="title" x="{x:.0f}" y="12" text-anchor="middle">{escape(name)}</text>'
-        + "".join(
-            f'<text x="{x:.0f}" y="{y - 4:.0f}" text-anchor="middle">{escape(text)}</text>'
-            for text, y in _ends(column, place)
+    columns = {key: _values(trials, key) for key in trials[0]["settings"]}
+    columns[metric] = [trial["value"] for trial in trials]
+    step = (WIDTH - 2 * MARGIN) / (len(columns) - 1)
+    axes, lines = "", ["" for _ in trials]
+    for number, (name, values) in enumerate(columns.items()):
+        x, heights = MARGIN + number * step, _heights(values)
+        axes += (
+            f'<path class="grid" d="M{x:.0f} {TOP}V{HEIGHT - BOTTOM}"/>'
+            f'<text class="title" x="{x:.0f}" y="12" text-anchor="middle">{escape(name)}</text>'
         )
-        for x, name, column, place in zip(xs, names, columns, places, strict=True)
-    )
-    lines = [
-        f'<polyline class="{"s0" if number == 0 else "s3"}" points="'
-        + " ".join(f"{x:.1f},{place[number]:.1f}" for x, place in zip(xs, places, strict=True))
-        + '"/>'
-        for number in range(len(trials))
-    ]
+        texts = dict(zip(heights, values, strict=True))
+        for height in texts if isinstance(values[0], str) else {min(texts), max(texts)}:
+            text = escape(setting_text(texts[height]))
+            axes += f'<text x="{x:.0f}" y="{height - 4:.0f}" text-anchor="middle">{text}</text>'
+        lines = [f"{line} {x:.1f},{y:.1f}" for line, y in zip(lines, heights, strict=True)]
+    marks = [f'<polyline class="s3" points="{line}"/>' for line in lines[1:]]
+    marks.append(f'<polyline class="s0" points="{lines[0]}"/>')
     text = "A line for each trial; the best is solid"
-    svg = (
-        f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{text}">{axes}'
-        f"{''.join(reversed(lines))}</svg>"
+    return (
+        f'<figure class="wide"><figcaption>{text}</figcaption><svg class="plot"'
+        f' viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{text}">{axes}{"".join(marks)}'
+        "</svg></figure>"
     )
-    return f'<figure class="wide"><figcaption>{text}</figcaption>{svg}</figure>'
 
 
 def _values(trials: Sequence[Json], key: str) -> list[Any]:
     return [trial["settings"][key] for trial in trials]
 
 
-def _places(values: Sequence[Any]) -> list[float]:
-    """Return the heights of values on an axis; texts by their order, wide ranges on a log scale."""
-    numbers = [_number(value) for value in values]
-    if None in numbers:
-        order = sorted(set(map(str, values)))
-        numbers = [float(order.index(str(value))) for value in values]
-    known = [number for number in numbers if number is not None]
-    low, high = min(known), max(known)
-    if low > 0 and high >= LOG_RATIO * low:
-        return _places([math.log(number) for number in known])
-    share = [(number - low) / (high - low) if high > low else 0.5 for number in known]
-    return [HEIGHT - BOTTOM - one * (HEIGHT - BOTTOM - TOP) for one in share]
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return float(value)
-    except ValueError:
-        return None
-
-
-def _ends(values: Sequence[Any], places: Sequence[float]) -> list[tuple[str, float]]:
-    """Return the texts of an axis with their heights: each choice, or both ends of a range."""
-    at = dict(zip(places, values, strict=True))
-    is_choice = all(isinstance(value, str) for value in values)
-    shown = sorted(at) if is_choice else sorted({min(at), max(at)})
-    return [(setting_text(at[height]), height) for height in shown]
+def _heights(values: Sequence[Any]) -> list[float]:
+    """Return the heights of values on an axis: choices in order, wide ranges on a log scale."""
+    if isinstance(values[0], str):
+        order = sorted(set(values), key=lambda text: (len(text), text))  # 8 before 16
+        values = [order.index(value) for value in values]
+    elif min(values) > 0 and max(values) >= LOG_RATIO * min(values):
+        values = [math.log(value) for value in values]
+    low, size = min(values), max(values) - min(values)
+    length = HEIGHT - BOTTOM - TOP
+    return [HEIGHT - BOTTOM - length * ((one - low) / size if size else 0.5) for one in values]
 
 
 def _curves(trials: Sequence[Json], metric: str) -> str:

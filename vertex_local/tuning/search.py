@@ -1,7 +1,6 @@
 """Parameters of the next trial: a pure function of the study, its trials and a seed."""
 
 import importlib.util
-import itertools
 import math
 import random
 from typing import TYPE_CHECKING, Any
@@ -30,21 +29,21 @@ def require_optuna(plan: StudyPlan) -> None:
 def suggest(plan: StudyPlan, trials: list[Json], *, seed: str) -> dict[str, Any] | None:
     """Return the parameters of the next trial by their ids; None if the grid is exhausted."""
     if plan.algorithm == GRID:
-        points = itertools.product(*map(_grid_values, plan.parameters))
-        point = next(itertools.islice(points, len(trials), None), None)
-        return (
-            None
-            if point is None
-            else dict(zip([one.id for one in plan.parameters], point, strict=True))
-        )
+        return _grid_point(plan, len(trials))
     generator = random.Random(f"{seed}/{len(trials)}")
     if plan.algorithm == BAYESIAN:
         return _bayesian(plan, trials, seed=generator.randrange(2**32))
     return {one.id: _random_value(one, generator) for one in plan.parameters}
 
 
-def _grid_values(parameter: Parameter) -> tuple[Any, ...] | range:
-    return parameter.values or range(int(parameter.low), int(parameter.high) + 1)
+def _grid_point(plan: StudyPlan, index: int) -> dict[str, Any] | None:
+    """Return a point of the grid by its number, of which each parameter has a digit."""
+    point = {}
+    for one in plan.parameters:
+        values = one.values or range(int(one.low), int(one.high) + 1)
+        index, digit = divmod(index, len(values))
+        point[one.id] = values[digit]
+    return None if index else point
 
 
 def _random_value(parameter: Parameter, generator: random.Random) -> Any:

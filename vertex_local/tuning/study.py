@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 
 from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
@@ -45,6 +46,7 @@ class Study:
         self._plan: StudyPlan = plan_study(service.store.get(name))
         self._stop = threading.Event()
         self._grace_seconds = 0.0
+        self._failure = ""
 
     def request_stop(self, grace_seconds: float) -> None:
         """Request the end of all trials, without waiting for it."""
@@ -56,21 +58,24 @@ class Study:
         while True:
             try:
                 state = self._advance()
+                if state and state["state"] != "interrupted":
+                    self._end_trials(state["message"])
+                if state:
+                    return state
             except Exception as error:
-                if not is_full_disk(error):
-                    logger.exception("%s cannot continue", self._name)
-                    state = {"state": "failed", "message": f"The service failed: {error}"}
-                else:
+                if is_full_disk(error):
                     logger.warning("%s waits for space on the disk: %s", self._name, error)
-                    state = None
-            if state and state["state"] != "interrupted":
-                self._end_trials(state["message"] or CANCELLED)
-            if state:
-                return state
-            self._stop.wait(POLL_SECONDS)
+                elif self._failure:  # the trials could not be ended
+                    return {"state": "failed", "message": self._failure}
+                else:
+                    logger.exception("%s cannot continue", self._name)
+                    self._failure = f"The service failed: {error}"
+            time.sleep(POLL_SECONDS)
 
     def _advance(self) -> Json | None:
         """Follow the trials and start new ones; return the last state once the job has ended."""
+        if self._failure:
+            return {"state": "failed", "message": self._failure}
         if self._stop.is_set():
             return {"state": "cancelled", "message": CANCELLED}
         if self._service.ending.is_set():

@@ -44,12 +44,6 @@ def add_submit(submit: argparse.ArgumentParser) -> None:
     submit.usage = "trainyard jobs submit WORKLOAD [options] [-- FLAGS OF THE TRAINER]"
     describe(submit, DESCRIPTION)
     submit.add_argument("workload", metavar="WORKLOAD", help=FORMS)
-    submit.add_argument("--cluster", type=Path, metavar="FILE", help="cluster file")
-    submit.add_argument(
-        "--examples-dir",
-        metavar="DIR",
-        help="prepared examples; default on this machine: prepared once and kept",
-    )
     submit.add_argument(
         "--name",
         type=_name,
@@ -57,18 +51,29 @@ def add_submit(submit: argparse.ArgumentParser) -> None:
         "folder; default: WORKLOAD and the time",
     )
     add_timeout(submit, "time limit of the job, e.g. 90, 30m or 2h; default: the cluster file's")
-    advanced = submit.add_argument_group("advanced")
-    advanced.add_argument(
-        "--image", help="container image; default: named by a digest of the source"
-    )
-    advanced.add_argument("--service-account", help="Vertex AI: account of the job")
-    add_containers(advanced)
-    advanced.add_argument("--data-dir", metavar="DIR", help="folder with raw data")
+    add_job_options(submit)
     ending = submit.add_mutually_exclusive_group()
     ending.add_argument("--wait", action="store_true", help="wait until the job has ended")
     ending.add_argument("--follow", action="store_true", help="wait and print the job's log")
     ending.add_argument("--dry-run", action="store_true", help="only print the request, as JSON")
     submit.set_defaults(command=_submit, flags=[])
+
+
+def add_job_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `jobs submit` and `tune` share."""
+    parser.add_argument("--cluster", type=Path, metavar="FILE", help="cluster file")
+    parser.add_argument(
+        "--examples-dir",
+        metavar="DIR",
+        help="prepared examples; default on this machine: prepared once and kept",
+    )
+    advanced = parser.add_argument_group("advanced")
+    advanced.add_argument(
+        "--image", help="container image; default: named by a digest of the source"
+    )
+    advanced.add_argument("--service-account", default="", help="Vertex AI: account of the job")
+    add_containers(advanced)
+    advanced.add_argument("--data-dir", metavar="DIR", help="folder with raw data")
 
 
 def _submit(arguments: argparse.Namespace) -> int:
@@ -84,7 +89,7 @@ def _submit(arguments: argparse.Namespace) -> int:
         image=image,
         examples_uri=examples.uri,
         output_uri=f"{target.pipeline_root}/{name}",
-        service_account=arguments.service_account or "",
+        service_account=arguments.service_account,
     )
     if arguments.dry_run:
         print(f"POST /v1/{target.parent}/customJobs", file=sys.stderr)

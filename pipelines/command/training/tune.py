@@ -3,7 +3,6 @@
 import argparse
 import sys
 import time
-from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
@@ -12,7 +11,8 @@ from rich.text import Text
 from components.shared.vertex.api import VertexApi, connect
 from pipelines.command.actions import describe, print_json, print_table
 from pipelines.command.parser import count
-from pipelines.command.target_options import add_containers, add_target, service_of, target_of
+from pipelines.command.target_options import add_target, service_of, target_of
+from pipelines.command.training.jobs_submit import add_job_options
 from pipelines.exit_codes import FAILED, INTERRUPTED, OK, USAGE, exit_codes_text
 from pipelines.jobs.cluster_warnings import warn_of_local_limits
 from pipelines.jobs.examples import examples_of
@@ -84,22 +84,12 @@ def add_tune(tune: argparse.ArgumentParser) -> None:
         action="store_true",
         help="end a trial that is worse than the median of the others at the same step",
     )
-    tune.add_argument("--cluster", type=Path, metavar="FILE", help="cluster file of each trial")
-    tune.add_argument(
-        "--examples-dir",
-        metavar="DIR",
-        help="prepared examples; default on this machine: prepared once and kept",
-    )
     tune.add_argument("--name", help="name of the tuning job; an existing one is followed")
     ending = tune.add_mutually_exclusive_group()
     ending.add_argument("--json", action="store_true", help="print the result as JSON")
     ending.add_argument("--dry-run", action="store_true", help="only print the request, as JSON")
     add_target(tune)
-    advanced = tune.add_argument_group("advanced")
-    advanced.add_argument("--image", help="container image; default: named by a digest")
-    advanced.add_argument("--service-account", default="", help="Vertex AI: account of the trials")
-    advanced.add_argument("--data-dir", metavar="DIR", help="folder with raw data")
-    add_containers(advanced)
+    add_job_options(tune)
     tune.set_defaults(command=_tune)
 
 

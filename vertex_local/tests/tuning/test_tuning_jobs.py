@@ -252,3 +252,11 @@ def test_googles_sdk_runs_a_bayesian_study(aiplatform, tmp_path):
         point = {one.parameter_id: one.value for one in trial.parameters}
         assert point.keys() == {"x", "units", "kind", "batch"}
         assert trial.final_measurement.metrics[0].value == pytest.approx(point["x"])
+
+
+def test_a_trial_that_cannot_be_created_fails_the_job(service, tmp_path):
+    (tmp_path / "out").touch()  # a file, in which no trial's folder can be made
+    body = tuning_job(SLEEP, output=tmp_path / "out")
+    job = wait_for_end(service, service.do("POST", "hyperparameterTuningJobs", body))
+    assert job["state"] == "JOB_STATE_FAILED"
+    assert f"{tmp_path}/out" in job["error"]["message"]
