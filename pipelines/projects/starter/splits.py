@@ -56,9 +56,10 @@ def split_of_files(paths: Sequence[str]) -> dict[str, str]:
 def spellings_of(contents: Contents, label: Texts, files: dict[str, str]) -> dict[str, str]:
     """Return other spellings of the label in the files that do not train, such as `>50K.`.
 
-    They differ by case or points only, and no other file has them.
+    They differ by case or points only, and no file that trains has them. Numbers have no others.
     """
-    if contents.paths is None or not files:
+    is_text = label.reading.form is None and not label.separator
+    if contents.paths is None or not files or not is_text:
         return {}
     is_train = pc.is_in(contents.paths, value_set=pa.array(_paths_of(files, "train")))
     known = label.values.filter(is_train).drop_null().unique().to_pylist()

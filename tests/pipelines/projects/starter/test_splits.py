@@ -12,7 +12,7 @@ from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.tables import start_table
-from trainer.workloads import load_workload
+from trainer.workloads import Regression, load_workload
 
 DICE = random.Random(0)
 
@@ -123,3 +123,11 @@ def test_other_values_of_a_label_are_no_spellings(tmp_path):
     train = write(tmp_path / "train.csv", rows[:600])
     started(tmp_path, train, write(tmp_path / "test.csv", rows[600:]))
     assert load_workload(str(tmp_path / "own")).label.spellings == {}
+
+
+def test_numbers_and_lists_have_no_spellings(tmp_path):
+    rows = [{"age": DICE.randint(1, 90), "paid": DICE.randint(1, 400)} for _ in range(400)]
+    rows += [{"age": row["age"], "paid": f"{row['paid']}."} for row in rows]
+    train = write(tmp_path / "train.csv", rows[:400])
+    started(tmp_path, train, write(tmp_path / "test.csv", rows[400:]), label="paid")
+    assert load_workload(str(tmp_path / "own")).label == Regression("paid")
