@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,13 @@ import numpy as np
 from components.endpoint.predict.online_prediction import num_fitting
 from components.evaluate.gate.baseline import constant
 from components.evaluate.gate.checks import check_comparison, check_predictions, check_size
+from components.evaluate.gate.classes import check_classes
 from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
 from components.evaluate.gate.options import CONSTANT, NO_BASELINE, GateOptions
 from components.evaluate.gate.rivals import find_rivals, find_rules, missing_numbers
 from components.evaluate.gate.undefined import find_not_finite, why_undefined
 from components.evaluate.held_out import HeldOut, read_held_out
+from components.evaluate.importance import measure_importance
 from components.evaluate.step import Case
 from components.evaluate.thresholds import (
     Check,
@@ -49,6 +52,7 @@ class Assessment:
     evaluation: Evaluation
     comparison: Comparison
     checks: list[Check]
+    importance: Sequence[Json] = ()
 
     @property
     def judgement(self) -> Judgement:
@@ -78,6 +82,7 @@ def assess(case: Case) -> Assessment:
     )
     wanted = {name for rule in rules for name in rule.features}
     held_out = read_held_out(case.examples_dir, predictor, rivals=rivals.models, columns=wanted)
+    held_out = dataclasses.replace(held_out, rival_labels=rivals.labels)
     held_out, why_broken = without_broken_champion(held_out)
     if options.baseline != NO_BASELINE:
         held_out = _with_constant(held_out)
@@ -91,9 +96,13 @@ def assess(case: Case) -> Assessment:
         evaluation = score(held_out.predictions, held_out.labels, workload, held_out.compiled)
         numbers = missing_numbers(workload, rules)
         comparison = compare(held_out, options, rules=rules, missing=numbers)
+        importance = measure_importance(
+            case.examples_dir, predictor, metric=comparison.metric, confidence=options.confidence
+        )
     champion = _in_words(case.champion.version)
     checks = [
         *check_predictions(held_out),
+        *check_classes(held_out, case.examples_dir),
         *check_limits(
             evaluation.metrics, limits, why_undefined=lambda name: why_undefined(name, held_out)
         ),
@@ -108,6 +117,7 @@ def assess(case: Case) -> Assessment:
         held_out=held_out,
         evaluation=evaluation,
         comparison=comparison,
+        importance=importance,
         checks=checks,
     )
 

@@ -103,6 +103,7 @@ def evaluate(
             evaluation_path=evaluation.path,
         )
     parent_model.metadata["resourceName"] = standing.parent
+    evaluation.metadata["importance"] = evaluated.importance_text
     judgement = evaluated.judgement
     return (
         judgement.verdict,

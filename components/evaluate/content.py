@@ -14,11 +14,17 @@ from components.evaluate.gate.undefined import find_not_finite
 from components.evaluate.held_out import HeldOut, Row
 from components.evaluate.thresholds import Check
 from trainer import Json
-from trainer.metrics.class_metrics import calibration
+from trainer.metrics.class_metrics import calibration, predicted_classes
 from trainer.metrics.evaluate import Evaluation, score
 from trainer.serving.finite_json import finite
 from trainer.workloads.base import Workload
-from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
+from trainer.workloads.declarations.labels import (
+    DEFAULT_THRESHOLD,
+    Binary,
+    Classes,
+    Multilabel,
+    Regression,
+)
 from trainer.workloads.encoding.image_files import encode_png
 
 MAX_POINTS = 1000
@@ -49,6 +55,8 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
         "num_mistakes": held_out.num_mistakes,
         "unit": getattr(held_out.label, "unit", ""),
         "metrics": evaluation.metrics,
+        "decision": assessed.predictor.decision,
+        "importance": list(assessed.importance),
         "champion": {
             "version": champion.version,
             "metrics": _metrics(held_out, CHAMPION, workload),
@@ -78,7 +86,8 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
 
 
 def _metrics(held_out: HeldOut, model: str, workload: Workload) -> dict[str, float]:
-    return score(held_out.rivals[model], held_out.labels, workload).metrics
+    label = held_out.rival_labels.get(model, workload.label)
+    return score(held_out.rivals[model], held_out.labels, workload, label=label).metrics
 
 
 def _slice(part: Slice, metric: str, options: GateOptions) -> Json:
@@ -115,6 +124,20 @@ def _curves(evaluation: Evaluation, held_out: HeldOut) -> Json:
         "roc": roc,
         "pr": _precision_recall(scores, truth),
         "calibration": calibration(scores, held_out.labels),
+        "at_threshold": _at_threshold(held_out),
+    }
+
+
+def _at_threshold(held_out: HeldOut) -> Json:
+    """Return the point of the curves at which the model decides."""
+    is_true = held_out.labels == 1
+    is_predicted = predicted_classes(held_out.predictions, held_out.label) == 1
+    hits = float((is_predicted & is_true).sum())
+    return {
+        "threshold": float(getattr(held_out.label, "threshold", DEFAULT_THRESHOLD)),
+        "precision": hits / max(float(is_predicted.sum()), 1.0),
+        "recall": hits / float(is_true.sum()),
+        "false_positive": float((is_predicted & ~is_true).sum() / (~is_true).sum()),
     }
 
 
@@ -157,7 +180,7 @@ def _answers(held_out: HeldOut) -> Json | None:
     is_other = isinstance(held_out.label, Regression | Multilabel)
     if is_other or len(held_out.labels) > MAX_ANSWERS:
         return None
-    predicted = held_out.predictions.argmax(axis=1)
+    predicted = predicted_classes(held_out.predictions, held_out.label)
     return {"labels": held_out.labels.tolist(), "predicted": predicted.tolist()}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.errors import StepError
+from trainer.metrics.class_metrics import predicted_classes
 from trainer.metrics.evaluate import LIKELY, find_labelled
 from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 
@@ -41,6 +42,7 @@ class HeldOut:
         num_unlabelled: Number of examples without a label.
         compiled: Loss and metrics that the model was compiled with, by name.
         rivals: Predictions of other models for the same examples, by name.
+        rival_labels: Labels of those whose threshold differs, by name.
         columns: Raw features [n] that were asked for, by name.
     """
 
@@ -56,6 +58,7 @@ class HeldOut:
     num_unlabelled: int = 0
     compiled: Mapping[str, float] = field(default_factory=dict)
     rivals: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    rival_labels: Mapping[str, Label] = field(default_factory=dict)
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def instance(self, index: int) -> Any:
@@ -76,13 +79,16 @@ class HeldOut:
             return float(predicted)
         if isinstance(self.label, Multilabel):
             return self._likely(predicted)
-        return self.names[predicted.argmax()]
+        return self.names[self._predicted_class(index)]
 
     def confidence(self, index: int) -> float | None:
         """Return the probability of the predicted class; None for other kinds of labels."""
         if isinstance(self.label, Regression | Multilabel):
             return None
-        return float(self.predictions[index].max())
+        return float(self.predictions[index, self._predicted_class(index)])
+
+    def _predicted_class(self, index: int) -> int:
+        return int(predicted_classes(self.predictions[index : index + 1], self.label)[0])
 
     def _likely(self, values: NDArray[Any]) -> list[str]:
         return [name for name, value in zip(self.names, values, strict=True) if value >= LIKELY]
@@ -210,7 +216,9 @@ def error_sizes(
     if isinstance(label, Multilabel):
         is_wrong = ((predictions >= LIKELY) != (labels >= LIKELY)).any(axis=1)
         return np.where(is_wrong, np.abs(predictions - labels).max(axis=1), 0)
-    return np.where(predictions.argmax(axis=1) != labels, predictions.max(axis=1), 0)
+    predicted = predicted_classes(predictions, label)
+    likely = predictions[np.arange(len(labels)), predicted]
+    return np.where(predicted != labels, likely, 0)
 
 
 def find_largest(sizes: NDArray[Any], count: int) -> list[int]:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from kfp.dsl import ClassificationMetrics, Metrics
 
 logger = logging.getLogger(__name__)
+# Of the importance in the summary.
+NUM_COLUMNS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +74,12 @@ class Evaluated:
     def judgement(self) -> Judgement:
         """The verdict of all checks."""
         return judgement_of(self.content["checks"])
+
+    @property
+    def importance_text(self) -> str:
+        """Loss in the gate's metric by column, a JSON object, for the summary of the run."""
+        rows = self.content.get("importance", ())
+        return json.dumps({row["feature"]: row["loss"] for row in rows[:NUM_COLUMNS]})
 
 
 def evaluate_model(case: Case, *, image: str) -> Evaluated:

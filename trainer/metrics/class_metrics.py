@@ -1,20 +1,42 @@
 """Metrics of the predicted probabilities of classes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from trainer.workloads.declarations.labels import DEFAULT_THRESHOLD, Label
+
+# A metric of a draw: whole numbers [examples], how often each one is drawn; best uint8, which stay
+# in the processor's cache. NaN if it is not defined. Not for use by several threads.
+Statistic = Callable[[np.ndarray], float]
+
+COST = "cost"
 LEAST_LIKELIHOOD = 1e-12
 _BINARY = 2
 _NUM_BINS = 10
 
 
-def measure_classes(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+def predicted_classes(probabilities: np.ndarray, label: Label) -> np.ndarray:
+    """Return the predicted class of each example [examples, classes].
+
+    It is the likeliest one or, with a threshold, the second of two classes from that probability
+    on. A threshold that is not chosen yet, which is on the eval split, counts as 0.5.
+    """
+    threshold = getattr(label, "threshold", None)
+    is_own = isinstance(threshold, float) and threshold != DEFAULT_THRESHOLD
+    if probabilities.shape[1] != _BINARY or not is_own:
+        return np.asarray(probabilities.argmax(axis=1))
+    return (probabilities[:, 1] >= threshold).astype(np.int64)
+
+
+def measure_classes(
+    probabilities: np.ndarray, labels: np.ndarray, label: Label
+) -> dict[str, float]:
     """Return accuracy, loss (mean cross-entropy) and, of two classes, the auc of the second."""
     likelihoods = probabilities[np.arange(len(labels)), labels].astype(np.float64)
     metrics = {
-        "accuracy": float((probabilities.argmax(axis=1) == labels).mean()),
+        "accuracy": float((predicted_classes(probabilities, label) == labels).mean()),
         "loss": float(-np.log(np.maximum(likelihoods, LEAST_LIKELIHOOD)).mean()),
     }
     if probabilities.shape[1] == _BINARY:
@@ -22,25 +44,89 @@ def measure_classes(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, 
     return metrics
 
 
-def measure_probabilities(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+def measure_probabilities(
+    probabilities: np.ndarray, labels: np.ndarray, label: Label
+) -> dict[str, float]:
     """Return further metrics of classes.
 
-    They are pr_auc (average precision), brier and calibration_error of the second of two classes,
-    or f1, the mean over more classes (without those that are neither predicted nor true).
+    They are pr_auc (average precision), precision, recall, f1, brier and calibration_error of the
+    second of two classes, and with costs the mean `cost` of an example; or f1, the mean over more
+    classes (without those that are neither predicted nor true).
     """
+    predicted = predicted_classes(probabilities, label)
     if probabilities.shape[1] != _BINARY:
-        predicted, size = probabilities.argmax(axis=1), probabilities.shape[1]
+        size = probabilities.shape[1]
         hits = np.bincount(labels[predicted == labels], minlength=size)
         both = np.bincount(predicted, minlength=size) + np.bincount(labels, minlength=size)
         return {"f1": float((2 * hits[both > 0] / both[both > 0]).mean())}
     scores = probabilities[:, 1].astype(np.float64)
     curve = calibration(scores, labels)
     gaps = [row["num_examples"] * abs(row["predicted"] - row["actual"]) for row in curve]
+    every = np.ones(len(labels), np.int64)
     return {
-        "pr_auc": average_precision(scores, labels == 1)(np.ones(len(labels), np.int64)),
+        "pr_auc": average_precision(scores, labels == 1)(every),
+        **{
+            name: statistic(predicted, labels, label)(every)
+            for name, statistic in DECIDED.items()
+            if name != COST or has_cost(label)
+        },
         "brier": float(((scores - labels) ** 2).mean()),
         "calibration_error": float(sum(gaps) / len(labels)),
     }
+
+
+def accuracy(predicted: np.ndarray, labels: np.ndarray, label: Label) -> Statistic:
+    """Return the share of right predictions."""
+    return _ratio(predicted == labels, np.ones(len(labels)))
+
+
+def precision(predicted: np.ndarray, labels: np.ndarray, label: Label) -> Statistic:
+    """Return the share of the predicted positives that are true; NaN without any predicted."""
+    return _ratio((predicted == 1) & (labels == 1), predicted == 1)
+
+
+def recall(predicted: np.ndarray, labels: np.ndarray, label: Label) -> Statistic:
+    """Return the share of the true positives that are predicted; NaN without any."""
+    return _ratio((predicted == 1) & (labels == 1), labels == 1)
+
+
+def binary_f1(predicted: np.ndarray, labels: np.ndarray, label: Label) -> Statistic:
+    """Return the harmonic mean of precision and recall; NaN without any positive."""
+    hits = (predicted == 1) & (labels == 1)
+    return _ratio(2.0 * hits, (predicted == 1) * 1.0 + (labels == 1))
+
+
+def mean_cost(predicted: np.ndarray, labels: np.ndarray, label: Label) -> Statistic:
+    """Return the mean cost of an example, by the costs that the label declares."""
+    cost: Mapping[str, float] = getattr(label, "cost", {})
+    missed, false_alarm = (predicted < labels), (predicted > labels)
+    costs = missed * cost["missed"] + false_alarm * cost["false_alarm"]
+    return _ratio(costs, np.ones(len(labels)))
+
+
+def _ratio(parts: np.ndarray, whole: np.ndarray) -> Statistic:
+    above, below = parts.astype(np.float64), whole.astype(np.float64)
+
+    def value(counts: np.ndarray) -> float:
+        total = float(np.einsum("i,i", counts, below))
+        return float(np.einsum("i,i", counts, above)) / total if total else float("nan")
+
+    return value
+
+
+# Metrics of the predicted classes of two, as functions of (predicted, labels, label).
+DECIDED = {
+    "accuracy": accuracy,
+    "precision": precision,
+    "recall": recall,
+    "f1": binary_f1,
+    COST: mean_cost,
+}
+
+
+def has_cost(label: Label) -> bool:
+    """Return whether a label declares the costs of its two mistakes."""
+    return bool(getattr(label, "cost", None))
 
 
 def calibration(scores: np.ndarray, labels: np.ndarray) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Directions of the metrics, apart from their computation, which imports NumPy."""
 
-LOWER_IS_BETTER = frozenset({"loss", "mae", "rmse", "brier", "calibration_error"})
-HIGHER_IS_BETTER = frozenset({"accuracy", "auc", "pr_auc", "f1", "r2"})
+LOWER_IS_BETTER = frozenset({"loss", "mae", "rmse", "brier", "calibration_error", "cost"})
+HIGHER_IS_BETTER = frozenset({"accuracy", "auc", "pr_auc", "precision", "recall", "f1", "r2"})
 # Least and greatest value of each metric, of our own and of Keras, that has both.
 RANGES = {
     **dict.fromkeys(("accuracy", "auc", "pr_auc", "f1", "precision", "recall"), (0.0, 1.0)),

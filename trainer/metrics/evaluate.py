@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from trainer.metrics.class_metrics import (
+    COST,
     LEAST_LIKELIHOOD,
     area_under_curve,
+    has_cost,
     measure_classes,
     measure_probabilities,
+    predicted_classes,
 )
 from trainer.metrics.directions import LOWER_IS_BETTER
 from trainer.workloads.base import Workload
@@ -50,23 +53,26 @@ def score(
     labels: np.ndarray,
     workload: Workload,
     compiled: Mapping[str, float] | None = None,
+    label: Label | None = None,
 ) -> Evaluation:
     """Return the evaluation of predictions, as `measure` takes them, on examples with labels.
 
-    The loss and the metrics of `compiled` are those that the model was compiled with. Without them
+    `label` is that of a model with another threshold than the workload's. The loss and the metrics
+    of `compiled` are those that the model was compiled with. Without them
     the loss is the mean cross-entropy of the true class, the mean binary cross-entropy of several
     labels at once, or the mean squared error of a number.
     """
+    label = label or workload.label
     names, num_examples, own = list(workload.labels), len(labels), compiled or {}
-    metrics = measure(predictions, labels, workload)
-    if isinstance(workload.label, Regression):
+    metrics = measure(predictions, labels, label)
+    if isinstance(label, Regression):
         return Evaluation(
             num_examples=num_examples,
             metrics={"loss": metrics["rmse"] ** 2, **metrics, **own},
             labels=[],
             by_decile=score_deciles(predictions, labels),
         )
-    if isinstance(workload.label, Multilabel):
+    if isinstance(label, Multilabel):
         return Evaluation(
             num_examples=num_examples,
             metrics={"loss": _binary_cross_entropy(predictions, labels), **metrics, **own},
@@ -74,10 +80,10 @@ def score(
             by_label=score_labels(predictions, labels, names),
         )
     confusion = np.zeros((len(names), len(names)), dtype=np.int64)
-    np.add.at(confusion, (labels, predictions.argmax(axis=1)), 1)
+    np.add.at(confusion, (labels, predicted_classes(predictions, label)), 1)
     return Evaluation(
         num_examples=num_examples,
-        metrics={**metrics, **measure_probabilities(predictions, labels), **own},
+        metrics={**metrics, **measure_probabilities(predictions, labels, label), **own},
         labels=names,
         confusion=confusion.tolist(),
     )
@@ -98,8 +104,10 @@ def evaluated_names(workload: Workload) -> dict[str, bool]:
     names = list(metric_names(workload))
     if not isinstance(workload.label, Regression | Multilabel):
         num_classes = len(workload.labels)
-        names += ["pr_auc", "brier", "calibration_error"] * (num_classes in (0, _BINARY))
-        names += ["f1"] * (num_classes != _BINARY)
+        if num_classes in (0, _BINARY):
+            names += ["pr_auc", "precision", "recall", "brier", "calibration_error"]
+            names += [COST] * has_cost(workload.label)
+        names += ["f1"]
     return {name: name in LOWER_IS_BETTER for name in names}
 
 
@@ -118,16 +126,16 @@ def metric_names(workload: Workload) -> dict[str, bool]:
     return {name: name in LOWER_IS_BETTER for name in names}
 
 
-def measure(predictions: np.ndarray, labels: np.ndarray, workload: Workload) -> dict[str, float]:
+def measure(predictions: np.ndarray, labels: np.ndarray, label: Label) -> dict[str, float]:
     """Return the metrics of the label's kind.
 
     `predictions` are values [examples] for Regression, else probabilities [examples, labels].
     """
-    if isinstance(workload.label, Regression):
+    if isinstance(label, Regression):
         return measure_values(predictions, labels)
-    if isinstance(workload.label, Multilabel):
+    if isinstance(label, Multilabel):
         return measure_several(predictions, labels)
-    return measure_classes(predictions, labels)
+    return measure_classes(predictions, labels, label)
 
 
 def measure_values(predictions: np.ndarray, labels: np.ndarray) -> dict[str, float]:

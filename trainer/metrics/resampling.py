@@ -9,14 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from trainer.metrics.class_metrics import LEAST_LIKELIHOOD, average_precision
+from trainer.metrics.class_metrics import (
+    COST,
+    DECIDED,
+    LEAST_LIKELIHOOD,
+    Statistic,
+    average_precision,
+    has_cost,
+    predicted_classes,
+)
 from trainer.metrics.directions import LOWER_IS_BETTER
 from trainer.metrics.evaluate import LIKELY
 from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 
-# A metric of a draw: whole numbers [examples], how often each one is drawn; best uint8, which stay
-# in the processor's cache. NaN if it is not defined. Not for use by several threads.
-Statistic = Callable[[np.ndarray], float]
 Build = Callable[[np.ndarray, np.ndarray], Statistic]
 
 _TWO_CLASSES = 2
@@ -39,8 +44,8 @@ def comparable(label: Label, num_classes: int) -> tuple[str, ...]:
 
 def comparable_metrics() -> tuple[str, ...]:
     """Return the metrics by which models of any label are compared."""
-    kinds = [_TWO_CLASS, _CLASSES, _SEVERAL, _NUMBER]
-    return tuple(dict.fromkeys(name for kind in kinds for name in kind))
+    kinds = [*_TWO_CLASS, *DECIDED, *_CLASSES, *_SEVERAL, *_NUMBER]
+    return tuple(dict.fromkeys(kinds))
 
 
 def gain(metric: str, candidate: Any, other: Any) -> Any:
@@ -53,7 +58,14 @@ def _builders(label: Label, num_classes: int) -> dict[str, Build]:
         return _NUMBER
     if isinstance(label, Multilabel):
         return _SEVERAL
-    return _TWO_CLASS if num_classes == _TWO_CLASSES else _CLASSES
+    if num_classes != _TWO_CLASSES:
+        return _CLASSES
+
+    def build(of: Callable[..., Statistic]) -> Build:
+        return lambda predictions, labels: of(predicted_classes(predictions, label), labels, label)
+
+    decided = {name: of for name, of in DECIDED.items() if name != COST or has_cost(label)}
+    return {**_TWO_CLASS, **{name: build(of) for name, of in decided.items()}}
 
 
 def _mean(values: np.ndarray) -> Statistic:
@@ -184,7 +196,7 @@ def _errors(predictions: np.ndarray, labels: np.ndarray) -> Any:
 
 _TWO_CLASS: dict[str, Build] = {
     "auc": _area,
-    "accuracy": _accuracy,
+    "accuracy": _accuracy,  # replaced by that of the label's threshold
     "loss": _cross_entropy,
     "pr_auc": _precision,
     "brier": _brier,

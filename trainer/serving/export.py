@@ -7,6 +7,7 @@ import keyword
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,19 @@ import tensorflow as tf
 from trainer import Json
 from trainer.config.trust import STRANGER, Trust
 from trainer.errors import TrainerError, first_line
+from trainer.metrics.class_metrics import LEAST_LIKELIHOOD
+from trainer.metrics.decision import Decision
 from trainer.metrics.evaluate import LIKELY
 from trainer.runtime.tracing import traced
 from trainer.serving.compiled import COMPILED, CompiledScore
+from trainer.serving.finite_json import finite
 from trainer.serving.output_kind import output_kind
 from trainer.serving.outputs import main_output, probabilities
 from trainer.serving.outside_operations import check_graph
 from trainer.serving.rows import find_signature, predict_rows
 from trainer.serving.tensors import check_finite
 from trainer.workloads.base import Workload
-from trainer.workloads.declarations.labels import Multilabel, Regression
+from trainer.workloads.declarations.labels import DEFAULT_THRESHOLD, Multilabel, Regression
 from trainer.workloads.declarations.names import distinct_names
 from trainer.workloads.description import UntrustedCodeError, describe, read_description
 
@@ -39,15 +43,24 @@ _FIRST = ("class", "label", "labels", "probabilities", "value")
 
 
 class Predictor:
-    """A loaded model; safe to use from many threads."""
+    """A loaded model; safe to use from many threads.
 
-    def __init__(self, loaded: Any, workload: Workload, arguments: Mapping[str, str] | None = None):
+    `decision` has the fields of its Decision, {} for a label without classes.
+    """
+
+    def __init__(
+        self,
+        loaded: Any,
+        workload: Workload,
+        arguments: Mapping[str, str] | None = None,
+        decision: Json | None = None,
+    ):
         self._loaded = loaded  # keeps the variables alive
         self._predict = loaded.signatures[SIGNATURE]
         plain = {name: _argument(name) for name in workload.input_specs()}
         self._arguments = {**plain, **(arguments or {})}
         self._hook = getattr(workload, "postprocess", None)
-        self.workload = workload
+        self.workload, self.decision = workload, decision or {}
 
     def warm_up(self) -> None:
         """Make a first prediction, which is slow."""
@@ -116,13 +129,15 @@ class Predictor:
 class _ServedModel(tf.Module):
     """The graph of the exported model: raw features in, predictions out."""
 
-    def __init__(self, workload: Workload, model: Any, compiled: tf.Module | None):
+    def __init__(
+        self, workload: Workload, model: Any, decision: Decision, compiled: tf.Module | None
+    ):
         super().__init__()
         self._variables = [variable.value for variable in model.variables]
         if compiled is not None:
             setattr(self, COMPILED, compiled)
         self._labels = tf.constant(workload.labels, tf.string)
-        self._workload, self._model = workload, _Untracked(model)
+        self._workload, self._model, self._decision = workload, _Untracked(model), decision
         self._arguments = argument_names(workload.input_specs())
 
     def signatures(self) -> dict[str, Any]:
@@ -164,12 +179,21 @@ class _ServedModel(tf.Module):
             return {"value": tf.reshape(tf.cast(output, tf.float32), [-1])}
         has_logits = output_kind(self._model.keras, self._workload).has_logits
         likely = probabilities(output, self._workload, has_logits=has_logits)
+        if self._decision.is_calibrated:
+            logs = tf.math.log(tf.maximum(likely, LEAST_LIKELIHOOD))
+            likely = tf.nn.softmax(logs / self._decision.temperature)
         if isinstance(self._workload.label, Multilabel):
             labels = tf.where(likely >= LIKELY, self._labels, "")
             return {"labels": labels, "probabilities": likely}
-        classes = tf.argmax(likely, axis=1)
+        classes = self._predicted_classes(likely)
         labels = tf.gather(self._labels, classes)
         return {"class": classes, "label": labels, "probabilities": likely}
+
+    def _predicted_classes(self, likely: tf.Tensor) -> tf.Tensor:
+        """Return the classes [batch] as `predicted_classes` computes them."""
+        if self._decision.threshold == DEFAULT_THRESHOLD:
+            return tf.argmax(likely, axis=1)
+        return tf.cast(likely[:, 1] >= self._decision.threshold, tf.int64)
 
     def _serve_examples(self, examples: tf.Tensor, serve: Any) -> dict[str, tf.Tensor]:
         features, _ = self._workload.parse(examples)
@@ -240,21 +264,35 @@ def _argument(name: str) -> str:
 
 
 def export_model(
-    model: Any, workload: Workload, model_dir: str, *, compiled: tf.Module | None = None
+    model: Any,
+    workload: Workload,
+    model_dir: str,
+    *,
+    decision: Decision | None = None,
+    compiled: tf.Module | None = None,
 ) -> None:
     """Write the SavedModel to a folder beside `model_dir`, then rename it: never half a model.
 
-    `compiled` computes the loss and the metrics that the model is compiled with, see CompiledScore.
+    Args:
+        model: the Keras model with the weights to export.
+        workload: what it was trained for.
+        model_dir: the folder, a path or gs://.
+        decision: the step from probabilities to predictions; default: the likeliest class.
+        compiled: computes the loss and the metrics that the model is compiled with, see
+            CompiledScore.
     """
+    decision = decision or Decision()
     model_dir = model_dir.rstrip("/")
     # May be on gs://, so only gfile can access it.
     temporary = f"{model_dir}.writing-{os.getpid()}"
     _reset_seeds(model)
-    served = _ServedModel(workload, model, compiled)
+    served = _ServedModel(workload, model, decision, compiled)
     try:
         tf.saved_model.save(served, temporary, signatures=served.signatures())
         with tf.io.gfile.GFile(f"{temporary}/{DESCRIPTION_FILE}", "w") as file:
-            file.write(json.dumps({**describe(workload), **_description_of_inputs(workload)}))
+            decided = {"decision": asdict(decision)} if decision != Decision() else {}
+            inputs = _description_of_inputs(workload)
+            file.write(json.dumps(finite({**describe(workload), **inputs, **decided})))
         _replace_folder(temporary, model_dir)
     finally:
         if tf.io.gfile.exists(temporary):
@@ -300,7 +338,10 @@ def load_predictor(model_dir: str, *, trust: Trust = STRANGER, beside: str = "")
         raise unloadable(path, error) from error
     try:
         check_trusted_graph(model_dir, trust)
-        return Predictor(tf.saved_model.load(model_dir), workload, description.get("arguments"))
+        loaded = tf.saved_model.load(model_dir)
+        return Predictor(
+            loaded, workload, description.get("arguments"), description.get("decision")
+        )
     except LOAD_ERRORS as error:
         raise unloadable(model_dir, error) from error
 

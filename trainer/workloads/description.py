@@ -2,13 +2,15 @@
 
     {"workload": NAME, "reference": REFERENCE, "labels": [...], "facts": {...},
      "declaration": {"type": "Table", "features": [{"type": "Number", "name": "age"}, ...], ...},
-     "aliases": {"NAME IN FILES": "age"}, "hooks": ["postprocess"]}
+     "aliases": {"NAME IN FILES": "age"}, "hooks": ["postprocess"],
+     "decision": {"temperature": 1.3, "threshold": 0.31, ...}}
 
 The graph has the encoding; the declaration has the names, types and limits of the fields of a
 request. Without a declaration, and for hooks, the workload is loaded from its reference: code of
 the description's author, unless `is_own_code`.
 """
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +19,7 @@ from trainer import Json
 from trainer.references import BUILT_IN
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations import features, labels
+from trainer.workloads.declarations.labels import Binary
 from trainer.workloads.declared import DeclaredWorkload
 from trainer.workloads.image_folder import ImageFolder
 from trainer.workloads.loading import is_own_code, load_workload
@@ -68,7 +71,7 @@ class UntrustedCodeError(ValueError):
 
 
 def read_description(content: Json, *, trusts_code: bool = False, beside: str = "") -> Workload:
-    """Return the workload of a description.
+    """Return the workload of a description; its label has the threshold that was chosen.
 
     Args:
         content: the description.
@@ -80,6 +83,17 @@ def read_description(content: Json, *, trusts_code: bool = False, beside: str = 
         KeyError, TypeError, ValueError: it is not a description, or names a workload that cannot
             be loaded.
     """
+    workload = _read_workload(content, trusts_code=trusts_code, beside=beside)
+    threshold = content.get("decision", {}).get("threshold")
+    if not isinstance(workload.label, Binary) or threshold is None:
+        return workload
+    decided = copy.copy(workload)
+    label = dataclasses.replace(workload.label, threshold=float(threshold))
+    object.__setattr__(decided, "label", label)  # declared workloads are frozen
+    return decided
+
+
+def _read_workload(content: Json, *, trusts_code: bool, beside: str) -> Workload:
     name: str = content["workload"]
     reference: str = content.get("reference") or name
     if name in BUILT_IN and reference == name:

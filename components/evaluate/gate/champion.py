@@ -1,6 +1,7 @@
 """Predictions of the champion, the default version of the model, for the examples of this run."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from trainer import Json, paths
 from trainer.config.trust import Trust
 from trainer.errors import InputError, TrainerError, first_line
 from trainer.workloads.base import Workload
-from trainer.workloads.declarations.labels import Regression
+from trainer.workloads.declarations.labels import Binary, Label, Regression
 
 if TYPE_CHECKING:
     from trainer.serving.export import Predictor
@@ -26,8 +27,8 @@ class NotComparableError(Exception):
     """The champion cannot predict these examples; the message says why."""
 
 
-def load_champion(model_uri: str, workload: Workload) -> Predict:
-    """Return the function from a batch of raw features to the champion's predictions for it.
+def load_champion(model_uri: str, workload: Workload) -> tuple[Predict, Label]:
+    """Return the function from raw features to the champion's predictions, and its label.
 
     Its probabilities have the columns of the workload's classes; a class that the champion does not
     know has probability 0.
@@ -52,7 +53,14 @@ def load_champion(model_uri: str, workload: Workload) -> Predict:
                 known[:, target] = column
         return known
 
-    return predict
+    return predict, _with_costs(champion.workload.label, workload.label)
+
+
+def _with_costs(theirs: Label, ours: Label) -> Label:
+    """Return the champion's label, with its threshold and the costs of mistakes of today."""
+    if isinstance(theirs, Binary) and isinstance(ours, Binary):
+        return replace(ours, threshold=theirs.threshold)
+    return ours
 
 
 def check_split(model_uri: str, examples_dir: str) -> None:

@@ -12,7 +12,8 @@ from components.evaluate.gate.options import CONSTANT, GateOptions
 from components.evaluate.gate.slice_rules import Rule, cut
 from components.evaluate.gate.undefined import why_undefined
 from components.evaluate.held_out import HeldOut
-from trainer.metrics.resampling import Statistic, comparable, statistic
+from trainer.metrics.class_metrics import Statistic
+from trainer.metrics.resampling import comparable, statistic
 
 CHAMPION = "champion"
 
@@ -152,4 +153,5 @@ def _slices(
 def _statistic(metric: str, held_out: HeldOut, model: str, rows: Any = slice(None)) -> Statistic:
     """Return the metric on some examples, of another model or (`model` is "") the trained one."""
     predictions = held_out.rivals[model] if model else held_out.predictions
-    return statistic(metric, predictions[rows], held_out.labels[rows], held_out.label)
+    label = held_out.rival_labels.get(model, held_out.label)
+    return statistic(metric, predictions[rows], held_out.labels[rows], label)

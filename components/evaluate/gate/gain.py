@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer import Json
-from trainer.metrics.resampling import Statistic, gain
+from trainer.metrics.class_metrics import Statistic
+from trainer.metrics.resampling import gain
 
 NUM_DRAWS = 1000
 # Enough for a standard deviation; a slice's interval needs no more.

@@ -16,6 +16,7 @@ from components.evaluate.gate.slice_rules import Rule, cut, with_declared_names
 from trainer.errors import ConfigError, InputError
 from trainer.metrics.evaluate import find_labelled
 from trainer.workloads.base import Workload
+from trainer.workloads.declarations.labels import Label
 from trainer.workloads.encoding.storage import is_integer, missing_value
 
 logger = logging.getLogger(__name__)
@@ -25,9 +26,13 @@ Predict = Callable[[Mapping[str, Any]], NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Rivals:
-    """Functions from raw features to predictions, by name; or why the champion has none."""
+    """Functions from raw features to predictions, by name; or why the champion has none.
+
+    `labels` has the champion's label, whose threshold may be another one.
+    """
 
     models: Mapping[str, Predict] = field(default_factory=dict)
+    labels: Mapping[str, Label] = field(default_factory=dict)
     why_not: str = ""
 
 
@@ -38,9 +43,9 @@ def find_rivals(
     why_not = ""
     if champion_uri:
         try:
-            champion = load_champion(champion_uri, workload)
+            predict, label = load_champion(champion_uri, workload)
             check_split(champion_uri, examples_dir)
-            return Rivals(models={CHAMPION: champion})
+            return Rivals(models={CHAMPION: predict}, labels={CHAMPION: label})
         except NotComparableError as error:
             why_not = str(error)
     return Rivals(models=_simple_models(workload, options, examples_dir), why_not=why_not)

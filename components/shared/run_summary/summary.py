@@ -50,6 +50,7 @@ class Summary:
         data_notes: Remarks on the examples.
         drift: Drift of the examples' features, the largest first.
         evaluation: URI of evaluation.json, everything that a report of the evaluation draws.
+        importance: Loss in the metric of the gate without each column, the largest first.
         run_time: Time of the run's date: when its schedule started it, or its creation.
         news: Reasons of the trigger's verdict: to train, or that there is nothing new.
     """
@@ -78,6 +79,7 @@ class Summary:
     drift: tuple[str, ...] = ()
     project_digest: str = ""
     evaluation: str = ""
+    importance: dict[str, float] = field(default_factory=dict)
     serving: dict[str, dict[str, float]] = field(default_factory=dict)
     run_time: str = ""
     news: tuple[str, ...] = ()
@@ -176,6 +178,7 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
         drift=tuple(str(drift).splitlines()),
         project_digest=project_digest(job),
         evaluation=str(evaluated.get("evaluation", {}).get("uri", "")),
+        importance=json.loads(evaluated.get("evaluation", {}).get("importance", "{}")),
         serving=_serving(outputs),
         run_time=str(started.get("run_time", "")),
         news=tuple(

@@ -104,6 +104,33 @@ def test_a_number_has_errors_and_deciles_without_the_missing_label(regression):
     assert "confusionMatrix" not in regression.confusion.metadata
 
 
+def test_a_class_that_is_never_predicted_is_said_and_nothing_is_important(tmp_path):
+    found = Evaluated(tmp_path, Classes("y", values=("a", "b")), model=lazy)
+    texts = [check["text"] for check in found.evaluation["checks"]]
+    assert any("the model never predicts 'b'" in text for text in texts)
+    rows = found.evaluation["importance"]
+    assert [row["loss"] for row in rows] == [0] * len(rows) != []
+
+
+def test_only_the_columns_that_a_model_reads_are_important(tmp_path):
+    rows = rows_of(Regression("y"))
+    found = Evaluated(tmp_path, Regression("y"), rows=rows, model=by_age)
+    rows = found.evaluation["importance"]
+    assert [row["feature"] for row in rows if row["loss"]] == ["age"]
+    assert len(rows) == len(FEATURES)
+    assert "Importance of the columns</h2>" in found.report
+
+
+def lazy(inputs):
+    bias = keras.initializers.Constant([9.0, -9.0])
+    layer = keras.layers.Dense(2, kernel_initializer="zeros", bias_initializer=bias)
+    return keras.Model(inputs, layer(inputs["age"]))
+
+
+def by_age(inputs):
+    return keras.Model(inputs, keras.layers.Dense(1)(inputs["age"]))
+
+
 def compiled_model(inputs):
     found = keras.Model(inputs, keras.layers.Dense(1, kernel_regularizer="l2")(inputs["age"]))
     found.compile("adam", keras.losses.Huber(3.0), metrics=["mape"], weighted_metrics=["mse"])

@@ -25,6 +25,7 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from trainer.config.trust import OWN  # noqa: E402
+from trainer.metrics.decision import Decision  # noqa: E402
 from trainer.metrics.evaluate import score_labels  # noqa: E402
 from trainer.serving.export import export_model, load_predictor  # noqa: E402
 
@@ -164,3 +165,23 @@ def test_several_labels_are_scored_one_by_one():
     }
     assert (second["share"], second["f1"]) == (0, 0)
     assert np.isnan([second["precision"], second["recall"], second["auc"]]).all()
+
+
+def test_a_served_model_decides_by_its_temperature_and_threshold(tmp_path):
+    label = Binary("y", positive="yes", names=("no", "yes"), threshold="f1")
+    table, _ = adapted(Table(FEATURES, label=label), ROWS)
+    model, rows = table.build_model(), instances_of(table, ROWS[:2])
+    export_model(model, table, str(tmp_path / "plain"))
+    plain = load_predictor(str(tmp_path / "plain"), trust=OWN).predict(rows)
+    odds = np.array([one["probabilities"][1] / one["probabilities"][0] for one in plain])
+    likely = odds**0.5 / (1 + odds**0.5)
+
+    decision = Decision(temperature=2.0, threshold=float(likely.mean()), loss_after=0.6)
+    export_model(model, table, str(tmp_path / "decided"), decision=decision)
+    predictor = load_predictor(str(tmp_path / "decided"), trust=OWN)
+    found = predictor.predict(rows)
+    np.testing.assert_allclose([one["probabilities"][1] for one in found], likely, rtol=1e-5)
+    assert [one["class"] for one in found] == (likely >= likely.mean()).astype(int).tolist()
+    assert sorted(one["label"] for one in found) == ["no", "yes"]
+    assert predictor.workload.label.threshold == decision.threshold
+    assert predictor.decision["loss_after"] == 0.6

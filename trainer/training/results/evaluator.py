@@ -16,6 +16,7 @@ from trainer.cluster.servers import read_end
 from trainer.cluster.tf_config import Cluster
 from trainer.errors import InputError, Preempted, ReplicaLostError, TrainerError
 from trainer.examples.tables import CHUNK_SIZE, gather_rows
+from trainer.metrics.decision import Decision, decide, has_decision
 from trainer.metrics.evaluate import find_labelled, measure
 from trainer.runtime.tracing import traced
 from trainer.serving.finite_json import finite
@@ -54,16 +55,30 @@ class EvalStep:
         Raises:
             InputError: no example has a label.
         """
+        predictions, labels, states = self._predict(weights, state)
+        metrics = measure(predictions, labels, self._workload.label)
+        own = self._objective.evaluated(states, num_examples=len(labels))
+        if self._objective.is_own:
+            return {**metrics, **own}
+        return {"loss": own["loss"], **metrics}
+
+    def decide(self, weights: tf.Tensor, state: tf.Tensor) -> Decision:
+        """Return the step from the probabilities to predictions that is best on the tables."""
+        if not has_decision(self._workload.label):
+            return Decision()
+        predictions, labels, _ = self._predict(weights, state)
+        return decide(predictions, labels, self._workload.label)
+
+    def _predict(
+        self, weights: tf.Tensor, state: tf.Tensor
+    ) -> tuple[np.ndarray, np.ndarray, list[tf.Tensor]]:
+        """Return predictions and labels of all labelled examples, and the objective's states."""
         states, results = self._objective.first_states(), []
         for table in self._labelled():
             predictions, states = self._run(table, weights, state, states)
             results.append((predictions.numpy(), table[1].numpy()))
         predictions, labels = map(np.concatenate, zip(*results, strict=True))
-        metrics = measure(predictions, labels, self._workload)
-        own = self._objective.evaluated(states, num_examples=len(labels))
-        if self._objective.is_own:
-            return {**metrics, **own}
-        return {"loss": own["loss"], **metrics}
+        return predictions, labels, states
 
     def _labelled(self) -> Iterator[Any]:
         """Yield the tables without the examples that have no label."""

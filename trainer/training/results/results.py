@@ -90,7 +90,8 @@ class Results:
             self._directory, keep=job.config.keep_checkpoints, criterion=self._criterion
         )
         self._last_save, self._num_worse = time.monotonic(), 0
-        self._exports_best = True
+        self._exports_best, self._is_new = True, False
+        self._watchdog: Watchdog | None = None
         steps = job.batches.per_epoch
         self._callbacks = Callbacks(
             job.workload, model, schedule, epochs=job.num_epochs, steps=steps
@@ -194,13 +195,21 @@ class Results:
 
     def export(self) -> None:
         """Export the model: of the last step, or of a checkpoint if training ended early."""
-        self._flat_model.write(*served_values(self._final_snapshot()))
+        weights, state = served_values(self._final_snapshot())
+        decision = self._evaluation.decide(weights, state)
+        self._flat_model.write(weights, state)
         compiled = (
             CompiledMetrics(self._job.workload, self._flat_model, self._objective)
             if self._objective.is_own
             else None
         )
-        export_model(self._model, self._job.workload, self._job.folders.model, compiled=compiled)
+        export_model(
+            self._model,
+            self._job.workload,
+            self._job.folders.model,
+            decision=decision,
+            compiled=compiled,
+        )
         logger.info("the model is in %s", self._job.folders.model)
 
     def _final_snapshot(self) -> Snapshot:
@@ -229,7 +238,7 @@ class Results:
         if self._is_new:
             features, _ = next(iter(tables))
             self._recorder.add_graph(_model_graph(self._model, workload, features))
-        if not self._is_async:  # else the steps of the workers are watched
+        if self._watchdog and not self._is_async:  # else the steps of the workers are watched
             tables = self._watchdog.watch_items(tables)
         return EvalStep(workload, self._flat_model, self._served_objective, tables)
 

@@ -7,6 +7,9 @@ from typing import Any
 from trainer.workloads.declarations.written import Limits, Written
 
 Value = str | int | float | bool
+DEFAULT_THRESHOLD = 0.5
+BEST_F1 = "f1"
+COSTS = ("missed", "false_alarm")
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,10 @@ class Binary(Label):
             returns 0 or 1 for each row.
         rule_columns: the columns that `rule` reads; rows without one of them are quarantined.
         rule_text: the rule in words, for the manifest.
+        threshold: the least probability of the positive class from which it is predicted; "f1":
+            that with the highest F1 score on the eval split.
+        cost: the costs of a missed positive and of a false alarm, in any unit, as
+            `{"missed": 10, "false_alarm": 1}`: the threshold with the least cost on the eval split.
     """
 
     _: KW_ONLY
@@ -61,6 +68,30 @@ class Binary(Label):
     rule: Any = None
     rule_columns: tuple[str, ...] = ()
     rule_text: str = ""
+    threshold: float | str = DEFAULT_THRESHOLD
+    cost: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        is_number = isinstance(self.threshold, int | float)
+        if not (self.threshold == BEST_F1 or (is_number and 0 < float(self.threshold) < 1)):
+            raise ValueError(
+                f"threshold of the label {self.column!r} is {self.threshold!r}; it must be a"
+                f" probability between 0 and 1, such as 0.3, or {BEST_F1!r}"
+            )
+        if self.cost and (set(self.cost) != set(COSTS) or min(self.cost.values()) <= 0):
+            raise ValueError(
+                f"cost of the label {self.column!r} is {self.cost!r}; it must have two numbers"
+                ' above 0, such as {"missed": 10, "false_alarm": 1}'
+            )
+        if self.cost and self.threshold == BEST_F1:
+            raise ValueError(
+                f"the label {self.column!r} has a cost and threshold={BEST_F1!r}: give one of them"
+            )
+
+    @property
+    def is_threshold_learnt(self) -> bool:
+        """True if the threshold is chosen on the eval split."""
+        return self.threshold == BEST_F1 or bool(self.cost and self.threshold == DEFAULT_THRESHOLD)
 
     def names_of_classes(self) -> tuple[str, ...]:
         """Return the names of the negative and the positive class."""

@@ -17,7 +17,18 @@ def curves_section(evaluation: Json) -> str:
     body = f'<div class="charts">{charts}</div>' if charts else ""
     labels = [str(label) for label in evaluation.get("labels", [])]
     about = f"Of the class {labels[-1]}." if labels else ""
-    return section("Curves", body, note=about)
+    return section("Curves", body, note=f"{about}{_calibrated(evaluation)}")
+
+
+def _calibrated(evaluation: Json) -> str:
+    """Return the effect of the calibration in words; "" without one."""
+    decision = evaluation.get("decision") or {}
+    if decision.get("temperature", 1) == 1:
+        return ""
+    return (
+        f" Calibrated: temperature {decision['temperature']:g} lowers the loss on eval"
+        f" from {decision['loss_before']:.4f} to {decision['loss_after']:.4f}."
+    )
 
 
 def curve_charts(evaluations: dict[str, Json]) -> str:
@@ -32,6 +43,11 @@ def curve_charts(evaluations: dict[str, Json]) -> str:
         run: [(row["predicted"], row["actual"]) for row in of_run.get("calibration") or []]
         for run, of_run in curves.items()
     }
+    for one in curves.values() if len(curves) == 1 else ():
+        if point := one.get("at_threshold"):
+            name = f"threshold {point['threshold']:.4g}"
+            roc[name] = [(point["false_positive"], point["recall"])]
+            pr[name] = [(point["recall"], point["precision"])]
     return (
         _chart(roc, "ROC curve", "false positive rate", "true positive rate", has_diagonal=True)
         + _chart(pr, "Precision and recall", "recall", "precision")
@@ -56,7 +72,7 @@ def _chart(
     has_dots: bool = False,
 ) -> str:
     series = [
-        Series(name=run, points=thinned(points), style=style, has_dots=has_dots)
+        Series(name=run, points=thinned(points), style=style, has_dots=has_dots or len(points) == 1)
         for style, (run, points) in enumerate(lines.items())
         if points
     ]

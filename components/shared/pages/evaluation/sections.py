@@ -10,6 +10,7 @@ from components.shared.pages.evaluation.errors import (
     mistakes_section,
     residual_section,
 )
+from components.shared.pages.evaluation.importance import importance_section
 from components.shared.pages.evaluation.metrics import metrics_section
 from components.shared.pages.evaluation.slices import slices_section
 from trainer import Json
@@ -17,6 +18,7 @@ from trainer import Json
 NOT_MET, NOT_SURE, MET = "✗", "≈", "✓"
 CLASSES = {NOT_MET: "bad", NOT_SURE: "unsure", MET: "good"}
 SECTIONS = (
+    importance_section,
     slices_section,
     curves_section,
     confusion_section,

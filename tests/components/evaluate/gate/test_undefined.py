@@ -175,7 +175,7 @@ def test_an_evaluation_is_json_without_constants(value):
     kind = SimpleNamespace(name="t", label=Binary("y"), labels=("no", "yes"))
     assessed = Assessment(
         case=Case(model_dir="", examples_dir="", thresholds="{}"),
-        predictor=SimpleNamespace(workload=kind),
+        predictor=SimpleNamespace(workload=kind, decision={}),
         held_out=data,
         evaluation=score(data.predictions, data.labels, kind),
         comparison=comparison,

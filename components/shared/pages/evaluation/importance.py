@@ -1,0 +1,42 @@
+"""Section on the importance of the inputs: a bar for each column, with its interval."""
+
+from html import escape
+
+from components.shared.pages.charts.axis import round_axis
+from components.shared.pages.charts.bars import bar
+from components.shared.pages.html import details, section, signed, table
+from trainer import Json
+
+MAX_OPEN = 20
+
+
+def importance_section(evaluation: Json) -> str:
+    """Return the columns, the most important first; "" without any."""
+    rows = evaluation.get("importance") or []
+    if not rows:
+        return ""
+    metric = str(rows[0]["metric"])
+    ends = [one[name] for one in rows for name in ("low", "high")]
+    axis = round_axis([*ends, 0.0], title=metric, has_zero=True)
+    cells = [
+        (
+            escape(str(one["feature"])),
+            bar(
+                one["loss"],
+                axis=axis,
+                interval=(one["low"], one["high"]),
+                text=f"{one['feature']}: {signed(one['loss'])}",
+            ),
+            signed(one["loss"]),
+        )
+        for one in rows
+    ]
+    head = ("column", "", f"loss in {metric}")
+    more = cells[MAX_OPEN:]
+    return section(
+        "Importance of the columns",
+        table(head, cells[:MAX_OPEN], css="slices"),
+        details(f"{len(more)} more columns", table(head, more, css="slices")) if more else "",
+        note=f"Loss in {metric} on the test split when the values of one column are shuffled; line:"
+        " its interval. Columns that say the same share their importance.",
+    )

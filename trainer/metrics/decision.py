@@ -1,0 +1,158 @@
+"""Calibration and threshold of a classifier, both chosen on the eval split."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainer.metrics.class_metrics import LEAST_LIKELIHOOD
+from trainer.workloads.declarations.labels import (
+    COSTS,
+    DEFAULT_THRESHOLD,
+    Binary,
+    Classes,
+    Label,
+)
+
+logger = logging.getLogger(__name__)
+
+# Fewer examples cannot tell whether a temperature lowers the loss.
+MIN_EXAMPLES = 100
+MAX_EXAMPLES = 20_000
+# Standard errors by which the loss must fall on examples that the temperature was not fitted to.
+_SURE = 2.0
+_NUM_HALVINGS = 40
+_INVERSES = (0.05, 20.0)  # range of 1 / temperature
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Step from a classifier's probabilities to its predictions.
+
+    Attributes:
+        temperature: the logarithms of the probabilities are divided by it: above 1 for a model that
+            is too sure; 1 if no other value surely lowers the loss.
+        threshold: the least probability of the second of two classes from which it is predicted.
+        loss_before, loss_after: mean cross-entropy on the eval split; NaN if not measured.
+    """
+
+    temperature: float = 1.0
+    threshold: float = DEFAULT_THRESHOLD
+    loss_before: float = float("nan")
+    loss_after: float = float("nan")
+
+    @property
+    def is_calibrated(self) -> bool:
+        """True if the temperature changes the probabilities."""
+        return self.temperature != 1
+
+
+def has_decision(label: Label) -> bool:
+    """Return whether predictions of a label are decided by probabilities of classes."""
+    return isinstance(label, Binary | Classes)
+
+
+def decide(probabilities: np.ndarray, labels: np.ndarray, label: Label) -> Decision:
+    """Return the decision for probabilities [examples, classes] of the eval split."""
+    every = -(-len(labels) // MAX_EXAMPLES)
+    likely, truth = probabilities[::every].astype(np.float64), labels[::every]
+    logs = np.log(np.maximum(likely, LEAST_LIKELIHOOD))
+    inverse = _fit_sure_inverse(logs, truth)
+    powers = np.exp(_scaled(logs, inverse))
+    decision = Decision(
+        temperature=float(f"{1 / inverse:.4g}"),
+        threshold=_threshold(powers, truth, label),
+        loss_before=float(_losses(logs, truth, 1.0).mean()),
+        loss_after=float(_losses(logs, truth, inverse).mean()),
+    )
+    if decision.is_calibrated:
+        logger.info(
+            "the probabilities are calibrated: temperature %g lowers the loss on the eval split"
+            " from %.4f to %.4f",
+            decision.temperature,
+            decision.loss_before,
+            decision.loss_after,
+        )
+    return decision
+
+
+def _fit_sure_inverse(logs: np.ndarray, labels: np.ndarray) -> float:
+    """Return 1 / temperature, 1 unless each half's value lowers the loss of the other half."""
+    if len(labels) < MIN_EXAMPLES or not np.isfinite(logs).all():
+        return 1.0
+    halves = [np.arange(len(labels)) % 2 == number for number in (0, 1)]
+    gains = np.concatenate(
+        [
+            _losses(logs[half], labels[half], 1.0)
+            - _losses(logs[half], labels[half], _fit_inverse(logs[~half], labels[~half]))
+            for half in halves
+        ]
+    )
+    is_sure = gains.mean() > _SURE * gains.std() / np.sqrt(len(gains))
+    return _fit_inverse(logs, labels) if is_sure else 1.0
+
+
+def _fit_inverse(logs: np.ndarray, labels: np.ndarray) -> float:
+    """Return the factor of the log probabilities with the least mean cross-entropy.
+
+    The loss is convex in it, so bisection finds where its slope changes its sign.
+    Guo et al., "On calibration of modern neural networks", 2017.
+    """
+    low, high = _INVERSES
+    true = logs[np.arange(len(labels)), labels]
+    for _ in range(_NUM_HALVINGS):
+        middle = np.sqrt(low * high)
+        slope = ((np.exp(_scaled(logs, middle)) * logs).sum(axis=1) - true).mean()
+        low, high = (low, middle) if slope > 0 else (middle, high)
+    return float(middle)
+
+
+def _scaled(logs: np.ndarray, inverse: float) -> np.ndarray:
+    """Return log probabilities times a factor, normalized."""
+    scaled = logs * inverse
+    scaled -= scaled.max(axis=1, keepdims=True)
+    return np.asarray(scaled - np.log(np.exp(scaled).sum(axis=1, keepdims=True)))
+
+
+def _losses(logs: np.ndarray, labels: np.ndarray, inverse: float) -> np.ndarray:
+    return np.asarray(-_scaled(logs, inverse)[np.arange(len(labels)), labels])
+
+
+def _threshold(probabilities: np.ndarray, labels: np.ndarray, label: Label) -> float:
+    """Return the threshold that a label declares, or the best one on these examples."""
+    if not isinstance(label, Binary):
+        return DEFAULT_THRESHOLD
+    if not label.is_threshold_learnt:
+        return float(label.threshold)
+    wanted = "cost" if label.cost else "F1"
+    if not 0 < labels.sum() < len(labels):
+        logger.warning(
+            "the threshold stays at %g: all examples of the eval split are of one class, so none"
+            " has the best %s",
+            DEFAULT_THRESHOLD,
+            wanted,
+        )
+        return DEFAULT_THRESHOLD
+    chosen = _best_threshold(probabilities[:, 1], labels == 1, label.cost)
+    logger.info("the threshold with the best %s on the eval split is %g", wanted, chosen)
+    return chosen
+
+
+def _best_threshold(scores: np.ndarray, is_true: np.ndarray, cost: Mapping[str, float]) -> float:
+    """Return the threshold halfway between two scores with the least cost, or else the best F1."""
+    order = (-scores).argsort(kind="stable")
+    ordered, hits = scores[order], np.cumsum(is_true[order])
+    ends = np.flatnonzero(np.diff(ordered, append=-1.0))
+    num_predicted, num_hits, num_true = ends + 1, hits[ends], hits[-1]
+    if cost:
+        missed, false_alarm = (cost[name] for name in COSTS)
+        value = -(missed * (num_true - num_hits) + false_alarm * (num_predicted - num_hits))
+        # Without any alarm every true one is missed: the threshold is above all scores.
+        if value.max() < -missed * num_true:
+            return float((ordered[0] + 1) / 2)
+    else:
+        value = 2 * num_hits / (num_predicted + num_true)
+    best = ends[value.argmax()]
+    below = ordered[best + 1] if best + 1 < len(ordered) else 0.0
+    return float(f"{(ordered[best] + below) / 2:.6g}")
