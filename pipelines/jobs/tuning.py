@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import math
 from typing import Any
 
 from components.shared.pages.html import number
@@ -145,8 +146,10 @@ def _trial_facts(trial: Json) -> Json:
     }
 
 
-def _value(measurement: Json) -> float:
-    return float(measurement["metrics"][0].get("value", 0))
+def _value(measurement: Json) -> float | None:
+    """Return the metric of a measurement; None if it is not a number."""
+    value = float(measurement["metrics"][0].get("value", 0))
+    return value if math.isfinite(value) else None
 
 
 def trials_table(facts: Json) -> Table:

@@ -16,7 +16,7 @@ MAX_TRIALS = 1000
 # A job without maxFailedTrialCount fails after so many failed trials, if none has succeeded.
 FAILURES_AT_THE_START = 3
 ACTIVE = ("ACTIVE", "STOPPING")
-BAYESIAN, GRID, RANDOM = "ALGORITHM_UNSPECIFIED", "GRID_SEARCH", "RANDOM_SEARCH"
+BAYESIAN, GRID = "ALGORITHM_UNSPECIFIED", "GRID_SEARCH"
 STUDY_FIELDS = (
     *("metrics", "parameters", "algorithm", "measurementSelectionType", "observationNoise"),
     "medianAutomatedStoppingSpec",
@@ -65,9 +65,7 @@ def plan_study(job: Json) -> StudyPlan:
         ApiError: INVALID_ARGUMENT or UNIMPLEMENTED, naming the field.
     """
     study: Json = job.get("studySpec", {})
-    for name in study:
-        if name not in STUDY_FIELDS:
-            raise _unimplemented(f"studySpec.{name}", "leave it out")
+    _refuse_unimplemented(study)
     algorithm = study.get("algorithm", BAYESIAN)
     parameters = tuple(
         _parameter(spec, f"studySpec.parameters[{index}]", algorithm=algorithm)
@@ -78,10 +76,12 @@ def plan_study(job: Json) -> StudyPlan:
         raise invalid_argument(
             f"studySpec.parameters has the ids {ids}; at least one is required, all different."
         )
-    metric = _metric(study.get("metrics", []))
-    if study.get("medianAutomatedStoppingSpec", {}).get("useElapsedDuration"):
-        field = "studySpec.medianAutomatedStoppingSpec.useElapsedDuration"
-        raise _unimplemented(field, "leave it out: trials are compared by their steps")
+    metric = study.get("metrics", [{}])[0]
+    if not metric.get("metricId") or metric.get("goal") not in ("MAXIMIZE", "MINIMIZE"):
+        raise invalid_argument(
+            f"studySpec.metrics[0] is {metric}; it needs a metricId, and the goal MAXIMIZE or "
+            "MINIMIZE."
+        )
     try:
         plan_job({"displayName": job.get("displayName"), "jobSpec": job.get("trialJobSpec", {})})
     except ApiError as error:
@@ -99,16 +99,21 @@ def plan_study(job: Json) -> StudyPlan:
     )
 
 
-def _metric(metrics: list[Json]) -> Json:
-    if len(metrics) > 1:
-        raise _unimplemented("studySpec.metrics with several metrics", "give one")
-    metric = metrics[0] if metrics else {}
-    if not metric.get("metricId") or metric.get("goal") not in ("MAXIMIZE", "MINIMIZE"):
-        raise invalid_argument(
-            f"studySpec.metrics[0] is {metric}; it needs a metricId, and the goal MAXIMIZE or "
-            "MINIMIZE."
+def _refuse_unimplemented(study: Json) -> None:
+    refused = [name for name in study if name not in STUDY_FIELDS]
+    refused += [f"metrics[{index}]" for index in range(1, len(study.get("metrics", [])))]
+    # Trials are compared by their steps, not by the time.
+    median = study.get("medianAutomatedStoppingSpec", {})
+    refused += [f"medianAutomatedStoppingSpec.{name}" for name in median]
+    for index, spec in enumerate(study.get("parameters", [])):
+        field, scale = f"parameters[{index}]", spec.get("scaleType", SCALES[0])
+        refused += [f"{field}.conditionalParameterSpecs"] * ("conditionalParameterSpecs" in spec)
+        refused += [f"{field}.scaleType {scale}"] * (scale not in SCALES)
+    if refused:
+        raise ApiError(
+            "UNIMPLEMENTED",
+            f"studySpec.{refused[0]} is not implemented by this service; leave it out.",
         )
-    return metric
 
 
 def _count(job: Json, name: str, *, at_least: int) -> int:
@@ -119,15 +124,11 @@ def _count(job: Json, name: str, *, at_least: int) -> int:
 
 
 def _parameter(spec: Json, field: str, *, algorithm: str) -> Parameter:
-    name, scale = spec.get("parameterId", ""), spec.get("scaleType", SCALES[0])
+    name = spec.get("parameterId", "")
     if not name or any(map(str.isspace, name)):
         raise invalid_argument(
             f'{field}.parameterId is "{name}"; it must not be empty nor contain spaces.'
         )
-    if "conditionalParameterSpecs" in spec:
-        raise _unimplemented(f"{field}.conditionalParameterSpecs", "leave them out")
-    if scale not in SCALES:
-        raise _unimplemented(f"{field}.scaleType {scale}", f"use one of {', '.join(SCALES)}")
     kind = next((kind for kind in KINDS if kind in spec), None)
     if kind is None:
         raise invalid_argument(f"{field} ({name}) needs one of {', '.join(KINDS)}.")
@@ -141,7 +142,7 @@ def _parameter(spec: Json, field: str, *, algorithm: str) -> Parameter:
         )
     if kind in NUMBERS:
         low, high = (float(spec[kind].get(bound, 0)) for bound in ("minValue", "maxValue"))
-        is_log = scale == "UNIT_LOG_SCALE"
+        is_log = spec.get("scaleType") == "UNIT_LOG_SCALE"
         if not (math.isfinite(low) and math.isfinite(high) and low <= high) or (
             is_log and low <= 0
         ):
@@ -155,10 +156,6 @@ def _parameter(spec: Json, field: str, *, algorithm: str) -> Parameter:
     if not values or len(set(values)) < len(values):
         raise invalid_argument(f"{field}.{kind}.values must be different, and at least one.")
     return Parameter(id=name, values=values, is_ordered=kind == KINDS[-1])
-
-
-def _unimplemented(field: str, advice: str) -> ApiError:
-    return ApiError("UNIMPLEMENTED", f"{field} is not implemented by this service; {advice}.")
 
 
 def trial_job_spec(job: Json, trial_id: str, parameters: Mapping[str, Any]) -> Json:

@@ -46,7 +46,7 @@ def add_submit(submit: argparse.ArgumentParser) -> None:
     submit.add_argument("workload", metavar="WORKLOAD", help=FORMS)
     submit.add_argument(
         "--name",
-        type=_name,
+        type=job_name,
         help="name of the job and its output folder; a job with the same name resumes from that "
         "folder; default: WORKLOAD and the time",
     )
@@ -112,7 +112,8 @@ def _submit(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _name(text: str) -> str:
+def job_name(text: str) -> str:
+    """Return the name of a job, which is part of a path."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", text, re.ASCII):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not allowed; use at most 128 letters, digits, '-', '_' and '.'"

@@ -12,7 +12,7 @@ from components.shared.vertex.api import VertexApi, connect
 from pipelines.command.actions import describe, print_json, print_table
 from pipelines.command.parser import count
 from pipelines.command.target_options import add_target, service_of, target_of
-from pipelines.command.training.jobs_submit import add_job_options
+from pipelines.command.training.jobs_submit import add_job_options, job_name
 from pipelines.exit_codes import FAILED, INTERRUPTED, OK, USAGE, exit_codes_text
 from pipelines.jobs.cluster_warnings import warn_of_local_limits
 from pipelines.jobs.examples import examples_of
@@ -84,7 +84,9 @@ def add_tune(tune: argparse.ArgumentParser) -> None:
         action="store_true",
         help="end a trial that is worse than the median of the others at the same step",
     )
-    tune.add_argument("--name", help="name of the tuning job; an existing one is followed")
+    tune.add_argument(
+        "--name", type=job_name, help="name of the tuning job; an existing one is followed"
+    )
     ending = tune.add_mutually_exclusive_group()
     ending.add_argument("--json", action="store_true", help="print the result as JSON")
     ending.add_argument("--dry-run", action="store_true", help="only print the request, as JSON")

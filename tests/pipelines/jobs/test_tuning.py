@@ -154,6 +154,13 @@ def test_a_tuning_job_that_a_run_cannot_use(trials, workload, message):
         winner_flags(tuning_job(*trials), workload=workload)
 
 
+def test_a_value_that_is_no_number_is_null():
+    diverged = trial(1, 0.5)
+    diverged["measurements"][0]["metrics"][0]["value"] = "NaN"
+    facts = tuning_facts(tuning_job(diverged))
+    assert facts["trials"][0]["curve"] == [[1, None], [2, 0.25]]
+
+
 def test_the_page(tmp_path):
     others = [
         trial(n, 0.5 + n % 2, rate=n * 1e-4, units="64" if n % 2 else "16") for n in range(6, 12)

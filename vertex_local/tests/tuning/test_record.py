@@ -87,7 +87,7 @@ MISSING = {
     "elapsed": ({"medianAutomatedStoppingSpec": {"useElapsedDuration": True}}, "useElapsed"),
     "two metrics": (
         {"metrics": [{"metricId": name, "goal": "MINIMIZE"} for name in "ab"]},
-        "several metrics",
+        r"metrics\[1\]",
     ),
 }
 
