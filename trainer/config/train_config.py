@@ -25,6 +25,7 @@ from trainer.workloads.base import Recipe, Workload
 SCHEDULES = ("one_cycle", "cosine", "constant", "linear")
 STRATEGIES = ("auto", *CLUSTER_STRATEGIES)
 DEFAULT_EPOCHS = 3
+_MOST_WANTED = 100  # epochs: more of few examples make a model worse
 
 
 def _models_help() -> str:
@@ -281,6 +282,8 @@ class TrainConfig(ModelSettings):
         changes = {name: value for name, value in settings.items() if value is not None}
         if self.schedule != "one_cycle":
             changes.setdefault("warmup", 0.0)
+        if self.weight_decay is not None:
+            changes["decay_examples"] = 0
         return replace(recipe, **changes)
 
     def steps_to_profile(self) -> range:
@@ -303,8 +306,11 @@ class TrainConfig(ModelSettings):
         steps_per_epoch = -(-num_examples // self.batch_size)
         if self.epochs is not None:
             return self.epochs * steps_per_epoch
-        least = -(-self.recipe().min_steps // steps_per_epoch)
-        return max(least, DEFAULT_EPOCHS) * steps_per_epoch
+        recipe = self.recipe()
+        least, wanted = (
+            -(-steps // steps_per_epoch) for steps in (recipe.min_steps, recipe.wanted_steps)
+        )
+        return max(least, min(wanted, _MOST_WANTED), DEFAULT_EPOCHS) * steps_per_epoch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -114,7 +114,7 @@ def _recipe_rules(job: Job, model: FlatModel) -> UpdateRules:
     recipe = job.config.recipe()
     return UpdateRules(
         optimizer=make_optimizer(recipe),
-        weight_decay=recipe.weight_decay,
+        weight_decay=recipe.decay_for(job.train.num_examples),
         decay_mask=model.decay_mask(),
         average=Average(decay=recipe.average_decay) if recipe.average_decay else None,
         linear=LinearPart(

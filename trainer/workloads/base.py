@@ -31,6 +31,8 @@ class Recipe:
         optimizer: adam, sgd, adagrad or rmsprop.
         warmup: share of all steps during which the learning rate rises.
         weight_decay: decoupled, multiplied by the learning rate; biases and norms have none.
+        decay_examples: with more examples of training than this, the weight decay is less in
+            proportion, as more data need less of it; 0: the same for any number.
         label_smoothing: share of each label that is spread over all classes.
         average_decay: above 0 a moving average of the weights is evaluated and exported.
         clip_norm: largest norm of the gradient; 0: no limit.
@@ -39,6 +41,7 @@ class Recipe:
         linear_learning_rate: its learning rate; None: that optimizer's default.
         min_steps: least steps of a training whose settings give neither steps nor epochs: a few
             epochs of few examples would teach nothing.
+        wanted_steps: steps of such a training if they are at most 100 epochs; else 100 epochs.
         part_size: least examples of the parts of a batch that the cores of a replica without GPUs
             compute at the same time. 0: all cores compute each operation together, which takes
             longer but is what batch normalization needs: its statistics are of the batch.
@@ -48,6 +51,7 @@ class Recipe:
     optimizer: str = "adam"
     warmup: float = 0.15
     weight_decay: float = 0.0
+    decay_examples: int = 0
     label_smoothing: float = 0.0
     average_decay: float = 0.0
     clip_norm: float = 0.0
@@ -55,7 +59,13 @@ class Recipe:
     linear_optimizer: str = ""
     linear_learning_rate: float | None = None
     min_steps: int = 0
+    wanted_steps: int = 0
     part_size: int = 0
+
+    def decay_for(self, num_examples: int) -> float:
+        """Return the weight decay of a training on so many examples."""
+        most = self.decay_examples or num_examples
+        return self.weight_decay * min(1.0, most / max(num_examples, 1))
 
 
 class Workload(abc.ABC):

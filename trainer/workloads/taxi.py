@@ -92,6 +92,7 @@ workload = Table(
         ("payment_type", "company"),
         ("payment_type", "trip_start_month"),
     ],
+    hidden_units=(64, 32),
     source=TAXI,
     recipe=Recipe(learning_rate=2e-3, weight_decay=2.0, average_decay=0.99, part_size=128),
 )

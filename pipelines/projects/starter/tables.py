@@ -39,6 +39,8 @@ from trainer.workloads.declarations.names import declared_names
 
 NUM_INSTANCES = 2
 LINE = 100
+BATCHES = ((2_000, 32), (20_000, 128), (200_000, 256))  # rows below which a batch has this size
+LARGE_BATCH = 512
 
 
 def start_table(
@@ -120,7 +122,7 @@ def start_table(
             )
         ],
         code=code.files if code else {},
-        train=code.train if code else {},
+        train=code.train if code else {} if picture else {"batch_size": _batch_size(contents)},
         num_dropped=sum(code.dropped.values()) if code else 0,
         notes=(
             *(code.notes if code else ()),
@@ -151,6 +153,11 @@ def _with_one_split(guesses: list[Guess]) -> list[Guess]:
     # Rows of a picture must not be in two splits.
     deciding.sort(key=lambda one: (one.name not in images, one.role != KEY))
     return [replace(one, role=IGNORED) if one in deciding[1:] else one for one in guesses]
+
+
+def _batch_size(contents: Contents) -> int:
+    """Return the size of batches; the default model's recipe says how many steps there are."""
+    return next((size for most, size in BATCHES if contents.num_rows < most), LARGE_BATCH)
 
 
 def _source(

@@ -261,18 +261,36 @@ def test_another_optimizer_has_its_own_learning_rate_and_the_same_decay_per_step
     assert (given.optimizer, given.momentum) == ("sgd", 0.5)
 
 
+@pytest.mark.parametrize(
+    ("settings", "few", "many"), [({}, 2.0, 0.5), ({"weight_decay": 1.0}, 1.0, 1.0)], ids=str
+)
+def test_the_decay_of_a_recipe_is_less_for_many_examples_a_given_one_is_not(
+    tmp_path, settings, few, many
+):
+    (tmp_path / "workload.py").write_text(
+        "from trainer.workloads import *\n"
+        "recipe = Recipe(learning_rate=1e-3, weight_decay=2.0, decay_examples=1000)\n"
+        "workload = Table([Number('x')], label=Binary('y'), recipe=recipe)\n"
+    )
+    recipe = TrainConfig(workload=str(tmp_path), examples_dir="-", **settings).recipe()
+    assert (recipe.decay_for(1000), recipe.decay_for(4000)) == (few, many)
+
+
 def test_few_examples_are_trained_for_the_least_steps_of_the_recipe(tmp_path):
     (tmp_path / "workload.py").write_text(
         "from trainer.workloads import *\n"
         "workload = Table([Number('x')], label=Binary('y'), recipe=Recipe(learning_rate=1e-3,"
-        " min_steps=500))\n"
+        " min_steps=500, wanted_steps=2000))\n"
     )
 
     def steps(num_examples, **settings):
         given = {"workload": str(tmp_path), "examples_dir": "-", "batch_size": 100, **settings}
         return TrainConfig.from_settings(given).total_steps(num_examples)
 
-    assert steps(400) == 500
+    assert steps(100) == 500
+    assert steps(400) == 500  # 125 epochs
+    assert steps(1000) == 1000  # 100 epochs
+    assert steps(10_000) == 2000
     assert steps(100_000) == 3000
     assert steps(400, epochs=2) == 8
     assert steps(400, steps=7) == 7

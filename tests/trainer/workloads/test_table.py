@@ -174,6 +174,51 @@ def test_facts_come_from_statistics_and_equal_those_of_the_examples():
     for name, moments in expected.learnt.moments.items():
         assert found.learnt.moments[name] == pytest.approx(moments), name
     assert found.learnt.moments["y"] == pytest.approx([1.0, np.std([0, 1, 2])])
+    assert found.learnt.edges.keys() == {"age"}
+    assert found.learnt.edges["age"] == pytest.approx(expected.learnt.edges["age"])
+
+
+def table_of_numbers(values, **options):
+    rows = [{"x": float(value), "flat": 7.0} for value in values]
+    features = [Number("x", **options), Number("flat")]
+    return adapted(Table(features, label=Binary("y")), rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "scale"),
+    [({}, lambda x: x), ({"is_logarithmic": True}, np.log1p)],
+    ids=["plain", "logarithmic"],
+)
+def test_the_default_model_is_linear_between_percentiles_as_numbers_are_scaled(options, scale):
+    table, _ = table_of_numbers([*range(100), 10_000], **options)
+    mean, deviation = table.learnt.moments["x"]
+    edges = np.array(table.learnt.edges["x"]) * deviation + mean
+    np.testing.assert_allclose(edges, scale(np.array([*range(0, 100, 4), 10_000])), rtol=1e-3)
+    assert table.learnt.edges["flat"] == []  # a constant has no pieces
+
+
+@pytest.mark.parametrize("options", [{"buckets": 4}, {"length": 1}], ids=["buckets", "list"])
+def test_numbers_in_buckets_and_lists_have_no_pieces(options):
+    assert "x" not in table_of_numbers(range(9), **options)[0].learnt.edges
+
+
+def test_the_edges_are_learnt_for_the_default_model_only():
+    own = Table([Number("x")], label=Binary("y"), model=lambda inputs: inputs)
+    assert adapted(own, [{"x": 1.0}, {"x": 2.0}])[0].learnt.edges == {}
+
+
+def test_a_number_far_from_all_others_hardly_changes_the_prediction_of_the_default_model():
+    table, _ = table_of_numbers(range(100))
+    model = table.build_model()
+    weights = [np.ones(weight.shape) / 100 for weight in model.get_weights()]
+    model.set_weights(weights)
+
+    def predict(x):
+        features = {"x": tf.constant([x]), "flat": tf.constant([7.0])}
+        return float(model(table.preprocess(table.encode(features)))[0, 0])
+
+    assert predict(99.0) - predict(50.0) > 0.01
+    assert predict(1e9) - predict(1e6) == pytest.approx(0, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", ["plan", "note", "price", "y", "at"])

@@ -37,6 +37,7 @@ class TableFacts:
         vocabularies: of texts, the most frequent first.
         moments: mean and standard deviation of numbers, moments in time and a Regression label.
         limits: the 1st and the 99th percentile of clipped numbers.
+        edges: of the pieces in which the default model is linear in a number, scaled like it.
         classes: of a label that does not declare them, in order.
     """
 
@@ -44,6 +45,7 @@ class TableFacts:
     vocabularies: Mapping[str, list[str]] = field(default_factory=dict)
     moments: Mapping[str, list[float]] = field(default_factory=dict)
     limits: Mapping[str, list[float]] = field(default_factory=dict)
+    edges: Mapping[str, list[float]] = field(default_factory=dict)
     classes: tuple[str | int, ...] = ()
 
 

@@ -21,6 +21,7 @@ from trainer.workloads.encoding.moments import NO_TIME
 from trainer.workloads.encoding.tokens import decode_text, split_tokens
 
 _LOW_PERCENTILE, _HIGH_PERCENTILE = 1, 99
+_NUM_PIECES = 25  # whole percentiles, which statistics.json has
 
 
 class InsufficientError(LookupError):
@@ -43,8 +44,10 @@ class Source(Protocol):
         """Return how often each token of a text occurs."""
 
 
-def learn(features: Sequence[Feature], label: Label, source: Source) -> TableFacts:
-    """Return the facts of the used features and of the label.
+def learn(
+    features: Sequence[Feature], label: Label, source: Source, *, has_edges: bool = False
+) -> TableFacts:
+    """Return the facts of the used features and of the label; with the edges of numbers if wanted.
 
     Raises:
         InsufficientError: the source does not have what is to be learnt.
@@ -69,6 +72,11 @@ def learn(features: Sequence[Feature], label: Label, source: Source) -> TableFac
     for feature in used:
         if isinstance(feature, Timestamp) and "year" in feature.parts:
             moments[feature.name] = source.moments(feature.name)
+    edges = {
+        number.name: _edges(number, source.distribution(number.name), limits, moments)
+        for number in numbers
+        if has_edges and number.is_scaled and not (number.buckets or number.length)
+    }
     if isinstance(label, Regression):
         moments[label.column] = source.moments(label.column)
     return TableFacts(
@@ -80,6 +88,7 @@ def learn(features: Sequence[Feature], label: Label, source: Source) -> TableFac
         },
         moments=moments,
         limits=limits,
+        edges=edges,
         classes=_learn_classes(label, source),
     )
 
@@ -114,6 +123,23 @@ def _percentiles(distribution: Distribution) -> list[float]:
     ranks = np.array([_LOW_PERCENTILE, _HIGH_PERCENTILE]) / 100 * (distribution.counts.sum() - 1)
     places = np.searchsorted(np.cumsum(distribution.counts), np.rint(ranks), side="right")
     return [float(value) for value in distribution.values[places]]
+
+
+def _edges(
+    number: Number,
+    found: Distribution,
+    limits: Mapping[str, list[float]],
+    moments: Mapping[str, list[float]],
+) -> list[float]:
+    """Return the ends of pieces with equally many values, scaled as the number; [] without any."""
+    clipped = _clipped(found, limits.get(number.name))
+    inner = make_boundaries(clipped, _NUM_PIECES)
+    values = np.array([*clipped.values[:1], *inner, *clipped.values[-1:]], np.float64)
+    if number.is_logarithmic:
+        values = np.log1p(np.maximum(values, 0))
+    mean, deviation = moments[number.name]
+    edges = np.unique((values - mean) / deviation)
+    return [float(edge) for edge in edges] if len(edges) > 1 else []
 
 
 def _moments(number: Number, limits: list[float] | None, source: Source) -> list[float]:

@@ -1,5 +1,7 @@
 """Layers for nets trained in minutes on a CPU, where Keras' own are slower or do not exist."""
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -87,6 +89,31 @@ class Whitening(keras.layers.Layer):
     def call(self, inputs: Any) -> Any:
         """Return [batch, height - 1, width - 1, 2 * filters]."""
         return keras.ops.conv(inputs, self._kernel, padding="valid") + self._bias
+
+
+class PiecewiseLinear(keras.layers.Layer):
+    """Position of each number in the pieces between its edges: 0 below a piece, 1 above it.
+
+    A linear layer of these is piecewise linear in the numbers (Gorishniy and others, 2022, "On
+    Embeddings for Numerical Features in Tabular Deep Learning", section 3.2). `edges` are ascending
+    for each number, [] for one without pieces.
+    """
+
+    def __init__(self, edges: Sequence[Sequence[float]], **options: Any):
+        super().__init__(**options)
+        pieces = [
+            (number, low, high - low)
+            for number, ends in enumerate(edges)
+            for low, high in itertools.pairwise(ends)
+        ]
+        numbers, lows, widths = zip(*pieces, strict=True)
+        self._numbers = np.array(numbers, np.int32)
+        self._lows, self._widths = np.array(lows, np.float32), np.array(widths, np.float32)
+
+    def call(self, inputs: Any) -> Any:
+        """Return [batch, pieces]."""
+        values = tf.gather(inputs, self._numbers, axis=1)
+        return tf.clip_by_value((values - self._lows) / self._widths, 0.0, 1.0)
 
 
 class AddViews(keras.layers.Layer):

@@ -1,4 +1,4 @@
-"""The wide-and-deep net: a linear model of categories and crosses, plus a net of embeddings."""
+"""The wide-and-deep net: a linear model of the inputs and crosses, plus a net of embeddings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +9,8 @@ from trainer.workloads.models.residual import pooled
 _DROPOUT = 0.2
 # Short trainings have few steps for the moving averages to converge in.
 _BATCH_NORM_MOMENTUM = 0.95
+# Deviations beyond which a number hardly counts more.
+_FAR = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +21,7 @@ class Sizes:
         categories: number of categories of each column of `categories`.
         crosses: number of combinations of each column of `pairs`.
         num_amounts: columns of `amounts`.
+        edges: the edges of the pieces of each column of `amounts`, if any has pieces.
         tokens: (categories, length) of each input of tokens, by name.
         images: (height, width, channels) of each input of pixels, by name.
         num_outputs: logits, or 1 for a number.
@@ -30,6 +33,7 @@ class Sizes:
     tokens: Mapping[str, tuple[int, int]]
     num_outputs: int
     images: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    edges: Sequence[Sequence[float]] = ()
 
 
 def build_wide_and_deep(
@@ -42,23 +46,32 @@ def build_wide_and_deep(
 ) -> Any:
     """Return a linear model of all categories, crosses and tokens, plus a net of embeddings.
 
+    Numbers with edges are inputs of both as they are, but for outliers, and piecewise linearly.
     Pictures pass through a small residual net, whose result is an input of both.
     A predicted number is multiplied by the deviation of `scale`, and its mean added.
     """
     import keras
     from keras import layers
 
+    from trainer.workloads.models.layers import PiecewiseLinear
+
     inputs = _inputs(sizes)
     pictures = [layers.Dropout(_DROPOUT)(pooled(inputs[name])) for name in sizes.images]
-    parts = [*pictures]
+    parts, logits = [*pictures], []
     if sizes.categories:
         embedded = layers.Embedding(sum(sizes.categories), embedding_size)(inputs["categories"])
         parts.append(layers.Flatten()(embedded))
     if sizes.num_amounts:
-        parts.append(inputs["amounts"])
+        amounts = inputs["amounts"]
+        if any(sizes.edges):
+            pieces = PiecewiseLinear(sizes.edges, dtype="float32")(amounts)
+            near = amounts / keras.ops.sqrt(1 + keras.ops.square(amounts / _FAR))
+            amounts = layers.concatenate([near, pieces])
+            logits.append(_linear(amounts, sizes.num_outputs))
+        parts.append(amounts)
     for name, (size, _) in sizes.tokens.items():
         parts.append(sum_embeddings(inputs[name], layers.Embedding(size, embedding_size)))
-    logits = [layers.Dense(sizes.num_outputs, dtype="float32")(picture) for picture in pictures]
+    logits += [layers.Dense(sizes.num_outputs, dtype="float32")(picture) for picture in pictures]
     if len(parts) > len(pictures) or not pictures:
         deep = layers.concatenate(parts) if len(parts) > 1 else parts[0]
         for units in hidden_units:
@@ -107,6 +120,14 @@ def sum_embeddings(tokens: Any, embedding: Any, *, is_scaled: bool = True) -> An
     is_token = ops.cast(ops.not_equal(tokens, 0), vectors.dtype)[..., None]
     total = ops.sum(vectors * is_token, axis=1)
     return total / ops.sqrt(ops.maximum(ops.sum(is_token, axis=1), 1)) if is_scaled else total
+
+
+def _linear(numbers: Any, num_outputs: int) -> Any:
+    from keras import layers
+
+    return layers.Dense(num_outputs, use_bias=False, kernel_initializer="zeros", dtype="float32")(
+        numbers
+    )
 
 
 def _linear_weights(size: int, num_outputs: int) -> Any:

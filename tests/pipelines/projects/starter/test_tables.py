@@ -113,6 +113,7 @@ def test_features_are_guessed_from_their_values(tmp_path, columns):
         assert workload.parse_instance(instance)
     run = yaml.safe_load((tmp_path / "own/run.yaml").read_text())
     assert (run["prepare"]["files"], "thresholds" in run) == (["../a.csv"], False)
+    assert run["train"] == {"batch_size": 32}  # the recipe says how long
 
 
 @pytest.mark.parametrize(

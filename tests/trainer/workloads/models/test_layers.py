@@ -18,6 +18,7 @@ from trainer.workloads.models.layers import (  # noqa: E402
     AverageViews,
     Normalization,
     PartialIdentity,
+    PiecewiseLinear,
     Whitening,
     whitening_kernel,
 )
@@ -91,3 +92,9 @@ def test_the_fast_net_whitens_as_its_facts_say_and_trains_no_filter_of_it():
     logits = model(again.preprocess({"image": images.astype(np.uint8)}), training=False)
     assert logits.shape == (8, 10)
     assert np.isfinite(logits).all()
+
+
+def test_numbers_rise_from_0_to_1_in_each_of_their_pieces():
+    layer = PiecewiseLinear([[0.0, 1.0, 3.0], [], [-1.0, 0.0]])
+    outputs = layer(np.array([[2.0, 9.0, -5.0], [-7.0, 9.0, -0.25]], np.float32))
+    np.testing.assert_allclose(outputs, [[1, 0.5, 0], [0, 0, 0.75]])
