@@ -43,11 +43,17 @@ def curve_charts(evaluations: dict[str, Json]) -> str:
         run: [(row["predicted"], row["actual"]) for row in of_run.get("calibration") or []]
         for run, of_run in curves.items()
     }
-    for one in curves.values() if len(curves) == 1 else ():
-        if point := one.get("at_threshold"):
-            name = f"threshold {point['threshold']:.4g}"
-            roc[name] = [(point["false_positive"], point["recall"])]
-            pr[name] = [(point["recall"], point["precision"])]
+    point = next(iter(curves.values())).get("at_threshold") if len(curves) == 1 else None
+    if point:
+        name = f"threshold {point['threshold']:.4g}"
+        roc = {
+            "all thresholds": next(iter(roc.values())),
+            name: [(point["false_positive"], point["recall"])],
+        }
+        pr = {
+            "all thresholds": next(iter(pr.values())),
+            name: [(point["recall"], point["precision"])],
+        }
     return (
         _chart(roc, "ROC curve", "false positive rate", "true positive rate", has_diagonal=True)
         + _chart(pr, "Precision and recall", "recall", "precision")
