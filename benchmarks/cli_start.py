@@ -3,7 +3,8 @@
 A script that does the same with the SDK imports it before its first request. The commands are
 timed from their start to their end, in turns with the import; all but --help send requests to a
 service on this machine. `models rollback` moves the traffic of an endpoint between two versions
-that are deployed to it, forth and back. Their server is vertex_local/tests/support/tiny_server.py.
+that are deployed to it, back and, untimed, forth. Their server is
+vertex_local/tests/support/tiny_server.py.
 
 python -m benchmarks.cli_start [--rounds 5]
 """
@@ -27,6 +28,7 @@ SERVER = Path(__file__).parents[1] / "vertex_local" / "tests" / "support" / "tin
 TRAINYARD = [sys.executable, "-m", "pipelines.cli"]
 TIMEOUT_SECONDS = 120
 COMMANDS = ("--help", "models list", "runs list", "models rollback tiny")
+FORTH = ("endpoints deploy tiny@2", "models set-default tiny@2")  # after a rollback
 IMPORT_SDK = [sys.executable, "-c", "import google.cloud.aiplatform"]
 
 
@@ -43,6 +45,8 @@ def main() -> None:
         for _ in range(num_rounds + 1):
             for name, call in calls.items():
                 seconds[name].append(_seconds(call))
+            for text in FORTH:
+                _seconds([*TRAINYARD, *text.split()])
     imports = seconds[""][1:]
     for text in COMMANDS:
         times = seconds[text][1:]

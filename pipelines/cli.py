@@ -46,7 +46,8 @@ COMMANDS = (
     (
         "models",
         "serving.models:add_models",
-        "models and their versions: list, show, history, upload, set-default, rollback, delete",
+        "models and their versions: list, show, history, upload, set-default, rollback, hold, "
+        "release, approve, reject, delete",
     ),
     (
         "endpoints",

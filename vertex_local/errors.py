@@ -68,6 +68,11 @@ def invalid_argument(message: str) -> ApiError:
     return ApiError("INVALID_ARGUMENT", message)
 
 
+def aborted(message: str) -> ApiError:
+    """Return the error for a change of a resource that was changed meanwhile."""
+    return ApiError("ABORTED", message)
+
+
 def failed_precondition(message: str) -> ApiError:
     """Return the error for a request that is invalid in the present state of the resource."""
     return ApiError("FAILED_PRECONDITION", message)

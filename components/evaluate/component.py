@@ -29,6 +29,7 @@ def evaluate(
     evaluation: Output[Artifact],
     parent_model: Output[VertexModel],
     gate: str = "{}",
+    release: str = "{}",
 ) -> NamedTuple(  # type: ignore[valid-type]
     "Evaluated",
     [
@@ -38,6 +39,7 @@ def evaluate(
         ("known_version", str),
         ("digest", str),
         ("champion_version", str),
+        ("stop", str),
     ],
 ):
     """Judge a model by thresholds, by comparison, and by its own prediction server.
@@ -63,17 +65,19 @@ def evaluate(
         parent_model: The model that a new version belongs to; its resource name is empty for a new
             model, as the launcher of `ModelUploadOp` takes it.
         gate: Settings of the gate beside the thresholds (GateOptions), a JSON object.
+        release: Settings of the release (ReleaseOptions), of which `promote` and `approval` matter.
 
     Returns:
         verdict: `passed` or `failed`; reasons: one line for each check; state: of the version to
-        upload, `candidate`, `challenger`, or empty for none; known_version: the default version if
-        it is the same model, and passed, else empty; digest: of the model's files;
-        champion_version: the version that it was compared with.
+        upload, `candidate`, `waiting`, `challenger`, or empty for none; known_version: the default
+        version if it is the same model, and passed, else empty; digest: of the model's files;
+        champion_version: the version that it was compared with; stop: why this run does not promote
+        a model that passed, such as `held: by ann@desk …`, else empty.
     """
     from pathlib import Path
 
     from components.errors import errors_in_one_line
-    from components.evaluate.step import Case, evaluate_model, publish, state_of
+    from components.evaluate.step import Case, course_of, evaluate_model, publish
     from components.model_version.same_model import find_standing
     from components.shared.text.json_object import parse_object
     from components.shared.vertex.api import connect
@@ -105,11 +109,14 @@ def evaluate(
     parent_model.metadata["resourceName"] = standing.parent
     evaluation.metadata["importance"] = evaluated.importance_text
     judgement = evaluated.judgement
+    asked = parse_object(release, name="release")
+    course = course_of(judgement, standing, gate=settings, release=asked)
     return (
         judgement.verdict,
         "\n".join(judgement.reasons),
-        state_of(judgement, standing, keeps_challenger=bool(settings.get("keep_challenger"))),
-        standing.known_version if judgement.is_passed else "",
+        course.state,
+        course.known_version,
         standing.digest,
         standing.champion.version,
+        course.stop,
     )

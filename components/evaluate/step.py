@@ -4,7 +4,7 @@ import json
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from components.errors import StepError
 from components.evaluate.report import render_report
@@ -19,11 +19,12 @@ from components.model_version.companions import (
     read_companion_object,
     write_companion,
 )
+from components.model_version.decisions import NOT_PROMOTED, REQUIRED
 from components.model_version.same_model import Standing
 from components.prepare_examples.output.manifest import split_of
 from components.prepare_examples.output.publish import MANIFEST
 from components.shared.text.json_object import read_object
-from components.shared.vertex.labels import CANDIDATE, CHALLENGER
+from components.shared.vertex.labels import CANDIDATE, CHALLENGER, WAITING
 from trainer import Json
 from trainer.config.trust import OWN
 from trainer.errors import InputError
@@ -155,13 +156,35 @@ def write_data_facts(model_dir: str, examples_dir: str) -> None:
         write_companion(model_dir, INPUT_FILE, record)
 
 
-def state_of(judgement: Judgement, standing: Standing, *, keeps_challenger: bool) -> str:
-    """Return the state of the version to upload: CANDIDATE, CHALLENGER, or "" for none."""
+class Course(NamedTuple):
+    """Continuation of a run after its evaluation.
+
+    Attributes:
+        state: of the version to upload: CANDIDATE, WAITING, CHALLENGER, or "" for none.
+        known_version: the default version to serve, if it is the same model, else "".
+        stop: why a model that passed is not promoted by this run, else "": one of STOPS or
+            NOT_PROMOTED, a colon and the reason.
+    """
+
+    state: str = ""
+    known_version: str = ""
+    stop: str = ""
+
+
+def course_of(judgement: Judgement, standing: Standing, *, gate: Json, release: Json) -> Course:
+    """Return how a run continues, by its settings of `gate` and `release`."""
+    if not release.get("promote", True):
+        return Course(stop=f"{NOT_PROMOTED}: the run ends after its evaluation, as it was asked")
+    if not judgement.is_passed:
+        is_kept = gate.get("keep_challenger") and not standing.known_version
+        return Course(state=CHALLENGER if is_kept and standing.champion.version else "")
     if standing.known_version:
-        return ""
-    if judgement.is_passed:
-        return CANDIDATE
-    return CHALLENGER if keeps_challenger and standing.champion.version else ""
+        return Course(known_version=standing.known_version)
+    if standing.stop:
+        return Course(stop=standing.stop)
+    if release.get("approval") == REQUIRED:
+        return Course(state=WAITING, stop=f"{WAITING}: a person must approve or reject it")
+    return Course(state=CANDIDATE)
 
 
 def publish(

@@ -34,10 +34,13 @@ def find_champion(api: VertexApi, display_name: str) -> Champion:
 
 def default_champion(api: VertexApi, model: str) -> Champion:
     """Return the promoted default version of the model with a resource name."""
-    version = with_alias(list_versions(api, model), DEFAULT)
-    if not version or not was_promoted(version):
-        return Champion()
-    return _champion(version)
+    return champion_of(list_versions(api, model))
+
+
+def champion_of(versions: list[Json]) -> Champion:
+    """Return the promoted default version among the versions of a model."""
+    version = with_alias(versions, DEFAULT)
+    return _champion(version) if version and was_promoted(version) else Champion()
 
 
 def find_compared(api: VertexApi, version: str) -> Champion:

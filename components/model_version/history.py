@@ -1,4 +1,4 @@
-"""History of a model's default version, kept in labels of its versions.
+"""History of a model: its default versions, kept in labels of its versions, and decisions.
 
 Vertex AI keeps no history of aliases. Each time a version becomes the default it gets a label whose
 key has the time and whose value has the cause: `trainyard_default_20261122t204959123z` =
@@ -12,7 +12,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from components.shared.vertex.labels import PROMOTED, RUN_LABEL, STATE_LABEL
+from components.model_version.decisions import APPROVED, decisions_of, verdict_of
+from components.shared.vertex.labels import PROMOTED, RUN_LABEL, STATE_LABEL, WAITING
 from trainer import Json
 
 PREFIX = "trainyard_default_"
@@ -25,14 +26,17 @@ _KEY = re.compile(PREFIX + r"(\d{8}t\d{6})(\d{3})z")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DefaultPeriod:
-    """Time during which one version was the default; `until` is "" for the current one.
+class HistoryEntry:
+    """Time during which one version was the default, or a decision about a version.
 
     Attributes:
-        since, until: times such as 2026-11-22T20:49:59.123Z.
-        cause: `promoted`, `rollback`, `set-default` or `uploaded`.
+        since, until: times such as 2026-11-22T20:49:59.123Z; `until` is "" for the current default,
+            and the same as `since` for a decision.
+        cause: `promoted`, `approved`, `rollback`, `set-default` or `uploaded`; of a decision
+            `waiting`, `rejected`, `held`, `released` or `approved`.
         run: the run that promoted the version, or that created it.
-        reasons: verdict of the run that promoted the version, or the reason of a rollback.
+        reasons: verdict of the run that promoted the version, or the reason of a decision.
+        by: the person who decided, as `ann@desk`; of the default in the letters of a label.
     """
 
     version: str
@@ -41,6 +45,12 @@ class DefaultPeriod:
     cause: str
     run: str
     reasons: str
+    by: str = ""
+
+    @property
+    def is_decision(self) -> bool:
+        """True if it is no time as the default."""
+        return self.since == self.until
 
 
 def promoted_by(run: str) -> str:
@@ -48,10 +58,24 @@ def promoted_by(run: str) -> str:
     return f"{PROMOTED}_{run}"[:MAX_VALUE].rstrip("_")
 
 
+def approved_by(person: str) -> str:
+    """Return the cause for a version that a person approved."""
+    return _labelled(APPROVED, person)
+
+
+def set_by(person: str) -> str:
+    """Return the cause for a version that a person made the default by name."""
+    return _labelled(BY_HAND, person)
+
+
 def rolled_back(reason: str = "") -> str:
     """Return the cause for a rollback; of the reason a label can hold lower-case words only."""
-    words = "-".join(re.findall("[a-z0-9]+", reason.lower()))
-    return f"{ROLLBACK}_{words}"[:MAX_VALUE].rstrip("_-")
+    return _labelled(ROLLBACK, reason)
+
+
+def _labelled(cause: str, text: str) -> str:
+    words = "-".join(re.findall("[a-z0-9]+", text.lower()))
+    return f"{cause}_{words}"[:MAX_VALUE].rstrip("_-")
 
 
 def with_event(labels: Mapping[str, str], cause: str) -> dict[str, str]:
@@ -62,7 +86,45 @@ def with_event(labels: Mapping[str, str], cause: str) -> dict[str, str]:
     return {**{name: value for name, value in labels.items() if name not in dropped}, key: cause}
 
 
-def history_of(versions: list[Json]) -> list[DefaultPeriod]:
+def without_event(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels of a version without the last time that it became the default."""
+    last = max((name for name in labels if _KEY.fullmatch(name)), default="")
+    return {name: value for name, value in labels.items() if name != last}
+
+
+def decision_history(versions: list[Json]) -> list[HistoryEntry]:
+    """Return the decisions about the versions, and those that wait for one, oldest first."""
+    entries = []
+    for record in versions:
+        run = str(record.get("labels", {}).get(RUN_LABEL, ""))
+        entries += [
+            HistoryEntry(
+                version=one.version,
+                since=one.time,
+                until=one.time,
+                cause=one.kind,
+                run="",
+                reasons=one.reason,
+                by=one.by,
+            )
+            for one in decisions_of(record)
+        ]
+        if record.get("labels", {}).get(STATE_LABEL) == WAITING:
+            created = str(record.get("versionCreateTime", ""))
+            entries.append(
+                HistoryEntry(
+                    version=str(record["versionId"]),
+                    since=created,
+                    until=created,
+                    cause=WAITING,
+                    run=run,
+                    reasons=verdict_of(record),
+                )
+            )
+    return sorted(entries, key=lambda entry: entry.since)
+
+
+def history_of(versions: list[Json]) -> list[HistoryEntry]:
     """Return the periods in which a version was the default, the current one last."""
     events = sorted(event for record in versions for event in _events(record))
     by_number = {str(record["versionId"]): record for record in versions}
@@ -86,8 +148,8 @@ def _events(version: Json) -> list[tuple[str, str, str]]:
     events = [(_moment(match), number, cause) for match, cause in matches if match]
     state = labels.get(STATE_LABEL)
     created = str(version.get("versionCreateTime", ""))
-    if state == PROMOTED and not any(cause.startswith(PROMOTED) for _, _, cause in events):
-        return [(created, number, PROMOTED), *events]
+    if state == PROMOTED and not events:
+        return [(created, number, PROMOTED)]
     if not state and number == FIRST_VERSION:
         return [(created, number, UPLOADED), *events]
     return events
@@ -99,15 +161,18 @@ def _moment(match: re.Match[str]) -> str:
     return f"{moment.isoformat()}.{match[2]}Z"
 
 
-def _period(version: Json, *, since: str, until: str, cause: str) -> DefaultPeriod:
+def _period(version: Json, *, since: str, until: str, cause: str) -> HistoryEntry:
     kind, _, rest = cause.partition("_")
     is_promotion = kind == PROMOTED
-    description = str(version.get("versionDescription", ""))
-    return DefaultPeriod(
+    reasons = rest.replace("-", " ") if kind == ROLLBACK else ""
+    if kind in (PROMOTED, APPROVED):
+        reasons = verdict_of(version)
+    return HistoryEntry(
         version=str(version["versionId"]),
         since=since,
         until=until,
         cause=kind,
         run=(is_promotion and rest) or str(version.get("labels", {}).get(RUN_LABEL, "")),
-        reasons=description if is_promotion else rest.replace("-", " "),
+        reasons=reasons,
+        by="" if kind == ROLLBACK or is_promotion else rest,
     )

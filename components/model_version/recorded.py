@@ -56,7 +56,7 @@ def record_evaluation(
     evaluation = model_evaluation(content, display_name="test split", verdict=verdict)
     version = in_oldest_model(api, uploaded)
     api.post(f"{version.name}/evaluations:import", {"modelEvaluation": evaluation})
-    describe_version(api, version.name, reasons)
+    describe_version(api, version, reasons)
     if state == CHALLENGER:
         add_alias(api, version, CHALLENGER)
     return version

@@ -1,10 +1,21 @@
 """Models in the registry, their versions and the default version."""
 
 import logging
+from collections.abc import Callable
 
-from components.model_version.history import BY_HAND, with_event
+from components.errors import StepError
+from components.model_version.decisions import described, is_rejected
+from components.model_version.history import BY_HAND, with_event, without_event
+from components.model_version.updates import update_version
 from components.shared.vertex.api import VertexApi, list_named
-from components.shared.vertex.labels import CANDIDATE, CHALLENGER, PROMOTED, STATE_LABEL
+from components.shared.vertex.labels import (
+    CANDIDATE,
+    CHALLENGER,
+    PROMOTED,
+    REJECTED,
+    STATE_LABEL,
+    WAITING,
+)
 from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
 from trainer.config.trust import Trust
@@ -13,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 LRO_TIMEOUT_SECONDS = 1800
 DEFAULT, PREVIOUS = "default", "previous"
+UNPROMOTED = (CANDIDATE, CHALLENGER, WAITING, REJECTED)
 
 
 def version_name(version: Json) -> ResourceName:
@@ -51,18 +63,23 @@ def is_candidate(version: Json) -> bool:
 
 
 def was_promoted(version: Json) -> bool:
-    """Return whether the version was promoted by a run, or uploaded by hand."""
-    return version.get("labels", {}).get(STATE_LABEL) not in (CANDIDATE, CHALLENGER)
+    """Return whether the version was promoted by a run, or uploaded by hand, and not rejected."""
+    return version.get("labels", {}).get(STATE_LABEL) not in UNPROMOTED
 
 
-def describe_version(api: VertexApi, name: str, reasons: str) -> None:
+def describe_version(api: VertexApi, version: ResourceName, reasons: str) -> None:
     """Make the reasons of a verdict the description of a version."""
     text = "; ".join(reasons.splitlines())
-    api.patch(f"{name}?updateMask=versionDescription", {"versionDescription": text})
+    update_version(api, version, lambda record: {"versionDescription": described(record, text)})
 
 
 def set_default(
-    api: VertexApi, version: ResourceName, *, cause: str = BY_HAND, reasons: str = ""
+    api: VertexApi,
+    version: ResourceName,
+    *,
+    cause: str = BY_HAND,
+    reasons: str = "",
+    confirm: Callable[[], None] | None = None,
 ) -> None:
     """Move the alias `default` to `version`, and `previous` to the former default.
 
@@ -75,36 +92,89 @@ def set_default(
         version: The new default.
         cause: Entry of the model's history (`history.py`).
         reasons: Description of a version that a run promotes: its verdict.
+        confirm: Raises StepError if the version must not become the default. It is called just
+            before the alias moves and after: a decision that a person makes meanwhile prevails,
+            and labels and aliases return to what they were.
     """
     versions = list_versions(api, version.unversioned)
-    former = with_alias(versions, DEFAULT)
+    former, previous = with_alias(versions, DEFAULT), with_alias(versions, PREVIOUS)
     is_default = former is not None and str(former["versionId"]) == version.version
-    record = next(
-        (candidate for candidate in versions if str(candidate["versionId"]) == version.version),
-        None,
-    )
-    if record and (not was_promoted(record) or not is_default):
-        _record(api, version, record, cause=cause, reasons=reasons)
-    if former and not is_default and was_promoted(former):
-        add_alias(api, version_name(former), PREVIOUS)
-    add_alias(api, version, DEFAULT)
+    state = _state_of(versions, version)
+    if state in UNPROMOTED or not is_default:
+        is_by_person = not cause.startswith(PROMOTED)
+        may_lift = is_by_person and state == REJECTED
+        _record(api, version, cause=cause, reasons=reasons, may_lift=may_lift)
+    try:
+        if confirm:
+            confirm()
+        if former and not is_default and was_promoted(former):
+            add_alias(api, version_name(former), PREVIOUS)
+        add_alias(api, version, DEFAULT)
+        if confirm:
+            confirm()
+    except StepError:
+        _take_back(api, version, state=state, former=former, previous=previous)
+        raise
     note = f" (before: {former['versionId']})" if former else ""
     logger.info("%s is now the default version%s", version, note)
 
 
 def add_alias(api: VertexApi, version: ResourceName, alias: str) -> None:
-    """Move an alias to a version."""
+    """Move an alias to a version; `-ALIAS` removes it."""
     api.post(f"{version.name}:mergeVersionAliases", {"versionAliases": [alias]})
 
 
+def _state_of(versions: list[Json], version: ResourceName) -> str:
+    labels = [v.get("labels", {}) for v in versions if version_name(v) == version]
+    return str(labels[0].get(STATE_LABEL, "")) if labels else ""
+
+
 def _record(
-    api: VertexApi, version: ResourceName, record: Json, *, cause: str, reasons: str
+    api: VertexApi, version: ResourceName, *, cause: str, reasons: str, may_lift: bool
 ) -> None:
-    """Label a version that becomes the default, as promoted and with the cause."""
-    labels = with_event(record.get("labels", {}), cause)
-    if not was_promoted(record):
-        labels[STATE_LABEL] = PROMOTED
-    changes: Json = {"labels": labels}
-    if reasons and not was_promoted(record):
-        changes["versionDescription"] = "; ".join(reasons.splitlines())
-    api.patch(f"{version.name}?updateMask={','.join(changes)}", changes)
+    """Label a version that becomes the default, as promoted and with the cause.
+
+    Raises:
+        StepError: It was rejected in this moment.
+    """
+
+    def change(record: Json) -> Json:
+        if is_rejected(record) and not may_lift:
+            raise StepError(f"{version} was rejected during its release")
+        labels = with_event(record.get("labels", {}), cause)
+        changes: Json = {"labels": labels}
+        if not was_promoted(record):
+            labels[STATE_LABEL] = PROMOTED
+            if reasons:
+                text = "; ".join(reasons.splitlines())
+                changes["versionDescription"] = described(record, text)
+        return changes
+
+    update_version(api, version, change)
+
+
+def _take_back(
+    api: VertexApi,
+    version: ResourceName,
+    *,
+    state: str,
+    former: Json | None,
+    previous: Json | None,
+) -> None:
+    """Give a version that must not be the default its state back, and the others their aliases."""
+
+    def change(record: Json) -> Json:
+        labels = without_event(record["labels"])
+        if state and not is_rejected(record):
+            labels[STATE_LABEL] = state
+        return {"labels": labels}
+
+    update_version(api, version, change)
+    now = with_alias(list_versions(api, version.unversioned), DEFAULT)
+    if former is None or now is None or version_name(now) != version:
+        return  # somebody else has moved the alias meanwhile
+    add_alias(api, version_name(former), DEFAULT)
+    if previous:
+        add_alias(api, version_name(previous), PREVIOUS)
+    else:
+        add_alias(api, version_name(former), f"-{PREVIOUS}")

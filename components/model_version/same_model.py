@@ -6,6 +6,7 @@ from pathlib import Path
 
 from components.model_version.champion import Champion, find_champion, find_compared
 from components.model_version.companions import model_files
+from components.model_version.decisions import stop_of
 from components.model_version.registry import (
     DEFAULT,
     find_model,
@@ -31,12 +32,14 @@ class Standing:
         known_version: the default version if it is the same model, else "".
         champion: the version to compare with: the promoted default version, or, if the model is
             the same, the one that it was compared with before.
+        stop: why a person's decision does not allow to promote it (`decisions.stop_of`), or "".
     """
 
     digest: str
     parent: str
     known_version: str
     champion: Champion
+    stop: str = ""
 
 
 def find_standing(api: VertexApi, display_name: str, model_dir: Path) -> Standing:
@@ -45,7 +48,8 @@ def find_standing(api: VertexApi, display_name: str, model_dir: Path) -> Standin
     parent = find_model(api, display_name)
     known = find_promoted(api, parent, digest) if parent else ""
     champion = find_compared(api, known) if known else find_champion(api, display_name)
-    return Standing(digest=digest, parent=parent, known_version=known, champion=champion)
+    stop = stop_of(list_versions(api, parent), digest) if parent else ""
+    return Standing(digest=digest, parent=parent, known_version=known, champion=champion, stop=stop)
 
 
 def model_digest(model_dir: Path) -> str:

@@ -31,7 +31,7 @@ def record_version(
         location: Location of the run.
         run: Name of the run.
         endpoint_name: Display name of the endpoint.
-        state: `candidate`, or `challenger` for a version that is not to be deployed.
+        state: `candidate`, or `challenger` or `waiting` for a version that is not to be deployed.
         model: The uploaded version.
         evaluation: Its evaluation, JSON.
         verdict: Its verdict.
@@ -50,7 +50,7 @@ def record_version(
     from components.shared.text.json_object import read_object
     from components.shared.vertex.api import connect
     from components.shared.vertex.creations import endpoint_id_of
-    from components.shared.vertex.labels import CHALLENGER
+    from components.shared.vertex.labels import CANDIDATE
     from components.shared.vertex.resource_name import ResourceName
     from components.shared.vertex.task_details import SERVED_BEFORE
 
@@ -62,7 +62,7 @@ def record_version(
             api, uploaded, content, verdict=verdict, reasons=reasons, state=state
         ).name
         version.metadata["resourceName"] = name
-        if state != CHALLENGER:
+        if state == CANDIDATE:
             own = endpoint_id_of(run)
             found = ensure_endpoint(api, endpoint_name, run=run, endpoint_id=own)
             endpoint.metadata["resourceName"] = found["name"]
@@ -117,6 +117,7 @@ def release_model(
     """
     from components.errors import errors_in_one_line
     from components.model_version.companions import GOLDEN_FIELDS
+    from components.model_version.history import promoted_by
     from components.release.options import ReleaseOptions
     from components.release.overlap import Contest
     from components.release.release import release_version, serve_promoted
@@ -142,7 +143,8 @@ def release_model(
 
     with errors_in_one_line() as limit:
         options = ReleaseOptions.from_json(release)
-        timeout_seconds = options.timeout_seconds + options.canary_seconds
+        canary_seconds = options.canary_seconds * len(options.canary)
+        timeout_seconds = options.timeout_seconds + canary_seconds
         limit.set(timeout_seconds, setting="release.timeout_seconds")
         known = read_object(golden.path, *GOLDEN_FIELDS)
         if is_known:
@@ -164,7 +166,7 @@ def release_model(
                 endpoint_name=endpoint_name,
                 contest=contest,
                 options=options,
-                run=run,
+                cause=promoted_by(run),
                 golden=known,
                 metrics=metrics,
                 table_path=table.path,

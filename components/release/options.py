@@ -1,11 +1,14 @@
 """Settings of a release: replay of logged requests, canary, and what stays deployed afterwards."""
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
+from components.model_version.decisions import REQUIRED
 from components.shared.text.options import Options
 from components.time_limit import A_DAY_SECONDS, LONG_SECONDS
 from trainer.config.settings import MOST_SECONDS, check_settings, setting
+from trainer.errors import ConfigError
 
 MAX_REPLAY = 10_000
 
@@ -43,14 +46,21 @@ class ReleaseOptions(Options):
         above=1,
         at_most=1000,
     )
-    canary_percent: int = setting(
-        "share of the traffic, in percent, that a new version gets first; 0: no canary",
-        default=0,
-        at_least=0,
-        at_most=99,
+    promote: bool = setting(
+        "promote a model that passes; false ends the run after its evaluation", default=True
+    )
+    approval: str = setting(
+        "`required`: the version of a model that passes waits for `trainyard models approve`",
+        default="none",
+        choices=("none", REQUIRED),
+    )
+    canary: tuple[str, ...] = setting(
+        "shares of the traffic, in percent, that a new version gets one after the other before it"
+        " gets all, as 10,25,50; default: no canary",
+        default=(),
     )
     canary_seconds: float = setting(
-        "duration of the canary", default=60.0, above=0, at_most=A_DAY_SECONDS
+        "duration of each share of the canary", default=60.0, above=0, at_most=A_DAY_SECONDS
     )
     max_error_rate: float = setting(
         "share of a new version's requests that may fail in a replay or canary",
@@ -83,4 +93,18 @@ class ReleaseOptions(Options):
     )
 
     def __post_init__(self) -> None:
+        if isinstance(self.canary, int | list | tuple):  # YAML's numbers
+            steps = self.canary if isinstance(self.canary, list | tuple) else [self.canary]
+            object.__setattr__(self, "canary", tuple(map(str, steps)))
         check_settings(self, label=lambda name: f"release.{name}")
+        shares = [int(text) if re.fullmatch("[0-9]{1,2}", text) else 0 for text in self.canary]
+        if 0 in shares or sorted(set(shares)) != shares:
+            raise ConfigError(
+                f"release.canary is {','.join(self.canary)}; it must be whole numbers from 1 to 99,"
+                " separated by commas, each above the one before, as 10,25,50"
+            )
+
+    @property
+    def canary_shares(self) -> list[int]:
+        """The shares of the canary, in percent."""
+        return [int(text) for text in self.canary]

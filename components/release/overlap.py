@@ -5,8 +5,11 @@ from collections.abc import Callable
 
 from components.errors import StepError
 from components.evaluate.thresholds import Judgement
-from components.model_version.champion import Champion, default_champion
+from components.model_version.champion import Champion, champion_of
+from components.model_version.decisions import stop_of
+from components.model_version.registry import list_versions, version_name
 from components.shared.vertex.api import VertexApi
+from components.shared.vertex.labels import MODEL_LABEL, REJECTED, WAITING
 from components.shared.vertex.resource_name import ResourceName
 
 logger = logging.getLogger(__name__)
@@ -18,7 +21,8 @@ class Contest:
     """A version's claim to replace the default version, renewed whenever the default changes.
 
     Another run may promote a version, or a person may roll back, after this run was evaluated: its
-    comparison with the default of that moment says nothing about the present one.
+    comparison with the default of that moment says nothing about the present one. A person may also
+    hold the model or reject the version; `lifts_rejection` if that person is the same.
 
     Attributes:
         champion: Resource name of the version that the model was last compared with, "" for none.
@@ -33,24 +37,49 @@ class Contest:
         champion: str,
         reasons: str,
         judge: Judge,
+        lifts_rejection: bool = False,
     ) -> None:
         self.champion = champion
         self.reasons = reasons
         self._api = api
         self._version = version
         self._judge = judge
+        self._lifts_rejection = lifts_rejection
 
     def check(self) -> None:
         """Compare the model with the present default version, unless it was compared with it.
 
         Raises:
-            StepError: The default version has changed, and the model does not pass beside it.
+            StepError: The default version has changed, and the model does not pass beside it; or a
+                person holds the model or rejected this version.
         """
-        while True:
-            default = default_champion(self._api, self._version.unversioned)
-            if default.version in ("", self.champion, self._version.name):
-                return
+        while default := self._rival():
             self._compare(default)
+
+    def confirm(self) -> None:
+        """Check that nothing has changed since `check`.
+
+        Raises:
+            StepError: The default version has changed, or a person has decided otherwise.
+        """
+        if default := self._rival():
+            number = ResourceName.from_version_name(default.version).version
+            raise StepError(
+                f"version {number} became the default in the moment of this version's promotion;"
+                " start the run again to compare them"
+            )
+
+    def _rival(self) -> Champion | None:
+        """Return the present default version if the model was not compared with it."""
+        versions = list_versions(self._api, self._version.unversioned)
+        ours = [v.get("labels", {}) for v in versions if version_name(v) == self._version]
+        stop = stop_of(versions, ours[0].get(MODEL_LABEL, "") if ours else "")
+        is_lifted = self._lifts_rejection and stop.startswith(REJECTED)
+        if stop and not stop.startswith(WAITING) and not is_lifted:
+            raise StepError(f"not promoted, {stop}")
+        default = champion_of(versions)
+        is_known = default.version in ("", self.champion, self._version.name)
+        return None if is_known else default
 
     def _compare(self, default: Champion) -> None:
         number = ResourceName.from_version_name(default.version).version

@@ -22,7 +22,6 @@ from components.endpoint.request_log import set_request_log
 from components.endpoint.traffic import WHOLE, all_to, with_share
 from components.errors import StepError
 from components.model_version.champion import default_champion
-from components.model_version.history import promoted_by
 from components.model_version.registry import set_default
 from components.release.canary import watch
 from components.release.options import ReleaseOptions
@@ -45,16 +44,16 @@ def release_version(
     endpoint_name: str,
     contest: Contest,
     options: ReleaseOptions,
-    run: str,
+    cause: str,
     golden: Json,
     metrics: "Metrics",
     table_path: str,
 ) -> None:
     """Move an endpoint's traffic to a deployed version, and the alias `default`, step by step.
 
-    First it answers logged requests without traffic (replay), then it gets a share of the traffic
-    for a while (canary), then all of it; the last two are as the options say. Then it must repeat
-    its golden predictions, and becomes the default. Before the traffic moves, and again before the
+    First it answers logged requests without traffic (replay), then it gets growing shares of the
+    traffic, each for a while (canary), then all of it, as the options say. Then it must repeat its
+    golden predictions, and becomes the default. Before the traffic moves, and again before the
     alias does, the version must have passed beside the default of that moment. If a step fails,
     the traffic split is restored. Afterwards versions without traffic are undeployed, except the
     previous one if the options say so.
@@ -65,7 +64,7 @@ def release_version(
         endpoint_name: Display name of the endpoint.
         contest: Its comparison with the default version.
         options: Settings of the release.
-        run: Name of the run, for the model's history.
+        cause: Entry of the model's history (`history.py`).
         golden: Instances with offline predictions.
         metrics: Receives the measurements of all steps.
         table_path: Markdown file for the table of predictions.
@@ -82,12 +81,14 @@ def release_version(
     _set_log(api, body, options)
     with ExitStack() as stack:
         contest.check()
-        if options.canary_percent:
-            move = partial(with_share, percentage=options.canary_percent)
+        for percentage in options.canary_shares:
+            move = partial(with_share, percentage=percentage)
             share = stack.enter_context(moved_traffic(api, endpoint, version, move=move))
-            if share < WHOLE:  # it is not the only one
-                values |= watch(api, endpoint, version, golden, options=options)
-                contest.check()
+            if share == WHOLE:  # it is the only one
+                break
+            for name, count in watch(api, endpoint, version, golden, options=options).items():
+                values[name] = values.get(name, 0) + count
+            contest.check()
         stack.enter_context(moved_traffic(api, endpoint, version))
         predict_golden(
             api,
@@ -99,7 +100,7 @@ def release_version(
             values=values,
         )
         contest.check()
-        set_default(api, version, cause=promoted_by(run), reasons=contest.reasons)
+        set_default(api, version, cause=cause, reasons=contest.reasons, confirm=contest.confirm)
     undeploy_idle(api, endpoint, keep=version, keep_previous=options.keep_previous)
 
 

@@ -14,6 +14,7 @@ def teardown(
     summary: dsl.Output[dsl.Artifact],
     status: dsl.PipelineTaskFinalStatus,
     on_failure_url: str = "",
+    report_success: bool = False,
 ):
     """Cancel and delete everything a run created, except the model version it promoted.
 
@@ -24,7 +25,9 @@ def teardown(
         keep_endpoint: Leave the promoted version deployed.
         summary: The run's `summary.json`, in the run's own folder.
         status: Final status of the run.
-        on_failure_url: Receives the summary unless the run succeeded and passed the gate.
+        on_failure_url: Receives the summary unless the run succeeded and passed the gate; also if
+            its version waits for an approval.
+        report_success: It receives the summary of every run.
     """
     from components.errors import errors_in_one_line
     from components.shared.vertex.api import connect
@@ -42,5 +45,6 @@ def teardown(
             error=status.error_message or "",
             summary_path=summary.path,
             on_failure_url=on_failure_url,
+            report_success=report_success,
         )
     summary.metadata.update(metadata)

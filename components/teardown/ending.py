@@ -13,6 +13,7 @@ from components.shared.run_summary.webhook import post_summary
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.job_warnings import replicas_of_jobs
+from components.shared.vertex.labels import WAITING
 from components.teardown.lost import tear_down_earlier
 from components.teardown.run_resources import RunResources
 from components.teardown.teardown import tear_down
@@ -30,6 +31,7 @@ def end_run(
     error: str,
     summary_path: str,
     on_failure_url: str = "",
+    report_success: bool = False,
 ) -> dict[str, str]:
     """Tear a run down, post its summary to the webhook unless the result is good, and write it.
 
@@ -45,6 +47,7 @@ def end_run(
         error: Error of the run, unless it succeeded.
         summary_path: File to write.
         on_failure_url: Webhook, or "".
+        report_success: Post the summary whatever the result is.
 
     Returns:
         Metadata of the summary artifact: facts that are in no other task's outputs.
@@ -72,7 +75,8 @@ def end_run(
         has_exit_failed=problem is not None,
     )
     summary = summarize(job, run=run, exit_metadata=metadata)
-    if on_failure_url and not summary.is_good:
+    is_reported = report_success or not summary.is_good or summary.outcome == WAITING
+    if on_failure_url and is_reported:
         failure = post_summary(on_failure_url, summary.to_message())
         if failure:
             logger.warning("%s", failure)

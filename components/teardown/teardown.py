@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from components.endpoint.deployments import find_deployed, undeploy_idle, undeploy_version
 from components.errors import StepError
+from components.model_version.decisions import stop_of
 from components.model_version.history import history_of, promoted_by
 from components.model_version.registry import (
     DEFAULT,
@@ -22,7 +23,7 @@ from components.model_version.registry import (
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.creations import await_operations
 from components.shared.vertex.errors import VertexError
-from components.shared.vertex.labels import RUN_LABEL
+from components.shared.vertex.labels import MODEL_LABEL, RUN_LABEL
 from components.shared.vertex.resource_name import ResourceName
 from components.teardown.run_resources import RunResources
 from trainer import Json
@@ -104,14 +105,21 @@ def cancel_jobs(api: VertexApi, jobs: list[Json]) -> None:
 
 
 def settle_versions(resources: RunResources, *, keep_endpoint: bool) -> None:
-    """Keep the promoted version; undeploy and delete any other."""
+    """Keep the promoted version and those that people decide about; undeploy any other.
+
+    A candidate is deleted, also one whose promotion was interrupted and which a person's decision
+    does not allow to complete.
+    """
     for record in resources.versions:
         version = version_name(record)
-        if is_candidate(record):
+        is_half_promoted = _is_half_promoted(resources.api, record)
+        is_refused = is_half_promoted and _is_stopped(resources.api, record)
+        if is_refused or not was_promoted(record):
             _undeploy(resources, version)
-            _delete_version(resources, record)
+            if is_refused or is_candidate(record):
+                _delete_version(resources, record)
             continue
-        if _is_half_promoted(resources.api, record):
+        if is_half_promoted:
             set_default(resources.api, version, cause=promoted_by(resources.run))
         if keep_endpoint or resources.served_before:
             _undeploy_replaced(resources, version)
@@ -148,6 +156,12 @@ def _is_half_promoted(api: VertexApi, record: Json) -> bool:
         return True
     latest = history_of(versions)[-1].version  # of the labels, which are set before the alias
     return latest == str(record["versionId"]) != str(default["versionId"])
+
+
+def _is_stopped(api: VertexApi, record: Json) -> bool:
+    """Return whether a person's decision does not allow to promote the version."""
+    versions = list_versions(api, version_name(record).unversioned)
+    return bool(stop_of(versions, record.get("labels", {}).get(MODEL_LABEL, "")))
 
 
 def _undeploy_replaced(resources: RunResources, version: ResourceName) -> None:

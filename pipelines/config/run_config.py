@@ -32,7 +32,7 @@ PLANNED_FLAGS = ("workload", "examples_dir", "output_dir", "strategy")
 # Settings that are JSON objects in the pipeline's parameters.
 JSON_GROUPS = ("train", "thresholds", "gate", "prepare", "trigger", "release")
 # Packages that were compiled before these existed do not take them.
-NEW_PARAMETERS = ("gate", "on_failure_url", "release", "trigger")
+NEW_PARAMETERS = ("gate", "on_failure_url", "release", "report_success", "trigger")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +89,10 @@ class RunConfig:
         form="a web address, as https://HOST/PATH, or, for a secret one, env:NAME with a variable"
         " of the steps, or projects/PROJECT/secrets/NAME/versions/VERSION of Secret Manager",
         is_secret=True,
+    )
+    report_success: bool = setting(
+        "call the webhook of on_failure_url after every run, not only after a failure",
+        default=False,
     )
     release: dict[str, Any] = setting(
         "settings of the release: replay, canary, what stays deployed", factory=dict
@@ -155,6 +159,8 @@ class RunConfig:
                 "tensorboard needs service_account: Vertex AI writes to it as the job's account,"
                 " which must have the roles Storage Admin and Vertex AI User"
             )
+        if self.report_success and not self.on_failure_url:
+            raise ConfigError("report_success needs on_failure_url, the address of the webhook")
         parameters = {
             f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "labels"
         }

@@ -25,7 +25,8 @@ Args:
     network: VPC network of the training job, projects/NUMBER/global/networks/NAME.
     tensorboard: Instance for the training job's logs, projects/P/locations/L/tensorboards/ID.
     on_failure_url: Web address that receives the summary of a run that did not succeed.
-    release: Replay, canary and what stays deployed (ReleaseOptions), a JSON object.
+    report_success: Send it the summary of every run.
+    release: Approval, replay, canary and what stays deployed (ReleaseOptions), a JSON object.
 """
 
 

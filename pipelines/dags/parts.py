@@ -21,10 +21,16 @@ RETRY = {"num_retries": 1, "backoff_duration": "2s"}
 
 
 @contextmanager
-def torn_down(*, keep_endpoint: Any, on_failure_url: str) -> Iterator[None]:
+def torn_down(
+    *, keep_endpoint: Any, on_failure_url: str, report_success: bool = False
+) -> Iterator[None]:
     """Run the tasks of the block, and then `teardown`, also after a failure."""
     exit_task = teardown(
-        run=RUN, keep_endpoint=keep_endpoint, on_failure_url=on_failure_url, **LOCATION
+        run=RUN,
+        keep_endpoint=keep_endpoint,
+        on_failure_url=on_failure_url,
+        report_success=report_success,
+        **LOCATION,
     )
     exit_task.set_caching_options(False).set_retry(**RETRY)
     with dsl.ExitHandler(exit_task, name="run"):

@@ -5,7 +5,7 @@
 2. plan_training     worker pools; drift since the default version; may end here, too
    train             a custom job: one process or VM per replica
 3. evaluate          metrics beside the default version's, a check of the server, the verdict
-4. if it passed and is new (or is to be kept as a challenger):
+4. if it passed and is new (or is kept as a challenger, or to wait for an approval):
    upload_model, record_version   register a version with its evaluation
    deploy_model      deploy to a reused or new endpoint, without traffic yet
    release_model     replay requests, move the traffic, make it the default; or move it back
@@ -52,13 +52,16 @@ def train_and_deploy(
     network: str = "",
     tensorboard: str = "",
     on_failure_url: str = "",
+    report_success: bool = False,
     release: str = "{}",
 ):
     """Train `workload` and, if it passes the gate, serve it as a new version."""
     source = {"workload": workload, "data_dir": data_dir, "trust_files": trust_files}
     judged_by = {"thresholds": thresholds, "gate": gate}
 
-    with torn_down(keep_endpoint=keep_endpoint, on_failure_url=on_failure_url):
+    with torn_down(
+        keep_endpoint=keep_endpoint, on_failure_url=on_failure_url, report_success=report_success
+    ):
         started = start(
             run=RUN,
             model_name=model_name,
@@ -107,6 +110,7 @@ def train_and_deploy(
                     image=IMAGE,
                     examples=examples,
                     model=model,
+                    release=release,
                     **judged_by,
                     **LOCATION,
                 )

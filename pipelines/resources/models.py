@@ -2,7 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from components.model_version.history import DefaultPeriod, history_of
+from components.model_version.history import (
+    HistoryEntry,
+    decision_history,
+    history_of,
+    set_by,
+)
 from components.model_version.registry import (
     DEFAULT,
     LRO_TIMEOUT_SECONDS,
@@ -12,9 +17,17 @@ from components.model_version.registry import (
     with_alias,
 )
 from components.shared.vertex.api import VertexApi
+from components.shared.vertex.labels import HELD_LABEL
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
-from pipelines.resources.names import model_name, second, short_name, version_called, when
+from pipelines.resources.names import (
+    model_name,
+    second,
+    short_name,
+    this_person,
+    version_called,
+    when,
+)
 from pipelines.resources.table import Table
 from trainer import Json
 
@@ -30,19 +43,21 @@ def models_table(api: VertexApi) -> Table:
     return Table(("MODEL", "VERSION", "ALIASES", "CREATED"), rows)
 
 
-def model_history(api: VertexApi, name: str) -> list[DefaultPeriod]:
-    """Return the times during which the versions of a model were its default, newest first."""
-    return history_of(list_versions(api, model_name(api, name)))[::-1]
+def model_history(api: VertexApi, name: str) -> list[HistoryEntry]:
+    """Return when each version of a model was its default, and all decisions, newest first."""
+    versions = list_versions(api, model_name(api, name))
+    entries = [*history_of(versions), *decision_history(versions)]
+    return sorted(entries, key=lambda entry: entry.since)[::-1]
 
 
-def history_table(periods: Sequence[DefaultPeriod]) -> Table:
-    """Return a row for each time that a version became the default."""
+def history_table(entries: Sequence[HistoryEntry]) -> Table:
+    """Return a row for each time that a version became the default, and for each decision."""
     rows: list[tuple[str, ...]] = []
-    for one in periods:
+    for one in entries:
         why = f"{one.cause}: {one.reasons}" if one.reasons else one.cause
-        since, until = second(one.since), second(one.until) or "now"
-        rows.append((one.version, since, until, one.run or "-", why))
-    return Table(("VERSION", "DEFAULT SINCE", "UNTIL", "RUN", "WHY"), rows)
+        until = "-" if one.is_decision else second(one.until) or "now"
+        rows.append((one.version, second(one.since), until, one.by or one.run or "-", why))
+    return Table(("VERSION", "SINCE", "DEFAULT UNTIL", "BY", "WHY"), rows)
 
 
 def get_model(api: VertexApi, name: str) -> Json:
@@ -65,6 +80,11 @@ def delete_model(api: VertexApi, name: str, *, confirm_all: Callable[[int], bool
     if at:
         version = version_called(api, name)
         _refuse_default(list_versions(api, version.unversioned), version, base)
+        if HELD_LABEL in api.get(version.name).get("labels", {}):
+            raise ResourceError(
+                f"{name} has the hold of its model, which would be deleted with it; end the hold"
+                f" first: trainyard models release {base}"
+            )
         full_name, method = version.name, ":deleteVersion"
     else:
         full_name, method = model_name(api, name), ""
@@ -85,7 +105,7 @@ def set_default_version(api: VertexApi, name: str) -> str:
         ResourceError: the name has no version.
     """
     version = version_called(api, name)
-    set_default(api, version)
+    set_default(api, version, cause=set_by(this_person()))
     return f"{name.partition('@')[0]}@{version.version}"
 
 

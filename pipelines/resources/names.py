@@ -1,5 +1,9 @@
 """Names and times of resources, and the resources that users' names stand for."""
 
+import getpass
+import os
+import platform
+
 from components.model_version.registry import find_model, version_name
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
@@ -70,3 +74,12 @@ def when(resource: Json, key: str = "createTime") -> str:
 def second(time: str) -> str:
     """Return a timestamp of the API to the second: `2026-01-31 12:00:00`."""
     return time[:19].replace("T", " ")
+
+
+def this_person() -> str:
+    """Return the user of this command as `ann@desk`, in a text without spaces."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # an account without a name, as in a container
+        user = f"uid-{os.getuid()}"
+    return "-".join(f"{user}@{platform.node() or 'unknown'}".split())

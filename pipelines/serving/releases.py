@@ -12,6 +12,7 @@ from components.endpoint.deployments import (
 from components.endpoint.ensure import ensured_endpoint
 from components.endpoint.traffic import WHOLE, Split, handed_over, with_share
 from components.model_version.companions import read_golden
+from components.model_version.decisions import decide, decisions_of, is_rejected
 from components.model_version.history import rolled_back
 from components.model_version.registry import (
     DEFAULT,
@@ -23,9 +24,16 @@ from components.model_version.registry import (
 )
 from components.release.release import released
 from components.shared.vertex.api import VertexApi
+from components.shared.vertex.labels import REJECTED
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
-from pipelines.resources.names import endpoint_of, model_name, short_name, version_called
+from pipelines.resources.names import (
+    endpoint_of,
+    model_name,
+    short_name,
+    this_person,
+    version_called,
+)
 from trainer import Json
 
 UNCHECKED = "its predictions were not checked: the version holds no golden.json"
@@ -62,7 +70,7 @@ def deploy_version(
         pass
     split = _split_text(api.get(endpoint["name"]))
     return [
-        f"{_version_text(model, version)} is deployed to {endpoint['displayName']}: {split}",
+        f"{version_text(model, version)} is deployed to {endpoint['displayName']}: {split}",
         *_check_notes(golden, percentage),
     ]
 
@@ -86,7 +94,7 @@ def take_down(api: VertexApi, name: str, *, endpoint_name: str) -> list[str]:
         )
     split = _split_text(api.get(endpoint["name"]))
     return [
-        f"{_version_text(model, version)} is undeployed from {endpoint['displayName']}: {split}",
+        f"{version_text(model, version)} is undeployed from {endpoint['displayName']}: {split}",
     ]
 
 
@@ -96,14 +104,14 @@ def roll_back(api: VertexApi, name: str, *, machine: str, reason: str = "") -> l
     On each endpoint the previous version is deployed, gets the default's share of the traffic and
     must return its golden predictions. Then the alias moves and the former default is undeployed.
     An endpoint that had kept the previous version deployed keeps the former default instead.
-    If anything fails before the alias moves, the endpoints are restored. The reason is kept in the
-    model's history.
+    If anything fails before the alias moves, the endpoints are restored. The version that is left
+    is rejected with the reason: no run promotes the same model again.
 
     Returns:
         Lines that describe the result.
 
     Raises:
-        ResourceError: there is no previous version.
+        ResourceError: there is no previous version, or it was rejected.
         StepError: the previous version's predictions differ.
     """
     model = model_name(api, name)
@@ -115,6 +123,13 @@ def roll_back(api: VertexApi, name: str, *, machine: str, reason: str = "") -> l
             f"default. To serve any version: trainyard endpoints deploy {name}@VERSION"
         )
     former, version = version_name(current), version_name(target)
+    if is_rejected(target):
+        rejection = decisions_of(target)[-1:]
+        raise ResourceError(
+            f"{version_text(target, version)}, the version before the default, was rejected "
+            f"{' '.join(map(str, rejection))}; to serve it all the same, or another one: trainyard"
+            f" models approve {name}@VERSION"
+        )
     golden = read_golden(target)
     endpoints = [one for one in api.list_resources("endpoints") if _share(one, former)]
     with ExitStack() as stack:
@@ -124,13 +139,16 @@ def roll_back(api: VertexApi, name: str, *, machine: str, reason: str = "") -> l
                 released(api, endpoint, version, golden=golden, machine=machine, move=move)
             )
         set_default(api, version, cause=rolled_back(reason))
+        decide(api, former, REJECTED, by=this_person(), reason=reason)
     for endpoint in endpoints:
         if not find_deployed(endpoint, version):
             undeploy_version(api, api.get(endpoint["name"]), former, is_awaited=False)
     names = ", ".join(one["displayName"] for one in endpoints)
     serving = f"served by {names}" if names else "and no endpoint served the former one"
     return [
-        f"the default is {_version_text(target, version)} (before: {former.version}), {serving}",
+        f"the default is {version_text(target, version)} (before: {former.version}), {serving}",
+        f"{version_text(current, former)} is rejected: no run promotes the same model; to keep the"
+        f" default whatever runs find: trainyard models hold {name} --reason TEXT",
         *(_check_notes(golden, WHOLE) if names else []),
     ]
 
@@ -158,7 +176,8 @@ def _split_text(endpoint: Json) -> str:
     return ", ".join(shares) or "nothing"
 
 
-def _version_text(model: Json, version: ResourceName) -> str:
+def version_text(model: Json, version: ResourceName) -> str:
+    """Return a version as `mnist@2`."""
     return f"{model['displayName']}@{version.version}"
 
 

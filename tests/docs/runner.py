@@ -41,6 +41,7 @@ ONLY_PARSED = {
     "trainyard tune": "trains many times; test_tune.py runs it",
     "trainyard run cars --from": "needs a tuning job; test_tuning.py builds such a configuration",
     "trainyard predict": "needs a model; test_predict_files.py predicts, test_batch.py runs it",
+    "trainyard models approve": "needs a model that a run evaluated; test_decisions.py runs it",
     "trainyard endpoints watch": "needs a log of requests; test_watch.py runs it",
     "trainyard cache clear prepare-examples": "needs a cached step; test_prune.py runs it",
     "trainyard check": "takes eight seconds; test_own_folder.py runs it",

@@ -53,7 +53,8 @@ folder.mkdir(parents=True, exist_ok=True)
 LONG_JOB = "import time; time.sleep(100)"
 IMAGE = "us-central1-docker.pkg.dev/p/repository/trainyard:1"
 CHANGING = re.compile(
-    r"(jobs|runs) (cancel|delete)|models (delete|upload)|endpoints delete|schedule (pause|delete)"
+    r"(jobs|runs) (cancel|delete)|models (delete|upload|rollback)|endpoints delete"
+    r"|schedule (pause|delete)"
 )
 SCHEDULE = """\
 package: ../nap.yaml

@@ -30,7 +30,7 @@ from vertex_local.tests.support.service import (
 
 pytestmark = pytest.mark.usefixtures("temp_folder")
 
-CANARY = '{"canary_percent": 50, "canary_seconds": 0.2}'
+CANARY = '{"canary": [50], "canary_seconds": 0.2}'
 VICTIMS = ("runner", "service", "everything")
 # All events for each victim, about ten minutes; otherwise every second, the victims in turns.
 ALL_VARIABLE = "KILL_AT_ALL_EVENTS"

@@ -2,14 +2,11 @@
 
 import json
 import re
-import time
 
-import psutil
 import pytest
 import requests
 
-from tests.support.processes.whole_runs import WAIT_TIMEOUT_SECONDS, Home, ended
-from vertex_local.tests.support.forks import Fork
+from tests.support.processes.whole_runs import Home, ended
 
 ANY_ACCURACY = ("--keep-endpoint", "--set", "thresholds.accuracy=0")
 FAILED_EXIT = 1
@@ -22,25 +19,11 @@ def home(tmp_path, tiny_mnist):
         yield home
 
 
-def runner_at_record(home: Home, run: Fork) -> psutil.Process:
-    """Return the process that executes the tasks of the only run, once `record-version` starts."""
-    deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
-    folder = home.state / "vertex" / "pipelines"
-    while not any(
-        '"name": "record-version"' in path.read_text() for path in folder.glob("*/events*")
-    ):
-        assert run.poll() is None, run.output
-        assert time.monotonic() < deadline, "record-version has not started in time"
-        time.sleep(0.02)
-    [state] = folder.glob("*/state.json")
-    return psutil.Process(json.loads(state.read_text())["replicas"]["pipeline"]["pid"])
-
-
 @pytest.mark.parametrize("min_gain", [2, -2], ids=["worse", "better"])
 def test_a_run_is_compared_with_the_version_that_another_run_promoted_meanwhile(home, min_gain):
     demand = ("--set", "train.seed=5", "--set", f"gate.min_gain={min_gain}")
     slow = home.start_run(*ANY_ACCURACY, *demand)  # uploads version 1, and then waits
-    runner = runner_at_record(home, slow)
+    runner = home.runner_at("record-version", of=slow)
     runner.suspend()
     code, output = home.run(*ANY_ACCURACY)
     assert code == 0, output

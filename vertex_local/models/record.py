@@ -3,12 +3,15 @@
 Pure functions, called within the store's transactions.
 """
 
+import hashlib
+import json
 import re
 
 from vertex_local import Json
 from vertex_local.errors import failed_precondition, invalid_argument, not_found
 
 DEFAULT_ALIAS = "default"
+ETAG_DIGITS = 16
 # Model.version_aliases: "The format is [a-z][a-zA-Z0-9-]{0,126}[a-z0-9]".
 ALIAS = re.compile(r"[a-z][a-zA-Z0-9-]{0,126}[a-z0-9]")
 MODEL_FIELDS = ("displayName", "description")
@@ -137,6 +140,13 @@ def find_version(record: Json, reference: str) -> Json:
     raise not_found(f"{record['name']}@{reference}")
 
 
+def etag_of(record: Json, version: Json) -> str:
+    """Return a text that changes with the version or its model's common fields."""
+    common = {name: value for name, value in record.items() if name != "versions"}
+    text = json.dumps([common, version], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:ETAG_DIGITS]
+
+
 def view(record: Json, version: Json) -> Json:
     """Return a version as `models.get` shows it, with the labels of model and version merged."""
     common = {field: record[field] for field in MODEL_FIELDS if field in record}
@@ -148,5 +158,6 @@ def view(record: Json, version: Json) -> Json:
         **({"labels": labels} if labels else {}),
         "createTime": record["createTime"],
         "updateTime": record["updateTime"],
+        "etag": etag_of(record, version),
         "supportedDeploymentResourcesTypes": ["DEDICATED_RESOURCES"],
     }

@@ -12,7 +12,7 @@ from vertex_local.api.query.pages import list_page, list_versions_page
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
-from vertex_local.errors import already_exists, failed_precondition, invalid_argument
+from vertex_local.errors import aborted, already_exists, failed_precondition, invalid_argument
 from vertex_local.machine import lost_and_found
 from vertex_local.machine.clock import now
 from vertex_local.models import artifacts
@@ -88,7 +88,10 @@ def list_versions(service: Service, call: Call) -> Json:
 
 
 def update(service: Service, call: Call) -> Json:
-    """PATCH models/M or models/M@V: change the fields in `updateMask`."""
+    """PATCH models/M or models/M@V: change the fields in `updateMask`.
+
+    "etag: Used to perform consistent read-modify-write updates" (Model's reference).
+    """
     given = protos.parse("Model", call.body)
     model_name, _, reference = call.name("models").partition("@")
     allowed = VERSION_UPDATES if reference else MODEL_UPDATES
@@ -96,6 +99,8 @@ def update(service: Service, call: Call) -> Json:
 
     def change(record: Json) -> None:
         version = registry.find_version(record, reference)
+        if given.get("etag", "") not in ("", registry.etag_of(record, version)):
+            raise aborted(f"{call.name('models')} was changed meanwhile; get it again.")
         target, moment = (version if reference else record), now()
         for field in fields:
             target[field] = given.get(field, {} if field == "labels" else "")

@@ -6,6 +6,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from components.model_version.decisions import STOPS
 from components.shared.run_summary.settings import (
     code_digest,
     parameters_of,
@@ -13,7 +14,7 @@ from components.shared.run_summary.settings import (
     settings_of,
     shown_workload,
 )
-from components.shared.vertex.labels import SCHEDULE_LABEL
+from components.shared.vertex.labels import SCHEDULE_LABEL, WAITING
 from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import TaskView, leaf_tasks, outputs_by_task, task_views
 from components.start.trigger import NOTHING_NEW
@@ -28,7 +29,7 @@ PROMOTED, SAME_MODEL, SUCCEEDED = "promoted", "same-model", "succeeded"
 NO_NEWS = "nothing-new"  # the trigger found nothing new, so the run ended before the training
 GATE_FAILED, FAILED = "gate-failed", "failed"
 CANCELLED, INTERRUPTED = "cancelled", "interrupted"
-GOOD = (PROMOTED, SAME_MODEL, SUCCEEDED, NO_NEWS)
+GOOD = (PROMOTED, SAME_MODEL, SUCCEEDED, NO_NEWS, *STOPS)
 BAD = (GATE_FAILED, FAILED, CANCELLED, INTERRUPTED)
 SERVING_OUTPUTS = {"evaluate": "latency", "release-model": "metrics"}  # by task
 EXIT_TASK, EXIT_OUTPUT = "teardown", "summary"
@@ -53,6 +54,7 @@ class Summary:
         importance: Loss in the metric of the gate without each column, the largest first.
         run_time: Time of the run's date: when its schedule started it, or its creation.
         news: Reasons of the trigger's verdict: to train, or that there is nothing new.
+        stop: Why a model that passed was not promoted: the outcome, a colon and the reason.
     """
 
     run: str
@@ -83,6 +85,7 @@ class Summary:
     serving: dict[str, dict[str, float]] = field(default_factory=dict)
     run_time: str = ""
     news: tuple[str, ...] = ()
+    stop: str = ""
 
     @property
     def is_final(self) -> bool:
@@ -104,7 +107,8 @@ class Summary:
         """The result of the run in one line."""
         of_schedule = f" of the schedule {self.schedule}" if self.schedule else ""
         reasons = {GATE_FAILED: self.reasons, NO_NEWS: self.news}.get(self.outcome, ())
-        why = "; ".join(reasons) or self.error.partition("\n")[0]
+        stop = self.stop.partition(": ")[2] if self.outcome in STOPS else ""
+        why = "; ".join(reasons) or stop or self.error.partition("\n")[0]
         return ": ".join(filter(None, [f"{self.run}{of_schedule}", self.outcome, why]))
 
     def to_json(self) -> str:
@@ -152,7 +156,10 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
     error = str(job.get("error", {}).get("message", ""))
     known = str(outputs.get("serve-known", {}).get("Output", ""))
     promoted = _promoted(outputs)
-    version = (promoted or known).partition("@")[2]
+    stop = str(evaluated.get("stop", ""))
+    recorded = outputs.get("record-version", {}).get("Output", "")
+    waiting = recorded if stop.startswith(WAITING) else ""
+    version = str(promoted or known or waiting).partition("@")[2]
     return Summary(
         run=run or ResourceName.from_name(job["name"]).id,
         state=state,
@@ -186,6 +193,7 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
             for outputs_of_task in (started, planned)
             for reason in str(outputs_of_task.get("reasons", "")).splitlines()
         ),
+        stop=stop,
     )
 
 
@@ -227,6 +235,9 @@ def _good_outcome(outputs: dict[str, Json]) -> str:
         return NO_NEWS
     if _promoted(outputs):
         return PROMOTED
+    stop = str(outputs.get("evaluate", {}).get("stop", "")).partition(":")[0]
+    if stop in STOPS:
+        return stop
     return SAME_MODEL if outputs.get("serve-known", {}).get("Output") else SUCCEEDED
 
 

@@ -13,9 +13,14 @@ RUN_LABEL = "trainyard_run"
 BILLING_LABEL = "vertex-ai-pipelines-run-billing-id"
 
 # On a model version that a run uploaded: CANDIDATE until the run promotes it, then PROMOTED; or
-# CHALLENGER, if it did not pass and is kept nevertheless.
+# CHALLENGER, if it did not pass and is kept nevertheless; or WAITING, until a person approves it.
+# REJECTED on any version that a person rejected: no run promotes the same model again.
 STATE_LABEL = "trainyard_state"
 CANDIDATE, PROMOTED, CHALLENGER = "candidate", "promoted", "challenger"
+WAITING, REJECTED = "waiting", "rejected"
+
+# On the version that was the default when a person held its model: no run moves the default.
+HELD_LABEL = "trainyard_held"
 
 # On the same version: the first digits of a digest of its files, to recognize the same model.
 MODEL_LABEL = "trainyard_model"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from components.model_version.decisions import STOPS
 from components.shared.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
 from components.shared.vertex.api import connect
 from pipelines.command.output import keep_running_without_output
@@ -107,6 +108,8 @@ def print_outcome(summary: Summary, *, target: Target) -> None:
         print(f"nothing new: {'; '.join(summary.news)}")
     elif summary.outcome == GATE_FAILED:
         print(f"the metrics did not pass: {'; '.join(summary.reasons)}")
+    elif summary.outcome in STOPS:
+        print(summary.stop)
 
 
 def _exit_code(result: RunResult, *, is_deployment: bool) -> int:
@@ -114,8 +117,8 @@ def _exit_code(result: RunResult, *, is_deployment: bool) -> int:
     if result.is_interrupted and is_deployment:
         return INTERRUPTED
     code = exit_code_of(result.summary)
-    is_news = result.summary.outcome != NO_NEWS
-    return GATED if code == OK and is_deployment and is_news and not result.is_promoted else code
+    is_expected = result.summary.outcome in (NO_NEWS, *STOPS) or result.is_promoted
+    return GATED if code == OK and is_deployment and not is_expected else code
 
 
 def _confirm_cancel(

@@ -128,6 +128,13 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="leave the promoted model deployed, as --set keep_endpoint=true; an endpoint that "
         "served before the run is always kept",
     )
+    parser.add_argument(
+        "--no-promote",
+        action="append_const",
+        const="release.promote=false",
+        dest="settings",
+        help="end after the evaluation, without a version, as --set release.promote=false",
+    )
     add_on_failure(parser)
     add_target(parser)
     advanced = parser.add_argument_group("advanced")

@@ -1,4 +1,4 @@
-"""`trainyard models`: list, show, upload, promote, roll back and delete models."""
+"""`trainyard models`: list, show, upload, promote, decide about, roll back and delete models."""
 
 import argparse
 import contextlib
@@ -46,17 +46,55 @@ def add_models(parser: argparse.ArgumentParser) -> None:
     add_action(actions, "set-default", _set_default, text, "MODEL@VERSION")
     text = (
         "make the previous version the default again and serve it wherever the default is served; "
-        "its predictions are checked, and nothing changes if the check fails"
+        "its predictions are checked, and nothing changes if the check fails. The version that is "
+        "left is rejected: no run promotes the same model again"
     )
     rollback = add_action(actions, "rollback", _rollback, text, "MODEL")
-    rollback.add_argument("--reason", default="", metavar="TEXT", help="for `models history`")
+    _add_reason(rollback)
     add_machine(rollback)
-    text = "show which version was the default when, why, and from which run, the newest first"
+    _add_decisions(actions)
+    text = (
+        "show which version was the default when, why, and from which run, and who has decided "
+        "what about which version, the newest first"
+    )
     history = add_action(actions, "history", _history, text, "MODEL")
     history.add_argument("--json", action="store_true", help="with whole times")
     text = "delete a model, or only MODEL@VERSION, which must not be the default"
     delete = add_action(actions, "delete", _delete, text, "MODEL")
     delete.add_argument("--all", action="store_true", help="delete all versions without asking")
+
+
+def _add_decisions(actions: Any) -> None:
+    """Add the actions by which a person decides what runs may do."""
+    text = (
+        "keep the default version where it is until `models release`: runs train and evaluate, and "
+        "end as `held`; commands still roll back and set the default"
+    )
+    _add_reason(add_action(actions, "hold", partial(_decide, "hold"), text, "MODEL"), True)
+    text = "end a hold: the next run that passes is promoted"
+    _add_reason(add_action(actions, "release", partial(_decide, "release"), text, "MODEL"))
+    text = (
+        "promote a version that waits (--set release.approval=required), or was rejected, as its "
+        "run would have: replay, canary, traffic, a check of its predictions, then the alias "
+        "default; if a check fails, all stays as it was"
+    )
+    approve = add_action(actions, "approve", _approve, text, "MODEL@VERSION")
+    _add_reason(approve)
+    approve.add_argument(
+        "--uncompared",
+        action="store_true",
+        help="also if another version became the default since its evaluation",
+    )
+    add_machine(approve)
+    text = "reject a version: no run promotes the same model; the default is left by `rollback`"
+    reject = add_action(actions, "reject", partial(_decide, "reject"), text, "MODEL@VERSION")
+    _add_reason(reject, True)
+
+
+def _add_reason(parser: argparse.ArgumentParser, is_required: bool = False) -> None:
+    parser.add_argument(
+        "--reason", required=is_required, default="", metavar="TEXT", help="for `models history`"
+    )
 
 
 def add_machine(parser: argparse.ArgumentParser) -> None:
@@ -139,6 +177,30 @@ def _rollback(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
         lines = releases.roll_back(
             api, arguments.name, machine=arguments.machine, reason=arguments.reason
+        )
+        print("\n".join(lines))
+    return 0
+
+
+def _decide(verb: str, arguments: argparse.Namespace) -> int:
+    from pipelines.serving import decisions
+
+    with api_of(arguments) as api:
+        lines = getattr(decisions, verb)(api, arguments.name, reason=arguments.reason)
+        print("\n".join(lines))
+    return 0
+
+
+def _approve(arguments: argparse.Namespace) -> int:
+    from pipelines.serving import decisions
+
+    with api_of(arguments) as api:
+        lines = decisions.approve(
+            api,
+            arguments.name,
+            machine=arguments.machine,
+            reason=arguments.reason,
+            is_compared=not arguments.uncompared,
         )
         print("\n".join(lines))
     return 0

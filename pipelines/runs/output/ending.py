@@ -8,12 +8,14 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from components.model_version.decisions import STOPS
 from components.shared.run_report.page import REPORT_FILE
 from components.shared.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
+from components.shared.vertex.labels import WAITING
 from pipelines.config.run_config import RunConfig
 from pipelines.places.target import Target
 from pipelines.runs.execute import RunResult
-from pipelines.runs.output.hints import after_failure, command, stop_command
+from pipelines.runs.output.hints import after_failure, command, decisions_after, stop_command
 from pipelines.runs.output.tables import limits_of, metric_text
 
 NUM_DRIFT_SHOWN = 3
@@ -42,6 +44,7 @@ def print_result(
         **_metrics(summary),
         "verdict": ": ".join(filter(None, [summary.verdict, "; ".join(reasons)])),
         "new data": "; ".join(summary.news),
+        "not promoted": summary.stop if summary.outcome in STOPS else "",
         "model version": _version(summary),
         "report": str(target.run_dir(summary.run) / REPORT_FILE),
         "data": NEXT_FACT_LINE.join(summary.data_notes),
@@ -83,6 +86,8 @@ def next_commands(
         return after_failure(summary, target)
     if summary.outcome == NO_NEWS:
         return [command(f"trainyard runs show {summary.run}", target)]
+    if summary.outcome in STOPS:
+        return [command(line, target) for line in decisions_after(summary)]
     show = "trainyard models list"
     if summary.outcome == GATE_FAILED:
         show = f"trainyard runs show {summary.run}"
@@ -134,6 +139,8 @@ def _drift(summary: Summary) -> str:
 
 
 def _version(summary: Summary) -> str:
+    if summary.outcome == WAITING:
+        return f"{summary.model_version}, which waits for a decision" * bool(summary.model_version)
     if not summary.model_version or summary.is_new_version:
         return summary.model_version
     return f"{summary.model_version}, unchanged: the model is the same, so no version is registered"

@@ -7,7 +7,9 @@ import shutil
 import sys
 from pathlib import Path
 
+from components.model_version.decisions import HELD
 from components.shared.run_summary.summary import Summary
+from components.shared.vertex.labels import WAITING
 from pipelines.places.target import LOCAL_PROJECT, Target, default_state_dir
 
 
@@ -39,6 +41,18 @@ def after_failure(summary: Summary, target: Target) -> list[str]:
         command(f"trainyard runs show {run}", target),
         command(f"trainyard runs resume {run} --wait", target),
     ]
+
+
+def decisions_after(summary: Summary) -> list[str]:
+    """Return commands by which a person decides after a run that promoted nothing."""
+    model, version = summary.settings.get("model_name", summary.workload), summary.model_version
+    if summary.outcome == WAITING and version:
+        return [
+            f"trainyard models approve {version}",
+            f"trainyard models reject {version} --reason TEXT",
+        ]
+    end_hold = [f"trainyard models release {model}"] if summary.outcome == HELD else []
+    return [f"trainyard models history {model}", *end_hold]
 
 
 def _target_options(target: Target) -> str:

@@ -5,6 +5,7 @@ import textwrap
 from typing import Any
 
 from components.evaluate.thresholds import Limit, format_metric, read_limits, with_threshold
+from components.model_version.decisions import STOPS
 from components.shared.run_summary.settings import THRESHOLDS
 from components.shared.run_summary.summary import NO_NEWS, USER_ERROR_PREFIX, Summary
 from components.shared.vertex.resource_name import ResourceName
@@ -195,7 +196,8 @@ def _schedule_details(schedule: Json, last: Summary | None) -> list[str]:
     facts = [schedule["cron"]]
     if last:
         reasons = "; ".join(last.news) if last.outcome == NO_NEWS else ""
-        facts += [reasons, metric_of(last), settings_text(last.settings), last.run]
+        stop = last.stop if last.outcome in STOPS else ""
+        facts += [reasons, stop, metric_of(last), settings_text(last.settings), last.run]
     return textwrap.wrap(
         "; ".join(filter(None, facts)),
         WIDTH,

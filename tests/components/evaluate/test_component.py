@@ -8,7 +8,7 @@ import pytest
 from kfp.dsl import ClassificationMetrics, Metrics
 
 from components.errors import StepError
-from components.evaluate.step import Case, Evaluated, evaluate_model, publish, state_of
+from components.evaluate.step import Case, Evaluated, course_of, evaluate_model, publish
 from components.evaluate.thresholds import Check, Judgement, judge
 from components.model_version.champion import Champion
 from components.model_version.same_model import Standing
@@ -40,7 +40,34 @@ def test_a_model_that_did_not_pass_is_kept_beside_a_default_version_if_asked(
     )
     judgement = Judgement(is_passed=is_passed, reasons=())
 
-    assert state_of(judgement, standing, keeps_challenger=keeps) == state
+    course = course_of(judgement, standing, gate={"keep_challenger": keeps}, release={})
+
+    assert (course.state, course.stop) == (state, "")
+    assert course.known_version == (known if is_passed else "")
+
+
+@pytest.mark.parametrize(
+    ("release", "stop", "known", "expected"),
+    [
+        ({"approval": "required"}, "", "", ("waiting", "", "waiting")),
+        ({"approval": "none"}, "", "", ("candidate", "", "")),
+        ({"approval": "required"}, "", VERSION, ("", VERSION, "")),
+        ({}, "held: by ann", "", ("", "", "held")),
+        ({"approval": "required"}, "held: by ann", "", ("", "", "held")),
+        ({}, "rejected: by ann", "", ("", "", "rejected")),
+        ({}, "held: by ann", VERSION, ("", VERSION, "")),
+        ({"promote": False}, "", VERSION, ("", "", "not-promoted")),
+        ({"promote": False}, "held: by ann", "", ("", "", "not-promoted")),
+    ],
+)
+def test_a_model_that_passed_goes_only_as_far_as_people_allow(release, stop, known, expected):
+    standing = Standing(
+        digest="d", parent="", known_version=known, champion=Champion(version=VERSION), stop=stop
+    )
+
+    course = course_of(Judgement(is_passed=True, reasons=()), standing, gate={}, release=release)
+
+    assert (course.state, course.known_version, course.stop.partition(":")[0]) == expected
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def test_rare_errors_of_the_version_that_serves_do_not_reject_a_small_canary(mon
     def respond(number: int) -> str:
         return "" if number % 250 == 7 else "2" if number % 100 == 1 else "1"
 
-    values = watch(monkeypatch, respond, canary_percent=1)
+    values = watch(monkeypatch, respond, canary=["1"])
 
     assert values["num_canary_errors"] == 4
     assert values["num_canary_answers"] == 10
@@ -51,4 +51,4 @@ def test_rare_errors_of_the_version_that_serves_do_not_reject_a_small_canary(mon
 
 def test_a_failing_version_is_rejected(monkeypatch):
     with pytest.raises(StepError, match="requests failed"):
-        watch(monkeypatch, lambda number: "" if number % 10 == 1 else "1", canary_percent=10)
+        watch(monkeypatch, lambda number: "" if number % 10 == 1 else "1", canary=["10"])

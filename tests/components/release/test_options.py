@@ -9,23 +9,34 @@ pytestmark = pytest.mark.fast
 def test_defaults_move_all_traffic_at_once():
     options = ReleaseOptions.from_json("")
 
-    assert (options.canary_percent, options.max_changed, options.keep_previous) == (0, None, False)
+    assert (options.canary, options.max_changed, options.keep_previous) == ((), None, False)
     assert options.log_requests is None
 
 
 def test_settings_come_from_json():
-    options = ReleaseOptions.from_json('{"canary_percent": 10, "max_changed": 0, "replay": 50}')
+    options = ReleaseOptions.from_json('{"canary": [10, 25, 50], "max_changed": 0, "replay": 50}')
 
-    assert (options.canary_percent, options.max_changed, options.replay) == (10, 0, 50)
+    assert (options.max_changed, options.replay) == (0, 50)
+    assert options.canary_shares == [10, 25, 50]
+    assert ReleaseOptions(canary="10,25,50") == ReleaseOptions(canary=["10", "25", "50"])
+    assert ReleaseOptions(canary=5).canary_shares == [5]
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"canary_percent": 100}', r"release\.canary_percent is 100"),
-        ('{"canary_percent": 0.5}', r"release\.canary_percent is 0\.5"),
+        ('{"canary": 100}', r"release\.canary is 100; .* as 10,25,50"),
+        ('{"canary": [0.5]}', r"release\.canary is 0\.5"),
+        ('{"canary": [50, 25]}', r"release\.canary is 50,25; .* above the one before"),
+        ('{"canary": [5, 5]}', r"release\.canary is 5,5"),
+        ('{"canary": true}', r"release\.canary is True"),
+        ('{"canary": {"1": 2}}', r"release\.canary is"),
         ('{"max_slowdown": 1}', r"release\.max_slowdown is 1"),
-        ('{"canary": 10}', r"release has no 'canary'; `trainyard settings` lists them"),
+        (
+            '{"canary_percent": 10}',
+            r"release has no 'canary_percent'; did you mean",
+        ),
+        ('{"approval": "needed"}', r"release\.approval is 'needed'; .*none, required"),
         ('{"log_table": "trips"}', r"release\.log_table is 'trips'; .* bq://PROJECT"),
         ("[]", "release is .* JSON object"),
     ],

@@ -18,14 +18,17 @@ from components.endpoint.predict.online_prediction import request_predictions
 from components.endpoint.request_log import LoggedRequest
 from components.errors import StepError
 from components.evaluate.thresholds import Judgement
+from components.model_version import registry
 from components.model_version.champion import default_champion
+from components.model_version.decisions import HELD, RELEASED, decide
+from components.model_version.history import promoted_by
 from components.model_version.registry import set_default
 from components.release import canary, release, replay
 from components.release.options import ReleaseOptions
 from components.release.overlap import Contest
 from components.release.release import release_version
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect
-from components.shared.vertex.labels import CANDIDATE, STATE_LABEL
+from components.shared.vertex.labels import CANDIDATE, MODEL_LABEL, REJECTED, STATE_LABEL
 from components.shared.vertex.resource_name import ResourceName
 from vertex_local.tests.support.http_server import Handler, serving
 from vertex_local.tests.support.service import container_spec, running_service
@@ -104,7 +107,7 @@ def put(
         endpoint_name=endpoint_of(api)["displayName"],
         contest=Contest(api, version, champion=champion, reasons="as ever", judge=judge),
         options=ReleaseOptions(keep_previous=True, **options),
-        run="r",
+        cause=promoted_by("r"),
         golden={**GOLDEN, "predictions": [prediction]},
         metrics=metrics,
         table_path=str(tmp_path / "table.md"),
@@ -132,7 +135,7 @@ def test_a_canary_gets_a_share_and_then_all(api, tmp_path, monkeypatch):
     monkeypatch.setattr(canary, "PROBE_SECONDS", 0.02)
     with deployed(api, "classes") as version:
         began = time.monotonic()
-        values = put(api, version, tmp_path, canary_percent=40, canary_seconds=0.5)
+        values = put(api, version, tmp_path, canary=["40"], canary_seconds=0.5)
 
         assert time.monotonic() - began >= 0.5
         assert seen[0] == seen[-1] == {"1": 60, version.version: 40}
@@ -156,14 +159,14 @@ def test_a_canary_that_spends_its_budget_is_rolled_back(
     with deployed(api, *words) as version:
         began = time.monotonic()
         with pytest.raises(StepError, match=problem):
-            put(api, version, tmp_path, golden, canary_percent=50, canary_seconds=60)
+            put(api, version, tmp_path, golden, canary=["50"], canary_seconds=60)
 
         assert time.monotonic() - began < 30
         assert shares(api) == {"1": 100, version.version: 0}
 
 
 def test_a_server_that_restarts_and_logged_errors_end_a_canary(api, tmp_path, monkeypatch):
-    options = ReleaseOptions(canary_percent=50, canary_seconds=0.1)
+    options = ReleaseOptions(canary=["50"], canary_seconds=0.1)
     with deployed(api, "classes") as version:
         endpoint = endpoint_of(api)
         deployed_id = find_deployed(endpoint, version)
@@ -276,6 +279,86 @@ def test_the_previous_version_stays_deployed_if_asked(api):
         assert request_predictions(api, name, [{}]).model_version == "1"
 
 
+def test_a_canary_goes_in_steps_each_of_which_is_watched(api, tmp_path, monkeypatch):
+    seen = []
+
+    def watched(*_, **__):
+        seen.append(shares(api))
+        return {"num_canary_answers": 2}
+
+    monkeypatch.setattr(release, "watch", watched)
+    with deployed(api, "classes") as version:
+        values = put(api, version, tmp_path, canary="10,25,50")
+
+        assert [one[version.version] for one in seen] == [10, 25, 50]
+        assert [one["1"] for one in seen] == [90, 75, 50]
+        assert shares(api) == {"1": 0, version.version: 100}
+    assert values["num_canary_answers"] == 6
+
+
+def test_a_failing_step_of_a_canary_restores_the_traffic(api, tmp_path, monkeypatch):
+    def watched(*_, **__):
+        if min(shares(api).values()) == 25:
+            raise StepError("too many errors")
+        return {}
+
+    monkeypatch.setattr(release, "watch", watched)
+    with deployed(api, "classes") as version:
+        with pytest.raises(StepError, match="too many errors"):
+            put(api, version, tmp_path, canary="10,25,50")
+
+        assert shares(api) == {"1": 100, version.version: 0}
+
+
+@pytest.mark.parametrize(
+    "moment", ["traffic", "in the canary", "check", "alias", "after the alias"]
+)
+@pytest.mark.parametrize("kind", [HELD, REJECTED])
+def test_a_decision_that_a_person_makes_during_a_release_prevails(
+    api, tmp_path, monkeypatch, moment, kind
+):
+    with deployed(api, "classes") as version:
+        first = version.with_version(1)
+        before = api.get(version.name)["labels"]
+        labels = {**before, MODEL_LABEL: version.version}  # stands for a digest
+        api.patch(f"{version.name}?updateMask=labels", {"labels": labels})
+
+        def deciding(step, *, is_after: bool = False):
+            def do(*arguments, **options):
+                if is_after:
+                    step(*arguments, **options)
+                decided = first if kind == HELD else version
+                decide(api, decided, kind, by="ann@desk", reason="no")
+                return None if is_after else step(*arguments, **options)
+
+            return do
+
+        def patch(module, name, **options):
+            monkeypatch.setattr(module, name, deciding(getattr(module, name), **options))
+
+        if moment == "traffic":
+            patch(release, "replay_logged")
+        elif moment == "in the canary":
+            patch(release, "watch")
+        elif moment == "check":
+            patch(release, "predict_golden")
+        elif moment == "alias":
+            patch(registry, "_record", is_after=True)
+        else:
+            patch(registry, "add_alias", is_after=True)
+        with pytest.raises(StepError, match=rf"not promoted, {kind}: .*by ann@desk at .*: no"):
+            put(api, version, tmp_path, canary="50", canary_seconds=0.1)
+        monkeypatch.undo()
+        monkeypatch.setenv(EMULATOR_VARIABLE, api.base_url.removeprefix("http://"))
+
+        assert shares(api) == {"1": 100, version.version: 0}
+        assert default_champion(api, version.unversioned).version == first.name
+        state = api.get(version.name)["labels"][STATE_LABEL]
+        assert state == (REJECTED if kind == REJECTED else CANDIDATE)
+        assert "previous" not in api.get(first.name)["versionAliases"]
+        decide(api, first, RELEASED, by="ann@desk", reason="")
+
+
 @contextmanager
 def promoted_meanwhile(api, monkeypatch, *, moment: str):
     """Let another run promote a version at a moment of the next release; yield that version."""
@@ -312,7 +395,7 @@ def test_a_version_that_is_worse_than_a_new_default_does_not_replace_it(
             put(
                 *(api, version, tmp_path),
                 judge=lambda default: compared.append(default.version) or worse,
-                **{"canary_percent": 50, "canary_seconds": 0.1},
+                **{"canary": ["50"], "canary_seconds": 0.1},
             )
 
         assert compared == [other.name]
@@ -332,7 +415,7 @@ def test_a_version_that_is_better_than_a_new_default_replaces_it(
         put(
             *(api, version, tmp_path),
             judge=lambda _: better,
-            **{"canary_percent": 50, "canary_seconds": 0.1},
+            **{"canary": ["50"], "canary_seconds": 0.1},
         )
 
         assert shares(api)[version.version] == 100

@@ -36,7 +36,7 @@ def test_settings_reach_every_group():
             "cluster.workers=3",
             "model_name=digits",
             "prepare.num_shards={train: 8}",
-            "release.canary_percent=10",
+            "release.canary=10,50",
             "release.max_changed=2e-2",
             "prepare.files=/d/{run_date:%Y-%m}.csv",
             "prepare.run_date=2026-11-01",
@@ -49,7 +49,7 @@ def test_settings_reach_every_group():
     assert config.thresholds == {"accuracy": 0.9}
     assert config.cluster.workers == 3
     assert config.model_name == "digits"
-    assert json.loads(config.parameters()["release"]) == {"canary_percent": 10, "max_changed": 0.02}
+    assert json.loads(config.parameters()["release"]) == {"canary": "10,50", "max_changed": 0.02}
     assert RunConfig.from_parameters(config.parameters()) == config
     assert json.loads(config.parameters()["prepare"]) == {
         "num_shards": {"train": 8},
@@ -71,8 +71,8 @@ def test_settings_reach_every_group():
         pytest.param("prepare.ratios=0.5", "ratios is 0.5.*numbers by name", id="prepare-type"),
         pytest.param("prepare.files={a: 1}", "must be a list of texts", id="prepare-list"),
         pytest.param("prepare.trust_files=true", "unknown key", id="prepare-apart"),
-        pytest.param("release.canary_percent=100", r"release\.canary_percent is 100", id="canary"),
-        pytest.param("release.canary=10", "unknown key 'release.canary'", id="release-key"),
+        pytest.param("release.canary=100", r"release\.canary is 100", id="canary"),
+        pytest.param("release.canry=10", "did you mean 'release.canary'", id="release-key"),
         pytest.param("trigger.new_file=true", "did you mean 'trigger.new_files'", id="trigger"),
         pytest.param("trigger.drift=much", "trigger.drift is 'much'", id="trigger-type"),
         pytest.param("cluster.workers=two", "workers is 'two'", id="wrong-type"),

@@ -1,6 +1,7 @@
 """`trainyard endpoints deploy|undeploy` and `models rollback|delete` against the real service."""
 
 import json
+import re
 from functools import partial
 
 import pytest
@@ -15,6 +16,7 @@ from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import CANDIDATE, MODEL_LABEL, RUN_LABEL, STATE_LABEL
 from components.shared.vertex.resource_name import ResourceName
+from pipelines.resources.names import this_person
 from pipelines.serving.releases import deploy_version
 from tests.support.servers.models import aliases
 from vertex_local.tests.support.service import container_spec
@@ -137,7 +139,11 @@ def test_rollback_moves_alias_deployment_and_traffic(api, version, trainyard):
     assert "the default is tiny@1 (before: 2)" in output
     assert aliases(api) == {"1": ["default"], "2": ["previous"]}
     assert shares(api) == {"1": 100}
-    assert trainyard("models", "rollback", "tiny")[0] == 0, "and forward again"
+    code, _, error = trainyard("models", "rollback", "tiny")
+    assert code == 2, "a second rollback would serve what the first one left"
+    assert re.search(r"tiny@2, .* was rejected by \S+@.* models approve tiny@VERSION", error)
+    code, output, _ = trainyard("models", "approve", "tiny@2", "--uncompared")
+    assert (code, output) == (0, "the default is tiny@2, served by tiny\n")
     assert (aliases(api)["2"], shares(api)) == (["default"], {"2": 100})
 
 
@@ -150,8 +156,6 @@ def test_rollback_to_a_deployed_version_keeps_both(api, version, trainyard):
 
     assert trainyard("models", "rollback", "tiny")[0] == 0
     assert (aliases(api)["1"], shares(api)) == (["default"], {"1": 100, "2": 0})
-    assert trainyard("models", "rollback", "tiny")[0] == 0, "and forward again"
-    assert (aliases(api)["2"], shares(api)) == (["default"], {"1": 0, "2": 100})
 
 
 def test_history_tells_which_version_was_the_default_and_why(api, version, trainyard):
@@ -168,16 +172,21 @@ def test_history_tells_which_version_was_the_default_and_why(api, version, train
     assert code == 0
     assert [(one["version"], one["cause"], one["run"], one["reasons"]) for one in found] == [
         ("2", "set-default", "tiny-2", ""),
+        ("2", "rejected", "", "Fares, too low!"),
         ("1", "rollback", "", "fares too low"),
         ("2", "promoted", "tiny-2", "rmse 2.5 is at most 3"),
         ("1", "uploaded", "", ""),
     ]
-    assert [one["since"] for one in found[:-1]] == [one["until"] for one in found[1:]]
+    assert found[1]["by"] == this_person()
+    assert found[1]["since"] == found[1]["until"]
+    defaults = [found[0], *found[2:]]
+    assert [one["since"] for one in defaults[:-1]] == [one["until"] for one in defaults[1:]]
     _, output, _ = trainyard("models", "history", "tiny")
     lines = output.splitlines()
-    assert lines[0].split() == ["VERSION", "DEFAULT", "SINCE", "UNTIL", "RUN", "WHY"]
+    assert lines[0].split() == ["VERSION", "SINCE", "DEFAULT", "UNTIL", "BY", "WHY"]
     assert "now" in lines[1]
-    assert lines[3].endswith("promoted: rmse 2.5 is at most 3")
+    assert lines[2].split()[-6:] == ["-", this_person(), "rejected:", "Fares,", "too", "low!"]
+    assert lines[4].endswith("promoted: rmse 2.5 is at most 3")
 
 
 def test_rollback_transfers_the_defaults_share(api, version, trainyard):

@@ -34,15 +34,18 @@ class Home:
         self.is_serving = False
         self._num_started = 0
 
-    def start(self, *arguments: str, module: str = "pipelines.cli") -> Fork:
+    def start(self, *arguments: str, module: str = "pipelines.cli", **environment: str) -> Fork:
         self._num_started += 1
         return forks_with(*EVERYTHING).start(
             ["python", "-m", module, *arguments],
             log_path=self.folder / f"output-{self._num_started}.log",
             cwd=str(self.folder),
-            TRAINYARD_DIR=str(self.state),
-            TMPDIR=str(self.temp),
-            VERTEX_EMULATOR_HOST=None,
+            **{
+                "TRAINYARD_DIR": str(self.state),
+                "TMPDIR": str(self.temp),
+                "VERTEX_EMULATOR_HOST": None,
+                **environment,
+            },
         )
 
     @contextmanager
@@ -79,6 +82,32 @@ class Home:
         output, _ = process.communicate(timeout=RUN_TIMEOUT_SECONDS)
         assert process.returncode == 0, output
         return output
+
+    def elsewhere(self, *arguments: str) -> str:
+        """Return the output of a command with another state folder and this service."""
+        url = json.loads((self.state / "vertex" / "server.json").read_text())["url"]
+        process = self.start(
+            *arguments,
+            TRAINYARD_DIR=str(self.folder / "elsewhere"),
+            VERTEX_EMULATOR_HOST=url.removeprefix("http://"),
+        )
+        output, _ = process.communicate(timeout=RUN_TIMEOUT_SECONDS)
+        assert process.returncode == 0, output
+        return output
+
+    def runner_at(self, task: str, *, of: Fork) -> psutil.Process:
+        """Return the process that executes the tasks of a run, once it starts a task."""
+        deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
+        while True:
+            for state in (self.state / "vertex" / "pipelines").glob("*/state.json"):
+                runner = json.loads(state.read_text())["replicas"].get("pipeline", {})
+                is_running = runner.get("state") == "running"
+                events = "".join(path.read_text() for path in state.parent.glob("events*"))
+                if is_running and f'"name": "{task}"' in events:
+                    return psutil.Process(runner["pid"])
+            assert of.poll() is None, of.output
+            assert time.monotonic() < deadline, f"{task} has not started in time"
+            time.sleep(0.02)
 
     def summary(self) -> dict:
         return json.loads((self.state / "runs" / "latest" / "summary.json").read_text())

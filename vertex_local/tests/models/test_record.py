@@ -37,7 +37,9 @@ def test_view_has_the_fields_of_model_and_version(record):
     assert view["labels"] == {"team": "a", "run": "new"}
     assert (view["createTime"], view["versionCreateTime"]) == ("t0", "t2")
     assert (view["versionId"], view["artifactUri"]) == ("2", "/a/2")
-    assert "etag" not in view
+    assert view["etag"] == registry.view(record, record["versions"][1])["etag"]
+    record["versions"][1]["labels"] = {"run": "newer"}
+    assert view["etag"] != registry.view(record, record["versions"][1])["etag"]
 
 
 @pytest.mark.parametrize(

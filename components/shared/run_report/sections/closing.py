@@ -2,9 +2,11 @@
 
 from html import escape
 
+from components.model_version.decisions import STOPS
 from components.shared.pages.html import details, number, section, table
 from components.shared.run_report.content import Content
 from components.shared.run_summary.summary import GATE_FAILED, Summary
+from components.shared.vertex.labels import WAITING
 
 DIGEST_DIGITS = 16
 
@@ -49,6 +51,15 @@ def _advice(content: Content) -> list[tuple[str, str]]:
         return [*_gate_advice(content), compare]
     if not summary.is_good:
         return _failure_advice(summary)
+    if summary.outcome == WAITING and summary.model_version:
+        version = summary.model_version
+        return [
+            ("Promote the version:", f"trainyard models approve {version}"),
+            ("Or reject it:", f"trainyard models reject {version} --reason TEXT"),
+            compare,
+        ]
+    if summary.outcome in STOPS:
+        return [("See who decided what, and why:", f"trainyard models history {model}"), compare]
     if not summary.model_version:
         return [("See the facts of the run:", f"trainyard runs show {run}")]
     return [

@@ -2,6 +2,7 @@
 
 from html import escape
 
+from components.model_version.decisions import HELD, NOT_PROMOTED, STOPS
 from components.shared.pages.evaluation.sections import checks
 from components.shared.pages.html import measured, signed, tiles, verdict
 from components.shared.run_report.content import Content
@@ -15,6 +16,7 @@ from components.shared.run_summary.summary import (
     SUCCEEDED,
     Summary,
 )
+from components.shared.vertex.labels import REJECTED, WAITING
 
 MAX_METRICS = 4
 LEAST_DOLLARS = 0.01
@@ -24,6 +26,10 @@ WORDS = {
     SUCCEEDED: "Succeeded",
     GATE_FAILED: "Not promoted: the model did not pass",
     FAILED: "Failed",
+    HELD: "Not promoted: the model is held",
+    REJECTED: "Not promoted: the same model was rejected",
+    WAITING: "Waiting for an approval: {version}",
+    NOT_PROMOTED: "Passed, and not promoted, as it was asked",
     CANCELLED: "Cancelled",
     INTERRUPTED: "Interrupted",
 }
@@ -39,7 +45,8 @@ def verdict_section(content: Content) -> str:
         content.evaluation, is_passed=summary.verdict == "passed", reasons=summary.reasons
     )
     result = verdict(words, is_good=summary.is_good)
-    return f"{result}{reasons}{error}{warnings}{_tiles(content)}"
+    stop = f"<p>{escape(summary.stop)}</p>" if summary.outcome in STOPS else ""
+    return f"{result}{stop}{reasons}{error}{warnings}{_tiles(content)}"
 
 
 def _tiles(content: Content) -> str:

@@ -3,6 +3,7 @@
 import base64
 import json
 import queue
+import re
 import socket
 import threading
 import time
@@ -30,20 +31,28 @@ PRELOAD = ("--preload", "kfp.local,kfp.dsl.executor_main,components.teardown.end
 
 @dsl.component(**STEP)
 def evaluate(verdict: str, metrics: dsl.Output[dsl.Metrics]) -> NamedTuple(
-    "Outputs", [("verdict", str), ("reasons", str)]
+    "Outputs", [("verdict", str), ("reasons", str), ("stop", str)]
 ):
     metrics.log_metric("accuracy", 0.25)
     if verdict == "broken":
         raise ValueError("the data is bad")
-    return (verdict, "accuracy 0.25 is below 0.9")
+    stop = "waiting: a person must approve it" if verdict == "waits" else ""
+    return (verdict, "accuracy 0.25 is below 0.9", stop)
 
 
 @dsl.pipeline(name="nightly")
-def nightly(folder: str, verdict: str, on_failure_url: str = "", train: str = "{}"):
+def nightly(
+    folder: str,
+    verdict: str,
+    on_failure_url: str = "",
+    train: str = "{}",
+    report_success: bool = False,
+):
     exit_task = teardown(
         run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER,
         keep_endpoint=False,
         on_failure_url=on_failure_url,
+        report_success=report_success,
         **PROJECT_AND_LOCATION,
     ).set_caching_options(False)
     with dsl.ExitHandler(exit_task, name="run"):
@@ -148,21 +157,30 @@ def assert_same(job: dict, found: dict) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "outcome"),
-    [("failed", "gate-failed"), ("broken", "failed"), ("passed", "succeeded")],
+    ("verdict", "asked", "outcome", "is_posted"),
+    [
+        ("failed", False, "gate-failed", True),
+        ("broken", False, "failed", True),
+        ("passed", False, "succeeded", False),
+        ("passed", True, "succeeded", True),
+        ("waits", False, "waiting", True),
+    ],
 )
-def test_a_run_writes_its_summary_and_posts_it_unless_the_result_is_good(runs, verdict, outcome):
+def test_a_run_writes_its_summary_and_posts_it_if_somebody_is_to_know(
+    runs, verdict, asked, outcome, is_posted
+):
+    settings = {"train": '{"epochs": 5}', "report_success": asked}
     with hook() as server:
-        job = runs.wait(start(runs, verdict, on_failure_url=server.url, train='{"epochs": 5}'))
+        job = runs.wait(start(runs, verdict, on_failure_url=server.url, **settings))
         found = written(job)
-        received = None if outcome == "succeeded" else server.take()
+        received = server.take() if is_posted else None
 
         assert server.received.empty()
     assert found["outcome"] == outcome
     assert found["settings"]["train.epochs"] == 5
     assert "SECRET" not in json.dumps(found)
     if received:
-        assert received.pop("text").startswith(f"{found['run']}: {outcome}: ")
+        assert re.match(f"{found['run']}: {outcome}(: |$)", received.pop("text"))
         assert received == found
     assert_same(job, found)
 

@@ -1,0 +1,233 @@
+"""A person's decisions about a model: hold, release, approve and reject."""
+
+import tempfile
+from functools import partial
+from typing import NoReturn
+
+from components.endpoint.deployments import is_serving
+from components.endpoint.ensure import ensured_endpoint, find_endpoint
+from components.endpoint.traffic import with_share
+from components.errors import StepError
+from components.model_version.champion import Champion, default_champion, find_compared
+from components.model_version.companions import read_golden
+from components.model_version.decisions import (
+    APPROVED,
+    HELD,
+    RELEASED,
+    decide,
+    is_rejected,
+    verdict_of,
+)
+from components.model_version.history import approved_by
+from components.model_version.registry import (
+    DEFAULT,
+    list_versions,
+    set_default,
+    version_name,
+    was_promoted,
+    with_alias,
+)
+from components.release.options import ReleaseOptions
+from components.release.overlap import Contest
+from components.release.release import release_version, released
+from components.shared.run_summary.settings import parameters_of
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.labels import BILLING_LABEL, HELD_LABEL, REJECTED, RUN_LABEL
+from components.shared.vertex.resource_name import ResourceName
+from pipelines.errors import ResourceError
+from pipelines.resources.names import model_name, this_person, version_called
+from pipelines.serving.releases import BY_HAND, version_text
+from trainer import Json
+
+
+def hold(api: VertexApi, name: str, *, reason: str) -> list[str]:
+    """Keep the default version of a model where it is, whatever runs find, until `release`.
+
+    Raises:
+        ResourceError: no version of it was promoted.
+    """
+    versions = list_versions(api, model_name(api, name))
+    default = with_alias(versions, DEFAULT)
+    if default is None or not was_promoted(default):
+        raise ResourceError(
+            f"{name} has no promoted version to hold; to decide about each version of its runs:"
+            " --set release.approval=required"
+        )
+    decide(api, version_name(default), HELD, by=this_person(), reason=reason)
+    return [
+        f"{name} is held at version {default['versionId']}: no run promotes another one",
+        f"end this with: trainyard models release {name}",
+    ]
+
+
+def release(api: VertexApi, name: str, *, reason: str) -> list[str]:
+    """End a hold.
+
+    Raises:
+        ResourceError: the model is not held.
+    """
+    versions = list_versions(api, model_name(api, name))
+    held = [record for record in versions if HELD_LABEL in record.get("labels", {})]
+    if not held:
+        raise ResourceError(f"{name} is not held; `trainyard models history {name}` shows why")
+    for record in held:
+        decide(api, version_name(record), RELEASED, by=this_person(), reason=reason)
+    return [f"{name} is released: the next run that passes is promoted"]
+
+
+def reject(api: VertexApi, name: str, *, reason: str) -> list[str]:
+    """Reject MODEL@VERSION: no run promotes the same model.
+
+    Raises:
+        ResourceError: it is the default version, now or by the time that it was rejected.
+    """
+    version = version_called(api, name)
+    record = api.get(version.name)
+    _refuse_default(record, version)
+    decide(api, version, REJECTED, by=this_person(), reason=reason)
+    lines = [
+        f"{version_text(record, version)} is rejected: no run promotes the same model, as long"
+        " as the version is not deleted"
+    ]
+    if DEFAULT in api.get(version.name)["versionAliases"] and was_promoted(record):
+        lines.append(f"a run has promoted it meanwhile: trainyard models rollback {name}")
+    if record.get("deployedModels"):
+        lines.append(f"it is still deployed: trainyard endpoints undeploy {name}")
+    return lines
+
+
+def approve(
+    api: VertexApi, name: str, *, machine: str, reason: str = "", is_compared: bool = True
+) -> list[str]:
+    """Promote MODEL@VERSION as its run would have, with the same checks and settings.
+
+    It is served if the endpoint serves already, or the run was to keep it. A rejected version may
+    be approved: that ends the rejection.
+
+    Args:
+        api: Project and location.
+        name: `mnist@2`.
+        machine: Machine type of the prediction server, unless the version's run has one.
+        reason: For the model's history.
+        is_compared: Whether the version must have passed beside the present default version.
+
+    Returns:
+        Lines that describe the result.
+
+    Raises:
+        ResourceError: it is the default version, or nothing can check it.
+        StepError: a check failed, the model is held, or it was not compared with the default.
+    """
+    version = version_called(api, name)
+    record = api.get(version.name)
+    _refuse_default(record, version)
+    golden = read_golden(record)
+    if golden is None:
+        raise ResourceError(
+            f"{name} has no golden.json, so nothing can check its predictions; serve it with"
+            f" `trainyard endpoints deploy {name}` and `trainyard models set-default {name}`"
+        )
+    parameters = _parameters_of_run(api, record)
+    options = ReleaseOptions.from_json(str(parameters.get("release", "")))
+    endpoint_name = str(parameters.get("endpoint_name") or record["displayName"])
+    machine = str(parameters.get("serving_machine") or machine)
+    compared = find_compared(api, version.name)
+    if not is_compared:
+        compared = default_champion(api, version.unversioned)
+    contest = Contest(
+        api,
+        version,
+        champion=compared.version,
+        reasons=verdict_of(record),
+        judge=partial(_refuse_comparison, name, compared),
+        lifts_rejection=is_rejected(record),
+    )
+    person = this_person()
+    cause = approved_by(person)
+    endpoint = find_endpoint(api, endpoint_name)
+    is_served = bool(parameters.get("keep_endpoint") or (endpoint and is_serving(endpoint)))
+    if is_served:
+        _serve(
+            api,
+            version,
+            endpoint_name=endpoint_name,
+            machine=machine,
+            contest=contest,
+            options=options,
+            cause=cause,
+            golden=golden,
+        )
+    else:
+        contest.check()
+        set_default(api, version, cause=cause, reasons=contest.reasons, confirm=contest.confirm)
+    decide(api, version, APPROVED, by=person, reason=reason)
+    serving = f"served by {endpoint_name}" if is_served else "and no endpoint serves its model"
+    return [f"the default is {version_text(record, version)}, {serving}"]
+
+
+def _serve(
+    api: VertexApi,
+    version: ResourceName,
+    *,
+    endpoint_name: str,
+    machine: str,
+    contest: Contest,
+    options: ReleaseOptions,
+    cause: str,
+    golden: Json,
+) -> None:
+    """Deploy a version without traffic and release it; if that fails, undeploy it."""
+    from kfp.dsl import Metrics  # imports for a second
+
+    contest.check()
+    no_traffic = partial(with_share, percentage=0)
+    with (
+        tempfile.TemporaryDirectory(prefix="trainyard-approve-") as folder,
+        ensured_endpoint(api, endpoint_name, run=BY_HAND) as endpoint,
+        released(api, endpoint, version, golden=golden, machine=machine, move=no_traffic),
+    ):
+        release_version(
+            api,
+            version,
+            endpoint_name=endpoint_name,
+            contest=contest,
+            options=options,
+            cause=cause,
+            golden=golden,
+            metrics=Metrics(name="metrics", uri=f"{folder}/metrics.json"),
+            table_path=f"{folder}/table.md",
+        )
+
+
+def _refuse_default(record: Json, version: ResourceName) -> None:
+    if DEFAULT in record.get("versionAliases", []) and was_promoted(record):
+        model = record["displayName"]
+        raise ResourceError(
+            f"{model}@{version.version} is the default version; to leave it: trainyard models"
+            f" rollback {model} --reason TEXT"
+        )
+
+
+def _refuse_comparison(name: str, compared: Champion, default: Champion) -> NoReturn:
+    number = ResourceName.from_version_name(default.version).version
+    before = "no version"
+    if compared.version:
+        before = f"version {ResourceName.from_version_name(compared.version).version}"
+    raise StepError(
+        f"{name} was compared with {before}, and version {number} is the default now: a new run"
+        " compares them, or approve it as it is with --uncompared"
+    )
+
+
+def _parameters_of_run(api: VertexApi, version: Json) -> Json:
+    """Return the parameters of the run that uploaded a version, {} if it is unknown or deleted.
+
+    On Vertex AI the runs of a schedule share all labels but one.
+    """
+    labels = version.get("labels", {})
+    for label in (BILLING_LABEL, RUN_LABEL):
+        if label in labels:
+            query = f'labels.{label}="{labels[label]}"'
+            for job in api.list_resources("pipelineJobs", filter=query):
+                return parameters_of(api.get(job["name"]))
+    return {}

@@ -1,0 +1,209 @@
+"""`trainyard models hold|release|approve|reject` against the real service."""
+
+import json
+
+import pytest
+
+from components.endpoint.deployments import deploy
+from components.endpoint.ensure import ensure_endpoint
+from components.model_version.champion import default_champion
+from components.model_version.companions import GOLDEN_FILE, write_companion
+from components.model_version.decisions import stop_of
+from components.model_version.registry import list_versions, set_default
+from components.shared.vertex.labels import CANDIDATE, MODEL_LABEL, STATE_LABEL, WAITING
+from components.shared.vertex.resource_name import ResourceName
+from pipelines.resources.names import this_person
+from tests.support.servers.models import aliases, versions
+from vertex_local.tests.support.service import container_spec
+
+RIGHT = {"class": 0, "label": "a", "probabilities": [0.75, 0.25]}  # of the tiny server's `classes`
+
+
+@pytest.fixture
+def version(api, tmp_path):
+    """Upload a version of `tiny`, by default one that waits for an approval."""
+
+    def do(*, state: str = WAITING, digest: str = "", is_right: bool = True) -> ResourceName:
+        folder = tmp_path / "artifact"
+        folder.mkdir(exist_ok=True)
+        (folder / "saved_model.pb").write_bytes(b"model")
+        prediction = RIGHT if is_right else {**RIGHT, "class": 1}
+        golden = {"instances": [{"x": 1}], "predictions": [prediction], "labels": ["a"]}
+        write_companion(str(folder), GOLDEN_FILE, golden)
+        model = {
+            "displayName": "tiny",
+            "artifactUri": str(folder),
+            "containerSpec": container_spec("classes"),
+            "labels": {
+                **({STATE_LABEL: state} if state else {}),
+                **({MODEL_LABEL: digest} if digest else {}),
+            },
+            "versionDescription": "auc 0.8 is at least 0.7",
+        }
+        parents = [one["name"] for one in api.list_resources("models")]
+        body = {"model": model, **({"parentModel": parents[0]} if parents else {})}
+        answer = api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)
+        return ResourceName.from_name(answer["model"]).with_version(answer["modelVersionId"])
+
+    return do
+
+
+def compared_with(api, version: ResourceName, champion: ResourceName | None) -> None:
+    """Record the evaluation of a version, as its run does."""
+    metadata = {"champion": champion and {"version": champion.name}}
+    evaluation = {"displayName": "test split", "metadata": metadata}
+    evaluation["metricsSchemaUri"] = "gs://google-cloud-aiplatform/schema/modelevaluation/x.yaml"
+    api.post(f"{version.name}/evaluations:import", {"modelEvaluation": evaluation})
+
+
+def served(api) -> dict[str, int]:
+    [endpoint] = api.list_resources("endpoints")
+    split = endpoint.get("trafficSplit", {})
+    deployed = endpoint.get("deployedModels", [])
+    return {one["modelVersionId"]: split.get(one["id"], 0) for one in deployed}
+
+
+def test_an_approved_version_gets_the_traffic_and_becomes_the_default(api, version, trainyard):
+    first = version(state="")
+    deploy(api, ensure_endpoint(api, "tiny", run="r")["name"], first, machine="m")
+    second = version()
+    compared_with(api, second, first)
+
+    code, output, error = trainyard("models", "approve", "tiny@2", "--reason", "seen by sales")
+
+    assert (code, output) == (0, "the default is tiny@2, served by tiny\n"), error
+    assert (aliases(api), served(api)) == ({"1": ["previous"], "2": ["default"]}, {"2": 100})
+    code, output, _ = trainyard("models", "history", "tiny", "--json")
+    decision, default = json.loads(output)[:2]
+    assert (decision["cause"], decision["by"]) == ("approved", this_person())
+    assert decision["reasons"] == "seen by sales"
+    assert (default["cause"], default["reasons"]) == ("approved", "auc 0.8 is at least 0.7")
+    code, _, error = trainyard("models", "approve", "tiny@2")
+    assert code == 2
+    assert "tiny@2 is the default version; to leave it: trainyard models rollback tiny" in error
+
+
+def test_without_a_serving_endpoint_only_the_alias_moves(api, version, trainyard):
+    version()
+    assert not default_champion(api, version().unversioned).version
+
+    assert trainyard("models", "approve", "tiny@2")[0] == 0
+
+    assert aliases(api) == {"1": [], "2": ["default"]}
+    assert list(api.list_resources("endpoints")) == []
+
+
+def test_an_approved_version_that_fails_its_check_changes_nothing(api, version, trainyard):
+    first = version(state="")
+    deploy(api, ensure_endpoint(api, "tiny", run="r")["name"], first, machine="m")
+    compared_with(api, version(is_right=False), first)
+
+    code, _, error = trainyard("models", "approve", "tiny@2")
+
+    assert code == 1
+    assert "offline" in error
+    assert (aliases(api), served(api)) == ({"1": ["default"], "2": []}, {"1": 100})
+    assert versions(api)["2"]["labels"][STATE_LABEL] == WAITING
+    assert "by" not in versions(api)["2"]["versionDescription"]
+
+
+def test_a_version_that_was_not_compared_with_the_default_is_not_approved(api, version, trainyard):
+    first = version(state="")
+    second, third = version(), version()
+    for waiting in (second, third):
+        compared_with(api, waiting, first)
+    assert trainyard("models", "approve", "tiny@2")[0] == 0
+
+    code, _, error = trainyard("models", "approve", "tiny@3")
+
+    assert code == 1
+    assert "tiny@3 was compared with version 1, and version 2 is the default now" in error
+    assert "--uncompared" in error
+    assert aliases(api)["2"] == ["default"]
+    assert trainyard("models", "approve", "tiny@3", "--uncompared")[0] == 0
+    assert aliases(api)["3"] == ["default"]
+
+
+def test_a_held_model_keeps_its_default_until_it_is_released(api, version, trainyard):
+    first = version(state="")
+    compared_with(api, version(), first)
+
+    code, output, _ = trainyard("models", "hold", "tiny", "--reason", "Jahres-Abschluß, 5 %")
+
+    assert code == 0
+    assert "tiny is held at version 1: no run promotes another one" in output
+    stop = stop_of(list_versions(api, first.unversioned), "any")
+    assert stop.startswith(f"held: by {this_person()} at 20")
+    assert stop.endswith(": Jahres-Abschluß, 5 %")
+    code, _, error = trainyard("models", "approve", "tiny@2")
+    assert code == 1
+    assert "not promoted, held: by" in error
+    assert aliases(api)["1"] == ["default"]
+
+    assert trainyard("models", "set-default", "tiny@2")[0] == 0, "a command may move it"
+    code, _, error = trainyard("models", "delete", "tiny@1")
+    assert code == 2
+    assert "end the hold first: trainyard models release tiny" in error
+    assert trainyard("models", "release", "tiny")[0] == 0
+    assert stop_of(list_versions(api, first.unversioned), "any") == ""
+    code, _, error = trainyard("models", "release", "tiny")
+    assert code == 2
+    assert "tiny is not held" in error
+    history = trainyard("models", "history", "tiny")[1]
+    assert "held: Jahres-Abschluß, 5 %" in history
+    assert "released" in history
+
+
+@pytest.mark.parametrize("state", [CANDIDATE, WAITING])
+def test_a_model_without_a_promoted_version_cannot_be_held(version, trainyard, state):
+    version(state=state)
+
+    code, _, error = trainyard("models", "hold", "tiny", "--reason", "x")
+
+    assert code == 2
+    assert "no promoted version to hold; " in error
+    assert "release.approval=required" in error
+
+
+def test_a_rejected_version_stays_with_its_reason_and_can_be_approved(api, version, trainyard):
+    first = version(state="", digest="1")
+    compared_with(api, version(digest="2"), first)
+
+    code, output, _ = trainyard("models", "reject", "tiny@2", "--reason", "Wrong for Größe > 5!")
+
+    assert code == 0
+    assert output.startswith("tiny@2 is rejected: no run promotes the same model")
+    all_versions = list_versions(api, first.unversioned)
+    assert stop_of(all_versions, "2").endswith(": Wrong for Größe > 5!")
+    assert stop_of(all_versions, "1") == ""
+    code, _, error = trainyard("models", "reject", "tiny@1", "--reason", "x")
+    assert code == 2
+    assert "trainyard models rollback tiny" in error
+    assert trainyard("models", "approve", "tiny@2", "--reason", "as intended")[0] == 0
+    assert aliases(api)["2"] == ["default"]
+    assert stop_of(list_versions(api, first.unversioned), "2") == ""
+    history = trainyard("models", "history", "tiny")[1]
+    assert "rejected: Wrong for Größe > 5!" in history
+    assert "approved: as intended" in history
+
+
+def test_a_rollback_rejects_the_version_that_it_leaves(api, version, trainyard):
+    first, second = version(state=""), version(digest="2")
+    set_default(api, second)
+
+    code, output, _ = trainyard("models", "rollback", "tiny", "--reason", "fares too low")
+
+    assert code == 0
+    assert "tiny@2 is rejected: no run promotes the same model" in output
+    assert "trainyard models hold tiny --reason TEXT" in output
+    stop = stop_of(list_versions(api, first.unversioned), "2")
+    assert stop.startswith("rejected: the model is that of version 2, rejected by ")
+    assert stop.endswith(": fares too low")
+
+
+@pytest.mark.parametrize("verb", ["hold", "reject"])
+def test_a_decision_that_stops_runs_needs_a_reason(trainyard, capsys, verb):
+    with pytest.raises(SystemExit):
+        trainyard("models", verb, "tiny@1")
+
+    assert "--reason" in capsys.readouterr().err
