@@ -75,7 +75,7 @@ class Table(DeclaredWorkload):
 
     Without `model` it trains a wide-and-deep model: a linear model of all inputs and crosses, plus
     a net of embeddings. Both may bend in a number at each fourth percentile of the train split,
-    unless it has buckets. Pictures pass through a small residual net first.
+    if it has 500 values and no buckets. Pictures pass through a small residual net first.
 
     Attributes:
         features: the columns that the examples hold.

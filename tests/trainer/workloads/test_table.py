@@ -190,11 +190,12 @@ def table_of_numbers(values, **options):
     ids=["plain", "logarithmic"],
 )
 def test_the_default_model_is_linear_between_percentiles_as_numbers_are_scaled(options, scale):
-    table, _ = table_of_numbers([*range(100), 10_000], **options)
+    table, _ = table_of_numbers([*range(100)] * 6 + [10_000], **options)
     mean, deviation = table.learnt.moments["x"]
     edges = np.array(table.learnt.edges["x"]) * deviation + mean
     np.testing.assert_allclose(edges, scale(np.array([*range(0, 100, 4), 10_000])), rtol=1e-3)
     assert table.learnt.edges["flat"] == []  # a constant has no pieces
+    assert table_of_numbers(range(100), **options)[0].learnt.edges["x"] == []  # few rows
 
 
 @pytest.mark.parametrize("options", [{"buckets": 4}, {"length": 1}], ids=["buckets", "list"])
@@ -208,7 +209,7 @@ def test_the_edges_are_learnt_for_the_default_model_only():
 
 
 def test_a_number_far_from_all_others_hardly_changes_the_prediction_of_the_default_model():
-    table, _ = table_of_numbers(range(100))
+    table, _ = table_of_numbers([*range(100)] * 6)
     model = table.build_model()
     weights = [np.ones(weight.shape) / 100 for weight in model.get_weights()]
     model.set_weights(weights)

@@ -22,6 +22,7 @@ from trainer.workloads.encoding.tokens import decode_text, split_tokens
 
 _LOW_PERCENTILE, _HIGH_PERCENTILE = 1, 99
 _NUM_PIECES = 25  # whole percentiles, which statistics.json has
+_FEWEST_VALUES = 500  # with fewer the pieces learn noise
 
 
 class InsufficientError(LookupError):
@@ -133,6 +134,9 @@ def _edges(
 ) -> list[float]:
     """Return the ends of pieces with equally many values, scaled as the number; [] without any."""
     clipped = _clipped(found, limits.get(number.name))
+    # Percentiles stand for at least a thousand values.
+    if not clipped.is_percentiles and clipped.counts.sum() < _FEWEST_VALUES:
+        return []
     inner = make_boundaries(clipped, _NUM_PIECES)
     values = np.array([*clipped.values[:1], *inner, *clipped.values[-1:]], np.float64)
     if number.is_logarithmic:
