@@ -72,7 +72,7 @@ def page_of_run(evaluation: dict, folder: Path) -> str:
 
 
 def page_of_evaluation(evaluation: dict, _: Path) -> str:
-    return render_report("taxi", evaluation, Judgement(is_passed=False, reasons=()))
+    return render_report({"workload": "taxi", **evaluation}, Judgement(is_passed=False, reasons=()))
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed")
