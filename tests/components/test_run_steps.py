@@ -171,7 +171,8 @@ def _events(tasks):
         yield {"time": moment, "event": "task_started", **task}
         if outputs is not None:
             artifacts = {
-                key: [{"uri": "", "metadata": metadata}] for key, metadata in outputs.items()
+                key: [{"displayName": key, "uri": "", "metadata": metadata}]
+                for key, metadata in outputs.items()
             }
             ended = {"id": number, "state": "SUCCEEDED", "inputs": {}, "outputs": {}, "error": ""}
             yield {
