@@ -210,5 +210,6 @@ def test_three_nights_have_a_winner_and_a_loser_and_can_be_undone(trainyard, tmp
     rollback, history = [list(command.words) for command in commands_of(RETRAINING)[6:8]]
     trainyard(*rollback[1:])
     lines = trainyard(*history[1:]).splitlines()[1:]
-    assert [line.split()[0] for line in lines] == ["1", "2", "1"]
+    assert [line.split()[0] for line in lines] == ["2", "1", "2", "1"]
+    assert "rejected" in lines[0]
     assert "express too dear" in lines[0]

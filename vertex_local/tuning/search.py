@@ -22,7 +22,7 @@ def require_optuna(plan: StudyPlan) -> None:
     if plan.algorithm == BAYESIAN and importlib.util.find_spec("optuna") is None:
         raise failed_precondition(
             "studySpec.algorithm ALGORITHM_UNSPECIFIED, Bayesian optimization, needs Optuna: "
-            "pip install 'vertex-local[tuning]', or use RANDOM_SEARCH or GRID_SEARCH."
+            "pip install optuna, or use RANDOM_SEARCH or GRID_SEARCH."
         )
 
 

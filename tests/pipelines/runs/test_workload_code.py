@@ -409,14 +409,14 @@ def test_a_threshold_that_the_label_does_not_have_is_named(
 
 def test_a_threshold_may_be_a_metric_of_a_compiled_model_if_it_has_a_direction(churn, capsys):
     (churn / "workload.py").write_text(TABLE + "\n# it calls model.compile(…)\n")
-    threshold = "--set=thresholds.recall.at_least=0.7"
+    threshold = "--set=thresholds.specificity.at_least=0.7"
     (churn / "run.yaml").write_text("prepare: {files: [data/a.csv]}\nthresholds: {mape: 1}\n")
     error = refused(capsys, "run", "churn")
     assert re.search(r"run\.yaml, line 2: thresholds\.mape is 1; .*\{at_least: 1\}", error)
     (churn / "run.yaml").write_text("prepare: {files: [data/a.csv]}\n")
     (churn / "workload.py").write_text(TABLE)
     assert re.search(
-        r"thresholds\.recall: .*no such metric", refused(capsys, "run", "churn", threshold)
+        r"thresholds\.specificity: .*no such metric", refused(capsys, "run", "churn", threshold)
     )
 
 

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.fast
 RUN_HERE = {
     *("CustomTrainingJobOp", "ModelUploadOp", "ModelDeleteOp", "EndpointCreateOp"),
     *("EndpointDeleteOp", "ModelDeployOp", "ModelUndeployOp"),
+    "HyperparameterTuningJobRunOp",
     "ForecastingPrepareDataForTrainOp",  # a lightweight Python component
 }
 NUM_OPERATIONS = 90

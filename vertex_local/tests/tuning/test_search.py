@@ -92,6 +92,6 @@ def test_running_trials_have_a_part_in_bayesian_search():
 
 def test_without_optuna_bayesian_search_says_how_to_install_it(monkeypatch):
     monkeypatch.setattr(search.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ApiError, match=r"pip install 'vertex-local\[tuning\]'"):
+    with pytest.raises(ApiError, match="pip install optuna"):
         search.require_optuna(plan(RATE, algorithm="ALGORITHM_UNSPECIFIED"))
     search.require_optuna(plan(RATE))

@@ -94,7 +94,7 @@ def test_callbacks_write_no_files_where_the_check_was_started(attempt, rows):
 
 def test_a_right_workload_is_tried_from_its_data_to_its_predictions(attempt, rows):
     loss = f"{RIGHT['LOSS']}, metrics=[keras.metrics.Recall(name='recall')]"
-    thresholds = {"recall": {"at_least": 0.5}, "precision": {"at_least": 0.5}}
+    thresholds = {"recall": {"at_least": 0.5}, "specificity": {"at_least": 0.5}}
     slices = [
         "plan",
         "plam = a",
@@ -105,8 +105,8 @@ def test_a_right_workload_is_tried_from_its_data_to_its_predictions(attempt, row
     given = {"epochs": 3, "batch_size": 512, "thresholds": thresholds, "gate": {"slices": slices}}
     found = attempt(table(LOSS=loss), rows, **given)
     [problem] = found.pop("thresholds").problems
-    assert problem.startswith("thresholds.precision: the model has no such metric")
-    assert problem.endswith("auc, recall, pr_auc, brier, calibration_error")
+    assert problem.startswith("thresholds.specificity: the model has no such metric")
+    assert problem.endswith("auc, recall, pr_auc, precision, brier, calibration_error, f1")
     assert found.pop("slices").problems == (
         "gate.slices has 'plam = a', but own has no feature 'plam'; did you mean 'plan'? it has"
         " age now, plan, since",
