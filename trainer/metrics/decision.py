@@ -23,7 +23,7 @@ MAX_EXAMPLES = 20_000
 # Standard errors by which the loss must fall on examples that the temperature was not fitted to.
 _SURE = 2.0
 _NUM_HALVINGS = 40
-_INVERSES = (0.05, 20.0)  # range of 1 / temperature
+_INVERSES = (0.2, 5.0)  # range of 1 / temperature
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,11 +96,14 @@ def _fit_sure_inverse(logs: np.ndarray, labels: np.ndarray) -> float:
 def _fit_inverse(logs: np.ndarray, labels: np.ndarray) -> float:
     """Return the factor of the log probabilities with the least mean cross-entropy.
 
-    The loss is convex in it, so bisection finds where its slope changes its sign.
-    Guo et al., "On calibration of modern neural networks", 2017.
+    The loss is convex in it, so bisection finds where its slope changes its sign. One example's doubt
+    keeps it finite where no example is wrong.
+    Guo et al., "On calibration of modern neural networks", 2017; Platt, "Probabilistic outputs for
+    support vector machines", 1999.
     """
     low, high = _INVERSES
-    true = logs[np.arange(len(labels)), labels]
+    doubt = 2 / (len(labels) + 2)
+    true = (1 - doubt) * logs[np.arange(len(labels)), labels] + doubt * logs.mean(axis=1)
     for _ in range(_NUM_HALVINGS):
         middle = np.sqrt(low * high)
         slope = ((np.exp(_scaled(logs, middle)) * logs).sum(axis=1) - true).mean()
