@@ -96,8 +96,8 @@ def _fit_sure_inverse(logs: np.ndarray, labels: np.ndarray) -> float:
 def _fit_inverse(logs: np.ndarray, labels: np.ndarray) -> float:
     """Return the factor of the log probabilities with the least mean cross-entropy.
 
-    The loss is convex in it, so bisection finds where its slope changes its sign. One example's doubt
-    keeps it finite where no example is wrong.
+    The loss is convex in it, so bisection finds where its slope changes its sign. The doubt of one
+    example keeps it finite where no example is wrong.
     Guo et al., "On calibration of modern neural networks", 2017; Platt, "Probabilistic outputs for
     support vector machines", 1999.
     """
