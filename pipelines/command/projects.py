@@ -11,7 +11,7 @@ from pipelines.places.target import default_state_dir, local_target
 from pipelines.projects.starter.arguments import add_arguments
 from pipelines.projects.trial.check import TIMEOUT_SECONDS, check
 from pipelines.projects.trial.findings import NOT_TRIED, WRONG, Finding
-from trainer.runtime.processes import ends_with_parent
+from trainer.runtime.processes import ending_with_parent
 
 # It imports pyarrow or TensorFlow, and -P: a json.py in this folder must not hide Python's own.
 NEW_COMMAND = [sys.executable, "-P", "-m", "pipelines.projects.starter"]
@@ -71,10 +71,9 @@ def _new(arguments: argparse.Namespace) -> int:
             options += [f"--{name}={values[0]}"] if len(values) == 1 else [f"--{name}", *values]
     sys.stdout.flush()
     done = subprocess.run(
-        [*NEW_COMMAND, *options],
+        ending_with_parent([*NEW_COMMAND, *options]),
         check=False,
         timeout=NEW_TIMEOUT_SECONDS,
-        preexec_fn=ends_with_parent(),
     )
     return done.returncode
 

@@ -18,7 +18,7 @@ from pipelines.places.target import Target
 from trainer import paths
 from trainer.config.settings import flag_name
 from trainer.errors import ConfigError
-from trainer.runtime.processes import ends_with_parent
+from trainer.runtime.processes import ending_with_parent
 
 DIGEST_DIGITS = 12
 PREPARE = "python -m components.prepare_examples"
@@ -46,11 +46,10 @@ class Examples:
             return
         self.data_dir.mkdir(parents=True, exist_ok=True)
         code = subprocess.run(
-            [sys.executable, "-P", "-m", *self.command],
+            ending_with_parent([sys.executable, "-P", "-m", *self.command]),
             check=False,
             stdout=sys.stderr,
             timeout=PREPARE_TIMEOUT_SECONDS,
-            preexec_fn=ends_with_parent(),
         ).returncode
         if code:
             raise ConfigError(f"preparing the examples failed (exit code {code}); see above")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from trainer.runtime.processes import ends_with_parent
+from trainer.runtime.processes import ending_with_parent
 
 STACKS_SECONDS = 5.0  # until a process that is asked for its stacks has written them
 FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
@@ -70,14 +70,13 @@ def running(command: Sequence[str], **environment: str) -> Iterator[UserProcess]
         tempfile.TemporaryDirectory(prefix="trainyard-check-") as folder,
         tempfile.TemporaryFile() as log,
         subprocess.Popen(
-            command,
+            ending_with_parent(command),
             bufsize=0,  # for `select`
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
             env={**inherited, "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": folder, **environment},
             start_new_session=True,  # a process group, to kill its children with it
-            preexec_fn=ends_with_parent(),  # noqa: PLW1509  this process has one thread
         ) as process,
     ):
         try:

@@ -1,27 +1,36 @@
-"""Child processes that end with their parent, even if that is killed."""
+"""Child processes that end with their parent, even if that is killed.
+
+A `preexec_fn` would fork with the handlers of libraries, and those of gRPC abort a child whose
+parent has used it. So the child asks the kernel itself: as a program, this module does that and
+then runs another module of ours.
+
+    python -m trainer.runtime.processes PARENT MODULE [ARGUMENT ...]
+"""
 
 import ctypes
 import os
+import runpy
 import signal
 import sys
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Sequence
 
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
-def ends_with_parent() -> Callable[[], None]:
-    """Return a `preexec_fn` with which the child ends when this process does."""
-    return partial(_end_with, os.getpid(), ctypes.CDLL(None))
+def ending_with_parent(command: Sequence[str]) -> list[str]:
+    """Return a command `python … -m MODULE …` whose process ends when this process does."""
+    at = list(command).index("-m") + 1
+    return [*command[:at], __spec__.name, str(os.getpid()), *command[at:]]
 
 
 def end_with(parent: int) -> None:
     """Have Linux kill this process when its parent ends: a signal may skip its `finally`."""
-    _end_with(parent, ctypes.CDLL(None))
-
-
-def _end_with(parent: int, libc: ctypes.CDLL) -> None:
     if sys.platform == "linux":
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it ended before the call
         os._exit(1)
+
+
+if __name__ == "__main__":
+    end_with(int(sys.argv.pop(1)))
+    runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)

@@ -15,7 +15,7 @@ from pipelines.serving import batch
 from trainer import paths
 from trainer.config.trust import add_trust_flags, trust_of
 from trainer.references import STATE_DIR_VARIABLE
-from trainer.runtime.processes import ends_with_parent
+from trainer.runtime.processes import ending_with_parent
 
 # TensorFlow and a workload's hooks are imported there, and -P: see `trainyard new`.
 COMMAND = [sys.executable, "-P", "-m", "components.batch_predict"]
@@ -97,7 +97,7 @@ def _predict(arguments: argparse.Namespace) -> int:
     ]
     sys.stdout.flush()
     env = {**os.environ, STATE_DIR_VARIABLE: str(arguments.state_dir.absolute())}
-    return subprocess.run(command, check=False, env=env, preexec_fn=ends_with_parent()).returncode
+    return subprocess.run(ending_with_parent(command), check=False, env=env).returncode
 
 
 def _create_job(arguments: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.command.actions import add_action, describe
 from pipelines.command.target_options import api_of
 from pipelines.exit_codes import FAILED, GATED, OK, USAGE, exit_codes_text
-from trainer.runtime.processes import ends_with_parent
+from trainer.runtime.processes import ending_with_parent
 
 # A model's workload may be code of the user, and -P: see `trainyard new`.
 WATCH_COMMAND = [sys.executable, "-P", "-m", "components.endpoint.watch"]
@@ -53,10 +53,9 @@ def _watch(arguments: argparse.Namespace) -> int:
         command = [*WATCH_COMMAND, f"--endpoint={arguments.name}", *place, *given]
         sys.stdout.flush()
         done = subprocess.run(
-            command,
+            ending_with_parent(command),
             check=False,
             env=os.environ,
             timeout=WATCH_TIMEOUT_SECONDS,
-            preexec_fn=ends_with_parent(),
         )
     return done.returncode

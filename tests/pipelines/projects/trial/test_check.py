@@ -1,7 +1,9 @@
 """`trainyard check`: what is found without the user's code, and how findings are shown."""
 
 import json
+import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,7 +38,14 @@ def say(monkeypatch, code: int = 0) -> None:
     problem = "FILE, line 7: no such column"
     wrong = Finding(name="data", state="wrong", problems=(problem,)).to_json()
     text = SAYING.format(ok=ok, wrong=wrong, code=code)
-    monkeypatch.setattr(checks, "COMMAND", [sys.executable, "-c", text])
+    stand_in(text, monkeypatch)
+
+
+def stand_in(text, monkeypatch):
+    """Have a module of this text run instead of the trial."""
+    Path("stand_in.py").write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(Path.cwd()), prepend=os.pathsep)
+    monkeypatch.setattr(checks, "COMMAND", [sys.executable, "-m", "stand_in"])
 
 
 def test_independent_mistakes_are_all_named_with_file_and_line(folder, capsys):
@@ -73,7 +82,7 @@ def test_the_code_of_the_trial_is_given_the_settings(folder, monkeypatch):
     text += "gate: {slices: [age]}\n"
     (folder / "run.yaml").write_text(text)
     show = "import sys, json; print(json.dumps({'name': 'x', 'problems': sys.argv[2:]}))"
-    monkeypatch.setattr(checks, "COMMAND", [sys.executable, "-c", show])
+    stand_in(show, monkeypatch)
     given = list(checks.check("own"))[-1].problems
     assert json.loads(given[1]) == {"epochs": 3}
     assert [name.rpartition("/")[2] for name in json.loads(given[3])["files"]] == ["a.csv"]
@@ -85,7 +94,7 @@ def test_a_slice_is_named_with_its_line(folder, monkeypatch):
     (folder / "run.yaml").write_text("gate:\n  slices:\n    - age\n    - plam = 'a'\n")
     wrong = "gate.slices has \"plam = 'a'\", but own has no feature 'plam'"
     say_it = f"print({Finding(name='slices', problems=(wrong,)).to_json()!r})"
-    monkeypatch.setattr(checks, "COMMAND", [sys.executable, "-c", say_it])
+    stand_in(say_it, monkeypatch)
     assert list(checks.check("own"))[-1].problems == (f"own/run.yaml:4: {wrong}",)
 
     (folder / "run.yaml").write_text("train: {epochs: 3}\ngate:\n  slices: [age, 'age >']\n")
@@ -97,7 +106,7 @@ def test_a_slice_is_named_with_its_line(folder, monkeypatch):
 def test_a_threshold_is_named_with_its_line(folder, monkeypatch):
     (folder / "run.yaml").write_text("train: {epochs: 3}\nthresholds: {auc: 0.5}\n")
     wrong = Finding(name="thresholds", problems=("thresholds.auc: no such metric",)).to_json()
-    monkeypatch.setattr(checks, "COMMAND", [sys.executable, "-c", f"print({wrong!r})"])
+    stand_in(f"print({wrong!r})", monkeypatch)
     assert list(checks.check("own"))[-1].problems == (
         "own/run.yaml:2: thresholds.auc: no such metric",
     )
