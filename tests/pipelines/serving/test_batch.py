@@ -115,8 +115,9 @@ def test_here_a_program_predicts_with_the_folder_of_the_version(api, monkeypatch
     for command, uri, kind in zip(
         started, ("gs://b/model", tmp_path / "model"), ("jsonl", "parquet"), strict=True
     ):
-        assert command[1:4] == ["-P", "-m", "components.batch_predict"]
-        assert command[4:] == [
+        assert command[1:3] == ["-P", "-m"]
+        assert command[5] == "components.batch_predict"  # run by trainer.runtime.processes
+        assert command[6:] == [
             f"--model={uri}",
             "--input=a/*.csv",
             "--input=b.csv",
