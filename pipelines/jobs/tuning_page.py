@@ -11,12 +11,12 @@ from components.shared.pages.charts.axis import round_axis
 from components.shared.pages.charts.plot import Series, line_chart
 from components.shared.pages.html import percent, section, table, verdict
 from components.shared.pages.page import fill, write_page
-from pipelines.jobs.search_space import LOG_RATIO
 from pipelines.jobs.tuning import MAXIMIZE, best_line, setting_text, trials_table
 from trainer import Json
 
 WIDTH, HEIGHT, MARGIN, TOP, BOTTOM = 720, 260, 70, 34, 24
 NUM_GROUPS = 3
+WIDE_RATIO = 10  # from which an axis has a log scale
 MIN_TRIALS = 10  # fewer say nothing about the importance of a setting
 
 
@@ -55,7 +55,8 @@ def _parallel(trials: Sequence[Json], metric: str) -> str:
         texts = dict(zip(heights, values, strict=True))
         for height in texts if isinstance(values[0], str) else {min(texts), max(texts)}:
             text = escape(setting_text(texts[height]))
-            axes += f'<text x="{x:.0f}" y="{height - 4:.0f}" text-anchor="middle">{text}</text>'
+            y = height + 14 if height == HEIGHT - BOTTOM else height - 4  # beside the lines
+            axes += f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="middle">{text}</text>'
         lines = [f"{line} {x:.1f},{y:.1f}" for line, y in zip(lines, heights, strict=True)]
     marks = [f'<polyline class="s3" points="{line}"/>' for line in lines[1:]]
     marks.append(f'<polyline class="s0" points="{lines[0]}"/>')
@@ -76,7 +77,7 @@ def _heights(values: Sequence[Any]) -> list[float]:
     if isinstance(values[0], str):
         order = sorted(set(values), key=lambda text: (len(text), text))  # 8 before 16
         values = [order.index(value) for value in values]
-    elif min(values) > 0 and max(values) >= LOG_RATIO * min(values):
+    elif min(values) > 0 and max(values) >= WIDE_RATIO * min(values):
         values = [math.log(value) for value in values]
     low, size = min(values), max(values) - min(values)
     length = HEIGHT - BOTTOM - TOP
