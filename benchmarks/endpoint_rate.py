@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 import requests
 
-from benchmarks.serving_rate import export, instance_of
+from benchmarks.serving_rate import export, has_wrk, instance_of
 from benchmarks.support.clusters import scratch
 from benchmarks.support.report import report
 from vertex_local import testing
@@ -44,6 +44,8 @@ def main() -> None:
     parser.add_argument("--logging", type=float, default=0.0, help="share of logged requests")
     parser.add_argument("--workload", help="serve the model of mnist or taxi")
     arguments = parser.parse_args()
+    if not has_wrk("endpoint_rate"):
+        return
     model = export(arguments.workload) if arguments.workload else None
     instance = instance_of(arguments.workload, model) if model else 1.5
     with (

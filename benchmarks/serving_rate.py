@@ -54,6 +54,14 @@ START_SECONDS = 180
 CLIENTS = (1, 8, 64)
 
 
+def has_wrk(benchmark: str) -> bool:
+    """Return whether the client wrk is there; say that nothing is measured if it is not."""
+    if not shutil.which("wrk"):
+        text = f"{benchmark}: wrk is not on PATH, nothing is measured: apt-get install wrk\n"
+        sys.stderr.write(text)
+    return bool(shutil.which("wrk"))
+
+
 def main() -> None:
     """Print our rate and 99th percentile against the best of the others, for each load."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -64,10 +72,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--soak-seconds", type=int, default=0)
     arguments = parser.parse_args()
-    if not shutil.which("wrk"):
-        sys.stderr.write(
-            "serving_rate: wrk is not on PATH, nothing is measured: apt-get install wrk\n"
-        )
+    if not has_wrk("serving_rate"):
         return
     for workload in arguments.workloads.split(","):
         model = export(workload)
