@@ -67,17 +67,11 @@ def measure_probabilities(
         "pr_auc": average_precision(scores, labels == 1)(every),
         **{
             name: statistic(predicted, labels, label)(every)
-            for name, statistic in DECIDED.items()
-            if name != COST or has_cost(label)
+            for name, statistic in decided_metrics(label).items()
         },
         "brier": float(((scores - labels) ** 2).mean()),
         "calibration_error": float(sum(gaps) / len(labels)),
     }
-
-
-def accuracy(predicted: np.ndarray, labels: np.ndarray, label: Label) -> Statistic:
-    """Return the share of right predictions."""
-    return _ratio(predicted == labels, np.ones(len(labels)))
 
 
 def precision(predicted: np.ndarray, labels: np.ndarray, label: Label) -> Statistic:
@@ -100,8 +94,13 @@ def mean_cost(predicted: np.ndarray, labels: np.ndarray, label: Label) -> Statis
     """Return the mean cost of an example, by the costs that the label declares."""
     cost: Mapping[str, float] = getattr(label, "cost", {})
     missed, false_alarm = (predicted < labels), (predicted > labels)
-    costs = missed * cost["missed"] + false_alarm * cost["false_alarm"]
-    return _ratio(costs, np.ones(len(labels)))
+    return mean_of(missed * cost["missed"] + false_alarm * cost["false_alarm"])
+
+
+def mean_of(values: np.ndarray) -> Statistic:
+    """Return the mean of values [examples]."""
+    exact = values.astype(np.float64)
+    return lambda counts: float(np.einsum("i,i", counts, exact) / counts.sum())
 
 
 def _ratio(parts: np.ndarray, whole: np.ndarray) -> Statistic:
@@ -116,7 +115,6 @@ def _ratio(parts: np.ndarray, whole: np.ndarray) -> Statistic:
 
 # Metrics of the predicted classes of two, as functions of (predicted, labels, label).
 DECIDED = {
-    "accuracy": accuracy,
     "precision": precision,
     "recall": recall,
     "f1": binary_f1,
@@ -127,6 +125,11 @@ DECIDED = {
 def has_cost(label: Label) -> bool:
     """Return whether a label declares the costs of its two mistakes."""
     return bool(getattr(label, "cost", None))
+
+
+def decided_metrics(label: Label) -> dict[str, Callable[..., Statistic]]:
+    """Return the metrics of DECIDED that a label of two classes has."""
+    return {name: of for name, of in DECIDED.items() if name != COST or has_cost(label)}
 
 
 def calibration(scores: np.ndarray, labels: np.ndarray) -> list[dict[str, Any]]:

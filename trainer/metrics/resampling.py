@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from trainer.metrics.class_metrics import (
-    COST,
     DECIDED,
     LEAST_LIKELIHOOD,
     Statistic,
     average_precision,
-    has_cost,
+    decided_metrics,
+    mean_of,
     predicted_classes,
 )
 from trainer.metrics.directions import LOWER_IS_BETTER
@@ -64,26 +64,25 @@ def _builders(label: Label, num_classes: int) -> dict[str, Build]:
     def build(of: Callable[..., Statistic]) -> Build:
         return lambda predictions, labels: of(predicted_classes(predictions, label), labels, label)
 
-    decided = {name: of for name, of in DECIDED.items() if name != COST or has_cost(label)}
+    decided = {"accuracy": _right, **decided_metrics(label)}
     return {**_TWO_CLASS, **{name: build(of) for name, of in decided.items()}}
 
 
-def _mean(values: np.ndarray) -> Statistic:
-    exact = values.astype(np.float64)
-    return lambda counts: float(np.einsum("i,i", counts, exact) / counts.sum())
-
-
 def _accuracy(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
-    return _mean(probabilities.argmax(axis=1) == labels)
+    return mean_of(probabilities.argmax(axis=1) == labels)
+
+
+def _right(predicted: np.ndarray, labels: np.ndarray, _label: Label) -> Statistic:
+    return mean_of(predicted == labels)
 
 
 def _cross_entropy(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
     likelihoods = probabilities[np.arange(len(labels)), labels].astype(np.float64)
-    return _mean(-np.log(np.maximum(likelihoods, LEAST_LIKELIHOOD)))
+    return mean_of(-np.log(np.maximum(likelihoods, LEAST_LIKELIHOOD)))
 
 
 def _brier(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
-    return _mean((probabilities[:, 1].astype(np.float64) - labels) ** 2)
+    return mean_of((probabilities[:, 1].astype(np.float64) - labels) ** 2)
 
 
 def _area(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
@@ -157,31 +156,31 @@ def _several_area(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
 
 
 def _several_accuracy(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
-    return _mean(((probabilities >= LIKELY) == (labels >= LIKELY)).mean(axis=1))
+    return mean_of(((probabilities >= LIKELY) == (labels >= LIKELY)).mean(axis=1))
 
 
 def _several_entropy(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
     likelihoods = np.where(labels >= LIKELY, probabilities, 1 - probabilities).astype(np.float64)
-    return _mean(-np.log(np.maximum(likelihoods, LEAST_LIKELIHOOD)).mean(axis=1))
+    return mean_of(-np.log(np.maximum(likelihoods, LEAST_LIKELIHOOD)).mean(axis=1))
 
 
 def _absolute_error(predictions: np.ndarray, labels: np.ndarray) -> Statistic:
-    return _mean(np.abs(_errors(predictions, labels)))
+    return mean_of(np.abs(_errors(predictions, labels)))
 
 
 def _square_error(predictions: np.ndarray, labels: np.ndarray) -> Statistic:
-    return _mean(_errors(predictions, labels) ** 2)
+    return mean_of(_errors(predictions, labels) ** 2)
 
 
 def _root_square_error(predictions: np.ndarray, labels: np.ndarray) -> Statistic:
-    mean = _square_error(predictions, labels)
-    return lambda counts: float(np.sqrt(mean(counts)))
+    square = _square_error(predictions, labels)
+    return lambda counts: float(np.sqrt(square(counts)))
 
 
 def _determination(predictions: np.ndarray, labels: np.ndarray) -> Statistic:
     truth = labels.astype(np.float64)
-    squares, error = _mean(truth**2), _square_error(predictions, labels)
-    mean = _mean(truth)
+    squares, error = mean_of(truth**2), _square_error(predictions, labels)
+    mean = mean_of(truth)
 
     def value(counts: np.ndarray) -> float:
         spread = squares(counts) - mean(counts) ** 2
