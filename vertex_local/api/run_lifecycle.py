@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -58,6 +58,12 @@ class Running:
     kind: "RunKind"
     group: RunGroup
     watcher: threading.Thread
+
+
+def outcome_by(outcomes: Mapping[str, tuple[str, str]], group_state: Json) -> tuple[str, Json]:
+    """Return the state and the error of a run; `outcomes` has both codes by its group's state."""
+    state, code = outcomes[group_state["state"]]
+    return state, rpc_status(code, group_state["message"]) if code else {}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,16 +1,15 @@
 """customJobs: each runs as a cluster of processes or containers."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.api import protos
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
-from vertex_local.api.run_lifecycle import RunKind
+from vertex_local.api.run_lifecycle import RunKind, outcome_by
 from vertex_local.api.service import Service
 from vertex_local.client import EMULATOR_VARIABLE
-from vertex_local.errors import invalid_argument, rpc_status
+from vertex_local.errors import invalid_argument
 from vertex_local.jobs import replica_status
 from vertex_local.jobs.record import JobPlan, plan_job
 from vertex_local.jobs.replica_env import contained_specs, process_specs
@@ -28,18 +27,12 @@ OUTCOMES = {
 }
 
 
-def _outcome(_folder: Path, group_state: Json) -> tuple[str, Json]:
-    state, code = OUTCOMES[group_state["state"]]
-    error = rpc_status(code, group_state["message"]) if code else {}
-    return state, error
-
-
 # The replicas' working directory is the job's folder.
 KIND = RunKind(
     collection="customJobs",
     folder="jobs",
     prefix="JOB_STATE_",
-    outcome=_outcome,
+    outcome=lambda _folder, group_state: outcome_by(OUTCOMES, group_state),
     cancel_grace_seconds=10.0,
     close_grace_seconds=5.0,
 )

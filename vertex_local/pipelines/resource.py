@@ -12,7 +12,7 @@ from vertex_local import Json
 from vertex_local.api import protos
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call
-from vertex_local.api.run_lifecycle import RunKind, Start
+from vertex_local.api.run_lifecycle import RunKind, Start, outcome_by
 from vertex_local.api.service import Service
 from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument, rpc_status
@@ -45,8 +45,7 @@ def _outcome(folder: Path, group_state: Json) -> tuple[str, Json]:
     events = journal.read(folder)
     ended = journal.last(events, "pipeline_ended")
     if ended is None:
-        state, code = OUTCOMES[group_state["state"]]
-        return state, rpc_status(code, group_state["message"])
+        return outcome_by(OUTCOMES, group_state)
     if ended["state"] == "SUCCEEDED":
         return "SUCCEEDED", {}
     code = STEP_CODES[ended["state"]]

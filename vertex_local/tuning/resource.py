@@ -1,14 +1,12 @@
 """hyperparameterTuningJobs: trials of a custom job with different parameters (`study.py`)."""
 
 from functools import partial
-from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.api import protos
 from vertex_local.api.routes import Call
-from vertex_local.api.run_lifecycle import RunKind
+from vertex_local.api.run_lifecycle import RunKind, outcome_by
 from vertex_local.api.service import Service
-from vertex_local.errors import rpc_status
 from vertex_local.tuning import search
 from vertex_local.tuning.record import plan_study
 from vertex_local.tuning.study import Study
@@ -20,16 +18,11 @@ OUTCOMES = {
 }
 
 
-def _outcome(_folder: Path, study_state: Json) -> tuple[str, Json]:
-    state, code = OUTCOMES[study_state["state"]]
-    return state, rpc_status(code, study_state["message"]) if code else {}
-
-
 KIND = RunKind(
     collection="hyperparameterTuningJobs",
     folder="tuning",
     prefix="JOB_STATE_",
-    outcome=_outcome,
+    outcome=lambda _folder, study_state: outcome_by(OUTCOMES, study_state),
     cancel_grace_seconds=10.0,
     close_grace_seconds=5.0,
     outlives_service=lambda folder, state: bool(state["state"] == "interrupted"),
