@@ -17,6 +17,7 @@ from pipelines.jobs.examples import examples_of
 from pipelines.jobs.log import job_log_lines
 from pipelines.jobs.request import create_job, job_request, with_flags
 from pipelines.package.project_image import image_of
+from pipelines.places.target import Target
 from pipelines.projects.runs import FORMS, find_run
 from pipelines.resources.kinds import JOB
 from pipelines.resources.names import short_name
@@ -76,25 +77,31 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
     advanced.add_argument("--data-dir", metavar="DIR", help="folder with raw data")
 
 
+def job_arguments(
+    arguments: argparse.Namespace, config: RunConfig, target: Target, *, examples: str, name: str
+) -> dict[str, str]:
+    """Return the arguments of `job_request` that follow from the options of `add_job_options`."""
+    return {
+        "name": name,
+        "image": arguments.image or image_of(config.workload),
+        "examples_uri": examples,
+        "output_uri": f"{target.pipeline_root}/{name}",
+        "service_account": arguments.service_account,
+    }
+
+
 def _submit(arguments: argparse.Namespace) -> int:
     config, target = _config(arguments), target_of(arguments)
     uses_image = arguments.on == "vertex" or arguments.containers
     config = with_code(config, target, uses_image=uses_image)
     examples = examples_of(config, target, given=arguments.examples_dir)
     name = arguments.name or new_run_name(config.name)
-    image = arguments.image or image_of(config.workload)
-    request = job_request(
-        config,
-        name=name,
-        image=image,
-        examples_uri=examples.uri,
-        output_uri=f"{target.pipeline_root}/{name}",
-        service_account=arguments.service_account,
-    )
+    job = job_arguments(arguments, config, target, examples=examples.uri, name=name)
+    request = job_request(config, **job)
     if arguments.dry_run:
         print(f"POST /v1/{target.parent}/customJobs", file=sys.stderr)
         return print_json(request)
-    with service_of(arguments, target, image=image) as service:
+    with service_of(arguments, target, image=job["image"]) as service:
         if service:
             warn_of_local_limits(config.cluster)
         examples.prepare()

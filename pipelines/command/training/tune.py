@@ -12,7 +12,7 @@ from components.shared.vertex.api import VertexApi, connect
 from pipelines.command.actions import describe, print_json, print_table
 from pipelines.command.parser import count
 from pipelines.command.target_options import add_target, service_of, target_of
-from pipelines.command.training.jobs_submit import add_job_options, job_name
+from pipelines.command.training.jobs_submit import add_job_options, job_arguments, job_name
 from pipelines.exit_codes import FAILED, INTERRUPTED, OK, USAGE, exit_codes_text
 from pipelines.jobs.cluster_warnings import warn_of_local_limits
 from pipelines.jobs.examples import examples_of
@@ -27,7 +27,6 @@ from pipelines.jobs.tuning import (
     tuning_request,
 )
 from pipelines.jobs.tuning_page import write_tuning_page
-from pipelines.package.project_image import image_of
 from pipelines.places.target import Target
 from pipelines.projects.runs import FORMS, find_run
 from pipelines.resources.kinds import POLL_SECONDS, TUNING
@@ -103,8 +102,8 @@ def _tune(arguments: argparse.Namespace) -> int:
     uses_image = arguments.on == "vertex" or arguments.containers
     config = with_code(config, target, uses_image=uses_image)
     examples = examples_of(config, target, given=arguments.examples_dir)
-    image = arguments.image or image_of(config.workload)
     name = arguments.name or new_run_name(f"tune-{config.name}")
+    parts = job_arguments(arguments, config, target, examples=examples.uri, name=name)
     request = tuning_request(
         config,
         varied,
@@ -112,16 +111,12 @@ def _tune(arguments: argparse.Namespace) -> int:
         num_parallel=arguments.parallel,
         algorithm=arguments.search,
         stops_early=arguments.stop_early,
-        name=name,
-        image=image,
-        examples_uri=examples.uri,
-        output_uri=f"{target.pipeline_root}/{name}",
-        service_account=arguments.service_account,
+        **parts,
     )
     if arguments.dry_run:
         print(f"POST /v1/{target.parent}/{TUNING.collection}", file=sys.stderr)
         return print_json(request)
-    with service_of(arguments, target, image=image) as service:
+    with service_of(arguments, target, image=parts["image"]) as service:
         if service:
             warn_of_local_limits(config.cluster)
         api = connect(target.project, target.location)
