@@ -1,6 +1,5 @@
 """The splits of tables, images and records: by time, by values, by groups and by files."""
 
-import csv
 import datetime
 import json
 from pathlib import Path
@@ -12,6 +11,7 @@ from PIL import Image
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import notes, prepare
 from components.prepare_examples.settings.options import PrepareOptions
+from tests.support.data.csv_tables import write_table
 from trainer import Json
 from trainer.errors import ConfigError
 
@@ -42,14 +42,6 @@ def make_rows(count: int = NUM_ROWS) -> list[Json]:
     ]
 
 
-def write(path: Path, rows: list[Json]) -> str:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
-    return str(path)
-
-
 @pytest.fixture
 def run(tmp_path):
     """Prepare files; return the manifest."""
@@ -65,7 +57,9 @@ def run(tmp_path):
 @pytest.fixture
 def run_rows(run, tmp_path):
     def do(rows=None, more='ignored=["customer", "part"]', **options) -> Json:
-        return run(TABLE.format(more), write(tmp_path / "rows.csv", rows or make_rows()), **options)
+        return run(
+            TABLE.format(more), write_table(tmp_path / "rows.csv", rows or make_rows()), **options
+        )
 
     return do
 
@@ -147,7 +141,7 @@ def test_days_are_those_of_the_declared_time_zone(tmp_path, run):
     for row in rows:
         row["at"] += "+00:00"
     text = TABLE.replace('Timestamp("at")', 'Timestamp("at", time_zone="Asia/Tokyo")')
-    file = write(tmp_path / "rows.csv", rows)
+    file = write_table(tmp_path / "rows.csv", rows)
     manifest = run(text.format('ignored=["customer", "part"]'), file, split=WINDOWS)
     assert "(time of Asia/Tokyo)" in manifest["split_rule"]
     # The last row is at 21:00 in Tokyo, that before it at 9:00: a day has an even row first.
@@ -196,7 +190,7 @@ def test_values_of_a_column_decide(tmp_path, run_rows, split, parts):
 def test_numbers_and_truth_values_decide_as_they_are_written(tmp_path, run):
     rows = [{**row, "year": 2020 + row["n"] % 4} for row in make_rows()]
     text = TABLE.replace('[Number("n")]', '[Number("n"), Number("year")]')
-    file = write(tmp_path / "rows.csv", rows)
+    file = write_table(tmp_path / "rows.csv", rows)
     more = 'ignored=["customer", "part", "at"], split=Split("year", eval=2022, test=[2023.0])'
     run(text.replace(', only_read=[Timestamp("at")]', "").format(more), file)
     found = [{one % 4 for one in numbers} for numbers in splits_of(tmp_path / "out")]
@@ -205,7 +199,10 @@ def test_numbers_and_truth_values_decide_as_they_are_written(tmp_path, run):
 
 def test_each_split_may_have_its_own_files(tmp_path, run):
     rows = make_rows()
-    train, test = write(tmp_path / "a.csv", rows[:300]), write(tmp_path / "b.csv", rows[300:])
+    train, test = (
+        write_table(tmp_path / "a.csv", rows[:300]),
+        write_table(tmp_path / "b.csv", rows[300:]),
+    )
     text = TABLE.format('ignored=["customer", "part"]')
     manifest = run(text, files={"train": train, "test": [test]})
     found = splits_of(tmp_path / "out")
@@ -220,7 +217,7 @@ def test_files_may_be_named_without_their_folder(tmp_path, run):
     rows = make_rows()
     folder = tmp_path / "all"
     folder.mkdir()
-    write(folder / "one.csv", rows[:300]), write(folder / "two.csv", rows[300:])
+    write_table(folder / "one.csv", rows[:300]), write_table(folder / "two.csv", rows[300:])
     text = TABLE.format('ignored=["customer", "part"], split=Split("files", test="tw*.csv")')
     run(text, str(folder))
     assert numbers_of(tmp_path / "out", "test") == [*range(300, 400)]
@@ -229,7 +226,7 @@ def test_files_may_be_named_without_their_folder(tmp_path, run):
 def test_truth_values_decide_however_they_are_written(tmp_path, run):
     rows = [{**row, "part": ("True", "false")[row["n"] % 4 > 0]} for row in make_rows()]
     text = TABLE.format('ignored=["customer"], split=Split("part", test=True)')
-    run(text, write(tmp_path / "rows.csv", rows))
+    run(text, write_table(tmp_path / "rows.csv", rows))
     assert numbers_of(tmp_path / "out", "test") == [*range(0, 400, 4)]
 
 

@@ -1,6 +1,5 @@
 """Tables that a user declares: any names, kinds of features and kinds of labels."""
 
-import csv
 import datetime
 import json
 import random
@@ -14,6 +13,7 @@ from pyarrow import parquet
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import notes, prepare
 from components.prepare_examples.settings.options import PrepareOptions
+from tests.support.data.csv_tables import write_table
 from trainer import Json
 
 NUM_ROWS = 120
@@ -61,20 +61,12 @@ def make_rows(count: int = NUM_ROWS) -> list[dict[str, str]]:
     ]
 
 
-def write(path: Path, rows: list[dict[str, str]]) -> str:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
-    return str(path)
-
-
 @pytest.fixture
 def run(tmp_path):
     """Prepare rows; return the manifest."""
 
     def do(rows, reference, **options) -> Json:
-        file = rows if isinstance(rows, str) else write(tmp_path / "rows.csv", rows)
+        file = rows if isinstance(rows, str) else write_table(tmp_path / "rows.csv", rows)
         chosen = PrepareOptions(**{"files": (file,), "num_shards": {"train": 1}, **options})
         return prepare(reference, output_dir=tmp_path / "out", data_dir=tmp_path, options=chosen)
 
@@ -369,7 +361,7 @@ def test_a_label_of_a_single_value_names_the_quarantine(tmp_path, run):
     for row in rows:
         row["plan"] = "größer" if row["churned"] == "yes" else "basic"
         row["review"] = "good"
-    path = Path(write(tmp_path / "latin.csv", rows))
+    path = Path(write_table(tmp_path / "latin.csv", rows))
     path.write_bytes(path.read_text(encoding="utf-8").encode("latin-1"))
     reference = declare(tmp_path / "w", more='key="customer"')
 
@@ -485,7 +477,7 @@ def test_each_time_is_converted_to_its_own_zone(tmp_path, run):
 def test_the_command_takes_the_path_of_a_workload_file(tmp_path, churn, capsys):
     from components.prepare_examples.command_line.cli import main
 
-    file = write(tmp_path / "rows.csv", make_rows())
+    file = write_table(tmp_path / "rows.csv", make_rows())
     flags = ["--workload", f"{churn}/workload.py", "--output-dir", str(tmp_path / "out")]
     assert main([*flags, "--files", file, "--train-shards", "1"]) == 0
     assert (tmp_path / "out" / "manifest.json").exists()

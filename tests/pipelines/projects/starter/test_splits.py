@@ -1,9 +1,7 @@
 """`trainyard new --table`: the split that rows ordered by a time, or names of files, suggest."""
 
-import csv
 import datetime
 import random
-from pathlib import Path
 
 import pytest
 import yaml
@@ -12,18 +10,10 @@ from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.tables import start_table
+from tests.support.data.csv_tables import write_table
 from trainer.workloads import Regression, load_workload
 
 DICE = random.Random(0)
-
-
-def write(path: Path, rows: list[dict]) -> str:
-    path.parent.mkdir(exist_ok=True, parents=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
-    return str(path)
 
 
 def sales(count: int = 1000, *, hours: float = 6, **more) -> list[dict]:
@@ -59,7 +49,7 @@ def started(tmp_path, *files: str, label: str = "back"):
     ids=["rising", "falling", "few rows", "hours"],
 )
 def test_rows_in_the_order_of_a_time_are_split_by_it(tmp_path, rows, split):
-    prepared, notes = started(tmp_path, write(tmp_path / "a.csv", rows))
+    prepared, notes = started(tmp_path, write_table(tmp_path / "a.csv", rows))
     assert prepared["split"] == split
     assert "ratios" not in prepared
     assert "rows are ordered by sold, so split: " in notes
@@ -75,7 +65,7 @@ def test_rows_in_the_order_of_a_time_are_split_by_it(tmp_path, rows, split):
 def test_rows_in_another_order_are_not(tmp_path):
     rows = sales()
     DICE.shuffle(rows)
-    prepared, notes = started(tmp_path, write(tmp_path / "a.csv", rows))
+    prepared, notes = started(tmp_path, write_table(tmp_path / "a.csv", rows))
     assert "split" not in prepared
     assert "ordered by" not in notes
 
@@ -92,7 +82,7 @@ def test_rows_in_another_order_are_not(tmp_path):
     ids=["groups", "labels"],
 )
 def test_why_a_time_does_not_decide_is_said(tmp_path, more, reason):
-    prepared, notes = started(tmp_path, write(tmp_path / "a.csv", sales(**more)))
+    prepared, notes = started(tmp_path, write_table(tmp_path / "a.csv", sales(**more)))
     assert "split" not in prepared
     assert "rows are ordered by sold, but the split is by a hash: " in notes
     assert reason in notes
@@ -102,8 +92,8 @@ def test_files_named_for_splits_are_taken_as_such(tmp_path):
     rows = [{name: value for name, value in row.items() if name != "sold"} for row in sales()]
     for row in rows[600:]:
         row["back"] = f" {row['back'].title()}."
-    train = write(tmp_path / "adult.data", rows[:600])
-    test = write(tmp_path / "adult.test", rows[600:])
+    train = write_table(tmp_path / "adult.data", rows[:600])
+    test = write_table(tmp_path / "adult.test", rows[600:])
     prepared, notes = started(tmp_path, train, test)
     assert prepared["files"] == {"train": ["../adult.data"], "test": ["../adult.test"]}
     assert "split by the names of the files (train: adult.data; test: adult.test)" in notes
@@ -120,14 +110,14 @@ def test_other_values_of_a_label_are_no_spellings(tmp_path):
     rows = [{name: value for name, value in row.items() if name != "sold"} for row in sales()]
     for row in rows[600:]:
         row["back"] = DICE.choice(["perhaps", row["back"]])
-    train = write(tmp_path / "train.csv", rows[:600])
-    started(tmp_path, train, write(tmp_path / "test.csv", rows[600:]))
+    train = write_table(tmp_path / "train.csv", rows[:600])
+    started(tmp_path, train, write_table(tmp_path / "test.csv", rows[600:]))
     assert load_workload(str(tmp_path / "own")).label.spellings == {}
 
 
 def test_numbers_and_lists_have_no_spellings(tmp_path):
     rows = [{"age": DICE.randint(1, 90), "paid": DICE.randint(1, 400)} for _ in range(400)]
     rows += [{"age": row["age"], "paid": f"{row['paid']}."} for row in rows]
-    train = write(tmp_path / "train.csv", rows[:400])
-    started(tmp_path, train, write(tmp_path / "test.csv", rows[400:]), label="paid")
+    train = write_table(tmp_path / "train.csv", rows[:400])
+    started(tmp_path, train, write_table(tmp_path / "test.csv", rows[400:]), label="paid")
     assert load_workload(str(tmp_path / "own")).label == Regression("paid")
