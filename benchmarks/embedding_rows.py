@@ -56,10 +56,10 @@ workload = Records(
 def main() -> None:
     """Print the steps per second of each pair of jobs, and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--optimizers", nargs="+", default=list(OPTIMIZERS), choices=OPTIMIZERS)
-    parser.add_argument("--sizes", nargs="+", type=int, default=[16, 64])
+    parser.add_argument("--optimizers", nargs="+", default=["adagrad", "adam"], choices=OPTIMIZERS)
+    parser.add_argument("--sizes", nargs="+", type=int, default=[16])
     parser.add_argument("--workers", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each; default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=2, help="runs of each; default: %(default)s")
     arguments = parser.parse_args()
     with scratch() as parent:
         folder = parent / "clicks"

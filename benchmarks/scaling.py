@@ -1,10 +1,9 @@
 """Throughput of two workers against one, each pinned to a core of its own.
 
 The batch size per worker is constant: two workers train on batches twice as large. A parameter
-server shares the cores of the workers; the chief dispatches steps and evaluates. In a case of its
-own a single worker has one core, and the chief and the server have the other. Two independent jobs,
-each on a core of its own, show the upper limit on this machine. Jobs are short and long; the speed
-is that of the second half of their steps.
+server shares the cores of the workers; the chief dispatches steps and evaluates. Two independent
+jobs, each on a core of its own, show the upper limit on this machine. The speed is taken from the
+second half of a job's steps.
 """
 
 import argparse
@@ -22,27 +21,24 @@ CASES = {
     "2 workers, multi_worker_mirrored": Shape(chiefs=0, workers=2, cores=OWN_CORES),
     "2 workers, parameter_server": Shape(workers=2, ps=1, cores=OWN_CORES),
     "2 workers, parameter_server, bfloat16": Shape(workers=2, ps=1, cores=OWN_CORES),
-    "1 worker, parameter_server with a core": Shape(
-        workers=1, ps=1, cores={"worker/0": [0], "chief/0": [1], "ps/0": [1]}
-    ),
 }
 FLAGS = {"2 workers, parameter_server, bfloat16": ["--message-dtype=bfloat16"]}
 
 
 @dataclass(frozen=True)
 class Model:
-    """A workload's model, the numbers of steps of its jobs, and steps in a call and in a report."""
+    """A workload's model, the number of steps of its jobs, and steps in a call and in a report."""
 
     workload: str
     flags: Sequence[str]
-    steps: Sequence[int]
+    steps: int
     interval: int
 
 
 MODELS = {
-    "mnist cnn": Model("mnist", ["--model=cnn"], (250, 1000), 25),
-    "cifar10 resnet20": Model("cifar10", ["--model=resnet20"], (120,), 5),
-    "dense, 10 million weights": Model("dense", [f"--model.units={dense.UNITS[10.0]}"], (100,), 5),
+    "mnist cnn": Model("mnist", ["--model=cnn"], 250, 25),
+    "cifar10 resnet20": Model("cifar10", ["--model=resnet20"], 120, 5),
+    "dense, 10 million weights": Model("dense", [f"--model.units={dense.UNITS[10.0]}"], 100, 5),
 }
 
 
@@ -57,15 +53,15 @@ def main() -> None:
         default=["mnist cnn", "dense, 10 million weights"],
         help="default: %(default)s",
     )
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each; default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=2, help="runs of each; default: %(default)s")
     parser.add_argument(
         "--batch-size", type=int, default=256, help="examples per worker; default: %(default)s"
     )
-    parser.add_argument("--steps", nargs="+", type=int, help="default: by the model")
+    parser.add_argument("--steps", type=int, help="default: by the model")
     arguments = parser.parse_args()
     for name in arguments.models:
-        for steps in arguments.steps or MODELS[name].steps:
-            _compare(name, steps, batch_size=arguments.batch_size, rounds=arguments.rounds)
+        steps = arguments.steps or MODELS[name].steps
+        _compare(name, steps, batch_size=arguments.batch_size, rounds=arguments.rounds)
 
 
 def _compare(name: str, steps: int, *, batch_size: int, rounds: int) -> None:
@@ -83,20 +79,22 @@ def _compare(name: str, steps: int, *, batch_size: int, rounds: int) -> None:
     def measure_alone(core: int) -> float:
         return measure(Shape(cores={"chief/0": [core]}))
 
-    speeds: dict[str, list[float]] = {case: [] for case in ("one", "2 independent jobs", *CASES)}
+    speeds: dict[str, list[float]] = {
+        case: [] for case in ("1 worker", "2 independent jobs", *CASES)
+    }
     for _ in range(rounds):
-        speeds["one"].append(measure_alone(CORES[0]))
+        speeds["1 worker"].append(measure_alone(CORES[0]))
         with ThreadPoolExecutor() as pool:
             speeds["2 independent jobs"].append(sum(pool.map(measure_alone, CORES)))
         for case, shape in CASES.items():
             factor = 1 if shape.ps else shape.workers
             speeds[case].append(measure(shape, *FLAGS.get(case, ()), factor=factor))
-    one = speeds.pop("one")
+    single = speeds.pop("1 worker")
     for case, measured in speeds.items():
         report(
             f"{name}, {batch_size} examples each, {steps} steps: {case}, against 1",
             ours=measured,
-            theirs=one,
+            theirs=single,
             unit="examples/s",
         )
 
