@@ -20,7 +20,7 @@ NUM_SHOWN = 3  # errors that a message names
 class PartFiles:
     """Open files of a part; the file of errors is created with the first error.
 
-    `specs` are those of a prediction, which give all parts the same schema in Parquet; None: it is
+    `specs` describe a prediction and give all parts the same schema in Parquet; without them it is
     inferred from the first batch.
     """
 

@@ -90,16 +90,16 @@ def _prune(arguments: argparse.Namespace) -> int:
         decisions = decide(files, keep=arguments.keep, older_than_seconds=arguments.older_than)
         if not arguments.dry_run:
             decisions = list(prune(files, decisions))
-        without = frozenset(one.run.name for one in decisions if not one.reason)
+        without = frozenset(decision.run.name for decision in decisions if not decision.reason)
         snapshots = unused_snapshots(files.api, target.state_dir, without=without)
         if not arguments.dry_run:
             remove_snapshots(target.state_dir, snapshots)
     print_table(prune_table(decisions))
-    removed = [one for one in decisions if not one.reason]
+    removed = [decision for decision in decisions if not decision.reason]
     verb = "would be removed" if arguments.dry_run else "removed"
-    megabytes = sum(one.num_bytes for one in removed) / MEGABYTE
+    megabytes = sum(decision.num_bytes for decision in removed) / MEGABYTE
     print(f"{verb}: {len(removed)} of {len(decisions)} runs, {megabytes:,.1f} MB")
     if snapshots:
         copies = "1 copy" if len(snapshots) == 1 else f"{len(snapshots)} copies"
-        print(f"{verb}: {copies} of workloads' code: {', '.join(one.name for one in snapshots)}")
+        print(f"{verb}: {copies} of workloads' code: {', '.join(path.name for path in snapshots)}")
     return 0

@@ -101,12 +101,12 @@ def _hint(typed: str, allowed: list[str]) -> str:
 
 def _options(parser: argparse.ArgumentParser) -> list[str]:
     """Return the options of a parser and its subparsers."""
-    return sorted({option for one in _parsers(parser) for option in one._option_string_actions})
+    return sorted({option for sub in _parsers(parser) for option in sub._option_string_actions})
 
 
 def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for one in action.choices.values():
-                yield from _parsers(one)
+            for sub in action.choices.values():
+                yield from _parsers(sub)

@@ -2,6 +2,7 @@
 
 import argparse
 import datetime
+from operator import itemgetter
 from pathlib import Path
 
 from components.shared.vertex.api import connect
@@ -76,9 +77,9 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
 def _apply(arguments: argparse.Namespace) -> int:
     target = target_of(arguments)
     files = read_schedules(arguments.folder)
-    wanted = [schedules.plan_schedule(one, target=target, image=arguments.image) for one in files]
-    for one in wanted:
-        warn_of_readable_address(one.body[schedules.REQUEST]["pipelineJob"])
+    wanted = [schedules.plan_schedule(file, target=target, image=arguments.image) for file in files]
+    for schedule in wanted:
+        warn_of_readable_address(schedule.body[schedules.REQUEST]["pipelineJob"])
     with service_of(arguments, target) as service:
         api = connect(target.project, target.location)
         now = datetime.datetime.now(datetime.UTC)
@@ -108,17 +109,19 @@ def _change_lines(change: Change, *, is_done: bool) -> list[str]:
         word = f"to be {word}"
     cron = change.wanted.body["cron"] if change.wanted else ""
     head = f"{MARKS.get(change.action, '~')} {change.name}: {word}"
-    return [f"{head} ({cron})" if cron else head, *(f"    {one}" for one in change.reasons)]
+    return [f"{head} ({cron})" if cron else head, *(f"    {reason}" for reason in change.reasons)]
 
 
 def _list(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        existing = sorted(schedules.ours(api), key=lambda one: str(one["displayName"]))
-        last = [newest_runs(api, limit=1, schedule=one["displayName"]) for one in existing]
-    found = [(one, runs[0] if runs else None) for one, runs in zip(existing, last, strict=True)]
+        existing = sorted(schedules.ours(api), key=itemgetter("displayName"))
+        last = [newest_runs(api, limit=1, schedule=body["displayName"]) for body in existing]
+    with_last_run = [
+        (body, next(iter(runs), None)) for body, runs in zip(existing, last, strict=True)
+    ]
     if arguments.json:
-        return print_json([schedule_facts(*one) for one in found])
-    print("\n".join(schedule_lines(found)))
+        return print_json([schedule_facts(*pair) for pair in with_last_run])
+    print("\n".join(schedule_lines(with_last_run)))
     return 0
 
 
@@ -136,8 +139,8 @@ def _resume(arguments: argparse.Namespace) -> int:
         if catch_up is None:
             catch_up = bool(schedule.get("catchUp"))
         schedules.resume(api, schedule, catch_up=catch_up)
-        found = schedules.find(api, arguments.name)
-    print(f"resumed {arguments.name}; next run {when(found, 'nextRunTime') or '-'} UTC")
+        schedule = schedules.find(api, arguments.name)
+    print(f"resumed {arguments.name}; next run {when(schedule, 'nextRunTime') or '-'} UTC")
     return 0
 
 

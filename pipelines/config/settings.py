@@ -105,9 +105,9 @@ def _without_wrong(
     A setting is wrong if the others are allowed without it; all are if there is no such setting.
     """
     for wrong, error in failed.items():
-        rest = [text for text in failed if text != wrong]
+        remaining = [text for text in failed if text != wrong]
         with contextlib.suppress(ValueError):
-            return _with_together(config, rest, keys), [_at_position(wrong[0], error)]
+            return _with_together(config, remaining, keys), [_at_position(wrong[0], error)]
     return config, [_at_position(position, cause) for (position, _, _), cause in failed.items()]
 
 

@@ -55,18 +55,18 @@ class Examples:
             raise ConfigError(f"preparing the examples failed (exit code {code}); see above")
 
 
-def examples_of(config: RunConfig, target: Target, *, given: str | None) -> Examples:
-    """Return the examples of a job: `given`, or the workload's folder in the local state.
+def examples_of(config: RunConfig, target: Target, *, examples_dir: str | None) -> Examples:
+    """Return the examples of a job: `examples_dir`, or the workload's folder in the local state.
 
     Raises:
         ConfigError: there are none and they cannot be prepared here.
     """
     is_remote = paths.is_in_bucket(target.pipeline_root)
-    if given is None:
+    if examples_dir is None:
         return _default_examples(config, target, is_remote=is_remote)
-    if is_remote or paths.is_bucket_uri(given):
-        return _in_a_bucket(given, is_remote=is_remote)
-    folder = Path(given).absolute()
+    if is_remote or paths.is_bucket_uri(examples_dir):
+        return _in_a_bucket(examples_dir, is_remote=is_remote)
+    folder = Path(examples_dir).absolute()
     if not (folder / MANIFEST).is_file():
         raise ConfigError(
             f"--examples-dir {folder} has no {MANIFEST}; prepare the examples with: {PREPARE} "
@@ -83,11 +83,11 @@ def prepare_flags(options: PrepareOptions) -> list[str]:
         if name == "num_shards":
             flags += [f"--{split}-shards={count}" for split, count in value.items()]
         elif name == "files":
-            flags += [f"{flag}={one}" for one in value]
+            flags += [f"{flag}={item}" for item in value]
         elif name == "split":
             flags.append(f"{flag}={json.dumps(value)}")
         elif isinstance(value, Mapping):
-            flags.append(f"{flag}={','.join(f'{key}={one}' for key, one in value.items())}")
+            flags.append(f"{flag}={','.join(f'{key}={item}' for key, item in value.items())}")
         elif isinstance(value, tuple):
             flags.append(f"{flag}={','.join(value)}")
         else:
@@ -117,8 +117,8 @@ def _own_examples(config: RunConfig, target: Target) -> Examples:
     files = [
         [str(path), path.stat().st_size, path.stat().st_mtime_ns]
         for pattern in options.files
-        for one in sorted(glob.glob(pattern, recursive=True))
-        for path in (Path(one), *sorted(Path(one).rglob("*")))
+        for name in sorted(glob.glob(pattern, recursive=True))
+        for path in (Path(name), *sorted(Path(name).rglob("*")))
         if path.is_file()
     ]
     facts = json.dumps([config.workload, options.changed(), files], default=str)

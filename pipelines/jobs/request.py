@@ -64,11 +64,11 @@ def create_job(api: VertexApi, request: Json) -> Json:
     """
     submission = uuid.uuid4().hex
     labels = {**request.get("labels", {}), SUBMISSION_LABEL: submission}
-    mine = f'labels.{SUBMISSION_LABEL}="{submission}"'
+    by_submission = f'labels.{SUBMISSION_LABEL}="{submission}"'
     return api.post(
         f"{api.parent}/customJobs",
         {**request, "labels": labels},
-        find=lambda: next(api.list_resources("customJobs", filter=mine), None),
+        find=lambda: next(api.list_resources("customJobs", filter=by_submission), None),
     )
 
 
@@ -114,8 +114,8 @@ def _parse_flags(flags: Sequence[str], *, workload: str) -> dict[str, Any]:
     required = {"workload": workload, "examples_dir": "-"}
     first = [f"--{name.replace('_', '-')}={value}" for name, value in required.items()]
     # argparse does not overwrite attributes of a given namespace with defaults.
-    others, model_settings = split_model_flags(flags)
-    parsed = vars(parser.parse_args([*first, *others], namespace))
+    train_flags, model_settings = split_model_flags(flags)
+    parsed = vars(parser.parse_args([*first, *train_flags], namespace))
     settings = {
         name: value
         for name, value in parsed.items()
@@ -126,7 +126,7 @@ def _parse_flags(flags: Sequence[str], *, workload: str) -> dict[str, Any]:
 
 def _in_camel_case(value: Any) -> Any:
     if isinstance(value, list):
-        return [_in_camel_case(one) for one in value]
+        return [_in_camel_case(item) for item in value]
     if isinstance(value, dict):
-        return {camel_case(key): _in_camel_case(one) for key, one in value.items()}
+        return {camel_case(key): _in_camel_case(item) for key, item in value.items()}
     return value

@@ -92,8 +92,8 @@ def split_space(settings: list[str], config: RunConfig) -> tuple[list[str], list
                 "examples are prepared once; give it one value"
             )
         values = ends.groups() if ends else tuple(choice.strip("[] ") for choice in choices)
-        for one in values:
-            with_texts(config, [(f"--set {text}", key, one)])
+        for choice in values:
+            with_texts(config, [(f"--set {text}", key, choice)])
         varied.append(_varied(text, key, values, is_range=bool(ends), kind=kinds[key]))
     if not varied:
         raise ConfigError(
@@ -124,7 +124,7 @@ def _varied(text: str, key: str, values: tuple[str, ...], *, is_range: bool, kin
 
 
 def _kinds(keys: list[str], config: RunConfig) -> dict[str, str]:
-    """Return the types of settings, `int`; the workload is loaded for those of its model only.
+    """Return the types of settings, `int`; only settings of the model load the workload.
 
     Raises:
         ConfigError: the model has no such setting.

@@ -46,7 +46,7 @@ def tuning_request(
     `train.patience`, which exports the best checkpoint, by its best value.
     https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.hyperparameterTuningJobs
     """
-    keys = {one.key for one in varied}
+    keys = {parameter.key for parameter in varied}
     keys |= {INSTEAD[key] for key in keys if key in INSTEAD}
     train = {name: value for name, value in config.train.items() if f"train.{name}" not in keys}
     trial = job_request(dataclasses.replace(config, train=train), **job)
@@ -57,7 +57,7 @@ def tuning_request(
         "parallelTrialCount": num_parallel,
         "studySpec": {
             "metrics": [_metric_spec(config.train_config())],
-            "parameters": [one.to_spec() for one in varied],
+            "parameters": [parameter.to_spec() for parameter in varied],
             "algorithm": ALGORITHMS[algorithm],
             "measurementSelectionType": "BEST_MEASUREMENT" if has_patience else "LAST_MEASUREMENT",
             **({"medianAutomatedStoppingSpec": {}} if stops_early else {}),
@@ -127,7 +127,7 @@ def tuning_facts(job: Json) -> Json:
 
 
 def _trial_facts(trial: Json) -> Json:
-    curve = [[int(one.get("stepCount", 0)), _value(one)] for one in trial.get("measurements", [])]
+    curve = [[int(row.get("stepCount", 0)), _value(row)] for row in trial.get("measurements", [])]
     final = trial.get("finalMeasurement")
     times = [
         datetime.datetime.fromisoformat(trial[key])
@@ -138,7 +138,7 @@ def _trial_facts(trial: Json) -> Json:
         "id": int(trial["id"]),
         "state": trial["state"],
         "value": _value(final) if final else curve[-1][1] if curve else None,
-        "settings": {key_of(one["parameterId"]): one["value"] for one in trial["parameters"]},
+        "settings": {key_of(item["parameterId"]): item["value"] for item in trial["parameters"]},
         "seconds": (times[-1] - times[0]).total_seconds() if len(times) > 1 else None,
         "reason": trial.get("infeasibleReason", ""),
         "job": short_name(trial["customJob"]) if "customJob" in trial else "",
@@ -186,11 +186,11 @@ def best_line(facts: Json) -> str:
     best, goal = facts["best"], "highest" if facts["goal"] == MAXIMIZE else "lowest"
     if not best:
         return "no trial has succeeded"
-    which = "best" if facts["measurement"] == "BEST_MEASUREMENT" else "last"
+    evaluation = "best" if facts["measurement"] == "BEST_MEASUREMENT" else "last"
     settings = " ".join(f"{key}={setting_text(value)}" for key, value in best["settings"].items())
     return (
         f"best: trial {best['id']} with {settings}; chosen by the {goal} eval {facts['metric']}, "
-        f"{number(best['value'])}, of each trial's {which} evaluation"
+        f"{number(best['value'])}, of each trial's {evaluation} evaluation"
     )
 
 
@@ -204,7 +204,7 @@ def winner_flags(job: Json, *, workload: str) -> list[str]:
     name = job["displayName"]
     if not facts["best"]:
         raise ResourceError(f"no trial of {name} has succeeded; the job is {facts['state']}")
-    trial = next(one for one in job["trials"] if one["id"] == str(facts["best"]["id"]))
+    trial = next(trial for trial in job["trials"] if trial["id"] == str(facts["best"]["id"]))
     container = job["trialJobSpec"]["workerPoolSpecs"][0]["containerSpec"]
     args: list[str] = container["args"]
     tuned = next(arg.partition("=")[2] for arg in args if arg.startswith("--workload="))
@@ -213,7 +213,7 @@ def winner_flags(job: Json, *, workload: str) -> list[str]:
     planned = {flag_name(flag) for flag in PLANNED_FLAGS}
     return [
         *(arg for arg in args if arg.partition("=")[0] not in planned),
-        *(f"--{one['parameterId']}={_argument(one['value'])}" for one in trial["parameters"]),
+        *(f"--{item['parameterId']}={_argument(item['value'])}" for item in trial["parameters"]),
     ]
 
 

@@ -31,7 +31,7 @@ def write_tuning_page(facts: Json, path: Path) -> None:
         section("Learning curves", _curves(best_first, facts["metric"])),
         section("Importance of settings", _importance(best_first), note=IMPORTANCE),
         section(
-            "Trials", table(rows.headings, [[escape(one) for one in row] for row in rows.rows])
+            "Trials", table(rows.headings, [[escape(cell) for cell in row] for row in rows.rows])
         ),
     ]
     about = f"{facts['state']} · {len(trials)} of {facts['num_trials']} trials succeeded"
@@ -81,7 +81,7 @@ def _heights(values: Sequence[Any]) -> list[float]:
         values = [math.log(value) for value in values]
     low, size = min(values), max(values) - min(values)
     length = HEIGHT - BOTTOM - TOP
-    return [HEIGHT - BOTTOM - length * ((one - low) / size if size else 0.5) for one in values]
+    return [HEIGHT - BOTTOM - length * ((value - low) / size if size else 0.5) for value in values]
 
 
 def _curves(trials: Sequence[Json], metric: str) -> str:
@@ -89,13 +89,13 @@ def _curves(trials: Sequence[Json], metric: str) -> str:
     curves = [trial["curve"] for trial in trials if trial["curve"]]
     if not curves:
         return ""
-    others: list[tuple[float, float | None]] = []
+    points: list[tuple[float, float | None]] = []
     for curve in curves[1:]:
-        others += [*((float(step), value) for step, value in curve), (0.0, None)]
+        points += [*((float(step), value) for step, value in curve), (0.0, None)]
     best = [(float(step), value) for step, value in curves[0]]
     chart = line_chart(
         [
-            Series(name="other trials", points=others, style=3),
+            Series(name="other trials", points=points, style=3),
             Series(name=f"trial {trials[0]['id']}", points=best, has_dots=True),
         ],
         x=round_axis([step for curve in curves for step, _ in curve], title="step", low=0.0),
@@ -129,5 +129,5 @@ def _explained(settings: Sequence[Any], values: Sequence[float]) -> float:
         group = settings[index] if has_few else rank * NUM_GROUPS // len(order)
         groups.setdefault(group, []).append(values[index])
     mean = statistics.fmean(values)
-    between = sum(len(one) * (statistics.fmean(one) - mean) ** 2 for one in groups.values())
+    between = sum(len(group) * (statistics.fmean(group) - mean) ** 2 for group in groups.values())
     return between / (len(values) * statistics.pvariance(values))

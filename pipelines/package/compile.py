@@ -51,7 +51,7 @@ def compile_once(image: str, *, config: RunConfig, folder: Path) -> str:
     if not folder.parent.is_dir():
         return text
     folder.mkdir(mode=0o700, exist_ok=True)
-    for old in sorted(folder.glob("*.yaml"), key=lambda one: one.stat().st_mtime)[:-NUM_KEPT]:
+    for old in sorted(folder.glob("*.yaml"), key=lambda file: file.stat().st_mtime)[:-NUM_KEPT]:
         old.unlink(missing_ok=True)
     unfinished = path.with_suffix(f".{os.getpid()}")
     unfinished.write_text(text, encoding="utf-8")

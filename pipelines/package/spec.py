@@ -165,7 +165,7 @@ def check_images(package: Package) -> None:
 def own_image(package: Package) -> str:
     """Return the image of this repository that a package uses, "" if it uses none."""
     executors = package.spec.get("deploymentSpec", {}).get("executors", {})
-    images = (one.get("container", {}).get("image", "") for one in executors.values())
+    images = (executor.get("container", {}).get("image", "") for executor in executors.values())
     return next((image for image in images if image.startswith(f"{IMAGE_REPOSITORY}:")), "")
 
 

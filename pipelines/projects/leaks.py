@@ -24,26 +24,26 @@ def parts_of(label: Floats, numbers: Mapping[str, Floats]) -> list[str]:
     columns = {name: values for name, values in columns.items() if np.isfinite(values).all()}
     if not len(target):
         return []
-    if found := _summands(target, columns):
-        return found
+    if summands := _summands(target, columns):
+        return summands
     positive = {name: np.log(values) for name, values in columns.items() if (values > 0).all()}
     return _summands(np.log(target), positive) if (target > 0).all() else []
 
 
 def _summands(target: Floats, columns: Mapping[str, Floats]) -> list[str]:
     chosen: list[str] = []
-    rest = target - target.mean()
-    variance = float(rest @ rest)
+    residual = target - target.mean()
+    variance = float(residual @ residual)
     for _ in range(min(MOST_ADDED, len(columns))):
-        chosen.append(max(columns, key=lambda name: _correlation(columns[name], rest)))
+        chosen.append(max(columns, key=lambda name: _correlation(columns[name], residual)))
         inputs = np.stack([np.ones(len(target)), *(columns[name] for name in chosen)], axis=1)
-        rest = target - inputs @ np.linalg.lstsq(inputs, target, rcond=None)[0]
-        if float(rest @ rest) <= EXACT * variance:
+        residual = target - inputs @ np.linalg.lstsq(inputs, target, rcond=None)[0]
+        if float(residual @ residual) <= EXACT * variance:
             return chosen
     return []
 
 
-def _correlation(values: Floats, rest: Floats) -> float:
+def _correlation(values: Floats, residual: Floats) -> float:
     centred = values - values.mean()
     size = float(np.sqrt(centred @ centred))
-    return abs(float(centred @ rest)) / size if size else 0.0
+    return abs(float(centred @ residual)) / size if size else 0.0

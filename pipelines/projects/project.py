@@ -140,7 +140,7 @@ def copy_code(project: Project, target: Path, *, data: Sequence[str] = ()) -> st
 def folder_digest(folder: Path) -> str:
     """Return twelve hexadecimal digits of the SHA-256 of the files of a folder."""
     digest = hashlib.sha256()
-    for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+    for path in sorted(file for file in folder.rglob("*") if file.is_file()):
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:DIGEST_DIGITS]
@@ -155,7 +155,7 @@ def code_files(folder: Path, *, data: Sequence[str] = ()) -> list[str]:
     Raises:
         ConfigError: a link leaves the folder or is one to a folder, or there is too much code.
     """
-    patterns = [os.path.relpath(one, folder) for one in data if one.startswith("/")]
+    patterns = [os.path.relpath(pattern, folder) for pattern in data if pattern.startswith("/")]
     names, num_bytes = [], 0
     for path in _walk(folder, patterns):
         size = path.stat().st_size
@@ -208,7 +208,7 @@ def _is_searched(path: Path, *, folder: Path, data: Sequence[str]) -> bool:
     if path.name.endswith(".egg-info") or (path / ENVIRONMENT_FILE).is_file():
         return False
     name = path.relative_to(folder).as_posix()
-    if path.is_symlink() and any(one == name or one.startswith(f"{name}/") for one in data):
+    if path.is_symlink() and any(file == name or file.startswith(f"{name}/") for file in data):
         return False
     if path.is_symlink():
         raise ConfigError(f"{path} is a link to the folder {path.resolve()}; copy the folder")
@@ -217,13 +217,13 @@ def _is_searched(path: Path, *, folder: Path, data: Sequence[str]) -> bool:
 
 def _is_data(name: str, patterns: Sequence[str]) -> bool:
     return any(
-        name == one.rstrip("/")
-        or name.startswith(f"{one.rstrip('/')}/")
-        or fnmatch.fnmatchcase(name, one)
-        or fnmatch.fnmatchcase(name, one.replace("**/", ""))
-        for one in patterns
+        name == pattern.rstrip("/")
+        or name.startswith(f"{pattern.rstrip('/')}/")
+        or fnmatch.fnmatchcase(name, pattern)
+        or fnmatch.fnmatchcase(name, pattern.replace("**/", ""))
+        for pattern in patterns
     )
 
 
 def _is_any(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, one) for one in patterns)
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

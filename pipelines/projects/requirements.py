@@ -22,7 +22,7 @@ def check_requirements(path: Path) -> None:
     Raises:
         ConfigError: some are missing or have another version, or a line is no requirement.
     """
-    problems = [problem for one in read_requirements(path) if (problem := _problem(one))]
+    problems = [problem for entry in read_requirements(path) if (problem := _problem(entry))]
     if problems:
         command = shlex.join([sys.executable, "-m", "pip", "install", "-r", str(path)])
         raise ConfigError(f"{path} needs {', '.join(problems)}; run: {command}")

@@ -54,9 +54,9 @@ def try_run_file(config: RunConfig, path: Path) -> tuple[RunConfig, list[ConfigE
                 ConfigError(f"{position}: {key} is {value!r}; it must hold keys and values")
             )
         elif key in (*GROUPS, MODEL_GROUP):
-            for name, one in value.items():
-                is_path = (key, name) in _PATH_KEYS and one != PREVIOUS
-                resolved = _absolute(one, path.parent) if is_path else one
+            for name, setting in value.items():
+                is_path = (key, name) in _PATH_KEYS and setting != PREVIOUS
+                resolved = _absolute(setting, path.parent) if is_path else setting
                 source = sources[key, name]
                 inner = f"{path}, line {source.line}"
                 texts.append((inner, f"{key}.{name}", value_text(resolved, source)))
@@ -126,9 +126,9 @@ def _absolute(value: Any, folder: Path) -> Any:
     Absolute ones stay as they are.
     """
     if isinstance(value, dict):
-        return {split: _absolute(one, folder) for split, one in value.items()}
+        return {split: _absolute(item, folder) for split, item in value.items()}
     if isinstance(value, list):
-        return [_absolute(one, folder) for one in value]
+        return [_absolute(item, folder) for item in value]
     if not isinstance(value, str) or not value or paths.is_bucket_uri(value):
         return value
     return str(folder / Path(value).expanduser()) + "/" * value.endswith("/")

@@ -14,13 +14,15 @@ from trainer import Json
 def list_endpoints(api: VertexApi) -> list[Json]:
     """Return each endpoint with the versions it serves, their traffic, and its state."""
     endpoints = list(api.list_resources("endpoints"))
-    deployed = [one for endpoint in endpoints for one in endpoint.get("deployedModels", [])]
-    names = {model: _name_of(api, model) for model in {one["model"] for one in deployed}}
+    deployed = [entry for endpoint in endpoints for entry in endpoint.get("deployedModels", [])]
+    names = {model: _name_of(api, model) for model in {entry["model"] for entry in deployed}}
     return [
         {
             "endpoint": endpoint["displayName"],
             "id": short_name(endpoint["name"]),
-            "serves": [_served(one, endpoint, names) for one in endpoint.get("deployedModels", [])],
+            "serves": [
+                _served(entry, endpoint, names) for entry in endpoint.get("deployedModels", [])
+            ],
             "status": _serving_state(api, endpoint),
         }
         for endpoint in endpoints
@@ -49,9 +51,9 @@ def _name_of(api: VertexApi, model: str) -> str:
 def endpoints_table(endpoints: list[Json]) -> Table:
     """Return a row for each endpoint: versions, their shares of the traffic, and state."""
     rows: list[tuple[str, ...]] = []
-    for one in endpoints:
-        serves = ", ".join(f"{each['version']} {each['traffic']}%" for each in one["serves"])
-        rows.append((one["endpoint"], one["id"], serves or "-", one["status"]))
+    for endpoint in endpoints:
+        serves = ", ".join(f"{each['version']} {each['traffic']}%" for each in endpoint["serves"])
+        rows.append((endpoint["endpoint"], endpoint["id"], serves or "-", endpoint["status"]))
     return Table(("ENDPOINT", "ID", "SERVES", "STATUS"), rows)
 
 
@@ -60,7 +62,7 @@ def _serving_state(api: VertexApi, endpoint: Json) -> str:
     if not endpoint.get("deployedModels"):
         return "-"
     servers = server_states(api, endpoint["name"]).values()
-    states = [f"{one['state']}{_restarts(one)}" for one in servers]
+    states = [f"{server['state']}{_restarts(server)}" for server in servers]
     return ", ".join(states) or "-"
 
 

@@ -53,10 +53,12 @@ def model_history(api: VertexApi, name: str) -> list[HistoryEntry]:
 def history_table(entries: Sequence[HistoryEntry]) -> Table:
     """Return a row for each time that a version became the default, and for each decision."""
     rows: list[tuple[str, ...]] = []
-    for one in entries:
-        why = f"{one.cause}: {one.reasons}" if one.reasons else one.cause
-        until = "-" if one.is_decision else second(one.until) or "now"
-        rows.append((one.version, second(one.since), until, one.by or one.run or "-", why))
+    for period in entries:
+        why = f"{period.cause}: {period.reasons}" if period.reasons else period.cause
+        until = "-" if period.is_decision else second(period.until) or "now"
+        rows.append(
+            (period.version, second(period.since), until, period.by or period.run or "-", why)
+        )
     return Table(("VERSION", "SINCE", "DEFAULT UNTIL", "BY", "WHY"), rows)
 
 
@@ -112,7 +114,7 @@ def set_default_version(api: VertexApi, name: str) -> str:
 def _refuse_default(versions: list[Json], version: ResourceName, model: str) -> None:
     default = with_alias(versions, DEFAULT)
     if default and version_name(default) == version:
-        candidates = [one["versionId"] for one in versions if one is not default]
+        candidates = [entry["versionId"] for entry in versions if entry is not default]
         hint = f"make another the default first: trainyard models set-default {model}@VERSION"
         if not candidates:
             hint = f"delete the model with it: trainyard models delete {model}"

@@ -38,7 +38,7 @@ class Difference:
     def change(self) -> float | None:
         """Return the second number minus the first; None for other values."""
         values = (self.first, self.second)
-        if any(isinstance(one, bool) or not isinstance(one, int | float) for one in values):
+        if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
             return None
         return float(self.second - self.first)
 
@@ -46,13 +46,13 @@ class Difference:
 def compare(first: Summary, second: Summary, *, has_all: bool = False) -> list[Difference]:
     """Return the facts in which two runs differ, or all facts with `has_all`."""
     facts = list(_facts(first, second))
-    return [one for one in facts if has_all or not one.is_same]
+    return [fact for fact in facts if has_all or not fact.is_same]
 
 
 def differences_table(differences: list[Difference]) -> Table:
     """Return a row for each fact, with long values cut."""
     rows: list[tuple[str, ...]] = [
-        (one.title, _cell(one.first), _cell(one.second), _change(one)) for one in differences
+        (fact.title, _cell(fact.first), _cell(fact.second), _change(fact)) for fact in differences
     ]
     return Table(("", "A", "B", "CHANGE"), rows)
 
@@ -60,14 +60,14 @@ def differences_table(differences: list[Difference]) -> Table:
 def differences_json(first: Summary, second: Summary, differences: list[Difference]) -> Json:
     """Return the facts as JSON, with values uncut."""
     kinds: dict[str, Json] = {}
-    for one in differences:
-        kinds.setdefault(one.kind, {})[one.name] = {"a": one.first, "b": one.second}
+    for fact in differences:
+        kinds.setdefault(fact.kind, {})[fact.name] = {"a": fact.first, "b": fact.second}
     return {"a": first.run, "b": second.run, **kinds}
 
 
 def _facts(first: Summary, second: Summary) -> Iterator[Difference]:
     for name in ("outcome", "model_version", "data_digest", "code_digest", "project_digest"):
-        values = [getattr(one, name) or None for one in (first, second)]
+        values = [getattr(summary, name) or None for summary in (first, second)]
         yield Difference(kind="run", name=name, first=values[0], second=values[1])
     for kind in ("settings", "metrics"):
         a: Json = getattr(first, kind)
@@ -85,5 +85,5 @@ def _cell(value: Any) -> str:
     return text if len(text) <= MAX_CELL_WIDTH else f"{text[: MAX_CELL_WIDTH - 1]}…"
 
 
-def _change(one: Difference) -> str:
-    return "" if one.change in (None, 0.0) else f"{one.change:+.4g}"
+def _change(fact: Difference) -> str:
+    return "" if fact.change in (None, 0.0) else f"{fact.change:+.4g}"

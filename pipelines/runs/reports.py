@@ -38,7 +38,8 @@ def report_comparison(api: VertexApi, first: str, second: str, *, target: Target
     """Write the comparison of two runs and return the file, in the folder of the second."""
     a, b = content_of(api, first), content_of(api, second)
     differences = [
-        (one.title, one.first, one.second) for one in compare(a.summary, b.summary, has_all=False)
+        (fact.title, fact.first, fact.second)
+        for fact in compare(a.summary, b.summary, has_all=False)
     ]
     path = target.run_dir(b.summary.run) / f"compared-with-{a.summary.run}.html"
     write_page(render_comparison(a, b, differences=differences), path)

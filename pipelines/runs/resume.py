@@ -106,7 +106,7 @@ def await_end(api: VertexApi, run: str, *, say: Callable[[str], None]) -> None:
 def _is_interrupted(job: Json) -> bool:
     """Return whether the process that executed an unfinished run was killed."""
     details = job.get("jobDetail", {}).get("taskDetails", [])
-    messages = (one.get("error", {}).get("message", "") for one in [job, *details])
+    messages = (detail.get("error", {}).get("message", "") for detail in [job, *details])
     return any(message.startswith(INTERRUPTED_PREFIX) for message in messages)
 
 
@@ -122,7 +122,7 @@ def _check_resumable(job: Json, run: str) -> None:
 
 def _is_cached(spec: Json) -> bool:
     graphs = (spec["root"], *spec["components"].values())
-    tasks = (task for one in graphs for task in one.get("dag", {}).get("tasks", {}).values())
+    tasks = (task for graph in graphs for task in graph.get("dag", {}).get("tasks", {}).values())
     return any(task.get("cachingOptions", {}).get("enableCache") for task in tasks)
 
 

@@ -26,7 +26,7 @@ DESCENDING = ":desc"
 def select(runs: Sequence[Summary], *, where: Sequence[str], sort: str) -> list[Summary]:
     """Return the runs for which all conditions are true, in the order of a fact if one is named.
 
-    A run without the fact of a condition is left out; without that of the order it comes last.
+    A run without the fact of a condition is left out; without the fact to sort by it comes last.
 
     Raises:
         ConfigError: a condition has another form, or no run has such a fact.
@@ -62,7 +62,7 @@ def _facts(runs: Sequence[Summary], name: str) -> dict[str, Any]:
     """Return the values of a setting, a metric or another fact by the names of the runs."""
     facts = {run.run: _facts_of(run) for run in runs}
     if runs and not any(name in of_run for of_run in facts.values()):
-        names = list(dict.fromkeys(one for of_run in facts.values() for one in of_run))
+        names = list(dict.fromkeys(key for of_run in facts.values() for key in of_run))
         raise ConfigError(
             f"no run has {name!r};{did_you_mean(name, names)} there are {', '.join(names)}"
         )
@@ -71,7 +71,7 @@ def _facts(runs: Sequence[Summary], name: str) -> dict[str, Any]:
 
 def _facts_of(run: Summary) -> dict[str, Any]:
     own = {field.name: getattr(run, field.name) for field in dataclasses.fields(run)}
-    plain = {name: one for name, one in own.items() if isinstance(one, str | float | int)}
+    plain = {name: value for name, value in own.items() if isinstance(value, str | float | int)}
     return {**plain, **run.settings, **run.metrics}
 
 

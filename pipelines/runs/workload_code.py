@@ -77,7 +77,7 @@ def _described(config: RunConfig, description: Json, *, run_file: Path | None = 
     check_data(config, description)
     _check_thresholds(config, description, run_file=run_file)
     _check_slices(config, description)
-    typed = {f"{MODEL_GROUP}.{key}": one for key, one in description["model_settings"].items()}
+    typed = {f"{MODEL_GROUP}.{key}": value for key, value in description["model_settings"].items()}
     return dataclasses.replace(config, train={**config.train, **typed})
 
 

@@ -171,8 +171,8 @@ def differences(
         if schedule["displayName"] in by_name:
             changes.append(_delete(schedule, "duplicate"))
         by_name.setdefault(schedule["displayName"], schedule)
-    for one in wanted:
-        changes.append(_difference(one, by_name.pop(one.name, None)))
+    for planned in wanted:
+        changes.append(_difference(planned, by_name.pop(planned.name, None)))
     changes += [_delete(schedule, "no file describes it") for schedule in by_name.values()]
     for change in changes:
         if change.action in ("create", "replace") and change.wanted:
@@ -184,7 +184,7 @@ def differences(
 
 def ours(api: VertexApi) -> list[Json]:
     """Return the schedules that were created from files."""
-    return [one for one in api.list_resources("schedules") if SCHEDULE_LABEL in labels_of(one)]
+    return [body for body in api.list_resources("schedules") if SCHEDULE_LABEL in labels_of(body)]
 
 
 def find(api: VertexApi, name: str) -> Json:
@@ -197,7 +197,7 @@ def find(api: VertexApi, name: str) -> Json:
     for schedule in schedules:
         if schedule["displayName"] == name:
             return schedule
-    names = [one["displayName"] for one in schedules]
+    names = [schedule["displayName"] for schedule in schedules]
     hint, known = did_you_mean(name, names), ", ".join(names) or "none"
     raise ResourceError(f"no schedule {name!r};{hint} schedules: {known}")
 
@@ -253,7 +253,7 @@ def _create(api: VertexApi, wanted: Wanted) -> Json:
     """Create a schedule; Vertex AI chooses its id, but names are unique among ours."""
 
     def find() -> Json | None:
-        return next((one for one in ours(api) if one["displayName"] == wanted.name), None)
+        return next((body for body in ours(api) if body["displayName"] == wanted.name), None)
 
     return api.post(f"{api.parent}/schedules", wanted.body, find=find)
 
@@ -324,7 +324,7 @@ def _comparable(field: str, value: Any) -> Any:
 def _reasons(field: str, wanted: Json, existing: Json) -> list[str]:
     if field != REQUEST:
         return [f"{field}: {_text(existing.get(field))} → {_text(wanted.get(field))}"]
-    new, old = (_parameters(one) for one in (wanted, existing))
+    new, old = (_parameters(side) for side in (wanted, existing))
     changed = [name for name in sorted({*new, *old}) if new.get(name) != old.get(name)]
     reasons = [f"{name}: {_text(old.get(name))} → {_text(new.get(name))}" for name in changed]
     return reasons or ["the pipeline itself"]

@@ -98,9 +98,9 @@ def job_request(
 def create_job(api: VertexApi, request: Json) -> Json:
     """Create a batch prediction job and return it; a retried request creates no second one."""
     submission = uuid.uuid4().hex
-    mine = f'labels.{SUBMISSION_LABEL}="{submission}"'
+    by_submission = f'labels.{SUBMISSION_LABEL}="{submission}"'
     return api.post(
         f"{api.parent}/{NOUN}",
         {**request, "labels": {SUBMISSION_LABEL: submission}},
-        find=lambda: next(api.list_resources(NOUN, filter=mine), None),
+        find=lambda: next(api.list_resources(NOUN, filter=by_submission), None),
     )

@@ -124,7 +124,7 @@ def batches(instances: Iterable[Instance]) -> Iterator[list[Instance]]:
 
 def predictions_table(predictions: Sequence[Any]) -> Table:
     """Return a row for each prediction and a column for each key; numbers have six digits."""
-    rows = [one if isinstance(one, dict) else {"prediction": one} for one in predictions]
+    rows = [row if isinstance(row, dict) else {"prediction": row} for row in predictions]
     keys = list(dict.fromkeys(key for row in rows for key in row))
     cells = [tuple(_cell(row[key]) if key in row else "" for key in keys) for row in rows]
     return Table(tuple(key.upper() for key in keys), cells)

@@ -131,7 +131,9 @@ def roll_back(api: VertexApi, name: str, *, machine: str, reason: str = "") -> l
             f" models approve {name}@VERSION"
         )
     golden = read_golden(target)
-    endpoints = [one for one in api.list_resources("endpoints") if _share(one, former)]
+    endpoints = [
+        endpoint for endpoint in api.list_resources("endpoints") if _share(endpoint, former)
+    ]
     with ExitStack() as stack:
         for endpoint in endpoints:
             move = partial(_hand_over, endpoint, former)
@@ -143,7 +145,7 @@ def roll_back(api: VertexApi, name: str, *, machine: str, reason: str = "") -> l
     for endpoint in endpoints:
         if not find_deployed(endpoint, version):
             undeploy_version(api, api.get(endpoint["name"]), former, is_awaited=False)
-    names = ", ".join(one["displayName"] for one in endpoints)
+    names = ", ".join(endpoint["displayName"] for endpoint in endpoints)
     serving = f"served by {names}" if names else "and no endpoint served the former one"
     return [
         f"the default is {version_text(target, version)} (before: {former.version}), {serving}",
@@ -155,23 +157,24 @@ def roll_back(api: VertexApi, name: str, *, machine: str, reason: str = "") -> l
 
 def _hand_over(endpoint: Json, former: ResourceName, split: Split, deployed_id: str) -> Split:
     """Return the split with the shares of a version's deployed models moved to another one."""
-    for one in endpoint["deployedModels"]:
-        if version_of(one) == former:
-            split = handed_over(split, one["id"], deployed_id)
+    for deployed in endpoint["deployedModels"]:
+        if version_of(deployed) == former:
+            split = handed_over(split, deployed["id"], deployed_id)
     return split
 
 
 def _share(endpoint: Json, version: ResourceName) -> int:
     split = traffic_of(endpoint)
     deployed = endpoint.get("deployedModels", [])
-    return sum(split.get(one["id"], 0) for one in deployed if version_of(one) == version)
+    return sum(split.get(model["id"], 0) for model in deployed if version_of(model) == version)
 
 
 def _split_text(endpoint: Json) -> str:
     split = traffic_of(endpoint)
     shares = [
-        f"{short_name(one['model'])}@{one.get('modelVersionId', '?')} {split.get(one['id'], 0)} %"
-        for one in endpoint.get("deployedModels", [])
+        f"{short_name(model['model'])}@{model.get('modelVersionId', '?')}"
+        f" {split.get(model['id'], 0)} %"
+        for model in endpoint.get("deployedModels", [])
     ]
     return ", ".join(shares) or "nothing"
 

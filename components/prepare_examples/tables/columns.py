@@ -127,9 +127,9 @@ def has_key(columns: Sequence[str], schema: TableSchema) -> bool:
 
 
 def default_key(columns: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
-    """Return the columns to split by: the row's key, those of group_by, or else WHOLE_ROW.
+    """Return the columns to split by: the row's key, or group_by, or else WHOLE_ROW.
 
-    Rows of the same key are in the same split, and without one those of the same picture.
+    Rows of the same key are in the same split; without a key, rows of the same picture.
     """
     pictures = tuple(column.name for column in schema.images[:1])
     names = (schema.key,) if has_key(columns, schema) else schema.group_by or pictures
@@ -153,7 +153,7 @@ def hashed_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def check_key(key: Sequence[str], columns: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
-    """Return the columns to split by: those of the setting split_key, or else the default ones.
+    """Return the columns to split by: the setting split_key, or else the default columns.
 
     Raises:
         DataError: a column is missing, or holds neither integers nor texts; names the allowed ones.

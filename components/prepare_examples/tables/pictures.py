@@ -85,7 +85,7 @@ def is_picture(path: str) -> bool:
 
 @dataclass(frozen=True)
 class TableFiles:
-    """The files of a run: those of the table, and the pictures if the table has any."""
+    """The files of a run: the table, and its pictures if it has any."""
 
     tables: tuple[str, ...]
     pictures: Pictures | None = None

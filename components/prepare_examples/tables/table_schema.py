@@ -167,7 +167,7 @@ class TableSchema:
 
     @cached_property
     def texts(self) -> frozenset[str]:
-        """The columns that are read as texts, with those of times and lists."""
+        """The columns that are read as texts, including times and lists."""
         found = {column.name for column in self.columns} | {*self.keys}
         if not self.rule_columns:
             found.add(self.label.name)

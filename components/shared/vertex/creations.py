@@ -58,8 +58,8 @@ def deploy_model(api: VertexApi, endpoint: str, deployed_model: Json) -> Json:
         # The endpoint lists a deployed model only once the operation is done.
         await_operations(api, endpoint)
         deployed = api.get(endpoint).get("deployedModels", [])
-        ours = next((model for model in deployed if model["id"] == deployed_id), None)
-        return finished(ours and {"deployedModel": ours})
+        entry = next((model for model in deployed if model["id"] == deployed_id), None)
+        return finished(entry and {"deployedModel": entry})
 
     request = {"deployedModel": {**deployed_model, "id": deployed_id}}
     return api.post(f"{endpoint}:deployModel", request, find=find)
@@ -83,8 +83,8 @@ def upload_model(api: VertexApi, model: Json, *, parent: str) -> Json:
         if not api.find(name):
             return None
         versions = list(api.list_resources(f"{name}:listVersions", filter=by_submission))
-        ours = next(iter(versions), None)
-        return finished(ours and {"model": name, "modelVersionId": str(ours["versionId"])})
+        version = next(iter(versions), None)
+        return finished(version and {"model": name, "modelVersionId": str(version["versionId"])})
 
     labels = {**model.get("labels", {}), SUBMISSION_LABEL: submission}
     target = {"parentModel": parent} if parent else {"modelId": model_id}

@@ -122,19 +122,19 @@ def _percentage(text: str) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        found = list_endpoints(api)
+        endpoints = list_endpoints(api)
     if arguments.json:
-        return print_json(found)
-    return print_table(endpoints_table(found))
+        return print_json(endpoints)
+    return print_table(endpoints_table(endpoints))
 
 
 def _predict(arguments: argparse.Namespace) -> int:
     if arguments.json_instances:
-        given = instances.read_lines(arguments.json_instances)
+        rows = instances.read_lines(arguments.json_instances)
     else:
-        given = instances.read_document(arguments.instances)
+        rows = instances.read_document(arguments.instances)
     with api_of(arguments) as api:
-        predictions = instances.predict(api, arguments.name, given)
+        predictions = instances.predict(api, arguments.name, rows)
     is_table = bool(arguments.json_instances)
     if arguments.format:
         is_table = arguments.format == "table"

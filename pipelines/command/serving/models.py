@@ -210,7 +210,7 @@ def _history(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
         periods = model_history(api, arguments.name)
     if arguments.json:
-        return print_json([asdict(one) for one in periods])
+        return print_json([asdict(period) for period in periods])
     return print_table(history_table(periods))
 
 

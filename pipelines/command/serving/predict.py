@@ -106,7 +106,7 @@ def _create_job(arguments: argparse.Namespace) -> int:
         request = batch.job_request(
             version,
             name=f"predict-{Path(arguments.model).name.partition('@')[0]}",
-            inputs=[paths.uri(one) for one in arguments.inputs],
+            inputs=[paths.uri(path) for path in arguments.inputs],
             output_uri=paths.uri(arguments.output),
             machine=arguments.machine,
             num_replicas=arguments.replicas,

@@ -28,7 +28,7 @@ differ by more by chance.
 
 
 def add_watch(actions: Any) -> None:
-    """Add the action `watch` to those of endpoints."""
+    """Add the action `watch` of endpoints."""
     text = "compare the logged requests with the training data and with earlier requests"
     watch = add_action(actions, "watch", _watch, text, "ENDPOINT")
     describe(watch, WATCH)
@@ -45,12 +45,12 @@ def add_watch(actions: Any) -> None:
 
 
 def _watch(arguments: argparse.Namespace) -> int:
-    given = [f"--threshold={threshold}" for threshold in arguments.thresholds]
-    given += [f"--last={arguments.last}"] if arguments.last is not None else []
-    given += ["--json"] if arguments.json else []
+    options = [f"--threshold={threshold}" for threshold in arguments.thresholds]
+    options += [f"--last={arguments.last}"] if arguments.last is not None else []
+    options += ["--json"] if arguments.json else []
     with api_of(arguments) as api:
-        place = [f"--project={api.project}", f"--location={api.location}"]
-        command = [*WATCH_COMMAND, f"--endpoint={arguments.name}", *place, *given]
+        location = [f"--project={api.project}", f"--location={api.location}"]
+        command = [*WATCH_COMMAND, f"--endpoint={arguments.name}", *location, *options]
         sys.stdout.flush()
         done = subprocess.run(
             ending_with_parent(command),

@@ -94,7 +94,7 @@ def _submit(arguments: argparse.Namespace) -> int:
     config, target = _config(arguments), target_of(arguments)
     uses_image = arguments.on == "vertex" or arguments.containers
     config = with_code(config, target, uses_image=uses_image)
-    examples = examples_of(config, target, given=arguments.examples_dir)
+    examples = examples_of(config, target, examples_dir=arguments.examples_dir)
     name = arguments.name or new_run_name(config.name)
     job = job_arguments(arguments, config, target, examples=examples.uri, name=name)
     request = job_request(config, **job)

@@ -101,7 +101,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     config = configured(config, settings=fixed, cluster=arguments.cluster)
     uses_image = arguments.on == "vertex" or arguments.containers
     config = with_code(config, target, uses_image=uses_image)
-    examples = examples_of(config, target, given=arguments.examples_dir)
+    examples = examples_of(config, target, examples_dir=arguments.examples_dir)
     name = arguments.name or new_run_name(f"tune-{config.name}")
     parts = job_arguments(arguments, config, target, examples=examples.uri, name=name)
     request = tuning_request(
@@ -165,7 +165,7 @@ def _show_to_end(api: VertexApi, job_id: str) -> Json:
         while True:
             job = TUNING.get(api, job_id)
             facts = tuning_facts(job)
-            ended = [one for one in facts["trials"] if one["seconds"] is not None]
+            ended = [trial for trial in facts["trials"] if trial["seconds"] is not None]
             if console.is_terminal:
                 lines = "\n".join(aligned(trials_table(facts)))
                 live.update(Text(lines, no_wrap=True, overflow="ellipsis"), refresh=True)

@@ -58,8 +58,8 @@ def _record(path: Path, folder: Path, label: str, classes: Sequence[str]) -> Jso
         return {"faults": [_as_json(fault) for fault in absent]}
     recording = run_script(text)
     columns = _read_columns(folder / COLUMNS) if label else []
-    target = [one for one in columns if one.name == label]
-    features = [one for one in columns if one.name != label]
+    target = [column for column in columns if column.name == label]
+    features = [column for column in columns if column.name != label]
     written: Written
     reasons = [recording.fault] if recording.fault else []
     if not reasons and (classes or columns):
@@ -76,8 +76,10 @@ def _record(path: Path, folder: Path, label: str, classes: Sequence[str]) -> Jso
     elif any(text.calls("fit")) and "__main__" not in text.text:
         no_rows = "it trains while it is executed, which only --table and --images take over"
         return {"faults": [_as_json(fault) for fault in reasons or [ScriptFault(no_rows)]]}
-    values = classes or [value for one in target for value in one.classes]
-    written = WrittenFunction(text, recording, {one.name: one.is_text for one in features}, values)
+    values = classes or [value for column in target for value in column.classes]
+    written = WrittenFunction(
+        text, recording, {column.name: column.is_text for column in features}, values
+    )
     for fault in reasons if recording.line else ():
         written.notes.append(f"line {fault.line}: {fault}; so only the function is taken over")
     return written.take_over(folder)

@@ -119,10 +119,10 @@ def explain(
         name: of the recorded column, if it has one.
         after: the column of the last one, which is preferred in doubt, and then the next ones.
     """
-    names = [one.name for one in columns]
+    names = [column.name for column in columns]
     first = names.index(after) if after in names else 0
     ordered = [*columns[first:], *columns[:first]]
-    ordered.sort(key=lambda one: name not in (one.name, one.original))
+    ordered.sort(key=lambda column: name not in (column.name, column.original))
     makers = (_same, _line, _logarithm, _lookup)
     for make, column in itertools.product(makers, ordered):
         if origin := make(values, column, rows):

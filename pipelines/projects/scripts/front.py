@@ -110,12 +110,12 @@ class Front:
                     f' before this line convert them: df["{column.original}"] ='
                     f' pd.to_numeric(df["{column.original}"], errors="coerce").fillna(0)',
                     line=min(
-                        (one.lineno for one in self.source.script.calls("get_dummies")), default=0
+                        (call.lineno for call in self.source.script.calls("get_dummies")), default=0
                     ),
                 )
 
     def _column(self, origin: Origin) -> FileColumn:
-        return next(one for one in self.columns if one.name == origin.column)
+        return next(column for column in self.columns if column.name == origin.column)
 
     def _use(self, origin: Origin) -> str:
         """Return the expression of a column's own values, missing ones filled."""
@@ -134,10 +134,10 @@ class Front:
     def _side_by_side(self, origins: Sequence[Origin], variable: str) -> str:
         parts = []
         for name, group in itertools.groupby(
-            origins, key=lambda one: one.column if one.table else ""
+            origins, key=lambda origin: origin.column if origin.table else ""
         ):
             members = list(group)
-            parts += [self._looked_up(members)] if name else [self._number(one) for one in members]
+            parts += [self._looked_up(members)] if name else list(map(self._number, members))
         if len(parts) == 1:
             return parts[0]
         self.lines.append(f"{variable} = keras.layers.Concatenate()([{', '.join(parts)}])")
@@ -166,7 +166,7 @@ class Front:
                 plain = f"keras.ops.where(keras.ops.isnan({plain}), {NAN_CODE}, {plain})"
             plain = f'keras.ops.cast({plain}, "int64")'
         make = keras.layers.StringLookup if is_text else keras.layers.IntegerLookup
-        hot = [_hot(one) for one in origins]
+        hot = [_hot(origin) for origin in origins]
         if all(value is not None for value in hot):
             self.notes.append(
                 f"{column.name} is one-hot: {len(hot)} columns, all 0 for an unknown value"
@@ -178,8 +178,8 @@ class Front:
             variable = self._line(column, f"{self.source.of(layer)}({plain})")
             return f"{variable}[:, 1:]"
         tables = [
-            [one.table.get(None if key == NAN_CODE else key, 0.0) for key in keys]
-            for one in origins
+            [origin.table.get(None if key == NAN_CODE else key, 0.0) for key in keys]
+            for origin in origins
         ]
         if len(tables) == 1 and sorted(tables[0]) == list(range(len(keys))):
             words = sorted(keys, key=dict(zip(keys, tables[0], strict=True)).__getitem__)
@@ -190,12 +190,12 @@ class Front:
             return f'keras.ops.cast(keras.ops.maximum({variable} - 1, 0), "float32")'
         unknown = [-1.0 if _are_codes(values) else min(values) for values in tables]
         rows = zip(
-            *([one, *table] for one, table in zip(unknown, tables, strict=True)), strict=True
+            *([fill, *table] for fill, table in zip(unknown, tables, strict=True)), strict=True
         )
         shown = ", ".join(map(_numbers, rows))
         self.notes.append(
             f"{column.name}: a number for each of its {len(keys)} values,"
-            f" {', '.join(f'{one:.4g}' for one in unknown)} for an unknown value"
+            f" {', '.join(f'{fill:.4g}' for fill in unknown)} for an unknown value"
         )
         variable = self._line(column, f"{self.source.of(make(vocabulary=keys))}({plain})")
         taken = f"keras.ops.take(keras.ops.array([{shown}]), {variable}, axis=0)"
@@ -209,30 +209,30 @@ class Front:
 
     def _scaled(self, origins: Sequence[Origin], expression: str, variable: str) -> str:
         """Return the expression of numbers that are scaled as the script scaled them."""
-        if not any(one.is_scaled for one in origins):
+        if not any(origin.is_scaled for origin in origins):
             return expression
-        means = [one.mean for one in origins]
-        deviations = [one.deviation for one in origins]
+        means = [origin.mean for origin in origins]
+        deviations = [origin.deviation for origin in origins]
         is_one = len(set(deviations)) == 1 and not any(means)
-        names = ", ".join(dict.fromkeys(one.column for one in origins if one.is_scaled))
+        names = ", ".join(dict.fromkeys(origin.column for origin in origins if origin.is_scaled))
         if is_one:
             layer = f"keras.layers.Rescaling({number(1 / deviations[0])})"
         else:
             if min(deviations) < 0:
                 raise ScriptFault(f"{names}: numbers with the other sign; turn it in the model")
-            variances = _numbers([one**2 for one in deviations])
+            variances = _numbers([deviation**2 for deviation in deviations])
             layer = f"keras.layers.Normalization(mean={_numbers(means)}, variance={variances})"
         self.lines.append(f"{variable} = {layer}({expression})")
-        what = "Rescaling" if is_one else "Normalization"
-        self.notes.append(f"{names}: scaled outside the model; a {what} has the same numbers")
-        limits = [one.limits or (-math.inf, math.inf) for one in origins]
-        if any(one.limits for one in origins):
+        layer_name = "Rescaling" if is_one else "Normalization"
+        self.notes.append(f"{names}: scaled outside the model; a {layer_name} has the same numbers")
+        limits = [origin.limits or (-math.inf, math.inf) for origin in origins]
+        if any(origin.limits for origin in origins):
             # One pair of limits for all columns, or -inf and inf for those without.
             same = {limit for limit in limits if all(map(math.isfinite, limit))}
             if len(same) == 1:
                 shown = list(map(number, next(iter(same))))
             else:
-                shown = [f"keras.ops.array({_numbers(one)})" for one in zip(*limits, strict=True)]
+                shown = [f"keras.ops.array({_numbers(ends)})" for ends in zip(*limits, strict=True)]
             self.lines.append(f"{variable} = keras.ops.clip({variable}, {', '.join(shown)})")
             self.notes.append(f"cut to {shown[0]} and {shown[1]}")
         return variable
@@ -245,8 +245,8 @@ def _numbers(values: Sequence[float]) -> str:
 def _hot(origin: Origin) -> Any:
     """Return the value that is 1 while all others are 0; None if there is none."""
     hot = [key for key, value in origin.table.items() if value == 1]
-    rest = {value for value in origin.table.values() if value != 1}
-    return hot[0] if len(hot) == 1 and rest == {0.0} and hot[0] is not None else None
+    remaining = {value for value in origin.table.values() if value != 1}
+    return hot[0] if len(hot) == 1 and remaining == {0.0} and hot[0] is not None else None
 
 
 def _are_codes(values: Sequence[float]) -> bool:
@@ -294,12 +294,12 @@ def _graphs(
     columns: Sequence[FileColumn], variables: dict[str, Any]
 ) -> Iterator[tuple[Any, tuple[FileColumn, ...]]]:
     """Yield the layers of texts and the feature spaces of a script, with columns for them."""
-    by_name = {name: one for one in columns for name in (one.original, one.name)}
-    texts = [one for one in columns if one.is_text]
+    by_name = {name: column for column in columns for name in (column.original, column.name)}
+    texts = [column for column in columns if column.is_text]
     for thing in variables.values():
         if isinstance(thing, keras.utils.FeatureSpace) and thing.built:
             graph = keras.Model(thing.get_inputs(), thing.get_encoded_features())
-            names = [one.name for one in graph.inputs]
+            names = [tensor.name for tensor in graph.inputs]
             if all(name in by_name for name in names):
                 yield graph, tuple(by_name[name] for name in names)
         elif isinstance(thing, keras.layers.TextVectorization | keras.layers.StringLookup):

@@ -232,9 +232,9 @@ def _parameters(cls: Any) -> dict[str, bool]:
     """Return the parameters of a class, each with whether it is required."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {
-        one.name: one.default is inspect.Parameter.empty
-        for one in inspect.signature(cls).parameters.values()
-        if one.kind in kinds
+        arg.name: arg.default is inspect.Parameter.empty
+        for arg in inspect.signature(cls).parameters.values()
+        if arg.kind in kinds
     }
 
 
@@ -251,12 +251,12 @@ def _default_config(cls: Any, required: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return config_of(cls(**required))
     except Exception:  # whatever a class of the user's own raises
-        defaults = {one.name: one.default for one in inspect.signature(cls).parameters.values()}
+        defaults = {arg.name: arg.default for arg in inspect.signature(cls).parameters.values()}
         return {**keras.layers.Layer().get_config(), **defaults}
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(first: Any, second: Any) -> bool:
     try:
-        return bool(np.all(one == other)) and type(one) is type(other)
+        return bool(np.all(first == second)) and type(first) is type(second)
     except (TypeError, ValueError):
         return False

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -67,22 +68,22 @@ class ModelSource:
         if not isinstance(layer, keras.Model):
             return self._source.of(layer)
         if isinstance(layer, keras.Sequential):
-            layers = "".join(f"    {self.layer(one)},\n" for one in layer.layers)
+            layers = "".join(f"    {self.layer(inner)},\n" for inner in layer.layers)
             name = "" if is_automatic(layer.name, type(layer)) else f", name={text(layer.name)}"
             return f"keras.Sequential([\n{layers}]{name})"
         if not hasattr(layer, "_nodes_by_depth"):
             return self.subclass(layer)
         function = re.sub(r"\W", "_", layer.name)
-        inputs = [re.sub(r"\W", "_", one.name) for one in layer.inputs]
+        inputs = [re.sub(r"\W", "_", tensor.name) for tensor in layer.inputs]
         lines, outputs = self.lines(layer, inputs)
         made = [
-            f"{name} = keras.Input({self._source.of(tuple(one.shape[1:]))}, name={text(one.name)},"
-            f" dtype={text(one.dtype)})"
-            for name, one in zip(inputs, layer.inputs, strict=True)
+            f"{name} = keras.Input({self._source.of(tuple(tensor.shape[1:]))}, "
+            f"name={text(tensor.name)}, dtype={text(tensor.dtype)})"
+            for name, tensor in zip(inputs, layer.inputs, strict=True)
         ]
         arguments = inputs[0] if len(inputs) == 1 else f"[{', '.join(inputs)}]"
         end = f"return keras.Model({arguments}, {outputs}, name={text(layer.name)})"
-        body = "\n".join(f"    {line}" for one in (*made, *lines, end) for line in one.splitlines())
+        body = textwrap.indent("\n".join([*made, *lines, end]), "    ")
         self.functions.append(f"def {function}():\n{body}")
         return f"{function}()"
 
@@ -95,14 +96,14 @@ class ModelSource:
 
     def _call(self, node: Any, names: Mapping[int, str], made: Mapping[int, str]) -> str:
         operation = node.operation
-        arguments = [self._structure(one, names) for one in node.arguments.args]
+        arguments = [self._structure(argument, names) for argument in node.arguments.args]
         # Keras adds training=False itself.
         keywords = {
-            key: one
-            for key, one in node.arguments.kwargs.items()
-            if one is not None and (key, one) != ("training", False)
+            key: argument
+            for key, argument in node.arguments.kwargs.items()
+            if argument is not None and (key, argument) != ("training", False)
         }
-        named = [f"{key}={self._structure(one, names)}" for key, one in keywords.items()]
+        named = [f"{key}={self._structure(argument, names)}" for key, argument in keywords.items()]
         if type(operation).__name__ == "TFDCast":
             return f"keras.ops.cast({arguments[0]}, {text(operation.compute_dtype)})"
         if isinstance(operation, keras.layers.Layer):
@@ -122,7 +123,7 @@ class ModelSource:
         if function is None:
             raise ScriptFault(f"the operation {kind} cannot be written down")
         defaults = {
-            one.name: one.default for one in inspect.signature(function).parameters.values()
+            arg.name: arg.default for arg in inspect.signature(function).parameters.values()
         }
         settings = operation._auto_config.config if operation._auto_config else {}
         named += [
@@ -137,11 +138,11 @@ class ModelSource:
         if isinstance(thing, keras.KerasTensor):
             return names[id(thing)]
         if isinstance(thing, list | tuple):
-            items = ", ".join(self._structure(one, names) for one in thing)
+            items = ", ".join(self._structure(item, names) for item in thing)
             return f"[{items}]" if isinstance(thing, list) else f"({items},)"
         if isinstance(thing, dict):
             items = ", ".join(
-                f"{text(key)}: {self._structure(one, names)}" for key, one in thing.items()
+                f"{text(key)}: {self._structure(item, names)}" for key, item in thing.items()
             )
             return f"{{{items}}}"
         return self._source.of(thing)
@@ -152,7 +153,7 @@ def _nodes(graph: Any) -> list[Any]:
     by_depth = graph._nodes_by_depth
     nodes = [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
     inputs = set(map(id, graph.inputs))
-    return [node for node in nodes if not any(id(one) in inputs for one in node.outputs)]
+    return [node for node in nodes if not any(id(tensor) in inputs for tensor in node.outputs)]
 
 
 def _tensors(node: Any) -> list[Any]:
@@ -177,5 +178,5 @@ def _index(key: Any) -> str:
         return ", ".join(map(_index, key))
     if not isinstance(key, slice):
         return repr(key)
-    parts = ["" if one is None else repr(one) for one in (key.start, key.stop)]
+    parts = ["" if end is None else repr(end) for end in (key.start, key.stop)]
     return ":".join([*parts, *([repr(key.step)] if key.step is not None else [])])

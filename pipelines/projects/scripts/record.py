@@ -70,7 +70,7 @@ class RecordedScript:
     def dropped(self) -> dict[str, int]:
         """The columns without which the script drops a row, with the number of such rows."""
         columns = self.result.get("columns", ())
-        return {one["name"]: one["num_dropped"] for one in columns if one["num_dropped"]}
+        return {item["name"]: item["num_dropped"] for item in columns if item["num_dropped"]}
 
     @property
     def train(self) -> Mapping[str, int]:
@@ -103,7 +103,7 @@ class RecordedScript:
     def imports(self) -> list[str]:
         """The imports of the model."""
         has_files = bool(self.result["values"] or self.weights)
-        own = [one for one in self.result["imports"] if one != "import keras"]
+        own = [line for line in self.result["imports"] if line != "import keras"]
         return [
             *(["import json"] if self.result["values"] else []),
             *(["from pathlib import Path", ""] if has_files else []),
@@ -120,10 +120,10 @@ class RecordedScript:
         """
         read = f'VALUES = json.loads(Path(__file__).with_name("{VALUES}").read_text("utf-8"))'
         definitions = [*([read] if self.result["values"] else []), *self.result["definitions"]]
-        source = "".join(f"{one}\n\n\n" for one in definitions)
+        source = "".join(f"{definition}\n\n\n" for definition in definitions)
         if direct := self.result.get("direct"):
             return f"\n\n{source}" + ("" if direct == "model" else f"model = {direct}\n\n")
-        lines = [wrapped(one, WIDTH) for one in (*self.result["model"], *self.result["end"])]
+        lines = [wrapped(line, WIDTH) for line in (*self.result["model"], *self.result["end"])]
         if self.combines:
             lines.insert(0, f"combined = {combined}")
         return MODEL.format(
@@ -138,10 +138,10 @@ class RecordedScript:
     def remarks(self) -> list[str]:
         """Lines about the script for the head of workload.py."""
         name, line = self.path.name, self.result["fit_line"]
-        where = f"at its fit in line {line}"
+        origin = f"at its fit in line {line}"
         if self.is_function:
-            where = f"of its function in line {self.result['function_line']}"
-        return [f"Model and settings are from {name}, {where}; it is not used."]
+            origin = f"of its function in line {self.result['function_line']}"
+        return [f"Model and settings are from {name}, {origin}; it is not used."]
 
     @property
     def arguments(self) -> list[str]:
@@ -155,7 +155,7 @@ class RecordedScript:
         if weight := self.result.get("weight"):
             lines.append(f"    weight={json.dumps(weight)},{line}")
         if callbacks := self.result["callbacks"]:
-            shown = "\n".join(f"{wrapped(one, WIDTH - 4)}," for one in callbacks)
+            shown = "\n".join(f"{wrapped(callback, WIDTH - 4)}," for callback in callbacks)
             lines += [f"    callbacks=[{line}", textwrap.indent(shown, " " * 8), "    ],"]
         return lines
 

@@ -84,10 +84,10 @@ def run_script(script: ScriptText) -> Recording:
 
 def _fault_of(error: Exception, path: str) -> ScriptFault:
     is_file = isinstance(error, FileNotFoundError)
-    where = "; paths are from the script's folder, or from the current one" if is_file else ""
+    hint = "; paths are from the script's folder, or from the current one" if is_file else ""
     frames = _own_frames(error, path)
     line = frames[-1][1] if frames else getattr(error, "lineno", 0) or 0
-    return ScriptFault(f"{type(error).__name__}: {first_line(error)}{where}", line=line)
+    return ScriptFault(f"{type(error).__name__}: {first_line(error)}{hint}", line=line)
 
 
 def _record_call(error: Exception, script: ScriptText, recording: Recording) -> None:
@@ -115,7 +115,7 @@ def _patch(recording: Recording, path: str) -> None:
         if not recording.line:
             bound = inspect.signature(fit).bind(self, *arguments, **named).arguments
             recording.model = self
-            recording.fit = {name: one for name, one in bound.items() if name != "self"}
+            recording.fit = {name: argument for name, argument in bound.items() if name != "self"}
             recording.line, recording.variables = _caller(path)
             recording.compiled = compiled.get(id(self), ({}, 0))
         raise _FitReached
@@ -123,7 +123,7 @@ def _patch(recording: Recording, path: str) -> None:
     @functools.wraps(compile_)
     def record_compile(self: Any, *arguments: Any, **named: Any) -> Any:
         bound = inspect.signature(compile_).bind(self, *arguments, **named).arguments
-        settings = {name: one for name, one in bound.items() if name != "self"}
+        settings = {name: argument for name, argument in bound.items() if name != "self"}
         recording.compiled = compiled[id(self)] = settings, _caller(path)[0]
         return compile_(self, *arguments, **named)
 
@@ -141,7 +141,7 @@ def _patch(recording: Recording, path: str) -> None:
 def _stay_alone() -> None:
     """Have strategies of TensorFlow do nothing: some wait for other workers."""
     for name in [
-        one for one in dir(tf.distribute) if one.endswith("Strategy") and one != "Strategy"
+        name for name in dir(tf.distribute) if name.endswith("Strategy") and name != "Strategy"
     ]:
         setattr(tf.distribute, name, lambda *_, **__: tf.distribute.get_strategy())
 

@@ -84,7 +84,7 @@ def _numbers(rows: Any, orders: list[Array]) -> Array:
     if numbers is not None:
         return numbers
     size = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-    parts = (one for one in reversed(orders) if len(one) == size)
+    parts = (order for order in reversed(orders) if len(order) == size)
     return next(parts, np.arange(size))
 
 

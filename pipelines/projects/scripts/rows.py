@@ -71,24 +71,28 @@ class RecordedRows:
         is_one_hot = self.label.ndim > 1 and self.label.shape[1] > 1
         return self.label.argmax(axis=1) if is_one_hot else self.label.reshape(-1)
 
-    def as_given(self, which: Any) -> Any:
+    def as_given(self, indices: Any) -> Any:
         """Return some rows in the structure in which `fit` got them."""
         arrays = [
             keras.ops.convert_to_tensor(
-                one.values[which].astype(str) if one.values.dtype.kind == "O" else one.values[which]
+                recorded.values[indices].astype(str)
+                if recorded.values.dtype.kind == "O"
+                else recorded.values[indices]
             )
-            for one in self.inputs
+            for recorded in self.inputs
         ]
         if self.kind == "dict":
-            return {one.name: array for one, array in zip(self.inputs, arrays, strict=True)}
+            return {
+                recorded.name: array for recorded, array in zip(self.inputs, arrays, strict=True)
+            }
         return arrays if self.kind == "list" else arrays[0]
 
     def source(self, expressions: Sequence[str]) -> str:
         """Return the expression of inputs in the structure in which `fit` got them."""
         if self.kind == "dict":
             items = ", ".join(
-                f"{json.dumps(one.name)}: {expression}"
-                for one, expression in zip(self.inputs, expressions, strict=True)
+                f"{json.dumps(recorded.name)}: {expression}"
+                for recorded, expression in zip(self.inputs, expressions, strict=True)
             )
             return f"{{{items}}}"
         return f"[{', '.join(expressions)}]" if self.kind == "list" else expressions[0]
@@ -98,20 +102,20 @@ def inputs_of(model: Any, rows: RecordedRows) -> list[tuple[RecordedInput, Any]]
     """Return the recorded inputs that a model takes, in its order, each with its Keras tensor."""
     known = getattr(model, "inputs", None)
     if not known:
-        return [(one, _tensor_like(one)) for one in rows.inputs]
+        return [(recorded, _tensor_like(recorded)) for recorded in rows.inputs]
     if rows.kind != "dict":
         return list(zip(rows.inputs, known, strict=True))
     struct = getattr(model, "_inputs_struct", None)
     names = (
         {id(tensor): name for name, tensor in struct.items()} if isinstance(struct, dict) else {}
     )
-    by_name = {one.name: one for one in rows.inputs}
-    return [(by_name[names.get(id(one), one.name)], one) for one in known]
+    by_name = {recorded.name: recorded for recorded in rows.inputs}
+    return [(by_name[names.get(id(tensor), tensor.name)], tensor) for tensor in known]
 
 
-def _tensor_like(one: RecordedInput) -> Any:
-    dtype = "string" if one.values.dtype.kind == "O" else one.values.dtype.name
-    return keras.KerasTensor((None, *one.values.shape[1:]), dtype)
+def _tensor_like(recorded: RecordedInput) -> Any:
+    dtype = "string" if recorded.values.dtype.kind == "O" else recorded.values.dtype.name
+    return keras.KerasTensor((None, *recorded.values.shape[1:]), dtype)
 
 
 def read_rows(x: Any, y: Any, sample_weight: Any, *, most_rows: int) -> RecordedRows:
@@ -140,10 +144,12 @@ def read_rows(x: Any, y: Any, sample_weight: Any, *, most_rows: int) -> Recorded
         if isinstance(x, list | tuple) and not np.isscalar(x[0])
         else "tensor"
     )
-    named = x.items() if kind == "dict" else (("", one) for one in (x if kind == "list" else [x]))
+    named = (
+        x.items() if kind == "dict" else (("", value) for value in (x if kind == "list" else [x]))
+    )
     weights = None if sample_weight is None else _array(sample_weight, most_rows).reshape(-1)
     return RecordedRows(
-        inputs=tuple(_input(str(name), one, most_rows) for name, one in named),
+        inputs=tuple(_input(str(name), value, most_rows) for name, value in named),
         kind=kind,
         label=label,
         weights=weights,
@@ -162,7 +168,7 @@ def _of_batches(data: Any, most_rows: int) -> tuple[Any, Any, Any, int]:
         batches.append(keras.tree.map_structure(_array, tuple(batch)))
         flat = keras.tree.flatten(batches[-1])
         num_rows += len(flat[0])
-        num_bytes += sum(one.nbytes for one in flat)
+        num_bytes += sum(array.nbytes for array in flat)
         if num_rows >= most_rows or num_bytes >= MOST_BYTES:
             break
     if not batches:
@@ -211,7 +217,9 @@ def _array(value: Any, most_rows: int = MOST_BATCHES) -> Array:
 def _texts(values: Array) -> Array:
     """Return texts as str, or the numbers that an array of objects holds."""
     flat = values.reshape(-1)
-    if all(isinstance(one, int | float | bool | np.number | np.bool_) for one in flat):
+    if all(isinstance(value, int | float | bool | np.number | np.bool_) for value in flat):
         return values.astype(np.float64)
-    made = [one.decode(errors="replace") if isinstance(one, bytes) else str(one) for one in flat]
+    made = [
+        value.decode(errors="replace") if isinstance(value, bytes) else str(value) for value in flat
+    ]
     return np.array(made, dtype=object).reshape(values.shape)

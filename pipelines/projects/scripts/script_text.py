@@ -47,7 +47,7 @@ class ScriptText:
         for node in self.tree.body:
             match node:
                 case ast.Import(names=names):
-                    yield from ((one.name.split(".")[0], node.lineno) for one in names)
+                    yield from ((alias.name.split(".")[0], node.lineno) for alias in names)
                 case ast.ImportFrom(module=str(module), level=0):
                     yield module.split(".")[0], node.lineno
 
@@ -66,7 +66,7 @@ class ScriptText:
     def line_of_method(self, cls: type, method: str) -> int:
         """Return the line of a method of a class; 0 if it is not the script's."""
         node = self._defined.get(cls.__name__)
-        lines = [one.lineno for one in getattr(node, "body", ()) if _name_of(one) == method]
+        lines = [item.lineno for item in getattr(node, "body", ()) if _name_of(item) == method]
         return lines[0] if lines else 0
 
     def calls(self, name: str, line: int = 0) -> Iterator[ast.Call]:
@@ -81,7 +81,7 @@ class ScriptText:
         """Return the line that makes the argument x or y of a call of `fit`."""
         for call in self.calls("fit", call_line):
             at = "xy".index(name)
-            nodes = [one.value for one in call.keywords if one.arg == name]
+            nodes = [keyword.value for keyword in call.keywords if keyword.arg == name]
             nodes += call.args[at : at + 1]
             if nodes and isinstance(nodes[0], ast.Name):
                 return max(self._bindings(nodes[0].id, call.lineno), default=call_line)
@@ -92,16 +92,16 @@ class ScriptText:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.FunctionDef):
                 inner = list(ast.walk(node))
-                calls = [one.func for one in inner if isinstance(one, ast.Call)]
+                calls = [child.func for child in inner if isinstance(child, ast.Call)]
                 names = map(_name_of, calls)
-                returns = any(isinstance(one, ast.Return) and one.value for one in inner)
+                returns = any(isinstance(child, ast.Return) and child.value for child in inner)
                 if returns and any(name in models for name in names):
                     yield node
 
     def line_of_variable(self, call_line: int) -> int:
         """Return the line that makes the object whose `fit` is called in a line."""
-        objects = [getattr(one.func, "value", None) for one in self.calls("fit", call_line)]
-        lines = [self._bindings(_name_of(one), call_line) for one in objects]
+        objects = [getattr(call.func, "value", None) for call in self.calls("fit", call_line)]
+        lines = [self._bindings(_name_of(owner), call_line) for owner in objects]
         return max(itertools.chain.from_iterable(lines), default=call_line)
 
     def after(self, line: int) -> Iterator[str]:
@@ -130,8 +130,8 @@ class ScriptText:
         for name in names:
             self._define(name, values, source, defined)
         texts = dict.fromkeys(defined.values())
-        imports = [one for one in texts if one.startswith(("import ", "from "))]
-        return imports, [one for one in texts if one not in imports]
+        imports = [text for text in texts if text.startswith(("import ", "from "))]
+        return imports, [text for text in texts if text not in imports]
 
     def lambda_source(self, function: Any) -> str:
         """Return the source of a lambda; ScriptFault if its line has several."""
@@ -161,8 +161,8 @@ class ScriptText:
             raise ScriptFault(f"no line of the script calls {name}")
         [*_, call] = calls
         shown = []
-        for keyword, node in [("", one) for one in call.args] + [
-            (str(one.arg), one.value) for one in call.keywords
+        for keyword, node in [("", argument) for argument in call.args] + [
+            (str(argument.arg), argument.value) for argument in call.keywords
         ]:
             value = self._value(node, values)
             shown.append(f"{keyword}={value}" if keyword else value)
@@ -217,7 +217,7 @@ class ScriptText:
         for used in _global_names(code):
             if used != name and self._is_known(used, values):
                 self._define(used, values, source, defined)
-        first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
         lines = self.text.splitlines()[first - 1 : node.end_lineno]
         del defined[name]  # after what it uses
         defined[name] = f"# Line {first} of {self.path.name}.\n" + textwrap.dedent("\n".join(lines))
@@ -256,10 +256,10 @@ def _bound(node: ast.AST) -> list[str]:
     """Return the names that a statement binds."""
     match node:
         case ast.Import(names=names) | ast.ImportFrom(names=names):
-            return [(one.asname or one.name).split(".")[0] for one in names]
+            return [(alias.asname or alias.name).split(".")[0] for alias in names]
         case ast.Assign(targets=targets):
-            inner = [one for target in targets for one in ast.walk(target)]
-            return [one.id for one in inner if isinstance(one, ast.Name)]
+            inner = [child for target in targets for child in ast.walk(target)]
+            return [child.id for child in inner if isinstance(child, ast.Name)]
         case ast.AnnAssign(target=ast.Name(id=name)):
             return [name]
     return []
@@ -268,13 +268,13 @@ def _bound(node: ast.AST) -> list[str]:
 def _bound_items(node: ast.AST) -> list[Any]:
     """Return the keys that a statement binds: `df["name"] = …`."""
     targets = node.targets if isinstance(node, ast.Assign) else []
-    keys = [one.slice for one in targets if isinstance(one, ast.Subscript)]
-    return [one.value for one in keys if isinstance(one, ast.Constant)]
+    keys = [target.slice for target in targets if isinstance(target, ast.Subscript)]
+    return [key.value for key in keys if isinstance(key, ast.Constant)]
 
 
 def _is_plain(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     if isinstance(value, dict):
-        return all(_is_plain(one) for pair in value.items() for one in pair)
+        return all(_is_plain(item) for pair in value.items() for item in pair)
     return isinstance(value, PLAIN)

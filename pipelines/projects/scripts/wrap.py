@@ -36,9 +36,9 @@ def _items(node: ast.AST) -> list[tuple[int, int]]:
     pairs: list[tuple[Any, Any]] = []
     match node:
         case ast.Call(args=args, keywords=keywords):
-            pairs = [(one, one) for one in (*args, *keywords)]
+            pairs = [(item, item) for item in (*args, *keywords)]
         case ast.List(elts=items):
-            pairs = [(one, one) for one in items]
+            pairs = [(item, item) for item in items]
         case ast.Dict(keys=keys, values=values) if None not in keys:
             pairs = [*zip(keys, values, strict=True)]
     return [(first.col_offset, last.end_col_offset) for first, last in pairs]

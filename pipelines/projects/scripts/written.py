@@ -2,6 +2,7 @@
 
 import abc
 import functools
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +71,7 @@ class Written:
 
     def ended(self) -> Json:
         """Return the result, with the notes, the faults, and what follows the first `fit`."""
-        faults = [{"line": one.line, "message": str(one)} for one in self.faults]
+        faults = [{"line": fault.line, "message": str(fault)} for fault in self.faults]
         line = self.recording.line
         after = list(self.script.after(line)) if line else []
         return {**self.result, "notes": self.notes, "faults": faults, "after": after}
@@ -94,7 +95,7 @@ class Written:
 
     def check_train_step(self, model: Any) -> None:
         """Raise ScriptFault if a model has its own train step, which a job would not call."""
-        owner = next((one for one in type(model).__mro__ if "train_step" in vars(one)), object)
+        owner = next((base for base in type(model).__mro__ if "train_step" in vars(base)), object)
         if owner.__module__.split(".")[0] not in ("keras", "builtins"):
             raise ScriptFault(
                 f"{owner.__name__} has its own train_step: write what it computes as compute_loss"
@@ -132,14 +133,16 @@ class Written:
         name = type(callback).__name__
         made = self.recording.callbacks.get(id(callback))
         if name in OURS:
-            where = f" in line {made[2]}" if made else ""
+            position = f" in line {made[2]}" if made else ""
             self.notes.append(
-                f"{name}{where} is left out: a job saves checkpoints and TensorBoard's logs"
+                f"{name}{position} is left out: a job saves checkpoints and TensorBoard's logs"
             )
             return
         if hasattr(keras.callbacks, name) and made:
             arguments = [
-                f"{key}={self.source.of(one)}" for key, one in made[1].items() if key != "verbose"
+                f"{key}={self.source.of(value)}"
+                for key, value in made[1].items()
+                if key != "verbose"
             ]
             self.result["callbacks"].append(f"keras.callbacks.{name}({', '.join(arguments)})")
             if file := made[1].get("filename"):
@@ -284,7 +287,7 @@ class WrittenModel(Written, abc.ABC):
             ScriptFault: it computes other numbers than the script's model.
         """
         text = "\n\n".join(["import keras", *self.result["imports"], *self.result["definitions"]])
-        lines = "\n".join(f"    {line}" for one in body for line in one.splitlines())
+        lines = textwrap.indent("\n".join(body), "    ")
         code = f"{text}\n\ndef model(inputs):\n{lines}\n    return built\n"
         scope: dict[str, Any] = {"__name__": "written", "VALUES": self.source.values}
         try:
@@ -309,7 +312,7 @@ class WrittenModel(Written, abc.ABC):
 def _copy_weights(source: Any, target: Any) -> None:
     """Give a model the weights of another, except the weights of adapted layers."""
     pairs = [_own_variables(source), _own_variables(target)]
-    if [tuple(one.shape) for one in pairs[0]] != [tuple(one.shape) for one in pairs[1]]:
+    if [tuple(array.shape) for array in pairs[0]] != [tuple(array.shape) for array in pairs[1]]:
         raise ScriptFault("the layers that would be written have other weights than its model")
     for own, variable in zip(*pairs, strict=True):
         variable.assign(own.value)
@@ -322,4 +325,4 @@ def _own_variables(model: Any) -> list[Any]:
         if isinstance(layer, keras.layers.Normalization)
         for variable in layer.variables
     }
-    return [one for one in model.weights if id(one) not in adapted]
+    return [weight for weight in model.weights if id(weight) not in adapted]

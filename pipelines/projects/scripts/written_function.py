@@ -98,16 +98,18 @@ class WrittenFunction(Written):
         """Return the function that builds the model, and note the others."""
         own = [name for name, value in self.recording.variables.items() if _is_model(value)]
         builders = list(self.script.builders(("Sequential", "Model", *own)))
-        top = [one for one in builders if one in self.script.tree.body]
+        top = [builder for builder in builders if builder in self.script.tree.body]
         if not top:
             raise self._nothing(builders)
-        named = [one for one in top if "model" in one.name.lower()]
+        named = [builder for builder in top if "model" in builder.name.lower()]
         chosen = (named or top)[0]
-        others = ", ".join(f"{one.name} (line {one.lineno})" for one in top if one is not chosen)
-        if others:
+        not_taken = ", ".join(
+            f"{builder.name} (line {builder.lineno})" for builder in top if builder is not chosen
+        )
+        if not_taken:
             self.notes.append(
-                f"several functions build a model: {chosen.name} is taken, not {others}; to change"
-                " it, change workload.py"
+                f"several functions build a model: {chosen.name} is taken, not {not_taken}; to"
+                " change it, change workload.py"
             )
         return chosen
 
@@ -125,7 +127,7 @@ class WrittenFunction(Written):
 
     def _call(self, node: ast.FunctionDef, parameters: Mapping[str, inspect.Parameter]) -> Json:
         """Return the lines that call the function and give its model the workload's inputs."""
-        required = [name for name, one in parameters.items() if one.default is one.empty]
+        required = [name for name, arg in parameters.items() if arg.default is arg.empty]
         for name in required:
             if name not in KNOWN:
                 raise ScriptFault(
@@ -135,21 +137,21 @@ class WrittenFunction(Written):
                 )
         made = self._made(node, required)
         optional = {
-            name: one.default
-            for name, one in parameters.items()
-            if isinstance(one.default, str | int | float | None)
+            name: arg.default
+            for name, arg in parameters.items()
+            if isinstance(arg.default, str | int | float | None)
         }
         arguments = [f"{name}={KNOWN[name]}" for name in required]
         arguments += [f"{name}={name}" for name in optional]
         is_by_name = self._takes_columns(made)
-        given = "given" if is_by_name else "combined"
+        tensor = "given" if is_by_name else "combined"
         return {
-            "settings": "".join(f", {name}={one!r}" for name, one in optional.items()),
+            "settings": "".join(f", {name}={value!r}" for name, value in optional.items()),
             "combines": not is_by_name,
             "model": [
                 f"own = {node.name}({', '.join(arguments)})",
                 *([BY_NAME] if is_by_name else []),
-                f"built = keras.Model(inputs, own({given}))",
+                f"built = keras.Model(inputs, own({tensor}))",
             ],
             "end": [COMPILED, "return built"],
         }
@@ -174,11 +176,12 @@ class WrittenFunction(Written):
             self.result |= {"size": inputs[0].shape[1:3], "channels": inputs[0].shape[3]}
         is_scaled = any(f"{name}(" in self.script.text for name in SCALED_PIXELS)
         self.result["is_raw"] = is_scaled and bool(self._classes) and not self._columns  # images
-        if not inputs or not all(one.name in self._columns for one in inputs):
+        if not inputs or not all(tensor.name in self._columns for tensor in inputs):
             return False
         self.result["is_raw"] = True
         self.result["columns"] = [
-            {"name": one.name, "is_text": one.dtype == "string", "num_dropped": 0} for one in inputs
+            {"name": tensor.name, "is_text": tensor.dtype == "string", "num_dropped": 0}
+            for tensor in inputs
         ]
         return True
 

@@ -57,7 +57,7 @@ class WrittenImages(WrittenModel):
         for name, layer in RANDOM.items():
             if getattr(generator, name, None) not in (None, False, 0, [1.0, 1.0]):
                 line = min(
-                    (one.lineno for one in self.script.calls("ImageDataGenerator")), default=0
+                    (call.lineno for call in self.script.calls("ImageDataGenerator")), default=0
                 )
                 self.notes.append(
                     f"{name} of the ImageDataGenerator in line {line} is not taken over: put"

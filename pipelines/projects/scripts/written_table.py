@@ -46,7 +46,9 @@ class WrittenTable(WrittenModel):
         Raises:
             ScriptFault: the rows are not the file's, or what was made of them is unknown.
         """
-        inputs = [(self._with_names(one), wanted) for one, wanted in inputs_of(self.model, rows)]
+        inputs = [
+            (self._with_names(recorded), wanted) for recorded, wanted in inputs_of(self.model, rows)
+        ]
         variables = self.recording.variables
         orders = [*self.recording.orders, *orders_among([rows.index, *variables.values()])]
         layers = {
@@ -58,7 +60,9 @@ class WrittenTable(WrittenModel):
         if layers:
             file_rows: Array | None = next(iter(layers.values())).rows
         else:
-            plain = [one.column(at) for one, _ in inputs for at in range(one.num_columns)]
+            plain = [
+                recorded.column(at) for recorded, _ in inputs for at in range(recorded.num_columns)
+            ]
             file_rows = find_rows(plain, rows.label, self._columns, self._target, orders=orders)
         if file_rows is None:
             self._refuse_encoders()
@@ -71,30 +75,30 @@ class WrittenTable(WrittenModel):
         scale = self._label(rows, file_rows)
         front = Front(self._columns, file_rows, self.source)
         expressions = []
-        for at, (one, wanted) in enumerate(inputs):
-            if one.name in layers:
-                expressions.append(self._before(layers[one.name], front, f"encoded_{at + 1}"))
+        for at, (recorded, wanted) in enumerate(inputs):
+            if recorded.name in layers:
+                expressions.append(self._before(layers[recorded.name], front, f"encoded_{at + 1}"))
                 continue
             variable = "x" if len(inputs) == 1 else f"input_{at + 1}"
             try:
-                expressions.append(front.tensor(one, wanted, variable=variable))
+                expressions.append(front.tensor(recorded, wanted, variable=variable))
             except ScriptFault:
                 self._refuse_encoders()
                 raise
         line = self.script.line_of_argument("x", self.recording.line)
         self.notes += [f"{note} (the inputs of line {line})" for note in dict.fromkeys(front.notes)]
         self._weights(rows, file_rows)
-        self.result["columns"] = [_described(one, front) for one in front.used.values()]
+        self.result["columns"] = [_described(column, front) for column in front.used.values()]
         return Parts(
             lines=front.lines,
             expressions=expressions,
             inputs={
-                name: keras.Input([1], name=name, dtype="string" if one.is_text else "float32")
-                for name, one in front.used.items()
+                name: keras.Input([1], name=name, dtype="string" if column.is_text else "float32")
+                for name, column in front.used.items()
             },
             batch={
-                name: keras.ops.convert_to_tensor(_values(one, file_rows[:NUM_CHECKED]))
-                for name, one in front.used.items()
+                name: keras.ops.convert_to_tensor(_values(column, file_rows[:NUM_CHECKED]))
+                for name, column in front.used.items()
             },
             known=slice(0, NUM_CHECKED),
             scale=scale,
@@ -117,9 +121,9 @@ class WrittenTable(WrittenModel):
     def _with_names(self, recorded: RecordedInput) -> RecordedInput:
         """Return an input with the names of its columns, as a frame of the script has them."""
         frames = [
-            one
-            for one in self.recording.variables.values()
-            if type(one).__name__ == "DataFrame" and len(one.columns) == recorded.num_columns
+            value
+            for value in self.recording.variables.values()
+            if type(value).__name__ == "DataFrame" and len(value.columns) == recorded.num_columns
         ]
         if recorded.columns or recorded.num_columns == 1 or not frames:
             return recorded
@@ -131,8 +135,8 @@ class WrittenTable(WrittenModel):
         names = [f"inputs[{json.dumps(column.name)}]" for column in before.columns]
         shown = ", ".join(column.name for column in before.columns)
         is_layer = not hasattr(before.graph, "_nodes_by_depth")
-        what = type(before.graph).__name__ if is_layer else "FeatureSpace"
-        self.notes.append(f"{shown}: encoded by {what} before fit, now within the model")
+        layer_name = type(before.graph).__name__ if is_layer else "FeatureSpace"
+        self.notes.append(f"{shown}: encoded by {layer_name} before fit, now within the model")
         if is_layer:
             front.lines.append(f"{variable} = {self.source.of(before.graph)}({names[0]})")
             return variable
@@ -181,8 +185,8 @@ class WrittenTable(WrittenModel):
     def _weights(self, rows: RecordedRows, file_rows: Array) -> None:
         """Write down the weights of classes and rows."""
         values = self.result["label"].get("values", [])
-        if given := self.recording.fit.get("class_weight"):
-            self.class_weights(values, given)
+        if class_weight := self.recording.fit.get("class_weight"):
+            self.class_weights(values, class_weight)
         if rows.weights is None:
             return
         for column in self._columns:

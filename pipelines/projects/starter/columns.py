@@ -106,10 +106,10 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
         tables.append(table)
         numbers.append(pa.array(range(first + 1, first + 1 + table.num_rows)))
         owners.append(pa.array([file.path] * table.num_rows))
-        if sum(one.num_rows for one in tables) >= MAX_ROWS:
+        if sum(table.num_rows for table in tables) >= MAX_ROWS:
             is_whole = False
             break
-    num_rows = sum(one.num_rows for one in tables)
+    num_rows = sum(table.num_rows for table in tables)
     if not num_rows:
         raise DataError(f"{paths[0]} has a header but no rows")
     if not header and not files[0].has_groups:
@@ -123,9 +123,10 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
         Texts(name, read_texts(texts[name]), facts_of(parts[name]), declared)
         for name, declared in valid_names(parts).items()
     ]
-    if any(one.reading.form and one.reading.form.decimal == "," for one in columns):
+    if any(column.reading.form and column.reading.form.decimal == "," for column in columns):
         columns = [
-            replace(one, reading=read_texts(texts[one.name], is_german=True)) for one in columns
+            replace(column, reading=read_texts(texts[column.name], is_german=True))
+            for column in columns
         ]
     rows = pa.concat_arrays(numbers).filter(is_row)
     places = pa.concat_arrays(owners).filter(is_row) if len(files) > 1 else None
@@ -184,7 +185,7 @@ def _check_names(file: TableFile, rows: pa.Table) -> None:
     names = file.names[: len(file.names) - len(file.folder_values)]
     is_same = [pc.equal(rows[name], name).fill_null(False) for name in names]
     is_header = functools.reduce(pc.and_, is_same)  # of files that were joined
-    recurs = [pc.any(pc.and_not(one, is_header)).as_py() for one in is_same]
+    recurs = [pc.any(pc.and_not(repeats, is_header)).as_py() for repeats in is_same]
     is_number = list(map(_is_number, names))
     is_numbered = list(names) == [str(number) for number in range(len(names))]
     seems_row = any(is_number) and sum(recurs) >= len(names) / 2

@@ -107,11 +107,11 @@ def check_new(folder: Path) -> None:
         raise DataError(f"{folder} is a file; give the name of a new folder")
 
 
-def check_number(num_examples: int, path: str | Path, what: str) -> None:
+def check_number(num_examples: int, path: str | Path, noun: str) -> None:
     """Raise DataError if there are too few examples for three splits."""
     if num_examples < FEWEST_EXAMPLES:
         raise DataError(
-            f"{path} has {num_examples} {what}; at least {FEWEST_EXAMPLES} are needed for three"
+            f"{path} has {num_examples} {noun}; at least {FEWEST_EXAMPLES} are needed for three"
             " splits"
         )
 
@@ -141,7 +141,7 @@ def write_folder(folder: Path, start: Start) -> list[str]:
 
 
 def _instances(instances: list[Json]) -> str:
-    lines = ",\n  ".join(json.dumps(one, ensure_ascii=False) for one in instances)
+    lines = ",\n  ".join(json.dumps(instance, ensure_ascii=False) for instance in instances)
     return f"[\n  {lines}\n]\n"
 
 
@@ -164,11 +164,11 @@ def _run_file(folder: Path, shown: str, start: Start) -> str:
 
 def _files(folder: Path, start: Start) -> str:
     """Return the files as YAML on one line: a list, or a list for each split."""
-    shown = {one: _flow(_from(folder, one)) for one in start.data}
+    shown = {path: _flow(_from(folder, path)) for path in start.data}
     if not start.splits:
         return f"[{', '.join(shown.values())}]"
     by_split = {
-        split: ", ".join(shown[one] for one in shown if start.splits.get(one, "train") == split)
+        split: ", ".join(shown[path] for path in shown if start.splits.get(path, "train") == split)
         for split in SPLITS
         if split in start.splits.values()
     }

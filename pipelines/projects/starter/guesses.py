@@ -39,25 +39,25 @@ DIGITS = r"^[0-9]+$"
 WORDS = 3  # mean number of words from which a column is a text
 
 
-def guess(column: Texts, num_rows: int) -> Guess:
+def guess_column(column: Texts, num_rows: int) -> Guess:
     """Return what a column seems to be."""
     form = normal_form(WORD_START.sub("_", column.name))
-    if found := _typed(column, num_rows):
-        return found
+    if typed := _typed(column, num_rows):
+        return typed
     if reason := _useless(column, form, num_rows):
         return Guess(column, IGNORED, seen=reason)
-    if found := _identifier(column, form, num_rows):
-        return found
-    found = (
+    if identifier := _identifier(column, form, num_rows):
+        return identifier
+    guess = (
         _codes(column)
         or guess_time(column, form)
         or (_number(column, form) or _words(column, num_rows))
     )
-    num_missing = num_rows - len(found.column.present) - len(found.column.reading.odd)
+    num_missing = num_rows - len(guess.column.present) - len(guess.column.reading.odd)
     missing = f"; missing in {rows_text(num_missing)}" if num_missing else ""
-    perhaps = ", ".join(map(repr, found.column.perhaps_missing))
-    more = f"; perhaps missing: {perhaps}" if perhaps and found.role == FEATURE else ""
-    return replace(found, seen=found.seen + missing + more)
+    perhaps = ", ".join(map(repr, guess.column.perhaps_missing))
+    more = f"; perhaps missing: {perhaps}" if perhaps and guess.role == FEATURE else ""
+    return replace(guess, seen=guess.seen + missing + more)
 
 
 def _typed(column: Texts, num_rows: int) -> Guess | None:

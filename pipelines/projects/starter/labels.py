@@ -165,7 +165,7 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
 
 def _classes(column: Texts) -> LabelGuess:
     is_whole = column.has_whole_texts
-    values = sorted(column.ranked, key=lambda one: float(one[0]) if is_whole else one[0])
+    values = sorted(column.ranked, key=lambda entry: float(entry[0]) if is_whole else entry[0])
     listed = ""
     if len(values) <= MOST_CLASSES or column.ranked[-1][1] < RARE:
         texts = [str(int(float(value))) if is_whole else quoted(value) for value, _ in values]
@@ -191,14 +191,14 @@ def _classes(column: Texts) -> LabelGuess:
 
 def with_classes(guess: LabelGuess, column: Texts, values: Sequence[str]) -> LabelGuess:
     """Return the guess of classes with their values in another order."""
-    texts = [str(int(float(one))) if column.has_whole_texts else quoted(one) for one in values]
+    texts = [str(int(float(text))) if column.has_whole_texts else quoted(text) for text in values]
     listed = f"values=({', '.join(texts)})"
     return replace(guess, declaration=_declared(CLASSES, column, listed))
 
 
 def _several(column: Texts) -> LabelGuess:
     separator = column.separator
-    separator = separator or max(SEPARATORS, key=lambda one: pc.sum(_contain(column, one)).as_py())
+    separator = separator or max(SEPARATORS, key=lambda sep: pc.sum(_contain(column, sep)).as_py())
     parts = pc.list_flatten(pc.split_pattern(column.present, separator))
     num_labels = len(pc.utf8_trim_whitespace(parts).unique())
     return LabelGuess(
@@ -214,7 +214,7 @@ def _several(column: Texts) -> LabelGuess:
 
 def _number(column: Texts) -> LabelGuess:
     if column.numbers is None:
-        value = next(one for one, _ in column.ranked)
+        value = next(text for text, _ in column.ranked)
         raise DataError(
             f"--label {column.name}: {value!r} is not a number, as a regression needs; choose"
             " --kind classes, or another column"

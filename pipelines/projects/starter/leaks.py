@@ -24,12 +24,12 @@ def leaks_of(guesses: Sequence[Guess], label: LabelGuess) -> dict[str, str]:
     ]
     after = "remove it if it is known only afterwards"
     warnings = {guess.name: f"tells {label.column.name} alone: {after}" for guess in alone}
-    numbers = {one.name: one.column.per_row for one in features if one.kind == "Number"}
+    numbers = {guess.name: guess.column.per_row for guess in features if guess.kind == "Number"}
     if label.kind == REGRESSION and not alone:
         names = parts_of(values, numbers)
         for name in names:
-            rest = " and ".join(other for other in names if other != name)
-            warnings[name] = f"tells {label.column.name} together with {rest}: {after}"
+            partners = " and ".join(partner for partner in names if partner != name)
+            warnings[name] = f"tells {label.column.name} together with {partners}: {after}"
     return warnings
 
 

@@ -17,10 +17,12 @@ MOST_ALIKE = 3  # groups of values that differ only by case
 
 def notes_of(contents: Contents, guesses: Sequence[Guess], label: LabelGuess) -> list[str]:
     """Return the notes on the columns of a table and on its rows."""
-    said = [f"read as {label.declaration}: {label.seen}"] if label.is_said else []
-    said += [*_on_values(contents, label.column), *_on_missing(label.column)]
-    notes = [f"{label.column.name}: {note}" for note in said]
-    markers = _markers([label.column, *(one.column for one in guesses if one.role == FEATURE)])
+    remarks = [f"read as {label.declaration}: {label.seen}"] if label.is_said else []
+    remarks += [*_on_values(contents, label.column), *_on_missing(label.column)]
+    notes = [f"{label.column.name}: {note}" for note in remarks]
+    markers = _markers(
+        [label.column, *(guess.column for guess in guesses if guess.role == FEATURE)]
+    )
     for guess in guesses:
         name = guess.column.name or "the column without a name"
         notes += [f"{name}: {note}" for note in _on_guess(contents, guess)]

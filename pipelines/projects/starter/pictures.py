@@ -110,16 +110,16 @@ def find_picture_column(
     files = find_table_files([*tables, folder], has_pictures=True)
     assert files.pictures is not None
     pictures = files.pictures
-    columns = [one for one in contents.columns if one.name != label]
-    paths = {one.name: _paths_of(one, pictures) for one in columns}
-    best = min(columns, key=lambda one: paths[one.name].count(None), default=None)
+    columns = [column for column in contents.columns if column.name != label]
+    paths = {column.name: _paths_of(column, pictures) for column in columns}
+    best = min(columns, key=lambda column: paths[column.name].count(None), default=None)
     num_rows = contents.num_rows
     num_missing = paths[best.name].count(None) if best else num_rows
     if best is None or num_missing > LEAST_SHARE * num_rows:
         shown = ", ".join(
-            f"{one.name} (such as {one.present[0].as_py()!r})"
-            for one in columns
-            if len(one.present)
+            f"{column.name} (such as {column.present[0].as_py()!r})"
+            for column in columns
+            if len(column.present)
         )
         raise DataError(
             f"no column of {tables[0]} has the names of the pictures in {folder}, such as"
@@ -154,13 +154,13 @@ def _paths_of(column: Texts, pictures: Pictures) -> list[str | None]:
 
 def _alike(contents: Contents, column: Texts, paths: Sequence[str | None]) -> tuple[int, int]:
     """Return the number of rows that repeat another one, and of those that contradict one."""
-    values = [one.values.to_pylist() for one in contents.columns if one.name != column.name]
+    values = [other.values.to_pylist() for other in contents.columns if other.name != column.name]
     rows: Mapping[str, Counter[tuple[str | None, ...]]] = defaultdict(Counter)
     for at, path in enumerate(paths):
         if path is not None:
-            rows[path][tuple(one[at] for one in values)] += 1
-    repeated = sum(one.total() - 1 for one in rows.values() if len(one) == 1)
-    return repeated, sum(one.total() for one in rows.values() if len(one) > 1)
+            rows[path][tuple(column_values[at] for column_values in values)] += 1
+    repeated = sum(counts.total() - 1 for counts in rows.values() if len(counts) == 1)
+    return repeated, sum(counts.total() for counts in rows.values() if len(counts) > 1)
 
 
 def table_hint(folder: str) -> str:
@@ -170,8 +170,8 @@ def table_hint(folder: str) -> str:
         return ""
     beside = sorted(
         path
-        for place in (root, root.resolve().parent)
-        for path in place.iterdir()
+        for parent in (root, root.resolve().parent)
+        for path in parent.iterdir()
         if path.name.lower().endswith(TABLES)
     )
     for path in beside:

@@ -114,13 +114,13 @@ class Seen:
     @property
     def is_binary(self) -> bool:
         """True if the values are bytes that are neither texts nor images."""
-        texts = [one for one in self.values if isinstance(one, bytes)]
-        return not self.is_image and any(not _is_text(one) for one in texts)
+        texts = [value for value in self.values if isinstance(value, bytes)]
+        return not self.is_image and any(not _is_text(value) for value in texts)
 
     @property
     def is_image(self) -> bool:
         """True if the values are PNG or JPEG files."""
-        return any(isinstance(one, bytes) and one.startswith(IMAGES) for one in self.values)
+        return any(isinstance(value, bytes) and value.startswith(IMAGES) for value in self.values)
 
     @property
     def size(self) -> int | None:
@@ -140,7 +140,7 @@ def is_usable(seen: Seen) -> bool:
 
 
 def _is_short(seen: Seen) -> bool:
-    return all(len(one) <= LONG_BYTES for one in seen.values)
+    return all(len(value) <= LONG_BYTES for value in seen.values)
 
 
 def _is_text(value: bytes) -> bool:
@@ -155,7 +155,7 @@ def why_unused(seen: Seen) -> str:
     if seen.is_mixed:
         return "of one type in some records and of another in others: write one type"
     if seen.is_binary:
-        sizes = {len(one) for one in seen.values}
+        sizes = {len(value) for value in seen.values}
         size = f"{sizes.pop()} bytes" if len(sizes) == 1 else "bytes"
         return f"{size} that are no text or image; decode them, as with tf.io.decode_raw, in encode"
     if seen.is_identifier:

@@ -63,16 +63,20 @@ def start_records(
     target = seen.pop(label)
     chosen, declaration = _declaration(label, target, kind)
     names = valid_names(seen)
-    for name, one in seen.items():
-        one.input = names[name]
-        one.is_identifier = bool(ID_NAME.search(name.lower())) or one.dtype == "string"
-        one.is_identifier &= one.size == 1 and len(set(one.values)) == num_records > MOST_CODES
-    used = {name: one for name, one in seen.items() if one.size and is_usable(one)}
+    for name, feature in seen.items():
+        feature.input = names[name]
+        feature.is_identifier = bool(ID_NAME.search(name.lower())) or feature.dtype == "string"
+        feature.is_identifier &= (
+            feature.size == 1 and len(set(feature.values)) == num_records > MOST_CODES
+        )
+    used = {name: feature for name, feature in seen.items() if feature.size and is_usable(feature)}
     if not used:
-        unused = "; ".join(f"{name}: {why_unused(one)}" for name, one in sorted(seen.items()))
+        unused = "; ".join(
+            f"{name}: {why_unused(feature)}" for name, feature in sorted(seen.items())
+        )
         raise DataError(f"{paths[0]}: no feature but {label} that a model could get; {unused}")
     code = record_function(script) if script else None
-    telling = [name for name, one in sorted(used.items()) if one.tells(target, num_records)]
+    telling = [name for name, feature in sorted(used.items()) if feature.tells(target, num_records)]
     values = Counter(map(str, target.values))
     return Start(
         workload=SOURCE.format(
@@ -81,9 +85,9 @@ def start_records(
             num=num_records,
             imports="".join(f"{line}\n" for line in code.imports) if code else "",
             used=", ".join(sorted({"Records", "Values", declaration.partition("(")[0]})),
-            decoder=DECODER if any(one.is_image for one in used.values()) else "",
+            decoder=DECODER if any(feature.is_image for feature in used.values()) else "",
             encoded="\n".join(
-                f"        {encoded_line(name, one)}," for name, one in sorted(used.items())
+                f"        {encoded_line(name, feature)}," for name, feature in sorted(used.items())
             ),
             model=_model_text(used, chosen, code),
             features="\n".join(_feature_lines(seen, used, num_records)),
@@ -102,8 +106,8 @@ def start_records(
             *notes,
             *(f"{name}: {TELLS.format(label)}" for name in telling),
             *(
-                f"{name}: left out: {why_unused(one)}"
-                for name, one in sorted(seen.items())
+                f"{name}: left out: {why_unused(feature)}"
+                for name, feature in sorted(seen.items())
                 if name not in used
             ),
         ),
@@ -113,10 +117,12 @@ def start_records(
 def _model_text(used: Mapping[str, Seen], kind: str, script: RecordedScript | None) -> str:
     """Return the source of the model: the script's, or a net over all features."""
     if script:
-        first, *more = sorted(one.input for one in used.values())
+        first, *more = sorted(feature.input for feature in used.values())
         combined = "keras.layers.concatenate(list(inputs.values()))"
         return script.adapter(combined if more else f"inputs[{quoted(first)}]")
-    parts = ",\n".join(f"        {part_line(name, one)}" for name, one in sorted(used.items()))
+    parts = ",\n".join(
+        f"        {part_line(name, feature)}" for name, feature in sorted(used.items())
+    )
     outputs = "len(labels)" if kind in (CLASSES, MULTILABEL) else "1"
     return MODEL.format(parts=parts, outputs=outputs)
 
@@ -125,11 +131,11 @@ def _feature_lines(
     seen: Mapping[str, Seen], used: Mapping[str, Seen], num_records: int
 ) -> Iterator[str]:
     """Yield the declaration of each used feature, then a comment on each other one."""
-    for name, one in sorted(used.items()):
-        yield feature_line(name, one, num_records)
-    for name, one in sorted(seen.items()):
+    for name, feature in sorted(used.items()):
+        yield feature_line(name, feature, num_records)
+    for name, feature in sorted(seen.items()):
         if name not in used:
-            yield f"        # {name}: {why_unused(one)}"
+            yield f"        # {name}: {why_unused(feature)}"
 
 
 def _files(sources: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
@@ -159,7 +165,9 @@ def _read(paths: Sequence[Path], label: str) -> tuple[dict[str, Seen], int, tupl
     seen: dict[str, Seen] = {}
     chosen = paths[:: -(-len(paths) // MOST_FILES)]
     num_each = NUM_RECORDS // len(chosen)
-    records = (one for path in chosen for one in itertools.islice(read_records(path), num_each))
+    records = (
+        record for path in chosen for record in itertools.islice(read_records(path), num_each)
+    )
     num_records, reasons = 0, Counter[str]()
     for record in records:
         features = example_features(record)

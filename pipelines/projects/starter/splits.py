@@ -45,12 +45,12 @@ class SplitGuess:
 
 def split_of_files(paths: Sequence[str]) -> dict[str, str]:
     """Return the split of each file if names say it, as train.csv and test.csv do; else {}."""
-    found = {}
+    split_of_file = {}
     for path in paths:
         words = re.split(r"[^a-z]+", Path(path).name.lower())
-        found[path] = next((GIVEN[word] for word in words if word in GIVEN), "train")
-    splits = {*found.values()}
-    return found if "train" in splits and len(splits) > 1 else {}
+        split_of_file[path] = next((GIVEN[word] for word in words if word in GIVEN), "train")
+    splits = {*split_of_file.values()}
+    return split_of_file if "train" in splits and len(splits) > 1 else {}
 
 
 def spellings_of(contents: Contents, label: Texts, files: dict[str, str]) -> dict[str, str]:
@@ -63,19 +63,19 @@ def spellings_of(contents: Contents, label: Texts, files: dict[str, str]) -> dic
         return {}
     is_train = pc.is_in(contents.paths, value_set=pa.array(_paths_of(files, "train")))
     known = label.values.filter(is_train).drop_null().unique().to_pylist()
-    others = label.values.filter(pc.invert(is_train)).drop_null().unique().to_pylist()
+    rare_values = label.values.filter(pc.invert(is_train)).drop_null().unique().to_pylist()
     plain = {_plain(value): value for value in known}
     if len(plain) < len(known) or not known:
         return {}
     return {
         value: plain[_plain(value)]
-        for value in others
+        for value in rare_values
         if value not in known and _plain(value) in plain
     }
 
 
 def _paths_of(files: dict[str, str], split: str) -> list[str]:
-    return [str(Path(path)) for path, found in files.items() if found == split]
+    return [str(Path(path)) for path, split_of_file in files.items() if split_of_file == split]
 
 
 def _plain(value: str) -> str:
@@ -88,7 +88,7 @@ def with_spellings(contents: Contents, name: str, spellings: dict[str, str]) -> 
     values = column.values.dictionary_encode()
     texts = [spellings.get(text, text) for text in values.dictionary.to_pylist()]
     read = replace(column.reading, values=pa.array(texts, pa.string()).take(values.indices))
-    columns = [replace(one, reading=read) if one is column else one for one in contents.columns]
+    columns = [replace(item, reading=read) if item is column else item for item in contents.columns]
     return replace(contents, columns=columns)
 
 
@@ -138,7 +138,7 @@ def _by_time(
     eval_ = max(round((end - test * unit - later[0]) / unit), 1)
     rule = f"{{by: {json.dumps(name)}, eval: {eval_}{sign}, test: {test}{sign}}}"
     ordered = f"rows are ordered by {name}"
-    groups = [one.column.name for one in guesses if one.role == GROUP]
+    groups = [other.column.name for other in guesses if other.role == GROUP]
     starts = np.array([end - (test + eval_) * unit, end - test * unit])
     numbers = np.searchsorted(starts, seconds[is_known], side="right")
     lacks = _lacks(numbers, label, is_known)
@@ -182,8 +182,8 @@ def _seconds(guess: Guess) -> NDArray[np.float64] | None:
     """Return the time of each row, not a number where it is missing."""
     form = FORMAT.search(guess.arguments)
     known = Timestamp(guess.name, format=json.loads(form[1]) if form else "")
-    found = parse_times(guess.column.values.cast(pa.string()), BadRows(), known, zones=Counter())
-    times: NDArray[np.float64] = found.cast(pa.float64()).fill_null(np.nan).to_numpy()
+    seconds = parse_times(guess.column.values.cast(pa.string()), BadRows(), known, zones=Counter())
+    times: NDArray[np.float64] = seconds.cast(pa.float64()).fill_null(np.nan).to_numpy()
     return times
 
 

@@ -11,7 +11,7 @@ from components.prepare_examples.raw_data.files import find_files
 from pipelines.projects.scripts.record import RecordedScript
 from pipelines.projects.starter.columns import Contents, read_columns
 from pipelines.projects.starter.folder import Start, check_number
-from pipelines.projects.starter.guesses import guess
+from pipelines.projects.starter.guesses import guess_column
 from pipelines.projects.starter.labels import LabelGuess, guess_label
 from pipelines.projects.starter.leaks import leaks_of
 from pipelines.projects.starter.notes import notes_of
@@ -67,7 +67,7 @@ def start_table(
     Raises:
         DataError: a file is no table, or there is no such label; or the rows name no pictures.
     """
-    paths = find_files([str(Path(one)) for one in patterns])
+    paths = find_files([str(Path(pattern)) for pattern in patterns])
     contents = read_columns(paths, header=header)
     check_number(contents.num_rows, paths[0], "rows")
     declared = {column.declared: column.name for column in contents.columns}
@@ -76,9 +76,10 @@ def start_table(
         raise DataError(f"{contents.lacks[label]} has no label {label!r}; leave the file out")
     facts = contents.of(label).facts if label in contents.names else TypeFacts()
     if facts.unusable or facts.length:
-        what = facts.unusable or f"list of {facts.length} numbers"
+        type_name = facts.unusable or f"list of {facts.length} numbers"
         raise DataError(
-            f"--label {label}: its type is {what}; a label is a number, a text or a list of texts"
+            f"--label {label}: its type is {type_name}; a label is a number, a text or a list"
+            " of texts"
         )
     files = split_of_files(patterns) if len(patterns) == len(paths) else {}
     spellings = spellings_of(contents, contents.of(label), files) if label in contents.names else {}
@@ -92,16 +93,16 @@ def start_table(
         target = label_of(code, contents, target.column)
     picture = find_picture_column(contents, label, images, paths) if images else None
     named = picture.column.name if picture else None
-    others = [one for one in contents.columns if one.name not in (label, named)]
-    guesses = [guess(one, contents.num_rows) for one in others]
+    columns = [column for column in contents.columns if column.name not in (label, named)]
+    guesses = [guess_column(column, contents.num_rows) for column in columns]
     guesses = _with_one_split([*(picture.guesses if picture else ()), *guesses])
-    guesses = [as_used(one, code) for one in guesses]
-    if not any(one.role == FEATURE for one in guesses):
-        seen = "; ".join(f"{one.column.name}: {one.seen}" for one in guesses)
+    guesses = [as_used(guess, code) for guess in guesses]
+    if not any(guess.role == FEATURE for guess in guesses):
+        seen = "; ".join(f"{guess.column.name}: {guess.seen}" for guess in guesses)
         raise DataError(
             f"{paths[0]} has no column besides {label} that a model could learn from; {seen}"
         )
-    beside = [one for one in guesses if one.column.name != named]
+    beside = [guess for guess in guesses if guess.column.name != named]
     leaks = leaks_of(beside, target)
     split = SplitGuess() if code else guess_split(contents, guesses, target, files)
     workload = _source(contents, guesses, target, leaks, script=code, header=header)
@@ -127,7 +128,11 @@ def start_table(
         notes=(
             *(code.notes if code else ()),
             *(_on_required(guesses) if code and not code.has_columns else ()),
-            *(f"{one.column.name}: {leaks[one.name]}" for one in guesses if one.name in leaks),
+            *(
+                f"{guess.column.name}: {leaks[guess.name]}"
+                for guess in guesses
+                if guess.name in leaks
+            ),
             *(picture.notes() if picture else ()),
             *split.notes,
             *notes_of(contents, beside, target),
@@ -137,7 +142,7 @@ def start_table(
 
 def _on_required(guesses: Sequence[Guess]) -> Iterator[str]:
     """Yield that numbers that are never missing get no second input, which would say so."""
-    names = [one.column.name for one in guesses if "is_required" in one.arguments]
+    names = [guess.column.name for guess in guesses if "is_required" in guess.arguments]
     if names:
         yield (
             f"never missing: {', '.join(names)}; so is_required=True: one input each, not a further"
@@ -148,11 +153,11 @@ def _on_required(guesses: Sequence[Guess]) -> Iterator[str]:
 
 def _with_one_split(guesses: list[Guess]) -> list[Guess]:
     """Return the guesses; only the pictures, or the first key or group, decide about the split."""
-    images = [one.name for one in guesses if one.kind == "Image"]
-    deciding = [one for one in guesses if one.role in (KEY, GROUP)]
+    images = [guess.name for guess in guesses if guess.kind == "Image"]
+    deciding = [guess for guess in guesses if guess.role in (KEY, GROUP)]
     # Rows of a picture must not be in two splits.
-    deciding.sort(key=lambda one: (one.name not in images, one.role != KEY))
-    return [replace(one, role=IGNORED) if one in deciding[1:] else one for one in guesses]
+    deciding.sort(key=lambda guess: (guess.name not in images, guess.role != KEY))
+    return [replace(guess, role=IGNORED) if guess in deciding[1:] else guess for guess in guesses]
 
 
 def _batch_size(contents: Contents) -> int:
@@ -169,8 +174,8 @@ def _source(
     script: RecordedScript | None,
     header: Sequence[str],
 ) -> str:
-    features = [one for one in guesses if one.role == FEATURE]
-    kinds = {one.kind for one in features} | {"Table", label.declaration.partition("(")[0]}
+    features = [guess for guess in guesses if guess.role == FEATURE]
+    kinds = {guess.kind for guess in features} | {"Table", label.declaration.partition("(")[0]}
     kinds |= {"combine"} if script and script.combines else set()
     rows = "all" if contents.is_whole else "the first"
     lines = [
@@ -188,19 +193,19 @@ def _source(
         "workload = Table(",
         "    features=[",
     ]
-    for one in features:
-        name = one.column.name * one.column.needs_alias
-        note = "; ".join(filter(None, [name, one.seen, leaks.get(one.name, "")]))
-        lines += _with_comment(f"        {one.declaration},", note)
+    for guess in features:
+        name = guess.column.name * guess.column.needs_alias
+        note = "; ".join(filter(None, [name, guess.seen, leaks.get(guess.name, "")]))
+        lines += _with_comment(f"        {guess.declaration},", note)
     lines += ["    ],", *_with_comment(f"    label={label.declaration},", label.seen)]
-    for one in guesses:
-        if one.role == KEY:
-            lines += _with_comment(f"    key={quoted(one.name)},", one.seen)
-        elif one.role == GROUP:
-            seen = f"{one.seen}, all in the same split"
-            lines += _with_comment(f"    group_by=[{quoted(one.name)}],", seen)
-    lines += _ignored([one for one in guesses if one.role == IGNORED])
-    known = {one.column.name: one.column for one in guesses if one.role != IGNORED}
+    for guess in guesses:
+        if guess.role == KEY:
+            lines += _with_comment(f"    key={quoted(guess.name)},", guess.seen)
+        elif guess.role == GROUP:
+            seen = f"{guess.seen}, all in the same split"
+            lines += _with_comment(f"    group_by=[{quoted(guess.name)}],", seen)
+    lines += _ignored([guess for guess in guesses if guess.role == IGNORED])
+    known = {guess.column.name: guess.column for guess in guesses if guess.role != IGNORED}
     lines += _aliases([label.column, *known.values()])
     if header:
         lines.append(f"    header=[{', '.join(map(quoted, header))}],")
@@ -213,9 +218,9 @@ def _ignored(guesses: Sequence[Guess]) -> list[str]:
     if not guesses:
         return []
     lines = ["    ignored=["]
-    for one in guesses:
-        pattern = re.sub(r"([*?[])", r"[\1]", one.column.name)
-        lines += _with_comment(f"        {quoted(pattern)},", one.seen)
+    for guess in guesses:
+        pattern = re.sub(r"([*?[])", r"[\1]", guess.column.name)
+        lines += _with_comment(f"        {quoted(pattern)},", guess.seen)
     return [*lines, "    ],"]
 
 
@@ -243,21 +248,21 @@ def _with_comment(line: str, comment: str) -> list[str]:
 def _instance(guesses: Sequence[Guess], row: int) -> Json:
     """Return a row as a prediction request has it."""
     instance: Json = {}
-    for one in guesses:
-        value = one.column.values[row].as_py()
-        if one.role == FEATURE and one.kind != "Image" and value is not None:
-            instance[one.column.name] = _plain(one, value)
+    for guess in guesses:
+        value = guess.column.values[row].as_py()
+        if guess.role == FEATURE and guess.kind != "Image" and value is not None:
+            instance[guess.column.name] = _plain(guess, value)
     return instance
 
 
-def _plain(one: Guess, value: str) -> Any:
-    if one.kind == "Number" and one.column.facts.length:
+def _plain(guess: Guess, value: str) -> Any:
+    if guess.kind == "Number" and guess.column.facts.length:
         return list(map(float, value.split(LIST_SEPARATOR)))
-    if one.kind == "Number":
-        form = one.column.reading.form
+    if guess.kind == "Number":
+        form = guess.column.reading.form
         number = form.number_of(value) if form else None
         assert number is not None
         return int(number) if number.is_integer() else number
-    if one.kind == "Category" and "separator" in one.arguments:
-        return [text.strip() for text in value.split(one.column.separator)]
-    return int(float(value)) if one.seen.startswith("Unix ") else value
+    if guess.kind == "Category" and "separator" in guess.arguments:
+        return [text.strip() for text in value.split(guess.column.separator)]
+    return int(float(value)) if guess.seen.startswith("Unix ") else value

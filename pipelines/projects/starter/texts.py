@@ -53,13 +53,13 @@ class Texts:
 
     def arguments(self, kind: str) -> list[str]:
         """Return the arguments of a declaration of this kind that say how texts are read."""
-        form, found = self.reading.form, []
+        form, arguments = self.reading.form, []
         if form is not None and kind in ("Number", "Regression"):
-            found += [f'decimal="{form.decimal}"'] if form.decimal != "." else []
-            found += [f'thousands="{form.thousands}"'] if form.thousands else []
-            found += [f"signs={as_tuple(form.signs)}"] if form.signs else []
+            arguments += [f'decimal="{form.decimal}"'] if form.decimal != "." else []
+            arguments += [f'thousands="{form.thousands}"'] if form.thousands else []
+            arguments += [f"signs={as_tuple(form.signs)}"] if form.signs else []
         markers = self.reading.markers
-        return [*found, f"missing={as_tuple(markers)}"] if markers else found
+        return [*arguments, f"missing={as_tuple(markers)}"] if markers else arguments
 
     @cached_property
     def present(self) -> pa.Array:
@@ -75,7 +75,7 @@ class Texts:
     def ranked(self) -> list[tuple[str, int]]:
         """The values with their counts, the most frequent first."""
         counted = [
-            (one["values"], one["counts"]) for one in self.present.value_counts().to_pylist()
+            (entry["values"], entry["counts"]) for entry in self.present.value_counts().to_pylist()
         ]
         return sorted(counted, key=lambda item: (-item[1], item[0]))
 

@@ -86,13 +86,13 @@ def _several_forms(
     column: Texts, tried: pa.Array, fits: dict[str, NDArray[np.bool_]]
 ) -> Guess | None:
     """Return the guess for a column whose times have several formats; None if some have none."""
-    rest, examples = np.ones(len(tried), bool), list[str]()
+    is_left, examples = np.ones(len(tried), bool), list[str]()
     for _ in range(MOST_FORMS):
-        is_fit = max(fits.values(), key=lambda is_fit: int((is_fit & rest).sum())) & rest
+        is_fit = max(fits.values(), key=lambda is_fit: int((is_fit & is_left).sum())) & is_left
         if is_fit.any():
             examples.append(repr(tried[int(np.argmax(is_fit))].as_py()))
-            rest &= ~is_fit
-    if rest.any():
+            is_left &= ~is_fit
+    if is_left.any():
         return None
     seen = f"times in several formats, such as {' and '.join(examples)}: write them in one"
     return Guess(column, IGNORED, seen=seen)

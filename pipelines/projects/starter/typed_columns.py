@@ -33,17 +33,17 @@ class TypeFacts:
 def facts_of(chunks: Sequence[pa.Array]) -> TypeFacts:
     """Return the facts about the values of a column, in parts of perhaps different types."""
     present = [chunk for chunk in map(decoded, chunks) if chunk.null_count < len(chunk)]
-    unusable = next((str(one.type) for one in present if not _is_usable(one)), "")
-    lists = [one for one in present if is_list_type(one.type)]
+    unusable = next((str(array.type) for array in present if not _is_usable(array)), "")
+    lists = [array for array in present if is_list_type(array.type)]
     tests = {
         "time": lambda kind: pa.types.is_timestamp(kind) or pa.types.is_date(kind),
         "list": is_list_type,
         "bool": pa.types.is_boolean,
     }
-    kinds = [kind for kind, test in tests.items() if all(test(one.type) for one in present)]
-    infinite = [pc.sum(pc.is_inf(one)).as_py() for one in present if _is_float(one.type)]
+    kinds = [kind for kind, test in tests.items() if all(test(array.type) for array in present)]
+    infinite = [pc.sum(pc.is_inf(array)).as_py() for array in present if _is_float(array.type)]
     length = _length(lists) if lists and not unusable else 0
-    if not length and any(_is_float(one.type.value_type) for one in lists):
+    if not length and any(_is_float(array.type.value_type) for array in lists):
         unusable = unusable or UNEVEN
     return TypeFacts(
         kind=kinds[0] if present and kinds else "",
@@ -84,12 +84,12 @@ def _is_usable(column: pa.Array) -> bool:
 
 def _length(lists: Sequence[pa.Array]) -> int:
     """Return the length of all lists if it is the same and they hold numbers, else 0."""
-    lengths = {size for one in lists for size in pc.list_value_length(one).to_pylist() if size}
-    values = [decoded(one.flatten()).cast(pa.string()) for one in lists]
+    lengths = {size for array in lists for size in pc.list_value_length(array).to_pylist() if size}
+    values = [decoded(array.flatten()).cast(pa.string()) for array in lists]
     are_numbers = all(
-        not one.null_count
-        and pc.all(pc.match_substring_regex(one, NUMBER_PATTERN.decode())).as_py() is not False
-        for one in values
+        not flat.null_count
+        and pc.all(pc.match_substring_regex(flat, NUMBER_PATTERN.decode())).as_py() is not False
+        for flat in values
     )
     return int(lengths.pop()) if len(lengths) == 1 and are_numbers else 0
 

@@ -58,7 +58,7 @@ def read_texts(texts: pa.Array, *, is_german: bool = False) -> Reading:
     plain = plain_texts(texts)
     num_blank = pc.sum(pc.not_equal(pc.utf8_trim_whitespace(texts), texts)).as_py() or 0
     entries = plain.drop_null().value_counts().to_pylist()
-    counts = {one["values"]: int(one["counts"]) for one in entries}
+    counts = {entry["values"]: int(entry["counts"]) for entry in entries}
     has_points = any("." in text for text in counts)
     kinds = [*([(",", ".")] if is_german and has_points else []), *SIGNS]
     units = _signs(list(counts)[:MAX_TRIED])
@@ -83,11 +83,11 @@ def _split(counts: dict[str, int], form: Written) -> tuple[list[str], tuple[str,
     digits = plain_numbers(texts, form)
     is_number = pc.match_substring_regex(digits, NUMBER_PATTERN.decode()).fill_null(False)
     numbers = texts.filter(is_number)
-    rest = texts.filter(pc.invert(is_number)).to_pylist()
+    texts_left = texts.filter(pc.invert(is_number)).to_pylist()
     if not len(numbers) or pc.any(pc.match_substring_regex(numbers, CODE)).as_py():
         return None
-    known = [text for text in MISSING_NUMBERS if text in rest]
-    odd = [text for text in rest if text not in MISSING_NUMBERS]
+    known = [text for text in MISSING_NUMBERS if text in texts_left]
+    odd = [text for text in texts_left if text not in MISSING_NUMBERS]
     repeated = [text for text in odd if counts[text] > 1]
     once = tuple(text for text in odd if counts[text] == 1)
     if len(repeated) > 1 or (repeated and len(numbers) < FEWEST_NUMBERS):
@@ -107,9 +107,9 @@ def _signs(texts: Sequence[str]) -> tuple[str, ...]:
     texts = [text for text in texts if re.search(r"\d", text)]
     heads = Counter(re.sub(r"\d.*", "", text, flags=re.S).strip(" +-.,(") for text in texts)
     tails = Counter(re.sub(r".*\d", "", text, flags=re.S).strip(" .,)") for text in texts)
-    found = [_most(heads), _most(tails)]
-    signs = [one for one in found if _is_currency(one) or one in ("%", "‰")]
-    unit = found[1]
+    ends = [_most(heads), _most(tails)]
+    signs = [end for end in ends if _is_currency(end) or end in ("%", "‰")]
+    unit = ends[1]
     is_common = tails[unit] >= len(texts) - max(1, MOST_ODD * len(texts))
     if unit and unit not in signs and is_common and len(texts) > 1 and UNIT.fullmatch(unit):
         signs.append(unit)

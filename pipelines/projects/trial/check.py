@@ -103,7 +103,7 @@ def _try_code(checked: _Checked) -> Iterator[Finding]:
     """Yield the findings of the process that runs the user's code."""
     config, snapshot = checked.config, checked.snapshot
     options = config.prepare
-    if remote := [one for one in config.prepare_options().files if paths.is_in_bucket(one)]:
+    if remote := [file for file in config.prepare_options().files if paths.is_in_bucket(file)]:
         detail = f"{remote[0]} is in a bucket; name files of this machine to check them"
         yield Finding(name="data", state=NOT_TRIED, detail=detail)
         return
@@ -125,9 +125,9 @@ def _try_code(checked: _Checked) -> Iterator[Finding]:
             problem = f"the process ended with code {code}, after {last}: {trial.last_lines()}"
         except (TimeoutError, subprocess.TimeoutExpired):
             code = FAILED
-            place = trial.current_line(str(snapshot.folder) if snapshot else "") or "the process"
+            position = trial.current_line(str(snapshot.folder) if snapshot else "") or "the process"
             problem = (
-                f"{place} was still running {checked.timeout_seconds:g} s after {last}; end the "
+                f"{position} was still running {checked.timeout_seconds:g} s after {last}; end the "
                 "loop, or give it more time with --timeout"
             )
     if code:
@@ -161,8 +161,8 @@ def _localized(finding: Finding, project: Project, snapshot: Snapshot | None = N
             copied = str(snapshot.folder / FILE) if project.is_file else str(snapshot.folder)
             text = text.replace(copied, str(project.path))
         above = str(project.path.parent)
-        here = os.path.relpath(above)
-        short = "" if here == "." else f"{here}/"
+        folder = os.path.relpath(above)
+        short = "" if folder == "." else f"{folder}/"
         return text.replace(f"{above}/", short) if not short.startswith("../..") else text
 
     return dataclasses.replace(finding, problems=tuple(map(local, finding.problems)))

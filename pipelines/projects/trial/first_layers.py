@@ -33,7 +33,7 @@ def layer_problems(model: Any, inputs: Any) -> Iterator[str]:
         keras.layers.Rescaling: _check_range,
         keras.layers.Normalization: _check_range,
     }
-    layers = [one for one in model._flatten_layers() if type(one) in checks]
+    layers = [layer for layer in model._flatten_layers() if type(layer) in checks]
     calls: list[_Call] = []
 
     def record(layer: Any, values: Any) -> Any:

@@ -73,5 +73,5 @@ def _labels(schema: TableSchema) -> pa.Array:
     values = label.values or ("a", "b")
     chosen = [values[row % len(values)] for row in rows]
     if isinstance(label, Multilabel):
-        return pa.array([[str(one)] for one in chosen], pa.list_(pa.string()))
+        return pa.array([[str(value)] for value in chosen], pa.list_(pa.string()))
     return pa.array(chosen if schema.has_whole_classes else list(map(str, chosen)))

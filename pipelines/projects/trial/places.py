@@ -62,7 +62,9 @@ class Places:
         if self._file is None:
             return []
         nodes = ast.walk(ast.parse(self._file.read_text(encoding="utf-8")))
-        return sorted((one for one in nodes if hasattr(one, "lineno")), key=lambda one: one.lineno)
+        return sorted(
+            (node for node in nodes if hasattr(node, "lineno")), key=lambda node: node.lineno
+        )
 
 
 def explain(error: BaseException, position: str) -> str:

@@ -34,7 +34,11 @@ def sample_records(
     """
     first = sample_of(list(map(Path, paths)))
     schema = schema_of(workload, first)
-    absent = [one.name for one in schema.features if one.is_required and one.name not in first]
+    absent = [
+        feature.name
+        for feature in schema.features
+        if feature.is_required and feature.name not in first
+    ]
     if absent:
         has = ", ".join(sorted(first))
         problems = [
@@ -67,7 +71,7 @@ def sample_records(
     return Sample(
         entries=train["shards"],
         statistics=result["statistics"]["train"],
-        names=[one.name for one in schema.features if one.is_counted],
+        names=[feature.name for feature in schema.features if feature.is_counted],
         detail=f"{'all ' if is_whole else ''}{tally['read']:,} records of {len(chosen)} of"
         f" {len(paths)} files read, {sum(tally['quarantined'].values()):,} bad",
         problems=problems,

@@ -94,7 +94,7 @@ class Trial:
         }
         failed: list[str] = []
         for name, (step, needed) in needs.items():
-            lacking = [one for one in needed if one in failed]
+            lacking = [need for need in needed if need in failed]
             finding = (
                 Finding(name=name, state=NOT_TRIED, detail=f"needs {lacking[0]}")
                 if lacking
@@ -191,9 +191,9 @@ class Trial:
             else:
                 fetched = fetch(self._reference, data_dir, trust_files=options.trust_files)
                 paths = list(map(str, fetched.values()))
-            found = find_files(paths)
+            files = find_files(paths)
             self._open_devices()
-            return sample_records(workload, found, options, self._examples, self.places)
+            return sample_records(workload, files, options, self._examples, self.places)
         raise ConfigError("only tables, class folders of images and records can be checked")
 
     def _build(self) -> str:
@@ -266,7 +266,7 @@ class Trial:
         self._devices = open_devices("single", cpu_devices=1)
 
     def _config(self, num_examples: int) -> TrainConfig:
-        kept = {name: one for name, one in self._train.items() if name not in _NOT_TRIED}
+        kept = {name: setting for name, setting in self._train.items() if name not in _NOT_TRIED}
         parts = int(kept.get("micro_batches", 1))
         most = min(int(kept.get("batch_size", BATCH_SIZE)), BATCH_SIZE, num_examples)
         changed = {
@@ -308,7 +308,7 @@ class Trial:
         except InstanceError as error:
             raise ConfigError(f"a request of a stored example is refused: {error}") from error
         for name, column in predictor.predict_batch(rows).items():
-            sent = [one.get(name) for one in predicted]
+            sent = [prediction.get(name) for prediction in predicted]
             is_changed = getattr(workload, "postprocess", None) is not None
             if (
                 column.dtype.kind == "f"
@@ -336,4 +336,4 @@ def _size_of_test(num_test: int | None) -> Iterator[str]:
 def _short(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.4g}")
-    return [_short(one) for one in value[:4]] if isinstance(value, list) else value
+    return [_short(item) for item in value[:4]] if isinstance(value, list) else value

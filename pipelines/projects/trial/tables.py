@@ -105,7 +105,9 @@ def _leaks(job: TableJob) -> list[str]:
     schema = job.options.schema
     if not isinstance(schema.label, Regression):
         return []
-    names = [one.name for one in schema.stored if isinstance(one, Number) and not one.is_list]
+    names = [
+        column.name for column in schema.stored if isinstance(column, Number) and not column.is_list
+    ]
     tables = []
     for _, block in blocks(job.table.parts[0].segments[0], schema):
         tables.append(usable_rows(block, schema, job.options.period, Tally()))

@@ -92,9 +92,9 @@ def schedule_lines(schedules: list[tuple[Json, Summary | None]]) -> list[str]:
     """Return at least two lines for each schedule: its last run's outcome, then its settings."""
     headings = ("NAME", "STATE", "RUNS", "RESULT", "VERSION", "ENDED", "NEXT (UTC)")
     rows = [_schedule_row(schedule, last) for schedule, last in schedules]
-    first, *others = aligned(Table(headings, rows))
+    first, *table_lines = aligned(Table(headings, rows))
     lines = [first]
-    for line, (schedule, last) in zip(others, schedules, strict=True):
+    for line, (schedule, last) in zip(table_lines, schedules, strict=True):
         lines += [line, *_schedule_details(schedule, last)]
     return lines
 

@@ -32,7 +32,7 @@ def unused_snapshots(
         for path in sorted((state_dir / CODE_DIR).glob("*"))
         if SNAPSHOT.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
     ]
-    old = [one for one in snapshots if time.time() - one.stat().st_mtime > JUST_TAKEN_SECONDS]
+    old = [path for path in snapshots if time.time() - path.stat().st_mtime > JUST_TAKEN_SECONDS]
     if not old:
         return []
     users = [run for run in api.list_resources(RUN.collection) if _name(run) not in without]
@@ -40,7 +40,7 @@ def unused_snapshots(
         users += api.list_resources(collection)
     texts = [json.dumps(user) for user in users]
     texts += [path.read_text() for path in (state_dir / "vertex").glob(DESCRIPTIONS)]
-    return [one for one in old if not any(one.name in text for text in texts)]
+    return [path for path in old if not any(path.name in text for text in texts)]
 
 
 def remove_snapshots(state_dir: Path, snapshots: list[Path]) -> None:

@@ -88,17 +88,19 @@ def prune(files: RunFiles, decisions: list[Decision]) -> Iterator[Decision]:
 
     An error is the reason of its run; the others are still removed.
     """
-    for one in decisions:
-        if one.reason:
-            yield one
+    for decision in decisions:
+        if decision.reason:
+            yield decision
             continue
         try:
-            files.remove(one.run.name, jobs=list(one.run.jobs), has_record=one.run.has_record)
+            files.remove(
+                decision.run.name, jobs=list(decision.run.jobs), has_record=decision.run.has_record
+            )
         # A run has started to use its files, or a request or a file's removal failed.
         except (ResourceError, VertexError, OSError) as error:
-            yield Decision(run=one.run, reason=str(error), num_bytes=one.num_bytes)
+            yield Decision(run=decision.run, reason=str(error), num_bytes=decision.num_bytes)
         else:
-            yield one
+            yield decision
     files.remove_leftovers()
 
 
@@ -107,14 +109,14 @@ def prune_table(decisions: list[Decision], *, now: float | None = None) -> Table
     now = time.time() if now is None else now
     rows: list[tuple[str, ...]] = [
         (
-            one.run.name,
-            one.run.state,
-            "-" if one.run.ended is None else _age(now - one.run.ended),
-            f"{one.num_bytes / MEGABYTE:,.1f}",
-            "keep" if one.reason else "remove",
-            one.reason,
+            decision.run.name,
+            decision.run.state,
+            "-" if decision.run.ended is None else _age(now - decision.run.ended),
+            f"{decision.num_bytes / MEGABYTE:,.1f}",
+            "keep" if decision.reason else "remove",
+            decision.reason,
         )
-        for one in decisions
+        for decision in decisions
     ]
     return Table(("RUN", "STATE", "ENDED", "MB", "", "WHY"), rows)
 

@@ -158,19 +158,19 @@ def test_other_examples_in_the_folder_are_not_used(tmp_path, other):
     folder = tmp_path / "examples" / "taxi"
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text(json.dumps({**PREPARED, **other}))
-    assert examples_of(find_run("taxi"), local_target(tmp_path), given=None).command
+    assert examples_of(find_run("taxi"), local_target(tmp_path), examples_dir=None).command
 
 
 def test_examples_are_prepared_once(tmp_path):
     target = local_target(tmp_path)
-    examples = examples_of(find_run("taxi"), target, given=None)
+    examples = examples_of(find_run("taxi"), target, examples_dir=None)
     assert "--workload=taxi" in examples.command
     folder = tmp_path / "examples" / "taxi"
     assert examples.uri == str(folder)
 
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text(json.dumps(PREPARED))
-    assert examples_of(find_run("taxi"), target, given=None).command == ()
+    assert examples_of(find_run("taxi"), target, examples_dir=None).command == ()
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_examples_that_a_job_cannot_read_are_refused(tmp_path, on, given, messag
     target = local_target(tmp_path) if on == "local" else vertex_target(tmp_path, **bucket)
 
     with pytest.raises(ConfigError, match=message):
-        examples_of(find_run("mnist"), target, given=given)
+        examples_of(find_run("mnist"), target, examples_dir=given)
 
 
 @pytest.mark.parametrize(("workers", "is_warned"), [(2, False), (3, True)])

@@ -454,7 +454,7 @@ def test_a_job_prepares_the_data_of_a_folder_once_for_each_state(churn, capsys):
 
     def examples():
         return examples_of(
-            with_code(find_run("churn"), target, uses_image=False), target, given=None
+            with_code(find_run("churn"), target, uses_image=False), target, examples_dir=None
         )
 
     found = examples()

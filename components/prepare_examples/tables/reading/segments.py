@@ -127,7 +127,7 @@ def _folder_columns(names: Sequence[str], segment: Segment, block: Block) -> dic
 
 
 def _completed(block: Block, segment: Segment, schema: TableSchema) -> Block:
-    """Return a block with the columns of its folders, and without values those of other files."""
+    """Return a block with the columns of its folders, and, empty, the columns of other files."""
     values = _folder_columns(segment.columns, segment, block)
     nothing = pa.nulls(block.table.num_rows, pa.binary())
     table, raw = block.table, block.raw

@@ -1,4 +1,4 @@
-"""The values of a label in a table's files, turned into those of the examples."""
+"""The values of a label, from a table's files to the examples."""
 
 import re
 from collections.abc import Callable, Mapping

@@ -14,7 +14,7 @@ Rows = NDArray[np.int64]
 def check_limits(
     column: pa.Array, name: str, limits: Limits, bad: BadRows, *, rows: Rows | None = None
 ) -> None:
-    """Add rows with a value outside the limits, or beyond those of float32, to `bad`.
+    """Add rows with a value outside the limits, or outside float32, to `bad`.
 
     `rows` has the row of each value of lists.
     """

@@ -16,20 +16,20 @@ def importance_section(evaluation: Json) -> str:
     if not rows:
         return ""
     metric = str(rows[0]["metric"])
-    ends = [one[name] for one in rows for name in ("low", "high")]
+    ends = [row[name] for row in rows for name in ("low", "high")]
     axis = round_axis([*ends, 0.0], title=metric, has_zero=True)
     cells = [
         (
-            escape(str(one["feature"])),
+            escape(str(row["feature"])),
             bar(
-                one["loss"],
+                row["loss"],
                 axis=axis,
-                interval=(one["low"], one["high"]),
-                text=f"{one['feature']}: {signed(one['loss'])}",
+                interval=(row["low"], row["high"]),
+                text=f"{row['feature']}: {signed(row['loss'])}",
             ),
-            signed(one["loss"]),
+            signed(row["loss"]),
         )
-        for one in rows
+        for row in rows
     ]
     head = ("column", "", f"loss in {metric}")
     more = cells[MAX_OPEN:]

@@ -50,8 +50,8 @@ def changes_of_data(statistics: Json, before: Json, *, of: str = "the champion's
         return f"<p>No feature has changed since {escape(of)}.</p>" * bool(drifts)
     axis = round_axis([drift.psi for drift in drifts], title="PSI", low=0.0)
     shown = _drift_table(drifts[:MAX_FEATURES], axis)
-    rest = drifts[MAX_FEATURES:]
-    more = details(f"{len(rest)} more features", _drift_table(rest, axis)) if rest else ""
+    further = drifts[MAX_FEATURES:]
+    more = details(f"{len(further)} more features", _drift_table(further, axis)) if further else ""
     return (
         f"<h3>Train split, compared with {escape(of)}</h3>"
         '<p class="note">PSI is the population stability index: below'

@@ -44,6 +44,6 @@ def test_the_examples_of_an_own_workload_are_prepared_without_a_cache_of_raw_dat
     rows = [f"{number},{number % 7},{number % 2}\n" for number in range(60)]
     Path("rows.csv").write_text("".join(["id,visits,churned\n", *rows]))
     assert main(["new", "churn", "--table", "rows.csv", "--label", "churned"]) == 0
-    examples = examples_of(find_run("churn"), local_target(tmp_path / "state"), given=None)
+    examples = examples_of(find_run("churn"), local_target(tmp_path / "state"), examples_dir=None)
     examples.prepare()
     assert Path(examples.uri, "manifest.json").is_file()
