@@ -144,6 +144,12 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
         "the root folder; may be repeated",
     )
     add(
+        "--host-commands",
+        action="store_true",
+        help="run a container component of a pipeline as a program of this machine (echo, sh, "
+        "python3), whatever its image; default: it is refused",
+    )
+    add(
         "--shared",
         action="store_true",
         help="accept requests from every user of this machine, who can then run commands as you; "
@@ -212,6 +218,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         clock_speed=arguments.clock_speed,
         has_containers=arguments.containers,
         mounts=tuple(arguments.mount),
+        runs_host_commands=arguments.host_commands,
         is_shared=arguments.shared,
     )
     try:

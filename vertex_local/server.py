@@ -76,6 +76,7 @@ class Options:
         clock_speed: Speed of the clock of schedules, as a multiple of real time.
         has_containers: Run replicas, steps and prediction servers in containers.
         mounts: Folders that containers see, besides the root.
+        runs_host_commands: Run container components of pipelines as programs of this machine.
         is_shared: Accept requests from every user of this machine; files stay private.
     """
 
@@ -87,6 +88,7 @@ class Options:
     clock_speed: float = 1.0
     has_containers: bool = False
     mounts: tuple[Path, ...] = ()
+    runs_host_commands: bool = False
     is_shared: bool = False
 
 
@@ -143,6 +145,7 @@ def _service(
         store=store,
         url=url,
         engine=engine,
+        runs_host_commands=options.runs_host_commands,
         num_parallel=options.num_parallel,
         clock=clock,
     )

@@ -24,6 +24,7 @@ class Service:
         url: Its address, `http://127.0.0.1:8085`.
         warm: Processes with preloaded modules, if there are any.
         engine: If set, replicas, steps and prediction servers run in containers.
+        runs_host_commands: Run container components as programs of this machine.
         num_parallel: Number of tasks of a pipeline run that may run at a time.
         clock: Clock of schedules.
         slow_deploy_seconds: Delay of each deployment, for tests of clients; 0 for none.
@@ -40,6 +41,7 @@ class Service:
     url: str
     warm: Warm | None = None
     engine: Engine | None = None
+    runs_host_commands: bool = False
     num_parallel: int = DEFAULT_PARALLEL
     clock: Clock = field(default_factory=Clock)
     slow_deploy_seconds: float = 0.0

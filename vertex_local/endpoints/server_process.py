@@ -1,6 +1,7 @@
 """One process of a prediction server, from its start to its end."""
 
 import http.client
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -8,13 +9,14 @@ from pathlib import Path
 
 from vertex_local.endpoints import server_requests
 from vertex_local.endpoints.server_connections import ServerConnections
-from vertex_local.endpoints.serving_contract import ServingSpec
+from vertex_local.endpoints.serving_contract import DEFAULT_PORT, ServingSpec
 from vertex_local.errors import ApiError, failed_precondition
 from vertex_local.machine.files import last_lines
-from vertex_local.machine.ports import POOL
+from vertex_local.machine.ports import LOOPBACK, POOL
 from vertex_local.processes import group as processes
 from vertex_local.processes.launch import Launch
 
+logger = logging.getLogger(__name__)
 Interruption = Callable[[], ApiError | None]
 
 HEALTH_TIMEOUT_SECONDS = 10.0
@@ -25,8 +27,7 @@ class ServerProcess:
     """A running process; `stop` must be called to release its port."""
 
     def __init__(self, spec: ServingSpec, *, folder: Path, title: str, launch: Launch) -> None:
-        # A new port for each start: another program may have taken the old one meanwhile.
-        (self.port,) = POOL.take(1)
+        self.port = _port(spec, title)
         self._spec = spec
         self.title = title
         # ROOT/endpoints/E/D.log
@@ -65,8 +66,9 @@ class ServerProcess:
             if time.monotonic() > deadline:
                 raise ApiError(
                     "DEADLINE_EXCEEDED",
-                    f"{self.title} was not healthy on {self._spec.health_route} within "
-                    f"{self._spec.timeout_seconds:.0f} s.{self.last_words()}",
+                    f"{self.title} was not healthy on http://{LOOPBACK}:{self.port}"
+                    f"{self._spec.health_route} within {self._spec.timeout_seconds:.0f} s (it must "
+                    f"listen on AIP_HTTP_PORT).{self.last_words()}",
                 )
             time.sleep(delay_seconds)
             delay_seconds = min(1.2 * delay_seconds, 0.5)
@@ -102,3 +104,19 @@ class ServerProcess:
 
     def _has_ended(self) -> bool:
         return bool(self._group.state()["state"] != "running")
+
+
+def _port(spec: ServingSpec, title: str) -> int:
+    """Reserve the port of this machine on which a server is reached.
+
+    A new one for each start: another program may have taken the old one meanwhile. It is the
+    model's port if a process can have it; 8080 is that of many models, so it goes to none.
+    """
+    if spec.engine or spec.model_port == DEFAULT_PORT:
+        return POOL.take(1)[0]
+    port = POOL.take_or_other(spec.model_port)
+    if port != spec.model_port:
+        logger.warning(
+            "%s: its port %d is in use; AIP_HTTP_PORT is %d", title, spec.model_port, port
+        )
+    return port

@@ -14,7 +14,8 @@ from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.ports import LOOPBACK
 from vertex_local.processes import group as processes
 
-CONTAINER_HOST, CONTAINER_PORT = "0.0.0.0", 8080  # unless the model names another port
+CONTAINER_HOST = "0.0.0.0"
+DEFAULT_PORT = 8080  # of a model that names none
 DEFAULT_DEPLOYMENT_TIMEOUT_SECONDS = 120.0
 REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_]*)\)")
 
@@ -23,8 +24,8 @@ REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_]*)\)")
 class ServingSpec:
     """Command, environment and routes of a prediction server.
 
-    `engine` is None for a process, which listens on the port given to it. A container listens on
-    the port of its model.
+    `model_port` is the port of its model. A container listens on it. A process, which has no
+    `engine`, listens on the port given to it.
     """
 
     command: list[str]
@@ -33,14 +34,14 @@ class ServingSpec:
     predict_route: str
     timeout_seconds: float
     image: str = ""
-    container_port: int = CONTAINER_PORT
+    model_port: int = DEFAULT_PORT
     engine: Engine | None = None
 
     def process_spec(self, *, port: int, log_path: Path) -> processes.ProcessSpec:
         """Return the process or container, which is reached on `port` of 127.0.0.1."""
         host, own_port, container = LOOPBACK, port, None
         if self.engine:
-            host, own_port = CONTAINER_HOST, self.container_port
+            host, own_port = CONTAINER_HOST, self.model_port
             container = self.engine.container(self.image, published=(own_port, port))
         env = {**self.env, "AIP_HTTP_HOST": host, "AIP_HTTP_PORT": str(own_port)}
         return processes.ProcessSpec(
@@ -101,7 +102,7 @@ def serving_spec(
         predict_route,
         timeout_seconds=float(timeout.rstrip("s")),
         image=image,
-        container_port=ports[0]["containerPort"] if ports else CONTAINER_PORT,
+        model_port=ports[0]["containerPort"] if ports else DEFAULT_PORT,
         engine=engine,
     )
 

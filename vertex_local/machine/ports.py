@@ -42,14 +42,28 @@ class PortPool:
             self._taken.update(ports)
         return ports
 
+    def take_or_other(self, port: int) -> int:
+        """Reserve a port, or another one if it is in use; return which.
+
+        Raises:
+            ApiError: RESOURCE_EXHAUSTED.
+        """
+        with self._lock:
+            if port not in self._taken and _is_free(port, may_linger=True):
+                self._taken.add(port)
+                return port
+        return self.take(1)[0]
+
     def give_back(self, ports: list[int]) -> None:
         """Release ports."""
         with self._lock:
             self._taken.difference_update(ports)
 
 
-def _is_free(port: int) -> bool:
+def _is_free(port: int, *, may_linger: bool = False) -> bool:
+    """Return whether a server can listen on a port; `may_linger`: with connections just closed."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, may_linger)
         try:
             probe.bind((LOOPBACK, port))
         except OSError as error:

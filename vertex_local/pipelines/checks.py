@@ -4,9 +4,13 @@ This includes exit tasks and conditional tasks: their conditions are unknown unt
 them have run.
 """
 
+import os
 import re
+import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from vertex_local import Json
@@ -36,11 +40,13 @@ class Checker:
         spec: The specification, in its canonical form.
         run_values: The run's own placeholders; their values are not used.
         runs_containers: Whether steps run in containers of their images.
+        runs_host_commands: Whether container components run as programs of this machine.
     """
 
     spec: Json
     run_values: dict[str, str]
     runs_containers: bool = False
+    runs_host_commands: bool = False
 
     def problems(self, values: Json) -> list[str]:
         """Return one line per problem, `TASK: PROBLEM`; `values` are the pipeline's parameters."""
@@ -99,7 +105,7 @@ class Checker:
     def _executor_problems(self, executor: Json, known: Json) -> Iterator[str]:
         if container := executor.get("container"):
             command = [*container.get("command", []), *container.get("args", [])]
-            yield from self._command_problems(command, container.get("image", ""), known)
+            yield from self._command_problems(container, known)
             values = [one.get("value", "") for one in container.get("env", [])]
             for found in placeholders.unknown([*command, *values], self.run_values):
                 yield f"unknown placeholder {found}"
@@ -114,16 +120,31 @@ class Checker:
         else:
             yield f"the executor type {'/'.join(executor) or 'none'} is not supported"
 
-    def _command_problems(self, command: list[str], image: str, known: Json) -> Iterator[str]:
+    def _command_problems(self, container: Json, known: Json) -> Iterator[str]:
+        command = [*container.get("command", []), *container.get("args", [])]
         if gcpc_requests.is_launch(command):
             yield from _launch_problems(command, known)
         elif self.runs_containers:
             return  # `resource.plan` checks that the image is on this machine
-        elif AUTOML_IMAGE.fullmatch(image) or not is_python_component(command):
-            yield (
-                f"it needs the container image {image}; start the service with --containers to "
-                "run it"
+        elif AUTOML_IMAGE.fullmatch(container.get("image", "")) or not is_python_component(command):
+            yield from self._program_problems(container)
+
+    def _program_problems(self, container: Json) -> Iterator[str]:
+        """Yield the problem of a command that is no Python component, if there is one."""
+        program = next(iter(container.get("command", [])), "")
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        is_here = bool(program) and shutil.which(program, path=path) is not None
+        if self.runs_host_commands and is_here:
+            return
+        text = f"it needs the container image {container.get('image', '')}; start the service with "
+        text += "--containers to run it"
+        if is_here:
+            text += f", or with --host-commands to run this machine's {program}"
+        elif self.runs_host_commands:
+            text += (
+                f": this machine has no program {program!r}" if program else ": it has no command"
             )
+        yield text
 
     def _importer_problems(self, importer: Json, known: Json) -> Iterator[str]:
         uri = importer.get("artifactUri", {})
@@ -178,7 +199,7 @@ def is_python_component(command: list[str]) -> bool:
 def _launch_problems(command: list[str], known: Json) -> Iterator[str]:
     """Yield the problems of an operation of Google's components."""
     module = gcpc_requests.launcher_module(command)
-    kind = command[command.index("--type") + 1] if "--type" in command[:-1] else ""
+    kind = gcpc_requests.operation(command)
     if kind not in gcpc_requests.SUPPORTED:
         name = kind or _operation_name(module, command)
         yield f"the operation {name} is not supported by this service"

@@ -47,10 +47,10 @@ def leaf_key(dag: str, task: str) -> str:
     return f"{dag}/{task}"
 
 
-def plan(body: Json, *, runs_containers: bool = False) -> Json:
+def plan(body: Json, **ways: bool) -> Json:
     """Return the checked specification and complete parameters of a PipelineJob.
 
-    `runs_containers`: whether the service runs images.
+    `ways` are those of the Checker to run images.
 
     Raises:
         ApiError: INVALID_ARGUMENT, naming the field.
@@ -78,7 +78,7 @@ def plan(body: Json, *, runs_containers: bool = False) -> Json:
         )
     root = _pipeline_root(config.get("gcsOutputDirectory") or spec.get("defaultPipelineRoot", ""))
     values = parameters(spec, config.get("parameterValues", {}))
-    check_tasks(spec, values, runs_containers=runs_containers)
+    check_tasks(spec, values, **ways)
     return {
         "pipelineSpec": spec,
         "runtimeConfig": {**config, "gcsOutputDirectory": root, "parameterValues": values},
@@ -124,7 +124,7 @@ def canonical(spec: Json) -> Json:
     return checked
 
 
-def check_tasks(spec: Json, values: Json, *, runs_containers: bool) -> None:
+def check_tasks(spec: Json, values: Json, **ways: bool) -> None:
     """Check that this service can run every task.
 
     Raises:
@@ -132,7 +132,7 @@ def check_tasks(spec: Json, values: Json, *, runs_containers: bool) -> None:
     """
     from vertex_local.pipelines.checks import Checker
 
-    checker = Checker(spec, placeholders.of_job(ANY_JOB), runs_containers=runs_containers)
+    checker = Checker(spec, placeholders.of_job(ANY_JOB), **ways)
     if problems := checker.problems(values):
         raise invalid_argument(
             "this service cannot run these tasks of the pipeline (conditional ones included):"

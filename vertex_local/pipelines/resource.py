@@ -165,7 +165,9 @@ def plan(service: Service, body: Json) -> Json:
     Raises:
         ApiError: INVALID_ARGUMENT, naming the field.
     """
-    checked = pipeline_record.plan(body, runs_containers=bool(service.engine))
+    checked = pipeline_record.plan(
+        body, runs_containers=bool(service.engine), runs_host_commands=service.runs_host_commands
+    )
     if service.engine:
         for image, field in pipeline_record.images(checked["pipelineSpec"]).items():
             service.engine.check_image(image, field=field)

@@ -204,7 +204,9 @@ class Attempt:
         command = placeholders.command(parts, self.executor_input["inputs"], self.filled)
         variables = container.get("env", [])
         env = {variable["name"]: self.filled(variable.get("value", "")) for variable in variables}
-        if gcpc_requests.is_launch(command):
+        if gcpc_requests.is_notification(command):
+            self._log_mail()
+        elif gcpc_requests.is_launch(command):
             self._operate(command)
         elif runner.engine:
             # The host's network, because steps send requests to this service.
@@ -213,6 +215,18 @@ class Attempt:
         else:
             self._run_in_environment(command, env, image=container.get("image", ""))
         return read_outputs(self.component, self.executor_input)
+
+    def _log_mail(self) -> None:
+        """Write the mail of VertexNotificationEmailOp into the task's log; none is sent."""
+        values = self.executor_input["inputs"]["parameterValues"]
+        status = values["pipeline_task_final_status"]
+        lines = [
+            "This service sends no mail. On Vertex AI this one would be sent:",
+            f"To: {', '.join(values['recipients'])}",
+            f"Subject: {status['pipeline_job_resource_name']} has ended: {status['state']}",
+            status.get("error", {}).get("message", ""),
+        ]
+        self.task.log_path.write_text("\n".join(lines).rstrip() + "\n")
 
     def _operate(self, command: list[str]) -> None:
         run, task = self.runner.run, self.task

@@ -64,6 +64,9 @@ class Operator:
         if launch.type in gcpc_requests.JOBS:
             self._run_job(launch)
             return
+        if launch.type == "GetModel":
+            self._write_artifact(launch, self._call(gcpc_requests.get_model(launch)))
+            return
         operation = self._run_operation(launch, self._request_of(launch))
         self._write_artifact(launch, operation.get("response", {}))
 
@@ -165,10 +168,15 @@ class Operator:
         path.write_text(json.dumps({"resources": [{"resourceType": kind, "resourceUri": uri}]}))
 
     def _write_artifact(self, launch: Launch, response: Json) -> None:
-        """Write the VertexModel or VertexEndpoint that is the output of an operation, if any."""
+        """Write the VertexModel or VertexEndpoint that is the output of an operation, if any.
+
+        `response` is an operation's, or the model of ModelGetOp.
+        """
         if launch.type == "UploadModel":
             version = response.get("modelVersionId")
             output, name = "model", response["model"] + (f"@{version}" if version else "")
+        elif launch.type == "GetModel":
+            output, name = "model", f"{response['name'].partition('@')[0]}@{response['versionId']}"
         elif launch.type == "CreateEndpoint":
             output, name = "endpoint", response["name"]
         else:

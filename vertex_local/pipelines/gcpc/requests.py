@@ -19,6 +19,8 @@ RUN_LABELS_VARIABLE = "VERTEX_AI_PIPELINES_RUN_LABELS"
 # Collections of the jobs that an operation creates and awaits, by its type.
 JOBS = {"CustomJob": "customJobs", "HyperparameterTuningJob": "hyperparameterTuningJobs"}
 LAUNCHER_PREFIX = "google_cloud_pipeline_components."
+# Ends of modules: the first has no --type, and the second does nothing: Vertex AI sends the mail.
+GET_MODEL, NOTIFICATION = "get_model.launcher", "vertex_notification_email.executor"
 MODEL_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/models/[^/]+")
 ENDPOINT_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/endpoints/[^/]+")
 
@@ -34,10 +36,11 @@ class Launch:
     type: str
     project: str
     location: str
-    payload: str
-    gcp_resources: str
+    payload: str = ""
+    gcp_resources: str = ""
     executor_input: str = "{}"
     parent_model_name: str = ""
+    model_name: str = ""
 
     @property
     def parent(self) -> str:
@@ -77,13 +80,31 @@ def launcher_module(command: list[str]) -> str:
     return command[command.index("-m") + 1] if "-m" in command[:-1] else ""
 
 
+def is_notification(command: list[str]) -> bool:
+    """Return whether a task sends a mail about the end of its pipeline."""
+    return is_launch(command) and launcher_module(command).endswith(NOTIFICATION)
+
+
+def operation(command: list[str]) -> str:
+    """Return the name of a GCPC task's operation: its --type, or else a part of its module."""
+    module = launcher_module(command)
+    if module.endswith(GET_MODEL):
+        return "GetModel"
+    return command[command.index("--type") + 1] if "--type" in command[:-1] else ""
+
+
 def parse_launch(command: list[str]) -> Launch:
     """Parse the command of a GCPC task."""
+    kind = operation(command)
     parser = _Parser(prog=launcher_module(command), add_help=False)
-    for name in ("type", "project", "location", "payload", "gcp_resources"):
+    parser.add_argument("--type", default=kind, required=not kind)
+    for name in ("project", "location"):
         parser.add_argument(f"--{name}", required=True)
+    for name in ("payload", "gcp_resources"):
+        parser.add_argument(f"--{name}", default="", required=kind != "GetModel")
     parser.add_argument("--executor_input", default="{}")
     parser.add_argument("--parent_model_name", default="")
+    parser.add_argument("--model_name", default="")
     arguments = command[command.index("-m") + 2 :]
     parsed, _ = parser.parse_known_args(arguments)
     return Launch(**vars(parsed))
@@ -156,12 +177,17 @@ def delete_model(launch: Launch) -> Request:
     return Request("DELETE", name.rsplit("@", 1)[0])
 
 
+def get_model(launch: Launch) -> Request:
+    """Return the request of ModelGetOp; its model may have a version or an alias behind `@`."""
+    return Request("GET", f"{launch.parent}/models/{launch.model_name}")
+
+
 def delete_endpoint(launch: Launch) -> Request:
     """Return the request of EndpointDeleteOp."""
     return Request("DELETE", _resource_name(launch.spec(), "endpoint", ENDPOINT_NAME))
 
 
-# Without UndeployModel, which must read the endpoint first.
+# Without UndeployModel, which must read the endpoint first, and those that change nothing.
 BUILDERS: dict[str, Callable[[Launch], Request]] = {
     **dict.fromkeys(JOBS, create_job),
     "UploadModel": upload_model,
@@ -170,7 +196,7 @@ BUILDERS: dict[str, Callable[[Launch], Request]] = {
     "DeleteModel": delete_model,
     "DeleteEndpoint": delete_endpoint,
 }
-SUPPORTED = (*BUILDERS, "UndeployModel")
+SUPPORTED = (*BUILDERS, "UndeployModel", "GetModel", "VertexNotificationEmail")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,10 +1,12 @@
 """Endpoints: real processes behind deployed models, over the official SDK and plain HTTP."""
 
 import json
+import re
 
 import pytest
 from google.api_core import exceptions
 
+from vertex_local.machine.ports import PortPool
 from vertex_local.tests.support.seen import is_running
 from vertex_local.tests.support.service import SERVER_SCRIPT
 
@@ -96,7 +98,7 @@ def test_deploy_is_asynchronous_and_done_only_when_healthy(service, endpoint, up
 
 @pytest.mark.parametrize(
     ("argument", "message"),
-    [("crash", "out of cheese"), ("unhealthy", "not healthy")],
+    [("crash", "out of cheese"), ("unhealthy", r"not healthy on http://127\.0\.0\.1:\d+/")],
 )
 def test_a_server_that_does_not_become_healthy_fails_the_deployment(
     service, endpoint, upload, argument, message
@@ -106,10 +108,29 @@ def test_a_server_that_does_not_become_healthy_fails_the_deployment(
     body = {"deployedModel": {"model": model}}
     answer = service.call("POST", f"/v1/{endpoint}:deployModel", body).json()
     error = service.wait_for(answer)["error"]
-    assert message in error["message"]
+    assert re.search(message, error["message"])
     assert "Last lines:" in error["message"]
     assert not service.do("GET", f"/v1/{endpoint}").get("deployedModels")
     service.do("DELETE", f"/v1/{model}")
+
+
+def test_a_server_gets_the_port_of_its_model_where_that_is_free(service, endpoint, deploy, upload):
+    [port] = PortPool().take(1)
+    command = {"imageUri": "x", "command": ["python", str(SERVER_SCRIPT), "$(AIP_HTTP_PORT)"]}
+    model = upload(containerSpec={**command, "ports": [{"containerPort": port}]})["model"]
+
+    def port_of_server():
+        return predict(service, endpoint, 1).json()["predictions"][0]["argv"]
+
+    first = deploy(model)
+    assert port_of_server() == [str(port)]
+    second = deploy(model, trafficSplit={"0": 100, first["id"]: 0})
+    [other] = port_of_server()
+    assert other != str(port)
+    assert f"its port {port} is in use; AIP_HTTP_PORT is {other}" in service.log()
+    service.do("POST", f"/v1/{endpoint}:undeployModel", {"deployedModelId": first["id"]})
+    deploy(model, trafficSplit={"0": 100, second["id"]: 0})
+    assert port_of_server() == [str(port)], "it is free again"
 
 
 def test_deployment_can_be_cancelled(service, endpoint, upload):

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.fast
 # The other operations and pipelines of Google's components are refused.
 RUN_HERE = {
     *("CustomTrainingJobOp", "ModelUploadOp", "ModelDeleteOp", "EndpointCreateOp"),
-    *("EndpointDeleteOp", "ModelDeployOp", "ModelUndeployOp"),
+    *("EndpointDeleteOp", "ModelDeployOp", "ModelUndeployOp", "ModelGetOp"),
+    "VertexNotificationEmailOp",  # its mail is written into the log
     "HyperparameterTuningJobRunOp",
     "ForecastingPrepareDataForTrainOp",  # a lightweight Python component
 }
@@ -39,10 +40,10 @@ def operations() -> dict[str, BaseComponent]:
     return found
 
 
-def problem_of(spec: dict, **values) -> str:
+def problem_of(spec: dict, *, is_host: bool = False, **values) -> str:
     """Return the error of the check; empty if the pipeline may run."""
     try:
-        check_tasks(spec, values, runs_containers=False)
+        check_tasks(spec, values, runs_host_commands=is_host)
     except ApiError as error:
         return error.message
     return ""
@@ -115,7 +116,8 @@ def test_an_importer_needs_local_files(uri, is_right):
         ({"container": {"image": "i", "command": [OLD_PYTHON]}}, ""),
         (
             {"container": {"image": "i", "command": ["echo"]}},
-            "image i; start the service with --containers",
+            "image i; start the service with --containers to run it, or with --host-commands to "
+            "run this machine's echo",
         ),
         ({"container": {"image": "i"}}, "image i; start the service with --containers"),
         ({"resolver": {}}, "executor type resolver"),
@@ -150,3 +152,18 @@ def test_the_error_names_an_unsupported_executor(executor, problem):
 def test_with_containers_an_image_is_run():
     spec = spec_of({"container": {"image": "i", "command": ["echo"]}})
     check_tasks(spec, {}, runs_containers=True)
+
+
+@pytest.mark.parametrize(
+    ("container", "problem"),
+    [
+        ({"command": ["echo"], "args": ["a"]}, ""),
+        ({"command": ["python", "-c", "1"]}, ""),
+        ({"command": ["jq-of-an-image"]}, "this machine has no program 'jq-of-an-image'"),
+        ({"args": ["a"]}, "it has no command"),
+    ],
+)
+def test_with_host_commands_a_program_of_this_machine_is_run(container, problem):
+    found = problem_of(spec_of({"container": {"image": "i", **container}}), is_host=True)
+    assert bool(found) == bool(problem)
+    assert problem in found

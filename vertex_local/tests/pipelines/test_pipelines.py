@@ -13,6 +13,7 @@ from google_cloud_pipeline_components.types.artifact_types import (
 from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
 from google_cloud_pipeline_components.v1.endpoint import EndpointCreateOp, ModelDeployOp
 from google_cloud_pipeline_components.v1.model import ModelUploadOp
+from google_cloud_pipeline_components.v1.vertex_notification_email import VertexNotificationEmailOp
 from kfp import compiler, dsl
 
 from vertex_local.pipelines import journal
@@ -471,6 +472,60 @@ def test_a_service_limits_the_tasks_that_run_at_a_time(temp_folder, tmp_path):
         assert job["state"] == "PIPELINE_STATE_SUCCEEDED", job["error"]
         events = [event["event"] for event in journal.read(runs.files(job))]
     assert events[1:-1] == ["task_started", "task_ended"] * 6
+
+
+@dsl.container_component
+def greet(name: str, greeting: dsl.OutputPath(str)):
+    script = 'mkdir -p "$(dirname "$2")"; echo "hello $1" | tee "$2"'
+    return dsl.ContainerSpec(
+        image="alpine", command=["sh", "-c", script, "sh"], args=[name, greeting]
+    )
+
+
+@dsl.pipeline(name="programs")
+def programs():
+    greeted = greet(name="you; exit 1")
+    echo(text=greeted.outputs["greeting"])
+
+
+def test_container_components_run_as_programs_of_this_machine_if_asked(
+    cold_runs, temp_folder, tmp_path
+):
+    refusal = cold_runs.submit(programs, expect=400)["error"]["message"]
+    assert "greet: it needs the container image alpine" in refusal
+    with running_service(tmp_path / "other", "--host-commands") as running:
+        runs = Runs(running, tmp_path)
+        job = runs.run(programs)
+        assert job["state"] == "PIPELINE_STATE_SUCCEEDED", job["error"]
+        echoed = task_detail(job, "echo")["execution"]["metadata"]["output:Output"]
+        assert echoed == "hello you; exit 1\n"
+
+
+@dsl.component(**STEP)
+def divide(number: int) -> int:
+    return 1 // number
+
+
+@dsl.pipeline(name="mail")
+def mailing(number: int):
+    with dsl.ExitHandler(VertexNotificationEmailOp(recipients=["a@example.com", "b@example.com"])):
+        divide(number=number)
+
+
+@pytest.mark.parametrize(
+    ("number", "state", "reason"), [(1, "SUCCEEDED", ""), (0, "FAILED", "ZeroDivisionError")]
+)
+def test_a_mail_at_the_end_is_written_into_the_log(warm_runs, number, state, reason):
+    job = warm_runs.run(mailing, number=number)
+    assert job["state"] == f"PIPELINE_STATE_{state}", job["error"]
+    detail = task_detail(job, "vertex-pipelines-notification-email")
+    assert detail["state"] == "SUCCEEDED"
+    log = warm_runs.files(job) / "tasks" / "vertex-pipelines-notification-email.log"
+    notice, to, subject, *lines = log.read_text().splitlines()
+    assert "sends no mail" in notice
+    assert to == "To: a@example.com, b@example.com"
+    assert subject == f"Subject: {job['name']} has ended: {state}"
+    assert reason in "".join(lines)
 
 
 def test_tasks_of_one_component_have_separate_outputs_and_logs(warm_runs):

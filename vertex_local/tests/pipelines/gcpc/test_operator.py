@@ -20,6 +20,7 @@ from google_cloud_pipeline_components.v1.endpoint import (
     ModelUndeployOp,
 )
 from google_cloud_pipeline_components.v1.model import ModelDeleteOp, ModelGetOp, ModelUploadOp
+from google_cloud_pipeline_components.v1.wait_gcp_resources import WaitGcpResourcesOp
 
 from vertex_local.pipelines.gcpc.operator import Operator
 from vertex_local.pipelines.gcpc.requests import GcpcError
@@ -228,6 +229,20 @@ def test_model_and_endpoint_operations_send_what_google_sends(both, service, mod
             assert service.call("GET", f"/v1/{name}").status_code == 404
 
 
+@pytest.mark.parametrize("suffix", ["", "@1", "@best"])
+def test_a_model_is_found_by_name_version_and_alias(both, service, upload, suffix):
+    name = upload(versionAliases=["best"])["model"]
+    upload(parentModel=name, versionAliases=["default"])
+    version = "2" if not suffix else "1"
+    files = both.by_us(
+        ModelGetOp, model_name=f"{name.rpartition('/')[2]}{suffix}", **PROJECT_AND_LOCATION
+    )
+    [artifact] = files["executor_output.json"]["artifacts"]["model"]["artifacts"]
+    assert artifact["metadata"] == {"resourceName": f"{name}@{version}"}
+    assert artifact["uri"] == f"{service.url}/v1/{name}@{version}"
+    assert artifact["type"] == {"schemaTitle": "google.VertexModel", "schemaVersion": "0.0.1"}
+
+
 def test_custom_jobs_are_created_like_googles(both, service):
     arguments = job_arguments("print('trained')")
     google = both.by_google(CustomTrainingJobOp, **arguments)
@@ -255,7 +270,9 @@ def test_a_failed_job_fails_the_task_with_the_jobs_message(both):
 def test_refused_requests_and_unknown_operations_are_named(both, service):
     with pytest.raises(GcpcError, match="INVALID_ARGUMENT"):
         both.by_us(EndpointCreateOp, display_name="", **PROJECT_AND_LOCATION)
-    with pytest.raises(GcpcError, match=r"get_model.*supported operations are CustomJob"):
+    with pytest.raises(GcpcError, match=r"'Wait' is not supported .*supported are CustomJob"):
+        both.by_us(WaitGcpResourcesOp, gcp_resources="{}")
+    with pytest.raises(GcpcError, match="NOT_FOUND"):
         both.by_us(ModelGetOp, model_name="m", **PROJECT_AND_LOCATION)
     operator = Operator(
         url="http://127.0.0.1:9", must_stop=lambda: False, write_log=lambda line: None

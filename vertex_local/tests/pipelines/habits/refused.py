@@ -10,7 +10,6 @@ from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
 from google_cloud_pipeline_components.v1.dataflow import DataflowPythonJobOp
 from google_cloud_pipeline_components.v1.endpoint import EndpointCreateOp, ModelDeployOp
 from google_cloud_pipeline_components.v1.model import ModelUploadOp
-from google_cloud_pipeline_components.v1.vertex_notification_email import VertexNotificationEmailOp
 from kfp import dsl
 from kfp.dsl import Dataset, Input, Model
 
@@ -59,7 +58,7 @@ def one_more():
 @dsl.pipeline(name="many-things")
 def many_things(where: str = "cloud"):
     """In an exit task, branches, a loop and a nested pipeline; the error must name all of them."""
-    with dsl.ExitHandler(VertexNotificationEmailOp(recipients=["me@example.com"])):
+    with dsl.ExitHandler(DataflowPythonJobOp(python_module_path="gs://b", temp_location="gs://b")):
         with dsl.If(where == "cloud"):
             BigqueryQueryJobOp(query="SELECT 1", location="US")
         with dsl.Else(), dsl.ParallelFor(["a", "b"]) as text:
@@ -173,8 +172,8 @@ EXPECTED = {
         "/bigquery-query-job: BigqueryQueryJob",
         "/dataflow-python: dataflow.dataflow_launcher",
         "/for-loop-6/shell: image alpine",
+        "  dataflow-python: dataflow.dataflow_launcher",
         "/in-its-image: image mine/image:1",
-        "  vertex-pipelines-notification-email: VertexNotificationEmail",
     ],
     "input_artifact": ["runtimeConfig.inputArtifacts: data"],
     "variable_of_parameter": ["  say: the environment variable REGION"],
