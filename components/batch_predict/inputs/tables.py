@@ -14,8 +14,8 @@ from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.pictures import find_table_files
 from components.prepare_examples.tables.plan import plan_table
 from components.prepare_examples.tables.reading.files import TableFile, open_table
-from components.prepare_examples.tables.reading.segments import blocks
 from components.prepare_examples.tables.rows import HEADER, Block
+from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.write import plain_value
 from trainer import Json

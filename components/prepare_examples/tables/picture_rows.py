@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from components.prepare_examples.tables.pictures import Pictures
 from components.prepare_examples.tables.plan import segment_of
 from components.prepare_examples.tables.reading.files import TableFile
-from components.prepare_examples.tables.reading.segments import blocks
 from components.prepare_examples.tables.row_hash import hash_raw_rows
 from components.prepare_examples.tables.rows import REPEATED, Block
+from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema
 
 Reasons = dict[str, dict[int, tuple[str, str]]]

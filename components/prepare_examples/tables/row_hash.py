@@ -19,20 +19,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from components.prepare_examples.output.quarantine import BadRows
-from components.prepare_examples.tables.reading.parquet_columns import (
+from components.prepare_examples.tables.parquet_columns import (
     decoded,
     is_list_type,
     to_doubles,
 )
-from components.prepare_examples.tables.rows import NUMBER_PATTERN, utf8_or_null
+from components.prepare_examples.tables.rows import utf8_or_null
 from components.prepare_examples.tables.values.times import UNITS, parse_times, wall_times
+from components.prepare_examples.tables.values.written import NUMBER_PATTERN
 from components.prepare_examples.tfrecords.row_splits import MULTIPLIER, mix
 from trainer.workloads.declarations.features import Timestamp
 
 Hashes = NDArray[np.uint64]
 
 _MISSING = {b"", b"na", b"n/a", b"nan", b"none", b"null", b"inf", b"-inf", b"infinity"}
-_NUMBER = NUMBER_PATTERN.decode().strip("^$")
+_NUMBER = NUMBER_PATTERN.strip("^$")
 _NUMBERS = rf"^[\s\[(]*{_NUMBER}([\s,;|]+{_NUMBER})*[\s\])]*$"
 # With other signs, or a currency or percent sign around it: 1.234,5 and $1,234.5 and (12,5).
 _GROUPS = r"\d{1,3}(?:[.,'\x{a0}\x{202f} ]\d{3})+(?:[.,]\d+)?|\d+[.,]?\d*|[.,]\d+"
@@ -210,7 +211,7 @@ def _mixed(numbers: NDArray[np.generic]) -> Hashes:
 
 
 _KINDS_OF_TEXTS = {
-    NUMBER_PATTERN.decode(): _hash_number_texts,
+    NUMBER_PATTERN: _hash_number_texts,
     _WRITTEN: _hash_written,
     _NUMBERS: _hash_number_lists,
     _ISO_TIME: _hash_iso_times,

@@ -14,14 +14,17 @@ from pyarrow import csv as arrow_csv
 
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.table_schema import TableSchema
-from components.prepare_examples.tables.values.written import plain_numbers, plain_texts
+from components.prepare_examples.tables.values.written import (
+    NUMBER_PATTERN,
+    plain_numbers,
+    plain_texts,
+)
 from trainer.workloads.declarations.features import Feature, Image, Text, Timestamp
 from trainer.workloads.declarations.labels import Label
 from trainer.workloads.declarations.written import Written
 
 HEADER = "repeated header"  # the column of a row that repeats the file's first line
 REPEATED = "repeated picture"  # of a row that repeats another one with the same picture
-NUMBER_PATTERN = rb"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
 @dataclass
@@ -194,7 +197,7 @@ def parse_numbers(
     plain = texts
     if isinstance(known, Written) and not known.is_plain:
         plain = plain_numbers(texts, known)
-    is_number = pc.match_substring_regex(plain, NUMBER_PATTERN.decode()).fill_null(False)
+    is_number = pc.match_substring_regex(plain, NUMBER_PATTERN).fill_null(False)
     is_missing = pc.and_(texts.is_null(), pc.or_(decoded.is_valid(), column.is_null()))
     is_right = pc.or_(is_missing, is_number)
     wrong = np.flatnonzero(~is_right.to_numpy(zero_copy_only=False))
@@ -219,7 +222,7 @@ def parse_texts(
 
 def without_markers(numbers: pa.Array, markers: Sequence[str]) -> pa.Array:
     """Return numbers with null for those that are markers of missing values, such as -999."""
-    values = [float(text) for text in markers if re.match(NUMBER_PATTERN, text.encode())]
+    values = [float(text) for text in markers if re.match(NUMBER_PATTERN, text)]
     if not values:
         return numbers
     is_marker = pc.is_in(numbers, pa.array(values))

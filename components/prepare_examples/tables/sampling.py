@@ -11,8 +11,8 @@ from components.prepare_examples.tables.columns import hashes_of
 from components.prepare_examples.tables.period import Period
 from components.prepare_examples.tables.plan import Part
 from components.prepare_examples.tables.reading.files import CSV
-from components.prepare_examples.tables.reading.segments import blocks
 from components.prepare_examples.tables.results import Tally
+from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.labels import binary_text, is_whole
 from components.prepare_examples.tables.write import usable_rows

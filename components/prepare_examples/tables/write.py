@@ -23,9 +23,9 @@ from components.prepare_examples.tables.period import Period, within
 from components.prepare_examples.tables.picture_rows import Reasons, mark_rows
 from components.prepare_examples.tables.pictures import Pictures, find_table_files
 from components.prepare_examples.tables.plan import Part
-from components.prepare_examples.tables.reading.segments import blocks
 from components.prepare_examples.tables.results import PartResult, Tally
 from components.prepare_examples.tables.rows import HEADER, REPEATED, Block
+from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.labels import binary_text, spelled
 from components.prepare_examples.tfrecords.shards import SPLITS

@@ -20,8 +20,9 @@ from components.prepare_examples.tables.reading.files import (
 from components.prepare_examples.tables.reading.header import CONVERT
 from components.prepare_examples.tables.reading.kinds import damaged, gzip_errors
 from components.prepare_examples.tables.reading.typed import json_batches, parquet_batches
-from components.prepare_examples.tables.rows import NUMBER_PATTERN, read_csv_block
+from components.prepare_examples.tables.rows import read_csv_block
 from components.prepare_examples.tables.table_schema import TableSchema
+from components.prepare_examples.tables.values.written import NUMBER_PATTERN
 from pipelines.projects.starter.names import valid_names
 from pipelines.projects.starter.texts import Texts
 from pipelines.projects.starter.typed_columns import facts_of, texts_of
@@ -194,7 +195,7 @@ def _check_names(file: TableFile, rows: pa.Table) -> None:
 
 
 def _is_number(name: str) -> bool:
-    return bool(NUMBER.fullmatch(name.strip().encode()))
+    return bool(NUMBER.fullmatch(name.strip()))
 
 
 def _tables(file: TableFile) -> Iterator[pa.Table]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.prepare_examples.tables.reading.parquet_columns import decoded, is_list_type
-from components.prepare_examples.tables.rows import NUMBER_PATTERN
+from components.prepare_examples.tables.parquet_columns import decoded, is_list_type
+from components.prepare_examples.tables.values.written import NUMBER_PATTERN
 
 LIST_SEPARATOR = "|"
 UNEVEN = "list of numbers, of which some are missing or longer than others"
@@ -88,7 +88,7 @@ def _length(lists: Sequence[pa.Array]) -> int:
     values = [decoded(array.flatten()).cast(pa.string()) for array in lists]
     are_numbers = all(
         not flat.null_count
-        and pc.all(pc.match_substring_regex(flat, NUMBER_PATTERN.decode())).as_py() is not False
+        and pc.all(pc.match_substring_regex(flat, NUMBER_PATTERN)).as_py() is not False
         for flat in values
     )
     return int(lengths.pop()) if len(lengths) == 1 and are_numbers else 0

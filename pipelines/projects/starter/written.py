@@ -10,8 +10,11 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.prepare_examples.tables.rows import NUMBER_PATTERN
-from components.prepare_examples.tables.values.written import plain_numbers, plain_texts
+from components.prepare_examples.tables.values.written import (
+    NUMBER_PATTERN,
+    plain_numbers,
+    plain_texts,
+)
 from trainer.workloads.declarations.written import BRACKETS, Written
 
 # Texts that mean a missing value wherever they occur, and those that do so among numbers.
@@ -81,7 +84,7 @@ def _split(counts: dict[str, int], form: Written) -> tuple[list[str], tuple[str,
     """
     texts = pa.array(counts, pa.string())
     digits = plain_numbers(texts, form)
-    is_number = pc.match_substring_regex(digits, NUMBER_PATTERN.decode()).fill_null(False)
+    is_number = pc.match_substring_regex(digits, NUMBER_PATTERN).fill_null(False)
     numbers = texts.filter(is_number)
     texts_left = texts.filter(pc.invert(is_number)).to_pylist()
     if not len(numbers) or pc.any(pc.match_substring_regex(numbers, CODE)).as_py():

@@ -41,7 +41,6 @@ NUM_PREDICTED = 8
 FEW_EXAMPLES = 100  # one example is a hundredth of the accuracy
 # Settings that only make sense for a whole training.
 _NOT_TRIED = ("epochs", "steps", "schedule_steps", "profile_steps", "cpu_devices", "patience")
-_LOSSES = ("compile", "compute_loss")
 
 
 class Trial:

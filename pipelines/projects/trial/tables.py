@@ -14,8 +14,8 @@ from components.prepare_examples.tables.checks import absent_classes
 from components.prepare_examples.tables.job import Outcome, TableJob
 from components.prepare_examples.tables.plan import Part, Segment, TablePlan, segment_of
 from components.prepare_examples.tables.reading.files import STREAM, TableFile, scan
-from components.prepare_examples.tables.reading.segments import blocks
 from components.prepare_examples.tables.results import Tally, finish
+from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.step import OpenedTable, make_job, open_files
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.write import usable_rows, write_part

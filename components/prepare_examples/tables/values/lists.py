@@ -6,8 +6,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from components.prepare_examples.output.quarantine import BadRows
-from components.prepare_examples.tables.rows import NUMBER_PATTERN
 from components.prepare_examples.tables.values.numbers import check_limits, to_integers
+from components.prepare_examples.tables.values.written import NUMBER_PATTERN
 from trainer.workloads.declarations.features import Category, Number
 from trainer.workloads.encoding.storage import BRACKETS
 
@@ -70,7 +70,7 @@ def _numbers(
     """Return values as float64; others are null, and their rows bad."""
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         texts = pc.ascii_trim_whitespace(values.cast(pa.string()))
-        is_number = pc.match_substring_regex(texts, NUMBER_PATTERN.decode()).fill_null(False)
+        is_number = pc.match_substring_regex(texts, NUMBER_PATTERN).fill_null(False)
         found = pc.if_else(is_number, texts, None).cast(pa.float64())
     else:
         texts = values

@@ -13,6 +13,9 @@ from trainer.workloads.declarations.written import (
     Written,
 )
 
+# A number as programs write it; \d would match digits of other scripts.
+NUMBER_PATTERN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+
 
 def plain_texts(
     texts: pa.Array, markers: Sequence[str] = (), *, is_spelled: bool = True
