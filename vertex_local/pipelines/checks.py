@@ -131,20 +131,14 @@ class Checker:
 
     def _program_problems(self, container: Json) -> Iterator[str]:
         """Yield the problem of a command that is no Python component, if there is one."""
-        program = next(iter(container.get("command", [])), "")
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-        is_here = bool(program) and shutil.which(program, path=path) is not None
+        is_here = has_program(container.get("command", []))
         if self.runs_host_commands and is_here:
             return
-        text = f"it needs the container image {container.get('image', '')}; start the service with "
-        text += "--containers to run it"
-        if is_here:
-            text += f", or with --host-commands to run this machine's {program}"
-        elif self.runs_host_commands:
-            text += (
-                f": this machine has no program {program!r}" if program else ": it has no command"
-            )
-        yield text
+        need = f"it needs the container image {container.get('image', '')}"
+        if self.runs_host_commands:
+            need += ", since this machine has not its program"
+        other_way = ", or with --host-commands to run this machine's program" if is_here else ""
+        yield f"{need}; start the service with --containers to run it{other_way}"
 
     def _importer_problems(self, importer: Json, known: Json) -> Iterator[str]:
         uri = importer.get("artifactUri", {})
@@ -188,6 +182,15 @@ def _producers(value: Any) -> Iterator[str]:
         value = list(value.values())
     for one in value if isinstance(value, list) else []:
         yield from _producers(one)
+
+
+def has_program(command: list[str]) -> bool:
+    """Return whether this machine has a command's program, which may be known only in the run."""
+    if not command or command[: len(CONTAINERIZED)] == CONTAINERIZED:
+        return False
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    is_structure = command[0].startswith(placeholders.STRUCTURES)
+    return is_structure or shutil.which(command[0], path=path) is not None
 
 
 def is_python_component(command: list[str]) -> bool:

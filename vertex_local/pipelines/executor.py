@@ -108,7 +108,7 @@ class Executor:
                 return NOT_TRIGGERED
             if "dag" not in self._component(task["componentRef"]["name"]):
                 return await asyncio.to_thread(self._run_leaf, graph, name, upstream)
-            inputs = inputs_of(task, graph.inputs, upstream, self._run_values)
+            inputs = self._inputs_of(task, graph, upstream)
             scope = f"{graph.scope}/{name}"
             if "parameterIterator" in task or "artifactIterator" in task:
                 return await self._run_loop(task, scope, inputs)
@@ -127,7 +127,7 @@ class Executor:
         condition = task["triggerPolicy"]["condition"]
         component = self._component(task["componentRef"]["name"])
         try:
-            inputs = inputs_of(task, graph.inputs, upstream, self._run_values)
+            inputs = self._inputs_of(task, graph, upstream)
         except ValueError as error:
             raise ConditionError(f"condition `{condition}` cannot be evaluated: {error}") from None
         return evaluate(condition, typed(component, inputs).parameters)
@@ -155,13 +155,21 @@ class Executor:
         spec = graph.specs[name]
 
         def execute(task: Task) -> Values:
-            inputs = inputs_of(spec, graph.inputs, upstream, self._run_values)
-            for parameter, source in spec.get("inputs", {}).get("parameters", {}).items():
-                if ended := source.get("taskFinalStatus", {}).get("producerTask"):
-                    inputs.parameters[parameter] = self._final_status(ended, upstream[ended])
-            return self.task_runner.execute(task, spec, inputs)
+            return self.task_runner.execute(task, spec, self._inputs_of(spec, graph, upstream))
 
         return self.run.run_task(leaf_key(graph.name, name), scope=graph.scope, execute=execute)
+
+    def _inputs_of(self, task: Json, graph: Graph, upstream: Mapping[str, Result]) -> Values:
+        """Return the inputs of a task, or of a nested pipeline, with final statuses.
+
+        Raises:
+            ValueError: An input is the output of a task that has not made it.
+        """
+        inputs = inputs_of(task, graph.inputs, upstream, self._run_values)
+        for parameter, source in task.get("inputs", {}).get("parameters", {}).items():
+            if ended := source.get("taskFinalStatus", {}).get("producerTask"):
+                inputs.parameters[parameter] = self._final_status(ended, upstream[ended])
+        return inputs
 
     def _final_status(self, name: str, ended: Result) -> Json:
         """Return the final status for an exit task; no `error` after a success, as on Vertex AI."""

@@ -111,7 +111,8 @@ def _at(executor_input: Json, path: str) -> Any:
     is_input = (side, kind) == ("inputs", "parameters")
     value = executor_input[side]["parameterValues" if is_input else kind].get(name)
     if kind == "artifacts" and value:
-        value = (value["artifacts"] or [{}])[0]
+        # Without a field it is a list of artifacts: of a single one, KFP names only fields.
+        value = (value["artifacts"] or [{}])[0] if fields else value["artifacts"]
     if fields and fields[0] in LOCAL_FIELDS:
         fields[0] = LOCAL_FIELDS[fields[0]]
     for field in fields:

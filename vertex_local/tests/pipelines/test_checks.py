@@ -116,8 +116,7 @@ def test_an_importer_needs_local_files(uri, is_right):
         ({"container": {"image": "i", "command": [OLD_PYTHON]}}, ""),
         (
             {"container": {"image": "i", "command": ["echo"]}},
-            "image i; start the service with --containers to run it, or with --host-commands to "
-            "run this machine's echo",
+            "image i; start the service with --containers to run it, or with --host-commands",
         ),
         ({"container": {"image": "i"}}, "image i; start the service with --containers"),
         ({"resolver": {}}, "executor type resolver"),
@@ -159,8 +158,10 @@ def test_with_containers_an_image_is_run():
     [
         ({"command": ["echo"], "args": ["a"]}, ""),
         ({"command": ["python", "-c", "1"]}, ""),
-        ({"command": ["jq-of-an-image"]}, "this machine has no program 'jq-of-an-image'"),
-        ({"args": ["a"]}, "it has no command"),
+        ({"command": ['{"IfPresent": {"InputName": "a", "Then": ["echo"]}}']}, ""),
+        ({"command": ["jq-of-an-image"]}, "this machine has not its program"),
+        ({"command": ["python3", "-m", "kfp.dsl.executor_main"]}, "this machine has not its"),
+        ({"args": ["a"]}, "this machine has not its program"),
     ],
 )
 def test_with_host_commands_a_program_of_this_machine_is_run(container, problem):

@@ -482,10 +482,28 @@ def greet(name: str, greeting: dsl.OutputPath(str)):
     )
 
 
+@dsl.component(**STEP)
+def write(text: str, file: dsl.Output[dsl.Dataset]):
+    with open(file.path, "w") as opened:
+        opened.write(text)
+
+
+@dsl.container_component
+def total(files: dsl.Input[list[dsl.Dataset]], texts: dsl.OutputPath(str)):
+    script = (
+        "import json, os, sys; os.makedirs(os.path.dirname(sys.argv[2])); open(sys.argv[2], 'w')"
+    )
+    script += ".write(' '.join(open(file['uri']).read() for file in json.loads(sys.argv[1])))"
+    return dsl.ContainerSpec(image="any", command=["python3", "-c", script], args=[files, texts])
+
+
 @dsl.pipeline(name="programs")
 def programs():
     greeted = greet(name="you; exit 1")
-    echo(text=greeted.outputs["greeting"])
+    with dsl.ParallelFor(["a", "b"]) as text:
+        written = write(text=text)
+    files = total(files=dsl.Collected(written.outputs["file"]))
+    echo(text=f"{greeted.outputs['greeting']}{files.outputs['texts']}")
 
 
 def test_container_components_run_as_programs_of_this_machine_if_asked(
@@ -498,7 +516,7 @@ def test_container_components_run_as_programs_of_this_machine_if_asked(
         job = runs.run(programs)
         assert job["state"] == "PIPELINE_STATE_SUCCEEDED", job["error"]
         echoed = task_detail(job, "echo")["execution"]["metadata"]["output:Output"]
-        assert echoed == "hello you; exit 1\n"
+        assert echoed == "hello you; exit 1\na b"
 
 
 @dsl.component(**STEP)

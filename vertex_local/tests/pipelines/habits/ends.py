@@ -15,6 +15,7 @@ from vertex_local.tests.pipelines.habits.steps import (
     note_file,
     read,
     say,
+    state_of,
     tidy,
     write,
 )
@@ -29,6 +30,19 @@ def exit_after_success():
 @dsl.pipeline(name="exit-after-failure")
 def exit_after_failure():
     with dsl.ExitHandler(final().set_display_name("result")):
+        fail(message="bad")
+
+
+@dsl.pipeline(name="at-the-end")
+def at_the_end(status: dsl.PipelineTaskFinalStatus):
+    ended = state_of(status=status)
+    with dsl.If(ended.output == "FAILED"):
+        say(text="failed indeed").set_display_name("result")
+
+
+@dsl.pipeline(name="exit-pipeline")
+def exit_pipeline():
+    with dsl.ExitHandler(at_the_end()):
         fail(message="bad")
 
 
@@ -141,6 +155,7 @@ EXPECTED = {
     ),
     "exit_after_success": ("SUCCEEDED", '["SUCCEEDED", null, null]'),
     "exit_after_failure": ("FAILED", '["FAILED", 9, "The DAG failed because some tasks failed.'),
+    "exit_pipeline": ("FAILED", "failed indeed"),
     "exit_without_status": ("FAILED", "tidied"),
     "two_exit_handlers": ("SUCCEEDED", '["SUCCEEDED", null, null]'),
     "exit_after_loop": ("SUCCEEDED", '["SUCCEEDED", null, null]'),

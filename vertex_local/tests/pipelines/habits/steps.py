@@ -80,6 +80,11 @@ def final(status: dsl.PipelineTaskFinalStatus) -> str:
 
 
 @dsl.component(**STEP)
+def state_of(status: dict) -> str:
+    return status["state"]
+
+
+@dsl.component(**STEP)
 def is_even(number: int) -> bool:
     return number % 2 == 0
 
