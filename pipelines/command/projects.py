@@ -13,8 +13,6 @@ from pipelines.projects.trial.check import TIMEOUT_SECONDS, check
 from pipelines.projects.trial.findings import NOT_TRIED, WRONG, Finding
 from trainer.runtime.processes import ending_with_parent
 
-# It imports pyarrow or TensorFlow, and -P: a json.py in this folder must not hide Python's own.
-NEW_COMMAND = [sys.executable, "-P", "-m", "pipelines.projects.starter"]
 NEW_TIMEOUT_SECONDS = 1_800
 NEW = f"""\
 Writes a folder with a workload.py, a run.yaml, a schedule and a test from your data. Types,
@@ -70,12 +68,8 @@ def _new(arguments: argparse.Namespace) -> int:
             values = value if isinstance(value, list) else [str(value)]
             options += [f"--{name}={values[0]}"] if len(values) == 1 else [f"--{name}", *values]
     sys.stdout.flush()
-    done = subprocess.run(
-        ending_with_parent([*NEW_COMMAND, *options]),
-        check=False,
-        timeout=NEW_TIMEOUT_SECONDS,
-    )
-    return done.returncode
+    command = ending_with_parent("pipelines.projects.starter", *options)
+    return subprocess.run(command, check=False, timeout=NEW_TIMEOUT_SECONDS).returncode
 
 
 def _check(arguments: argparse.Namespace) -> int:

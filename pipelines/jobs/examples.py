@@ -46,7 +46,7 @@ class Examples:
             return
         self.data_dir.mkdir(parents=True, exist_ok=True)
         code = subprocess.run(
-            ending_with_parent([sys.executable, "-P", "-m", *self.command]),
+            ending_with_parent(*self.command),
             check=False,
             stdout=sys.stderr,
             timeout=PREPARE_TIMEOUT_SECONDS,

@@ -1,18 +1,15 @@
-"""The request that creates a training job, and the call that sends it.
+"""The request that creates a training job.
 
 It is the request that the pipeline's training step sends for the same configuration.
 """
 
 import argparse
 import dataclasses
-import uuid
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from components.plan_training.plan import plan_training
 from components.plan_training.spellings.vertex import camel_case
-from components.shared.vertex.api import VertexApi
-from components.shared.vertex.labels import SUBMISSION_LABEL
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import MODEL_GROUP, trainer_settings
 from trainer import Json
@@ -55,21 +52,6 @@ def job_request(
     }
     request: Json = _in_camel_case({"display_name": name, "job_spec": job_spec})
     return request
-
-
-def create_job(api: VertexApi, request: Json) -> Json:
-    """Create a training job, once however often it is sent; return the job.
-
-    Vertex AI chooses a job's id, so a label identifies the job of an earlier attempt.
-    """
-    submission = uuid.uuid4().hex
-    labels = {**request.get("labels", {}), SUBMISSION_LABEL: submission}
-    by_submission = f'labels.{SUBMISSION_LABEL}="{submission}"'
-    return api.post(
-        f"{api.parent}/customJobs",
-        {**request, "labels": labels},
-        find=lambda: next(api.list_resources("customJobs", filter=by_submission), None),
-    )
 
 
 def with_flags(config: RunConfig, flags: Sequence[str]) -> RunConfig:

@@ -9,7 +9,7 @@ from typing import Any
 
 from components.shared.pages.charts.axis import round_axis
 from components.shared.pages.charts.plot import Series, line_chart
-from components.shared.pages.html import percent, section, table, verdict
+from components.shared.pages.html import charts, percent, section, table, verdict
 from components.shared.pages.page import fill, write_page
 from pipelines.jobs.tuning import MAXIMIZE, best_line, setting_text, trials_table
 from trainer import Json
@@ -102,7 +102,7 @@ def _curves(trials: Sequence[Json], metric: str) -> str:
         y=round_axis([y for curve in curves for _, y in curve if y is not None], title=metric),
         text=f"{metric} on the eval split",
     )
-    return f'<div class="charts">{chart}</div>'
+    return charts(chart)
 
 
 IMPORTANCE = (

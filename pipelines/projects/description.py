@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 
 from pipelines.config.run_config import RunConfig
 from pipelines.projects.project import Snapshot
@@ -12,8 +11,6 @@ from trainer import Json
 from trainer.errors import ConfigError
 from trainer.references import FILE
 
-# -P: a json.py in the current folder must not hide Python's own.
-COMMAND = [sys.executable, "-P", "-m", "trainer.describe"]
 TIMEOUT_SECONDS = 120
 
 
@@ -30,8 +27,7 @@ def describe(config: RunConfig, snapshot: Snapshot | None = None) -> Json:
     """
     reference = str(snapshot.folder) if snapshot else config.workload
     train = {"strategy": config.cluster.strategy, **config.train}
-    command = [*COMMAND, reference, "--train", json.dumps(train)]
-    with running(command) as child:
+    with running(["trainer.describe", reference, "--train", json.dumps(train)]) as child:
         try:
             output, _ = child.process.communicate(timeout=TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired as error:

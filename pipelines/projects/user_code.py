@@ -62,7 +62,7 @@ class UserProcess:
 
 @contextlib.contextmanager
 def running(command: Sequence[str], **environment: str) -> Iterator[UserProcess]:
-    """Run a process during the block; then it leaves no process and no file."""
+    """Run a module with arguments during the block; then it leaves no process and no file."""
     inherited: Mapping[str, str] = {
         name: value for name, value in os.environ.items() if name != "TF_CONFIG"
     }
@@ -70,7 +70,7 @@ def running(command: Sequence[str], **environment: str) -> Iterator[UserProcess]
         tempfile.TemporaryDirectory(prefix="trainyard-check-") as folder,
         tempfile.TemporaryFile() as log,
         subprocess.Popen(
-            ending_with_parent(command),
+            ending_with_parent(*command),
             bufsize=0,  # for `select`
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

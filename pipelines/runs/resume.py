@@ -10,7 +10,6 @@ from pathlib import Path
 
 from components.shared.run_summary.summary import INTERRUPTED_PREFIX
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import BILLING_LABEL, RUN_LABEL
 from components.shared.vertex.task_details import leaf_tasks
 from pipelines.errors import ResourceError
@@ -133,9 +132,5 @@ def _new_name(api: VertexApi, run: str) -> str:
     while True:
         number += 1
         name = f"{base}-r{number}"
-        try:
-            RUN.get(api, name)
-        except VertexError as error:
-            if error.status != "NOT_FOUND":
-                raise
+        if not api.find(RUN.path(api, name)):
             return name

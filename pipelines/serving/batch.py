@@ -1,19 +1,15 @@
 """Batch prediction: the model's folder for this machine, the request of a job for Vertex AI."""
 
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
 from components.model_version.registry import trust_of, version_name
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.labels import SUBMISSION_LABEL
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
 from pipelines.resources.names import model_name
 from trainer import Json, paths
 from trainer.config.trust import Trust
-
-NOUN = "batchPredictionJobs"
 
 
 def is_folder(model: str) -> bool:
@@ -93,14 +89,3 @@ def job_request(
         },
         **({"serviceAccount": service_account} if service_account else {}),
     }
-
-
-def create_job(api: VertexApi, request: Json) -> Json:
-    """Create a batch prediction job and return it; a retried request creates no second one."""
-    submission = uuid.uuid4().hex
-    by_submission = f'labels.{SUBMISSION_LABEL}="{submission}"'
-    return api.post(
-        f"{api.parent}/{NOUN}",
-        {**request, "labels": {SUBMISSION_LABEL: submission}},
-        find=lambda: next(api.list_resources(NOUN, filter=by_submission), None),
-    )

@@ -16,11 +16,12 @@ from components.endpoint.ensure import ensure_endpoint  # noqa: E402
 from components.model_version import registry  # noqa: E402
 from components.plan_training.cluster_spec import ClusterSpec  # noqa: E402
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect  # noqa: E402
+from components.shared.vertex.creations import create_labelled  # noqa: E402
 from components.shared.vertex.labels import SUBMISSION_LABEL  # noqa: E402
 from components.shared.vertex.resource_name import ResourceName  # noqa: E402
 from pipelines.config.built_in import mnist  # noqa: E402
 from pipelines.jobs.log import job_log_lines, last_line  # noqa: E402
-from pipelines.jobs.request import create_job, job_request  # noqa: E402
+from pipelines.jobs.request import job_request  # noqa: E402
 from pipelines.jobs.view import jobs_table  # noqa: E402
 from pipelines.package.spec import read_package  # noqa: E402
 from pipelines.resources.endpoints import delete_endpoint, list_endpoints  # noqa: E402
@@ -109,7 +110,7 @@ OURS = {
     "run_get": lambda api: RUN.get(api, "run-1"),
     "run_cancel": lambda api: api.post(f"{RUN_NAME}:cancel", {}),
     "run_delete": lambda api: RUN.delete(api, "run-1"),
-    "job_create": lambda api: create_job(api, custom_job()),
+    "job_create": lambda api: create_labelled(api, "customJobs", custom_job()),
     "jobs_list": jobs_table,
     "jobs_of_a_run": lambda api: list(
         api.list_resources("customJobs", filter='labels.trainyard_run="run-1"')

@@ -12,15 +12,17 @@ import os
 import runpy
 import signal
 import sys
-from collections.abc import Sequence
 
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
-def ending_with_parent(command: Sequence[str]) -> list[str]:
-    """Return a command `python … -m MODULE …` whose process ends when this process does."""
-    at = list(command).index("-m") + 1
-    return [*command[:at], __spec__.name, str(os.getpid()), *command[at:]]
+def ending_with_parent(module: str, *arguments: str) -> list[str]:
+    """Return the command of a module of ours whose process ends when this process does.
+
+    Without -P a json.py in the current folder would hide Python's own.
+    """
+    command = [sys.executable, "-P", "-m", __spec__.name]
+    return [*command, str(os.getpid()), module, *arguments]
 
 
 def end_with(parent: int) -> None:

@@ -42,6 +42,11 @@ def listed(items: Iterable[str]) -> str:
     return f"<ul>{rows}</ul>" if rows else ""
 
 
+def charts(*figures: str) -> str:
+    """Return figures side by side, "" for none."""
+    return f'<div class="charts">{"".join(figures)}</div>' if any(figures) else ""
+
+
 def verdict(words: str, *, is_good: bool) -> str:
     """Return the result of a page in words."""
     return f'<p class="verdict {"good" if is_good else "bad"}">{escape(words)}</p>'

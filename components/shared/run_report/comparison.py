@@ -6,7 +6,7 @@ from typing import Any
 
 from components.shared.pages.evaluation.curves import curve_charts
 from components.shared.pages.evaluation.errors import gallery
-from components.shared.pages.html import number, section, signed, table
+from components.shared.pages.html import charts, number, section, signed, table
 from components.shared.pages.page import fill
 from components.shared.run_report.content import Content
 from components.shared.run_report.sections.data import changes_of_data
@@ -32,8 +32,8 @@ def render_comparison(first: Content, second: Content, *, differences: Sequence[
         f'<div class="wide"><table>{about}</table></div>',
         section("Differences", _differences(differences)),
         section("Metrics of the test split", _metrics(first, second)),
-        section("Learning curves", _charts(_learning(runs))),
-        section("Curves", _charts(curve_charts({n: c.evaluation for n, c in runs.items()}))),
+        section("Learning curves", charts(_learning(runs))),
+        section("Curves", charts(curve_charts({n: c.evaluation for n, c in runs.items()}))),
         section("Examples that changed sides", _sides(first, second)),
         section("Data", changes_of_data(second.statistics, first.statistics, of="that of A")),
         section("Times of the tasks", _tasks(first, second)),
@@ -82,10 +82,6 @@ def _learning(runs: dict[str, Content]) -> str:
         learning_chart(name, {run: content.progress for run, content in runs.items()})
         for name in shown
     )
-
-
-def _charts(charts: str) -> str:
-    return f'<div class="charts">{charts}</div>' if charts else ""
 
 
 def _sides(first: Content, second: Content) -> str:

@@ -74,10 +74,10 @@ def read_content(job: Json, summary: Summary, *, replicas: Sequence[Json]) -> Co
     champion = str(outputs.get("start", {}).get("champion_uri", ""))
     return Content(
         summary=summary,
-        evaluation=_read_json(*_split(_uri(outputs, "evaluate", "evaluation"))),
-        statistics=_read_json(_uri(outputs, "prepare-examples", "examples"), STATISTICS_FILE),
-        champion_statistics=_read_json(champion, STATISTICS_FILE),
-        progress=_read_lines(f"{logs}/logs" if logs else "", METRICS_FILE),
+        evaluation=_read_json(_uri(outputs, "evaluate", "evaluation")),
+        statistics=_read_json(_inside(_uri(outputs, "prepare-examples", "examples"))),
+        champion_statistics=_read_json(_inside(champion)),
+        progress=_read_lines(_inside(logs, f"logs/{METRICS_FILE}")),
         replicas=[replica for job in replicas for replica in job.get("replicas", [])],
         cost=training_cost(str(parameters_of(job).get("cluster", "")), summary),
     )
@@ -120,39 +120,39 @@ def _uri(outputs: Mapping[str, Json], task: str, name: str) -> str:
     return str(artifact.get("uri", "")) if isinstance(artifact, dict) else ""
 
 
-def _split(uri: str) -> tuple[str, str]:
-    folder, _, name = uri.rpartition("/")
-    return folder, name
+def _inside(folder: str, name: str = STATISTICS_FILE) -> str:
+    return f"{folder}/{name}" if folder else ""
 
 
-def _read(folder: str, name: str) -> str:
+def _read(uri: str) -> str:
     """Return a file's text, "" without the file; an error is logged.
 
     Google's client raises many kinds of errors, and none of them may fail a run that has ended.
     """
+    folder, _, name = uri.rpartition("/")
     if not (folder and name):
         return ""
     try:
         return (read_companion(folder, name) or b"").decode("utf-8")
     except Exception as error:
-        logger.warning("%s/%s is left out of the report: %s", folder, name, error)
+        logger.warning("%s is left out of the report: %s", uri, error)
         return ""
 
 
-def _read_json(folder: str, name: str) -> Json:
-    text = _read(folder, name)
+def _read_json(uri: str) -> Json:
+    text = _read(uri)
     try:
         content = json.loads(text) if text else {}
     except ValueError as error:
-        logger.warning("%s/%s is left out of the report: %s", folder, name, error)
+        logger.warning("%s is left out of the report: %s", uri, error)
         return {}
     return content if isinstance(content, dict) else {}
 
 
-def _read_lines(folder: str, name: str) -> list[Json]:
+def _read_lines(uri: str) -> list[Json]:
     """Return the lines of a file; a line that a killed training has cut is left out."""
     lines = []
-    for line in _read(folder, name).splitlines():
+    for line in _read(uri).splitlines():
         try:
             lines.append(json.loads(line))
         except ValueError:

@@ -92,6 +92,21 @@ def upload_model(api: VertexApi, model: Json, *, parent: str) -> Json:
     return api.post(f"{api.parent}/models:upload", request, find=find)
 
 
+def create_labelled(api: VertexApi, collection: str, resource: Json) -> Json:
+    """Create a resource whose id Vertex AI chooses, once however often it is sent; return it.
+
+    A label identifies the resource of an earlier attempt.
+    """
+    submission = uuid.uuid4().hex
+    labels = {**resource.get("labels", {}), SUBMISSION_LABEL: submission}
+    by_submission = f'labels.{SUBMISSION_LABEL}="{submission}"'
+    return api.post(
+        f"{api.parent}/{collection}",
+        {**resource, "labels": labels},
+        find=lambda: next(api.list_resources(collection, filter=by_submission), None),
+    )
+
+
 def _readable(display_name: str) -> str:
     """Return a display name in the characters of an id; an id starts with a letter."""
     text = re.sub("[^a-z0-9]+", "-", display_name.lower()).strip("-")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from components.batch_predict.options import FORMATS, PredictOptions
+from components.shared.vertex.creations import create_labelled
 from pipelines.command.actions import describe
 from pipelines.command.serving.models import add_machine
 from pipelines.command.target_options import add_target, api_of
@@ -17,8 +18,6 @@ from trainer.config.trust import add_trust_flags, trust_of
 from trainer.references import STATE_DIR_VARIABLE
 from trainer.runtime.processes import ending_with_parent
 
-# TensorFlow and a workload's hooks are imported there, and -P: see `trainyard new`.
-COMMAND = [sys.executable, "-P", "-m", "components.batch_predict"]
 PREDICT = f"""\
 Writes a model's predictions for all rows of files, without an endpoint: JSON lines of instances,
 CSV or Parquet tables, TFRecords, and pictures. The model is a name, MODEL@VERSION or MODEL@ALIAS,
@@ -85,8 +84,9 @@ def _predict(arguments: argparse.Namespace) -> int:
     else:
         with api_of(arguments) as api:
             _, uri, trust = batch.find_version(api, arguments.model)
-    command = [
-        *COMMAND,
+    # A process of its own, which imports TensorFlow and a workload's hooks.
+    command = ending_with_parent(
+        "components.batch_predict",
         f"--model={uri}",
         *(f"--input={pattern}" for pattern in arguments.inputs),
         f"--output={arguments.output}",
@@ -94,10 +94,10 @@ def _predict(arguments: argparse.Namespace) -> int:
         f"--max-errors={options.max_errors}",
         *([f"--time-zone={options.time_zone}"] if options.time_zone else []),
         *trust.flags(),
-    ]
+    )
     sys.stdout.flush()
     env = {**os.environ, STATE_DIR_VARIABLE: str(arguments.state_dir.absolute())}
-    return subprocess.run(ending_with_parent(command), check=False, env=env).returncode
+    return subprocess.run(command, check=False, env=env).returncode
 
 
 def _create_job(arguments: argparse.Namespace) -> int:
@@ -111,5 +111,5 @@ def _create_job(arguments: argparse.Namespace) -> int:
             machine=arguments.machine,
             num_replicas=arguments.replicas,
         )
-        print(batch.create_job(api, request)["name"])
+        print(create_labelled(api, "batchPredictionJobs", request)["name"])
     return OK

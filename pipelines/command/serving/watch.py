@@ -1,7 +1,6 @@
 """`trainyard endpoints watch`: skew and drift of an endpoint's requests."""
 
 import argparse
-import os
 import subprocess
 import sys
 from typing import Any
@@ -11,8 +10,6 @@ from pipelines.command.target_options import api_of
 from pipelines.exit_codes import FAILED, GATED, OK, USAGE, exit_codes_text
 from trainer.runtime.processes import ending_with_parent
 
-# A model's workload may be code of the user, and -P: see `trainyard new`.
-WATCH_COMMAND = [sys.executable, "-P", "-m", "components.endpoint.watch"]
 WATCH_TIMEOUT_SECONDS = 600
 WATCH = f"""\
 Compares the last logged requests of an endpoint with the data that its model has learnt from (skew)
@@ -49,13 +46,9 @@ def _watch(arguments: argparse.Namespace) -> int:
     options += [f"--last={arguments.last}"] if arguments.last is not None else []
     options += ["--json"] if arguments.json else []
     with api_of(arguments) as api:
-        location = [f"--project={api.project}", f"--location={api.location}"]
-        command = [*WATCH_COMMAND, f"--endpoint={arguments.name}", *location, *options]
+        options += [f"--project={api.project}", f"--location={api.location}"]
+        # A process of its own: a model's workload may be code of the user.
+        command = ending_with_parent("components.endpoint.watch", f"--endpoint={arguments.name}")
         sys.stdout.flush()
-        done = subprocess.run(
-            ending_with_parent(command),
-            check=False,
-            env=os.environ,
-            timeout=WATCH_TIMEOUT_SECONDS,
-        )
+        done = subprocess.run([*command, *options], check=False, timeout=WATCH_TIMEOUT_SECONDS)
     return done.returncode

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from components.shared.vertex.api import VertexApi, connect
+from components.shared.vertex.creations import create_labelled
 from pipelines.command.actions import describe, print_json
 from pipelines.command.target_options import add_containers, add_target, service_of, target_of
 from pipelines.command.training.jobs import EXIT_CODES, add_timeout, print_job_outcome
@@ -15,7 +16,7 @@ from pipelines.config.run_config import RunConfig
 from pipelines.jobs.cluster_warnings import warn_of_local_limits
 from pipelines.jobs.examples import examples_of
 from pipelines.jobs.log import job_log_lines
-from pipelines.jobs.request import create_job, job_request, with_flags
+from pipelines.jobs.request import job_request, with_flags
 from pipelines.package.project_image import image_of
 from pipelines.places.target import Target
 from pipelines.projects.runs import FORMS, find_run
@@ -106,7 +107,7 @@ def _submit(arguments: argparse.Namespace) -> int:
             warn_of_local_limits(config.cluster)
         examples.prepare()
         api = connect(target.project, target.location)
-        job_id = short_name(create_job(api, request)["name"])
+        job_id = short_name(create_labelled(api, JOB.collection, request)["name"])
         output_uri = request["jobSpec"]["baseOutputDirectory"]["outputUriPrefix"]
         print(f"job {job_id} ({name}): {config.cluster}, output in {output_uri}")
         if arguments.wait or arguments.follow:

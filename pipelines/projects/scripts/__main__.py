@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from pipelines.projects.scripts.compare_rows import FileColumn
+from pipelines.projects.scripts.record import COLUMNS, RESULT
 from pipelines.projects.scripts.recorder import run_script
 from pipelines.projects.scripts.script_text import ScriptFault, read_script
 from pipelines.projects.scripts.stubs import add_stubs
@@ -26,8 +27,6 @@ from pipelines.projects.scripts.written_function import WrittenFunction
 from pipelines.projects.scripts.written_images import WrittenImages
 from pipelines.projects.scripts.written_table import WrittenTable
 from trainer import Json
-
-COLUMNS, RESULT = "columns.parquet", "result.json"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -96,14 +95,10 @@ def _read_columns(path: Path) -> list[FileColumn]:
     for name in table.column_names:
         values = table[name].to_pylist()
         is_text = table.schema.field(name).type == "string"
-        made = (
-            np.array([value or "" for value in values], dtype=object)
-            if is_text
-            else np.array(
-                [np.nan if value is None else value for value in values], dtype=np.float64
-            )
-        )
-        columns.append(FileColumn(name, made, names.get(name, name)))
+        missing = "" if is_text else np.nan
+        known = [missing if value is None else value for value in values]
+        array = np.array(known, dtype=object if is_text else np.float64)
+        columns.append(FileColumn(name, array, names.get(name, name)))
     return columns
 
 

@@ -3,7 +3,6 @@
 import json
 import logging
 import subprocess
-import sys
 import tempfile
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -18,13 +17,9 @@ from pipelines.projects.scripts.wrap import wrapped
 from pipelines.projects.user_code import running
 from trainer import Json
 
-# -P: a json.py in the current folder must not hide Python's own.
-COMMAND = [sys.executable, "-P", "-m", "pipelines.projects.scripts"]
 TIMEOUT_SECONDS = 600.0
-COLUMNS, RESULT, VALUES, WEIGHTS = (
-    *("columns.parquet", "result.json"),
-    *("values.json", "given.weights.h5"),
-)
+COLUMNS, RESULT = "columns.parquet", "result.json"
+VALUES, WEIGHTS = "values.json", "given.weights.h5"
 WIDTH = 96  # of a line within a function
 MODEL = '''
 
@@ -205,11 +200,11 @@ def _record(path: Path, arguments: Sequence[str], table: pa.Table | None = None)
         folder = Path(name)
         if table is not None:
             pq.write_table(table, folder / COLUMNS)
-        command = [*COMMAND, str(path.resolve()), str(folder), *arguments, "--current"]
-        result = _run([*command, str(path.resolve().parent)], path, folder)
+        command = ["pipelines.projects.scripts", str(path.resolve()), str(folder), *arguments]
+        result = _run([*command, "--current", str(path.resolve().parent)], path, folder)
         if "notes" not in result and Path.cwd() != path.resolve().parent:
             logger.info("it fails there; running it in the current folder …")
-            current = _run([*command, str(Path.cwd())], path, folder)
+            current = _run([*command, "--current", str(Path.cwd())], path, folder)
             result = current if "notes" in current else result
         weights = folder / WEIGHTS
         if result["faults"]:
@@ -218,11 +213,8 @@ def _record(path: Path, arguments: Sequence[str], table: pa.Table | None = None)
 
 
 def _describe(path: Path, fault: Json) -> str:
-    return (
-        f"{path}:{fault['line']}: {fault['message']}"
-        if fault["line"]
-        else f"{path}: {fault['message']}"
-    )
+    line = f":{fault['line']}" if fault["line"] else ""
+    return f"{path}{line}: {fault['message']}"
 
 
 def _run(command: Sequence[str], path: Path, folder: Path) -> Json:
@@ -249,9 +241,6 @@ def _run(command: Sequence[str], path: Path, folder: Path) -> Json:
 
 def _key(value: object) -> str:
     """Return a value of a label as source; whole numbers without a point."""
-    is_whole = isinstance(value, float) and value.is_integer()
-    return (
-        str(int(value))
-        if isinstance(value, float) and is_whole
-        else json.dumps(value, ensure_ascii=False)
-    )
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False)

@@ -14,6 +14,7 @@ import numpy as np
 from pipelines.projects.scripts.compare_rows import Origin
 from pipelines.projects.scripts.keras_source import Source
 from pipelines.projects.scripts.model_source import ModelSource
+from pipelines.projects.scripts.record import WEIGHTS
 from pipelines.projects.scripts.recorder import Recording
 from pipelines.projects.scripts.rows import RecordedRows, read_rows
 from pipelines.projects.scripts.scaled_label import backward, forward, scaled, scaled_loss
@@ -21,7 +22,6 @@ from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 from trainer import Json
 from trainer.errors import first_line
 
-WEIGHTS = "given.weights.h5"
 COMPILED = ("optimizer", "loss", "loss_weights", "metrics", "weighted_metrics", "jit_compile")
 # Callbacks whose work a job does itself.
 OURS = ("ModelCheckpoint", "TensorBoard", "BackupAndRestore", "History", "ProgbarLogger")
@@ -269,16 +269,9 @@ class WrittenModel(Written, abc.ABC):
 
     def _given_variables(self) -> bool:
         """Return whether the script gave its model weights, besides what `adapt` learnt."""
-        adapted = {
-            id(variable)
-            for layer in self.model._flatten_layers()
-            if isinstance(layer, keras.layers.Normalization | keras.layers.Discretization)
-            for variable in layer.variables
-        }
-        return any(
-            id(variable) in self.recording.assigned and id(variable) not in adapted
-            for variable in self.model.weights
-        )
+        layers = keras.layers.Normalization | keras.layers.Discretization
+        own = _own_variables(self.model, adapted=layers)
+        return any(id(variable) in self.recording.assigned for variable in own)
 
     def _rebuild(self, body: list[str], parts: Parts, rows: RecordedRows) -> Any:
         """Return the model that the source builds, with the script's weights.
@@ -318,11 +311,8 @@ def _copy_weights(source: Any, target: Any) -> None:
         variable.assign(own.value)
 
 
-def _own_variables(model: Any) -> list[Any]:
-    adapted = {
-        id(variable)
-        for layer in model._flatten_layers()
-        if isinstance(layer, keras.layers.Normalization)
-        for variable in layer.variables
-    }
-    return [weight for weight in model.weights if id(weight) not in adapted]
+def _own_variables(model: Any, *, adapted: Any = keras.layers.Normalization) -> list[Any]:
+    """Return the weights of a model, except the weights of layers that `adapt` fills."""
+    layers = (layer for layer in model._flatten_layers() if isinstance(layer, adapted))
+    learnt = {id(variable) for layer in layers for variable in layer.variables}
+    return [weight for weight in model.weights if id(weight) not in learnt]

@@ -5,10 +5,8 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from components.prepare_examples.settings.patterns import without_dates
@@ -25,19 +23,8 @@ from trainer import paths
 from trainer.errors import ConfigError
 from trainer.references import BUILT_IN, FILE
 
-# -P: a json.py in the current folder must not hide Python's own.
-COMMAND = [sys.executable, "-P", "-m", "pipelines.projects.trial"]
+MODULE = "pipelines.projects.trial"
 TIMEOUT_SECONDS = 120
-
-
-@dataclass(frozen=True)
-class _Checked:
-    """Subject of a check: the run, and the project's copy if it has a folder or file."""
-
-    config: RunConfig
-    timeout_seconds: float
-    data_root: str = ""
-    snapshot: Snapshot | None = None
 
 
 def check(
@@ -58,7 +45,7 @@ def check(
     project = project_of(reference)
     if project is None:
         config = find_run(reference)
-        yield from _try_code(_Checked(config, timeout_seconds, data_root=data_root))
+        yield from _try_code(config, None, data_root, timeout_seconds)
         return
     config = default_run(str(project.path), name=project.name)
     if project.run_file:
@@ -73,8 +60,7 @@ def check(
         copied = Path(folder, project.name)
         copy_code(project, copied, data=data)
         snapshot = Snapshot(copied, project)
-        checked = _Checked(config, timeout_seconds, data_root=data_root, snapshot=snapshot)
-        for finding in _try_code(checked):
+        for finding in _try_code(config, snapshot, data_root, timeout_seconds):
             yield _localized(finding, project, snapshot)
 
 
@@ -99,25 +85,25 @@ def _check_requirements(path: Path) -> Finding:
     return Finding(name=path.name, detail="all installed")
 
 
-def _try_code(checked: _Checked) -> Iterator[Finding]:
-    """Yield the findings of the process that runs the user's code."""
-    config, snapshot = checked.config, checked.snapshot
-    options = config.prepare
+def _try_code(
+    config: RunConfig, snapshot: Snapshot | None, data_root: str, timeout_seconds: float
+) -> Iterator[Finding]:
+    """Yield the findings of the process that runs the user's code, or the project's copy."""
     if remote := [file for file in config.prepare_options().files if paths.is_in_bucket(file)]:
         detail = f"{remote[0]} is in a bucket; name files of this machine to check them"
         yield Finding(name="data", state=NOT_TRIED, detail=detail)
         return
     command = [
-        *(*COMMAND, str(snapshot.folder) if snapshot else config.workload),
-        *("--train", json.dumps(config.train), "--prepare", json.dumps(options)),
+        *(MODULE, str(snapshot.folder) if snapshot else config.workload),
+        *("--train", json.dumps(config.train), "--prepare", json.dumps(config.prepare)),
         *("--thresholds", json.dumps(config.thresholds)),
         *("--gate", json.dumps(config.gate)),
-        *(("--data-dir", f"{checked.data_root}/{config.name}") if checked.data_root else ()),
+        *(("--data-dir", f"{data_root}/{config.name}") if data_root else ()),
     ]
     last = "its start"
     with running(command) as trial:
         try:
-            while line := trial.next_line(checked.timeout_seconds):
+            while line := trial.next_line(timeout_seconds):
                 finding = Finding.from_json(json.loads(line))
                 last = finding.name
                 yield _with_place_in_run_file(finding, config, snapshot)
@@ -127,7 +113,7 @@ def _try_code(checked: _Checked) -> Iterator[Finding]:
             code = FAILED
             position = trial.current_line(str(snapshot.folder) if snapshot else "") or "the process"
             problem = (
-                f"{position} was still running {checked.timeout_seconds:g} s after {last}; end the "
+                f"{position} was still running {timeout_seconds:g} s after {last}; end the "
                 "loop, or give it more time with --timeout"
             )
     if code:

@@ -70,13 +70,9 @@ class RunFiles:
 
     def used_by(self, run: str) -> set[str]:
         """Return the other runs whose files are inputs or outputs of a run's tasks."""
-        try:
-            details = RUN.get(self.api, run).get("jobDetail", {})
-        except VertexError as error:
-            if error.status != "NOT_FOUND":
-                raise
-            return set()
-        return self._names_in(json.dumps(details, ensure_ascii=False)) - {run}
+        job = self.api.find(RUN.path(self.api, run)) or {}
+        details = json.dumps(job.get("jobDetail", {}), ensure_ascii=False)
+        return self._names_in(details) - {run}
 
     def jobs_by_run(self) -> dict[str, list[Json]]:
         """Return the training jobs of each run."""

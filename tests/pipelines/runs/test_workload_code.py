@@ -1,14 +1,10 @@
 """A user's folder from the command to the request: settings, snapshot, checks, labels."""
 
-import contextlib
-import io
 import json
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -17,9 +13,7 @@ from components.shared.run_summary.settings import project_digest, settings_of
 from components.shared.run_summary.summary import summarize
 from pipelines.cli import main
 from pipelines.package.image import default_image
-from pipelines.projects import description
 from pipelines.runs.output.tables import run_lines, settings_text
-from trainer.describe import _described as described
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -48,24 +42,8 @@ PULLABLE = ("--image", "us-docker.pkg.dev/p/r/i:1")
 
 
 @pytest.fixture
-def own_process() -> None:
-    """Have the workload described by a process, as commands do; most tests do it in their own."""
-
-
-def describe_here(command: list[str], **_: object) -> subprocess.CompletedProcess:
-    """Return what `python -m trainer.describe` would, without the third of a second it takes."""
-    reference, _, train = command[len(description.COMMAND) :]
-    with contextlib.redirect_stdout(io.StringIO()):
-        found = described(reference, json.loads(train))
-    return subprocess.CompletedProcess(command, 0, json.dumps(found, default=str), "")
-
-
-@pytest.fixture
-def churn(tmp_path: Path, monkeypatch, request) -> Path:
+def churn(tmp_path: Path, monkeypatch) -> Path:
     """A project beside which commands run."""
-    if "own_process" not in request.fixturenames:
-        namespace = SimpleNamespace(run=describe_here, TimeoutExpired=subprocess.TimeoutExpired)
-        monkeypatch.setattr(description, "subprocess", namespace)
     monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "churn"
@@ -91,7 +69,6 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("reference", ["churn", "churn/", "./churn/workload.py"])
-@pytest.mark.usefixtures("own_process")
 def test_the_request_has_the_settings_of_run_yaml_and_the_snapshot(churn, capsys, reference):
     values = values_of(
         request_of(capsys, reference, "--set", "train.epochs=7", "--set", "thresholds.loss=0.5")
@@ -118,7 +95,6 @@ def test_without_run_yaml_there_are_defaults(churn, capsys):
     assert json.loads(values["cluster"])["strategy"] == "single"
 
 
-@pytest.mark.usefixtures("own_process")
 def test_an_edit_changes_the_next_run_only(churn, capsys):
     first = values_of(request_of(capsys, "churn"))["workload"]
     before = Path(first, "workload.py").read_text()
@@ -129,7 +105,6 @@ def test_an_edit_changes_the_next_run_only(churn, capsys):
     assert Path(first, "workload.py").read_text() == before
 
 
-@pytest.mark.usefixtures("own_process")
 def test_no_code_of_the_user_runs_in_the_commands_process(churn, capfd):
     assert main(["submit", "--dry-run", "churn"]) == 0
     json.loads(capfd.readouterr().out)  # what the user's code prints is not in it
@@ -148,7 +123,6 @@ def test_no_code_of_the_user_runs_in_the_commands_process(churn, capfd):
         ("x = 1\n", "does not define the variable 'workload'"),
     ],
 )
-@pytest.mark.usefixtures("own_process")
 def test_a_workload_that_cannot_be_loaded_is_named_before_anything_starts(
     churn, capsys, text, message
 ):
@@ -471,7 +445,6 @@ def test_a_job_prepares_the_data_of_a_folder_once_for_each_state(churn, capsys):
     assert examples().uri != found.uri
 
 
-@pytest.mark.usefixtures("own_process")
 def test_an_entry_point_is_found_by_its_name(churn, capsys, monkeypatch):
     packages = churn.parent / "packages"
     (packages / "churn_models-1.dist-info").mkdir(parents=True)
@@ -493,7 +466,6 @@ def test_an_entry_point_is_found_by_its_name(churn, capsys, monkeypatch):
     assert "did you mean 'best-churn'" in refused(capsys, "run", "best-chrun")
 
 
-@pytest.mark.usefixtures("own_process")
 def test_a_module_travels_by_its_name(churn, capsys):
     request = request_of(capsys, "trainer.workloads.mnist")
     values = values_of(request)

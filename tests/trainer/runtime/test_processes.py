@@ -8,7 +8,7 @@ import pytest
 PARENT = """\
 import subprocess, sys
 from trainer.runtime.processes import ending_with_parent
-subprocess.run(ending_with_parent([sys.executable, "-m", "sleeper", "an argument"]))
+subprocess.run(ending_with_parent("sleeper", "an argument"))
 """
 SLEEPER = """\
 import sys, time

@@ -5,7 +5,7 @@ from typing import Any
 
 from components.shared.pages.charts.axis import Axis
 from components.shared.pages.charts.plot import Point, Series, line_chart, thinned
-from components.shared.pages.html import section
+from components.shared.pages.html import charts, section
 from trainer import Json
 
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -13,8 +13,7 @@ TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 def curves_section(evaluation: Json) -> str:
     """Return the section, "" for other kinds of labels."""
-    charts = curve_charts({"": evaluation})
-    body = f'<div class="charts">{charts}</div>' if charts else ""
+    body = charts(curve_charts({"": evaluation}))
     labels = [str(label) for label in evaluation.get("labels", [])]
     about = f"Of the class {labels[-1]}." if labels else ""
     return section("Curves", body, note=f"{about}{_calibrated(evaluation)}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from components.shared.pages.charts.axis import round_axis
 from components.shared.pages.charts.plot import box_chart, point_chart
-from components.shared.pages.html import details, number, percent, section, table
+from components.shared.pages.html import charts, details, number, percent, section, table
 from components.shared.text.value_text import shown_value
 from trainer import Json
 
@@ -59,8 +59,7 @@ def residual_section(evaluation: Json) -> str:
     """Return predicted against actual values, and residuals by decile."""
     curves = evaluation.get("curves", {})
     points, deciles = curves.get("points", {}), curves.get("residuals") or []
-    charts = [_against(points), _residuals(deciles)]
-    body = f'<div class="charts">{"".join(charts)}</div>' if any(charts) else ""
+    body = charts(_against(points), _residuals(deciles))
     unit = evaluation.get("unit")
     return section(
         "Predictions and residuals",

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from components.shared.pages.html import measured, number, section, signed
+from components.shared.pages.html import measured, number, section, signed, table
 from trainer import Json
 
 
@@ -23,20 +23,19 @@ def metrics_section(evaluation: Json, metrics: Json) -> str:
         )
         if model
     ]
-    head = "".join(f'<th scope="col">{escape(title.strip())}</th>' for title, _ in compared)
-    rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td><b>{measured(value)}</b></td>'
-        + "".join(f"<td>{number(values.get(name))}</td>" for _, values in compared)
-        + f"<td>{number(limits[name]) if limits.get(name) is not None else ''}</td></tr>"
+    rows = [
+        (
+            escape(name),
+            f"<b>{measured(value)}</b>",
+            *(number(values.get(name)) for _, values in compared),
+            number(limits[name]) if limits.get(name) is not None else "",
+        )
         for name, value in metrics.items()
-    )
+    ]
     if not rows:
         return ""
-    body = (
-        f'<div class="wide"><table class="numbers"><thead><tr><th scope="col">metric</th>'
-        f'<th scope="col">this model</th>{head}<th scope="col">limit</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
+    titles = [title.strip() for title, _ in compared]
+    body = table(("metric", "this model", *titles, "limit"), rows, css="numbers")
     return section("Metrics of the test split", body, _gain(evaluation))
 
 

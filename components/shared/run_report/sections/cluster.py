@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from components.shared.pages.html import section, table
+from components.shared.pages.html import charts, section, table
 from components.shared.run_report.content import Content, TrainingCost
 from components.shared.run_report.sections.learning import speed_chart
 from trainer import Json
@@ -13,9 +13,8 @@ MEBIBYTE = 1024 * 1024
 
 def cluster_section(content: Content) -> str:
     """Return the section."""
-    chart = speed_chart(content.progress)
-    body = f'<div class="charts">{chart}</div>' if chart else ""
-    return section("Cluster", _cost(content.cost), _usage(content.replicas), body)
+    speed = charts(speed_chart(content.progress))
+    return section("Cluster", _cost(content.cost), _usage(content.replicas), speed)
 
 
 def _usage(replicas: Sequence[Json]) -> str:

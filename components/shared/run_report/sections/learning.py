@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from components.shared.pages.charts.axis import round_axis
 from components.shared.pages.charts.plot import Point, Series, line_chart, thinned
-from components.shared.pages.html import section
+from components.shared.pages.html import charts, section
 from components.shared.run_report.content import Content, numbers
 from trainer import Json
 
@@ -17,9 +17,8 @@ MAX_CHARTS = 6
 def learning_section(content: Content) -> str:
     """Return the section; the loss comes first, the learning rate only if it changes."""
     names = [name for name in metric_names(content.progress) if _is_shown(name, content.progress)]
-    charts = [learning_chart(name, {"": content.progress}) for name in names[:MAX_CHARTS]]
-    body = f'<div class="charts">{"".join(charts)}</div>' if charts else ""
-    return section("Learning curves", body)
+    shown = [learning_chart(name, {"": content.progress}) for name in names[:MAX_CHARTS]]
+    return section("Learning curves", charts(*shown))
 
 
 def metric_names(progress: Sequence[Json]) -> list[str]:

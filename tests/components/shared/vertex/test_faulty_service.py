@@ -7,8 +7,7 @@ import pytest
 from components.endpoint.ensure import ensure_endpoint
 from components.shared.vertex import retries
 from components.shared.vertex.api import connect
-from components.shared.vertex.creations import deploy_model
-from pipelines.jobs.request import create_job
+from components.shared.vertex.creations import create_labelled, deploy_model
 from pipelines.resources.kinds import JOB
 from vertex_local.tests.support.service import container_spec, running_service
 
@@ -38,7 +37,7 @@ def create_and_delete(api) -> None:
     }
     for number in range(4):
         request = {"displayName": f"j{number}", "jobSpec": {"workerPoolSpecs": [pool]}}
-        name = create_job(api, request)["name"]
+        name = create_labelled(api, "customJobs", request)["name"]
         JOB.wait(api, name.rpartition("/")[2], timeout_seconds=60)
 
     endpoints = list(api.list_resources("endpoints"))

@@ -15,8 +15,8 @@ import requests
 
 from components.shared.vertex import retries
 from components.shared.vertex.api import VertexApi, connect, finished
+from components.shared.vertex.creations import create_labelled
 from components.shared.vertex.errors import VertexError
-from pipelines.jobs.request import create_job
 from pipelines.runs import request as vertex
 from pipelines.schedules import differences as schedules
 from vertex_local.tests.support.http_server import Handler, running
@@ -192,7 +192,7 @@ def test_runs_jobs_and_schedules_are_created_once(api, cloud, monkeypatch, kind,
     change = schedules.Change(action="create", name="n", wanted=wanted)
     calls = {
         "pipelineJobs": lambda: vertex.create_run(api, {}, run="r"),
-        "customJobs": lambda: create_job(api, {}),
+        "customJobs": lambda: create_labelled(api, "customJobs", {}),
         "schedules": lambda: schedules.apply_change(api, change),
     }
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -45,7 +44,7 @@ def stand_in(text, monkeypatch):
     """Have a module of this text run instead of the trial."""
     Path("stand_in.py").write_text(text)
     monkeypatch.setenv("PYTHONPATH", str(Path.cwd()), prepend=os.pathsep)
-    monkeypatch.setattr(checks, "COMMAND", [sys.executable, "-m", "stand_in"])
+    monkeypatch.setattr(checks, "MODULE", "stand_in")
 
 
 def test_independent_mistakes_are_all_named_with_file_and_line(folder, capsys):
