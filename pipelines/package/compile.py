@@ -59,11 +59,6 @@ def compile_once(image: str, *, config: RunConfig, folder: Path) -> str:
     return text
 
 
-def compile_other(image: str, *, name: str) -> str:
-    """Return one of the other pipelines as YAML, with `image` in every container."""
-    return _compiled(PIPELINES[name](), image)
-
-
 def _compiled(pipeline: Any, image: str, **options: Any) -> str:
     from kfp import compiler
 
@@ -80,7 +75,7 @@ def write_package(folder: Path, *, image: str, config: RunConfig) -> Path:
 
 def write_other(folder: Path, *, image: str, name: str) -> Path:
     """Write one of the other pipelines to a folder as `NAME.yaml`; return its path."""
-    return _written(folder, name, compile_other(image, name=name))
+    return _written(folder, name, _compiled(PIPELINES[name](), image))
 
 
 def _written(folder: Path, name: str, text: str) -> Path:

@@ -11,21 +11,14 @@ from pipelines.package.image import IMAGE_REPOSITORY
 from trainer import Json
 from trainer.errors import ConfigError, did_you_mean
 
-KINDS: dict[str, tuple[type, ...]] = {
-    "STRING": (str,),
-    "NUMBER_INTEGER": (int,),
-    "NUMBER_DOUBLE": (int, float),
-    "BOOLEAN": (bool,),
-    "LIST": (list,),
-    "STRUCT": (dict,),
-}
-WORDS = {
-    "STRING": "a text",
-    "NUMBER_INTEGER": "a whole number",
-    "NUMBER_DOUBLE": "a number",
-    "BOOLEAN": "true or false",
-    "LIST": "a list, as [a, b]",
-    "STRUCT": "an object",
+# Python's types of a parameter's type, and the type in words.
+KINDS: dict[str, tuple[Any, str]] = {
+    "STRING": (str, "a text"),
+    "NUMBER_INTEGER": (int, "a whole number"),
+    "NUMBER_DOUBLE": (int | float, "a number"),
+    "BOOLEAN": (bool, "true or false"),
+    "LIST": (list, "a list, as [a, b]"),
+    "STRUCT": (dict, "an object"),
 }
 # As in Docker, a registry's host has a dot or a port: `us-docker.pkg.dev/…`, `localhost:5000/…`.
 PULLABLE = re.compile(r"(?:[^/]+[.:][^/]*|localhost)/.+")
@@ -134,7 +127,9 @@ def check_parameters(package: Package, values: Json) -> None:
             )
         kind = definitions[name].get("parameterType", "")
         if not _has_type(value, kind):
-            raise ConfigError(f"parameter {name} is {value!r}; it must be {WORDS[kind]} ({kind})")
+            raise ConfigError(
+                f"parameter {name} is {value!r}; it must be {KINDS[kind][1]} ({kind})"
+            )
     for name, definition in definitions.items():
         is_optional = definition.get("isOptional") or "defaultValue" in definition
         if name not in values and not is_optional:
@@ -192,4 +187,4 @@ def _has_type(value: Any, kind: str) -> bool:
     if isinstance(value, bool) and kind != "BOOLEAN":
         return False
     is_whole = isinstance(value, float) and value.is_integer() and kind == "NUMBER_INTEGER"
-    return isinstance(value, KINDS[kind]) or is_whole
+    return isinstance(value, KINDS[kind][0]) or is_whole

@@ -55,7 +55,7 @@ def try_run_file(config: RunConfig, path: Path) -> tuple[RunConfig, list[ConfigE
             )
         elif key in (*GROUPS, MODEL_GROUP):
             for name, setting in value.items():
-                is_path = (key, name) in _PATH_KEYS and setting != PREVIOUS
+                is_path = key == "prepare" and name in PATHS and setting != PREVIOUS
                 resolved = _absolute(setting, path.parent) if is_path else setting
                 source = sources[key, name]
                 inner = f"{path}, line {source.line}"
@@ -94,9 +94,6 @@ def place_of_flag(error: str, config: RunConfig, path: Path | None) -> str:
         return ""
     name = flag[1] if flag[1].startswith("model.") else flag[1].replace("-", "_")
     return place_of(name, config.train[name], path) if name in config.train else ""
-
-
-_PATH_KEYS = tuple(("prepare", name) for name in PATHS)
 
 
 def _load(path: Path) -> tuple[dict[Any, Any], Sources]:

@@ -1,13 +1,13 @@
 """Instances in files: reading, prediction requests in batches, and a table of predictions."""
 
+import codecs
 import json
-import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from components.endpoint.predict.online_prediction import MAX_REQUEST_BYTES, request_predictions
 from components.shared.text.user_file import FileError, read_file
@@ -16,6 +16,7 @@ from components.shared.vertex.errors import VertexError
 from pipelines.errors import ResourceError
 from pipelines.resources.names import endpoint_of
 from pipelines.resources.table import Table
+from trainer.serving import strict_json
 
 MAX_FILE_BYTES = 500_000_000
 STDIN = "-"
@@ -43,7 +44,7 @@ def read_document(path: Path) -> list[Instance]:
     """
     name, data = _read(path)
     try:
-        content = _parse(data.decode("utf-8-sig"))
+        content = strict_json.parse(data.removeprefix(codecs.BOM_UTF8))
     except ValueError as error:
         raise ResourceError(
             f"{name} is not JSON: {error}; for one instance per line use --json-instances"
@@ -71,7 +72,7 @@ def read_lines(path: Path) -> list[Instance]:
         ResourceError: the file cannot be read or is empty, or a line is not JSON.
     """
     name, data = _read(path)
-    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    lines = data.removeprefix(codecs.BOM_UTF8).split(b"\n")
     instances = [
         _read_line(line, position=f"{name}, line {number}")
         for number, line in enumerate(lines, start=1)
@@ -146,7 +147,7 @@ def _read(path: Path) -> tuple[str, bytes]:
 
 def _read_line(line: bytes, *, position: str) -> Instance:
     try:
-        value = _parse(line.decode())
+        value = strict_json.parse(line)
     except ValueError as error:
         raise ResourceError(f"{position}: not JSON: {error}; {_ONE_A_LINE}") from error
     if isinstance(value, dict) and isinstance(value.get("instances"), list):
@@ -154,22 +155,6 @@ def _read_line(line: bytes, *, position: str) -> Instance:
             f'{position} is {{"instances": [...]}}, which is for --instances; {_ONE_A_LINE}'
         )
     return _instance(value, position=position)
-
-
-def _parse(text: str) -> Any:
-    """Return the value of a JSON text without NaN and numbers beyond the range of a float."""
-    try:
-        return json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-
-
-def _refuse_number(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a JSON number")
-
-
-def _finite(text: str) -> float:
-    return float(text) if math.isfinite(float(text)) else _refuse_number(text)
 
 
 def _instance(value: Any, *, position: str) -> Instance:

@@ -1,9 +1,8 @@
 """The guess of a label from its column."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
@@ -14,7 +13,6 @@ from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 from trainer.errors import did_you_mean
 
 BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
-KINDS = (BINARY, CLASSES, MULTILABEL, REGRESSION)
 MOST_CLASSES = 20  # whole numbers of more values are a regression
 MOST_TEXTS = 200
 RARE = 20  # rows of a class that may be lacking in the train split
@@ -31,7 +29,7 @@ class LabelGuess:
 
     Attributes:
         column: its texts.
-        kind: one of KINDS.
+        kind: BINARY, CLASSES, MULTILABEL or REGRESSION.
         declaration: in workload.py.
         seen: what was seen, in words.
         thresholds: that make sense, as YAML.
@@ -64,7 +62,7 @@ def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str 
     Args:
         contents: the table.
         name: the label's column.
-        kind: one of KINDS; default: guessed.
+        kind: as of LabelGuess; default: guessed.
         positive: the value of the positive class of two; default: guessed.
 
     Raises:
@@ -125,9 +123,10 @@ def _declared(kind: str, column: Texts, argument: str = "") -> str:
     return f"{kind.title()}({', '.join([quoted(column.declared), *more])})"
 
 
-def _contain(column: Texts, separator: str) -> pa.Array:
-    """Return whether each value that is not missing contains the separator."""
-    return pc.match_substring(column.present, separator)
+def _listed(column: Texts, values: Iterable[str]) -> str:
+    """Return values of a label as Python source: whole numbers, or texts."""
+    is_whole = column.has_whole_texts
+    return ", ".join(str(int(float(value))) if is_whole else quoted(value) for value in values)
 
 
 def _binary(column: Texts, positive: str) -> LabelGuess:
@@ -144,7 +143,7 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
             f" {ranked_values(dict(column.ranked))}; correct the files, or choose --kind classes"
         )
     is_whole = column.has_whole_texts
-    literal = str(int(float(chosen))) if is_whole else quoted(chosen.strip())
+    literal = _listed(column, [chosen.strip()])
     negative = [quoted(value.strip()) for value in values if value != chosen]
     names = f", names=({negative[0]}, {literal})" if not is_whole else ""
     why = (
@@ -168,8 +167,7 @@ def _classes(column: Texts) -> LabelGuess:
     values = sorted(column.ranked, key=lambda entry: float(entry[0]) if is_whole else entry[0])
     listed = ""
     if len(values) <= MOST_CLASSES or column.ranked[-1][1] < RARE:
-        texts = [str(int(float(value))) if is_whole else quoted(value) for value, _ in values]
-        listed = f"values=({', '.join(texts)})"
+        listed = f"values=({_listed(column, (value for value, _ in values))})"
     most = column.ranked[0]
     share = most[1] / len(column.present)
     is_amount = is_whole and len(values) > 2  # noqa: PLR2004
@@ -191,14 +189,12 @@ def _classes(column: Texts) -> LabelGuess:
 
 def with_classes(guess: LabelGuess, column: Texts, values: Sequence[str]) -> LabelGuess:
     """Return the guess of classes with their values in another order."""
-    texts = [str(int(float(text))) if column.has_whole_texts else quoted(text) for text in values]
-    listed = f"values=({', '.join(texts)})"
+    listed = f"values=({_listed(column, values)})"
     return replace(guess, declaration=_declared(CLASSES, column, listed))
 
 
 def _several(column: Texts) -> LabelGuess:
-    separator = column.separator
-    separator = separator or max(SEPARATORS, key=lambda sep: pc.sum(_contain(column, sep)).as_py())
+    separator = column.separator or max(SEPARATORS, key=column.num_with)
     parts = pc.list_flatten(pc.split_pattern(column.present, separator))
     num_labels = len(pc.utf8_trim_whitespace(parts).unique())
     return LabelGuess(

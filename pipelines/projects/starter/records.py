@@ -199,7 +199,6 @@ def _declaration(label: str, seen: Seen, kind: str) -> tuple[str, str]:
             f"--label {label}: it has {_counted(seen)} numbers in a record; a label has one"
             " (several texts are a Multilabel)"
         )
-    name = quoted(label)
     if not kind and seen.dtype == "int64":
         kind = BINARY if values == {0, 1} else CLASSES
     kind = kind or (REGRESSION if seen.dtype == "float32" else CLASSES if seen.size else MULTILABEL)
@@ -209,13 +208,7 @@ def _declaration(label: str, seen: Seen, kind: str) -> tuple[str, str]:
         raise DataError(f"--kind binary: {label} has {sorted(values)[:5]}, not 0 and 1")
     if kind == CLASSES and seen.dtype == "int64" and len(values) > MOST_CLASSES * 50:
         raise DataError(f"--label {label}: {len(values):,} whole numbers are no classes")
-    kinds = {
-        BINARY: "Binary",
-        CLASSES: "Classes",
-        MULTILABEL: "Multilabel",
-        REGRESSION: "Regression",
-    }
-    return kind, f"{kinds[kind]}({name})"
+    return kind, f"{kind.title()}({quoted(label)})"
 
 
 def _counted(seen: Seen) -> str:

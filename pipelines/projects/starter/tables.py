@@ -1,7 +1,7 @@
 """workload.py for a table: guesses of its features and label."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from pipelines.projects.starter.guesses import guess_column
 from pipelines.projects.starter.labels import LabelGuess, guess_label
 from pipelines.projects.starter.leaks import leaks_of
 from pipelines.projects.starter.notes import notes_of
-from pipelines.projects.starter.pictures import find_picture_column
+from pipelines.projects.starter.pictures import PictureColumn, find_picture_column
 from pipelines.projects.starter.recorded_table import as_used, label_of, record
 from pipelines.projects.starter.splits import (
     SplitGuess,
@@ -70,6 +70,49 @@ def start_table(
     paths = find_files([str(Path(pattern)) for pattern in patterns])
     contents = read_columns(paths, header=header)
     check_number(contents.num_rows, paths[0], "rows")
+    label = _label_column(contents, label)
+    files = split_of_files(patterns) if len(patterns) == len(paths) else {}
+    contents, target = _label(contents, label, files, kind=kind, positive=positive)
+    code = record(script, contents, target.column) if script else None
+    if code and not code.is_function:
+        target = label_of(code, contents, target.column)
+    picture = find_picture_column(contents, label, images, paths) if images else None
+    named = picture.column.name if picture else None
+    guesses = _guesses(contents, (label, named), picture, code)
+    _check_features(guesses, paths[0], label)
+    beside = [guess for guess in guesses if guess.column.name != named]
+    leaks = leaks_of(beside, target)
+    split = SplitGuess() if code else guess_split(contents, guesses, target, files)
+    notes = [
+        *(code.notes if code else ()),
+        *(_on_required(guesses) if code and not code.has_columns else ()),
+        *(f"{guess.column.name}: {leaks[guess.name]}" for guess in beside if guess.name in leaks),
+        *(picture.notes() if picture else ()),
+        *split.notes,
+        *notes_of(contents, beside, target),
+    ]
+    return Start(
+        workload=_source(contents, guesses, target, leaks, script=code, header=header),
+        data=(*patterns, *filter(None, [images])),
+        splits=split.files,
+        split=split.line,
+        num_examples=contents.num_rows,
+        thresholds=target.thresholds,
+        remark=target.remark,
+        instances=_instances(guesses, picture),
+        code=code.files if code else {},
+        train=code.train if code else {} if picture else {"batch_size": _batch_size(contents)},
+        num_dropped=sum(code.dropped.values()) if code else 0,
+        notes=tuple(notes),
+    )
+
+
+def _label_column(contents: Contents, label: str) -> str:
+    """Return the name of the label's column in the files, if its type can be a label's.
+
+    Raises:
+        DataError: a file lacks it, or its type cannot.
+    """
     declared = {column.declared: column.name for column in contents.columns}
     [label] = declared_names([label], contents.names, declared)
     if label in contents.lacks:
@@ -81,63 +124,41 @@ def start_table(
             f"--label {label}: its type is {type_name}; a label is a number, a text or a list"
             " of texts"
         )
-    files = split_of_files(patterns) if len(patterns) == len(paths) else {}
+    return label
+
+
+def _label(
+    contents: Contents, label: str, files: dict[str, str], *, kind: str, positive: str
+) -> tuple[Contents, LabelGuess]:
+    """Return the guess of the label, and the contents with one spelling of each of its values."""
     spellings = spellings_of(contents, contents.of(label), files) if label in contents.names else {}
-    if spellings:
-        contents = with_spellings(contents, label, spellings)
-    target = guess_label(contents, label, kind=kind, positive=positive)
-    if spellings:
-        target = target.with_spellings(spellings)
-    code = record(script, contents, target.column) if script else None
-    if code and not code.is_function:
-        target = label_of(code, contents, target.column)
-    picture = find_picture_column(contents, label, images, paths) if images else None
-    named = picture.column.name if picture else None
-    columns = [column for column in contents.columns if column.name not in (label, named)]
+    if not spellings:
+        return contents, guess_label(contents, label, kind=kind, positive=positive)
+    contents = with_spellings(contents, label, spellings)
+    guess = guess_label(contents, label, kind=kind, positive=positive)
+    return contents, guess.with_spellings(spellings)
+
+
+def _guesses(
+    contents: Contents,
+    taken: Container[str | None],
+    picture: PictureColumn | None,
+    script: RecordedScript | None,
+) -> list[Guess]:
+    """Return the guesses of the columns that are neither the label nor the pictures' names."""
+    columns = [column for column in contents.columns if column.name not in taken]
     guesses = [guess_column(column, contents.num_rows) for column in columns]
     guesses = _with_one_split([*(picture.guesses if picture else ()), *guesses])
-    guesses = [as_used(guess, code) for guess in guesses]
+    return [as_used(guess, script) for guess in guesses]
+
+
+def _check_features(guesses: Sequence[Guess], path: str, label: str) -> None:
+    """Raise DataError if no column is a feature."""
     if not any(guess.role == FEATURE for guess in guesses):
         seen = "; ".join(f"{guess.column.name}: {guess.seen}" for guess in guesses)
         raise DataError(
-            f"{paths[0]} has no column besides {label} that a model could learn from; {seen}"
+            f"{path} has no column besides {label} that a model could learn from; {seen}"
         )
-    beside = [guess for guess in guesses if guess.column.name != named]
-    leaks = leaks_of(beside, target)
-    split = SplitGuess() if code else guess_split(contents, guesses, target, files)
-    workload = _source(contents, guesses, target, leaks, script=code, header=header)
-    return Start(
-        workload=workload,
-        data=(*patterns, *filter(None, [images])),
-        splits=split.files,
-        split=split.line,
-        num_examples=contents.num_rows,
-        thresholds=target.thresholds,
-        remark=target.remark,
-        instances=[
-            {**sent, **_instance(guesses, row)}
-            for row, sent in (
-                picture.instances(NUM_INSTANCES)
-                if picture
-                else ((row, {}) for row in range(NUM_INSTANCES))
-            )
-        ],
-        code=code.files if code else {},
-        train=code.train if code else {} if picture else {"batch_size": _batch_size(contents)},
-        num_dropped=sum(code.dropped.values()) if code else 0,
-        notes=(
-            *(code.notes if code else ()),
-            *(_on_required(guesses) if code and not code.has_columns else ()),
-            *(
-                f"{guess.column.name}: {leaks[guess.name]}"
-                for guess in guesses
-                if guess.name in leaks
-            ),
-            *(picture.notes() if picture else ()),
-            *split.notes,
-            *notes_of(contents, beside, target),
-        ),
-    )
 
 
 def _on_required(guesses: Sequence[Guess]) -> Iterator[str]:
@@ -245,14 +266,16 @@ def _with_comment(line: str, comment: str) -> list[str]:
     return [f"{' ' * indent}# {cut}", line]
 
 
-def _instance(guesses: Sequence[Guess], row: int) -> Json:
-    """Return a row as a prediction request has it."""
-    instance: Json = {}
-    for guess in guesses:
-        value = guess.column.values[row].as_py()
-        if guess.role == FEATURE and guess.kind != "Image" and value is not None:
-            instance[guess.column.name] = _plain(guess, value)
-    return instance
+def _instances(guesses: Sequence[Guess], picture: PictureColumn | None) -> list[Json]:
+    """Return the first rows as a prediction request has them."""
+    rows: Iterable[tuple[int, Json]] = ((row, {}) for row in range(NUM_INSTANCES))
+    features = [guess for guess in guesses if guess.role == FEATURE and guess.kind != "Image"]
+    instances = []
+    for row, instance in picture.instances(NUM_INSTANCES) if picture else rows:
+        values = [(guess, guess.column.values[row].as_py()) for guess in features]
+        own = {g.column.name: _plain(g, value) for g, value in values if value is not None}
+        instances.append({**instance, **own})
+    return instances
 
 
 def _plain(guess: Guess, value: str) -> Any:

@@ -121,15 +121,18 @@ class Texts:
         """
         if self.facts.kind == "list":
             return LIST_SEPARATOR
-        for sign in SEPARATORS:
-            has_sign = pc.match_substring(self.present, sign).cast(pa.int8())
-            if self.numbers is not None or pc.mean(has_sign).as_py() <= LISTED:
+        for sign in SEPARATORS if self.numbers is None else ():
+            if self.num_with(sign) <= LISTED * len(self.present):
                 continue
             parts = pc.list_flatten(pc.split_pattern(self.present, sign))
             num_parts = len(pc.utf8_trim_whitespace(parts).unique())
             if num_parts <= (MAX_VOCABULARY if sign == LIST_SEPARATOR else self.num_unique - 1):
                 return sign
         return ""
+
+    def num_with(self, sign: str) -> int:
+        """Return the number of values that have a sign."""
+        return int(pc.sum(pc.match_substring(self.present, sign)).as_py() or 0)
 
     @cached_property
     def perhaps_missing(self) -> dict[str, int]:

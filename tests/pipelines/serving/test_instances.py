@@ -65,7 +65,7 @@ def test_dash_is_standard_input(monkeypatch):
         ("1\n\n[\n  2\n]\n", "line 3: not JSON"),
         ("1\n2,\n", "line 2: not JSON: Extra data"),
         ("1\nNaN\n", "line 2: not JSON: NaN is "),
-        ("[1e999]\n", "line 1: not JSON: 1e999 is "),
+        ("[1e999]\n", "line 1: not JSON: the number 1e999 is too large"),
         (b"1\n\xff\n", "line 2: not JSON: 'utf-8' codec"),
         (b"\xff\xfe1\x00\n\x00", "line 1: not JSON: 'utf-8' codec"),
         ("[" * 100_000, "line 1: not JSON: it is nested too deeply"),
