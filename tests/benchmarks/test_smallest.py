@@ -24,6 +24,7 @@ SMALLEST = {
     "embedding_rows": "--optimizers sgd --sizes 4 --workers 1 --rounds 1",
     "endpoint_rate": "--clients 1 --seconds 1 --turns 1",
     "image_folder": "--images 100 --rounds 1",
+    "importance": "--rows 1000 --columns 2 --rounds 1",
     "input_pipeline": "--workload taxi --rounds 1",
     "mnist_accuracy": "--seeds 1 --epochs 1",
     "prepare_cifar10": "--images 1000 --rounds 1",
