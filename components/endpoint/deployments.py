@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 CANCEL_TIMEOUT_SECONDS = 60
 
+# Fields of `dedicatedResources` that a deployed model can change.
+SCALED = ("minReplicaCount", "maxReplicaCount", "autoscalingMetricSpecs")
+
 Move = Callable[[Split, str], Split]
 
 
@@ -50,16 +53,20 @@ def find_deployed(endpoint: Json, version: ResourceName) -> str:
     return _newest([model for model in models if version_of(model) == version])
 
 
-def deploy(api: VertexApi, endpoint: str, version: ResourceName, *, machine: str) -> str:
-    """Deploy a version to one machine and return the id; it gets no traffic if another has it.
+def resources_beside(endpoint: Json, version: ResourceName) -> Json:
+    """Return `dedicatedResources` of the same model's version with the most traffic, or {}."""
+    split, models = traffic_of(endpoint), endpoint.get("deployedModels", [])
+    same = [model for model in models if version_of(model).unversioned == version.unversioned]
+    busiest: Json = max(same, key=lambda model: split.get(model["id"], 0), default={})
+    return dict(busiest.get("dedicatedResources", {}))
 
-    If the wait for it is interrupted, the deployment is cancelled; it may be complete by then.
+
+def deploy(api: VertexApi, endpoint: str, version: ResourceName, *, resources: Json) -> str:
+    """Deploy a version and return the id; it gets no traffic if another has it.
+
+    `resources` are its `dedicatedResources`. If the wait for it is interrupted, the deployment is
+    cancelled; it may be complete by then.
     """
-    resources = {
-        "machineSpec": {"machineType": machine},
-        "minReplicaCount": 1,
-        "maxReplicaCount": 1,
-    }
     deployed = {"model": version.name, "dedicatedResources": resources}
     operation = deploy_model(api, endpoint, deployed)
     try:
@@ -70,6 +77,29 @@ def deploy(api: VertexApi, endpoint: str, version: ResourceName, *, machine: str
     deployed_id = str(response["deployedModel"]["id"])
     logger.info("deployed %s to %s as %s", version, ResourceName.from_name(endpoint), deployed_id)
     return deployed_id
+
+
+def scale(api: VertexApi, endpoint: Json, version: ResourceName, resources: Json) -> None:
+    """Give a version, if it is deployed, the replicas and autoscaling targets of `resources`.
+
+    A target that these lack stays as it is. The machine cannot be changed; a warning says so.
+    """
+    for deployed in endpoint.get("deployedModels", []):
+        if version_of(deployed) != version:
+            continue
+        current = deployed.get("dedicatedResources", {})
+        machine = current.get("machineSpec", {})
+        if machine != {**machine, **resources["machineSpec"]}:
+            logger.warning("%s stays on the machine that it has, %s", version, machine)
+        wanted = {name: resources[name] for name in SCALED if name in resources}
+        if changed := {k: value for k, value in wanted.items() if value != current.get(k)}:
+            body = {
+                "deployedModel": {"id": deployed["id"], "dedicatedResources": changed},
+                "updateMask": ",".join(f"dedicatedResources.{name}" for name in changed),
+            }
+            operation = api.post(f"{endpoint['name']}:mutateDeployedModel", body)
+            api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+            logger.info("%s has %s", version, changed)
 
 
 def _cancel(api: VertexApi, operation: Json) -> None:

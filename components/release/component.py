@@ -1,5 +1,7 @@
 """KFP components: record of a new version, and release of a new or a known one."""
 
+from typing import NamedTuple
+
 from google_cloud_pipeline_components.types.artifact_types import (
     UnmanagedContainerModel,
     VertexEndpoint,
@@ -23,7 +25,11 @@ def record_version(
     reasons: str,
     version: dsl.Output[VertexModel],
     endpoint: dsl.Output[VertexEndpoint],
-) -> str:
+    serving: str = "{}",
+) -> NamedTuple(  # type: ignore[valid-type]
+    "Recorded",
+    [("Output", str), ("machine", str), ("gpu", str), ("gpus", int), ("least", int), ("most", int)],
+):
     """Attach the evaluation to an uploaded version, and find or create the endpoint to deploy to.
 
     Args:
@@ -39,14 +45,16 @@ def record_version(
         version: The version, moved to the model that another run created at the same time.
         endpoint: The endpoint. Its metadata tells the teardown whether it served before this run;
             if so, it serves afterwards.
+        serving: Machines of the endpoint (ServingOptions), a JSON object.
 
     Returns:
-        Resource name of the version.
+        Resource name of the version; machine, GPUs and replicas as `ModelDeployOp` takes them.
     """
     from components.endpoint.deployments import is_serving
     from components.endpoint.ensure import ensure_endpoint
     from components.errors import errors_in_one_line
     from components.model_version.recorded import record_evaluation
+    from components.release.serving_options import ServingOptions
     from components.shared.text.json_object import read_object
     from components.shared.vertex.api import connect
     from components.shared.vertex.creations import endpoint_id_of
@@ -57,6 +65,7 @@ def record_version(
     api = connect(project, location)
     uploaded = ResourceName.from_version_name(model.metadata["resourceName"])
     with errors_in_one_line():
+        resources = ServingOptions.from_json(serving).resources
         content = read_object(evaluation.path, "label_kind", "metrics")
         name = record_evaluation(
             api, uploaded, content, verdict=verdict, reasons=reasons, state=state
@@ -67,7 +76,15 @@ def record_version(
             found = ensure_endpoint(api, endpoint_name, run=run, endpoint_id=own)
             endpoint.metadata["resourceName"] = found["name"]
             endpoint.metadata[SERVED_BEFORE] = "yes" if is_serving(found) else "no"
-    return name
+    machine = resources["machineSpec"]
+    return (
+        name,
+        machine["machineType"],
+        machine.get("acceleratorType", ""),
+        machine.get("acceleratorCount", 0),
+        resources["minReplicaCount"],
+        resources["maxReplicaCount"],
+    )
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -78,7 +95,6 @@ def release_model(
     version: str,
     is_known: bool,
     endpoint_name: str,
-    machine: str,
     keep_endpoint: bool,
     model: dsl.Input[UnmanagedContainerModel],
     examples: dsl.Input[dsl.Dataset],
@@ -90,6 +106,7 @@ def release_model(
     metrics: dsl.Output[dsl.Metrics],
     table: dsl.Output[dsl.Markdown],
     release: str = "{}",
+    serving: str = "{}",
 ) -> str:
     """Serve a version, make it the default unless it is, and return its resource name.
 
@@ -101,7 +118,6 @@ def release_model(
         is_known: The version is the default one, which equals the trained model. It is deployed
             only if the endpoint is to be kept, or served another version before.
         endpoint_name: Display name of the endpoint.
-        machine: Machine type of the prediction server.
         keep_endpoint: Keep the version deployed after the run.
         model: The trained model.
         examples: The prepared dataset, for another comparison.
@@ -114,13 +130,17 @@ def release_model(
             the replay and the canary; empty for a known version.
         table: Each prediction with the true label.
         release: Settings (ReleaseOptions), a JSON object.
+        serving: Machines of the endpoint (ServingOptions), a JSON object.
     """
+    from components.endpoint.deployments import scale
+    from components.endpoint.ensure import find_endpoint
     from components.errors import errors_in_one_line
     from components.model_version.companions import GOLDEN_FIELDS
     from components.model_version.history import promoted_by
     from components.release.options import ReleaseOptions
     from components.release.overlap import Contest
     from components.release.release import release_version, serve_promoted
+    from components.release.serving_options import ServingOptions
     from components.shared.text.json_object import read_object
     from components.shared.vertex.api import connect
     from components.shared.vertex.resource_name import ResourceName
@@ -146,19 +166,22 @@ def release_model(
         canary_seconds = options.canary_seconds * len(options.canary)
         timeout_seconds = options.timeout_seconds + canary_seconds
         limit.set(timeout_seconds, setting="release.timeout_seconds")
+        resources = ServingOptions.from_json(serving).resources
         known = read_object(golden.path, *GOLDEN_FIELDS)
         if is_known:
             serve_promoted(
                 api,
                 name,
                 endpoint_name=endpoint_name,
-                machine=machine,
+                resources=resources,
                 keep_endpoint=keep_endpoint,
                 run=run,
                 golden=known,
                 options=options,
             )
         else:
+            # `ModelDeployOp` takes no autoscaling target.
+            scale(api, find_endpoint(api, endpoint_name) or {}, name, resources)
             contest = Contest(api, name, champion=champion_version, reasons=reasons, judge=judge)
             release_version(
                 api,

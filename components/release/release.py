@@ -12,6 +12,7 @@ from components.endpoint.deployments import (
     find_deployed,
     is_serving,
     moved_traffic,
+    scale,
     traffic_of,
     undeploy_idle,
     undeploy_version,
@@ -111,10 +112,10 @@ def released(
     version: ResourceName,
     *,
     golden: Json | None,
-    machine: str,
+    resources: Json,
     move: Move = all_to,
 ) -> Iterator[None]:
-    """Deploy a version unless it is deployed, give it traffic and check its predictions.
+    """Deploy a version or scale it, give it traffic and check its predictions.
 
     If that or the block fails, the endpoint is restored. Without golden predictions, or without
     traffic, nothing but the server's health is checked, which the deployment does itself.
@@ -127,7 +128,8 @@ def released(
     is_new = not find_deployed(endpoint, version)
     try:
         if is_new:
-            deploy(api, name, version, machine=machine)
+            deploy(api, name, version, resources=resources)
+        scale(api, endpoint, version, resources)
         with moved_traffic(api, name, version, move=move) as share:
             if golden and share:
                 check_version(api, name, version, golden, percentage=share)
@@ -143,7 +145,7 @@ def serve_promoted(
     version: ResourceName,
     *,
     endpoint_name: str,
-    machine: str,
+    resources: Json,
     keep_endpoint: bool,
     run: str,
     golden: Json,
@@ -164,8 +166,10 @@ def serve_promoted(
         return
     endpoint = endpoint or ensure_endpoint(api, endpoint_name, run=run)
     _set_log(api, endpoint, options)
-    if traffic_of(endpoint).get(find_deployed(endpoint, version)) != WHOLE:
-        with released(api, endpoint, version, golden=golden, machine=machine):
+    if traffic_of(endpoint).get(find_deployed(endpoint, version)) == WHOLE:
+        scale(api, endpoint, version, resources)
+    else:
+        with released(api, endpoint, version, golden=golden, resources=resources):
             pass
     undeploy_idle(api, endpoint["name"], keep=version, keep_previous=options.keep_previous)
 

@@ -8,9 +8,9 @@ from typing import Any
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.thresholds import read_limits
 from components.plan_training.cluster_spec import ClusterSpec
-from components.plan_training.machines import machine_error
 from components.prepare_examples.settings.options import PrepareOptions
 from components.release.options import ReleaseOptions
+from components.release.serving_options import ServingOptions
 from components.shared.run_summary.settings import READABLE_ADDRESS, SECRET, VARIABLE
 from components.shared.text.json_object import parse_object
 from components.start.trigger import Trigger
@@ -30,9 +30,9 @@ DISPLAY_NAME = {
 # The trainer's settings that the pipeline sets.
 PLANNED_FLAGS = ("workload", "examples_dir", "output_dir", "strategy")
 # Settings that are JSON objects in the pipeline's parameters.
-JSON_GROUPS = ("train", "thresholds", "gate", "prepare", "trigger", "release")
+JSON_GROUPS = ("train", "thresholds", "gate", "prepare", "trigger", "release", "serving")
 # Packages that were compiled before these existed do not take them.
-NEW_PARAMETERS = ("gate", "on_failure_url", "release", "report_success", "trigger")
+NEW_PARAMETERS = ("gate", "on_failure_url", "release", "report_success", "serving", "trigger")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,6 @@ class RunConfig:
     )
     prepare: dict[str, Any] = setting("settings of prepare_examples", factory=dict)
     trigger: dict[str, Any] = setting("conditions of training besides the clock", factory=dict)
-    serving_machine: str = setting("machine type of the endpoint", default="n1-standard-4")
     max_examples: int = same_setting(PrepareOptions, "max_examples")
     trust_files: bool = same_setting(PrepareOptions, "trust_files")
     keep_endpoint: bool = setting("keep the endpoint when the run ends", default=False)
@@ -97,18 +96,18 @@ class RunConfig:
     release: dict[str, Any] = setting(
         "settings of the release: replay, canary, what stays deployed", factory=dict
     )
+    serving: dict[str, Any] = setting("machines of the endpoint", factory=dict)
     labels: dict[str, str] = setting("labels of the run and of all it creates", factory=dict)
 
     def __post_init__(self) -> None:
         check_settings(self)
         check_labels(self.labels)
-        if error := machine_error(self.serving_machine, field="serving_machine", is_serving=True):
-            raise ConfigError(error)
         read_limits(self.thresholds)
         self.gate_options()
         self.train_config()
         self.prepare_options()
         ReleaseOptions.from_values(self.release)
+        ServingOptions.from_values(self.serving)
         Trigger.from_values(self.trigger)
 
     @property

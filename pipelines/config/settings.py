@@ -10,15 +10,16 @@ from components.evaluate.thresholds import DIRECTIONS, with_threshold
 from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.settings.options import PrepareOptions
 from components.release.options import ReleaseOptions
+from components.release.serving_options import ServingOptions
 from components.start.trigger import Trigger
 from pipelines.config.built_in import metrics_of
-from pipelines.config.run_config import PLANNED_FLAGS, RunConfig
+from pipelines.config.run_config import JSON_GROUPS, PLANNED_FLAGS, RunConfig
 from pipelines.config.values import read_value
 from trainer.config.settings import SEE_SETTINGS
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError, did_you_mean
 
-GROUPS = ("cluster", "train", "thresholds", "gate", "prepare", "trigger", "release", "labels")
+GROUPS = ("cluster", *JSON_GROUPS, "labels")
 # Keys of these groups may have any name.
 FREE_GROUPS = ("labels", "model")
 # Settings of the workload's own model travel among the trainer's: `model.units`.
@@ -29,6 +30,7 @@ _DECLARED: dict[str, type] = {
     "gate": GateOptions,
     "prepare": PrepareOptions,
     "release": ReleaseOptions,
+    "serving": ServingOptions,
     "trigger": Trigger,
 }
 # Fields without a key of their own; the fields of `prepare` are parameters of the pipeline.
@@ -37,6 +39,8 @@ _NOT_SET: dict[str, tuple[str, ...]] = {
     "train": (*PLANNED_FLAGS, "model_settings"),
     "prepare": ("max_examples", "trust_files"),
 }
+# Earlier names of settings.
+_RENAMED = {"serving_machine": "serving.machine"}
 # Settings that replace each other.
 INSTEAD = {"train.steps": "train.epochs", "train.epochs": "train.steps"}
 _DIRECTIONS = tuple(f".{direction}" for direction in DIRECTIONS)
@@ -81,6 +85,7 @@ def try_texts(
         config: the run.
         texts: the place of each setting, for messages, its key and its value as text.
     """
+    texts = [(position, _RENAMED.get(key, key), value) for position, key, value in texts]
     keys = {key for _, key, _ in texts}
     with contextlib.suppress(ValueError):
         return _with_together(config, texts, keys), []

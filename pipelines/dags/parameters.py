@@ -19,7 +19,7 @@ Args:
     trust_files: Use the files of data_dir without checking their SHA-256.
     prepare: Further options of prepare_examples (PrepareOptions), a JSON object.
     trigger: Conditions of training besides the clock (Trigger), a JSON object.
-    serving_machine: Machine type of the prediction server.
+    serving: Machines of the endpoint (ServingOptions), a JSON object.
     keep_endpoint: Keep the promoted model deployed, even if the endpoint served nothing before.
     service_account: Account that the training job runs as; empty: Vertex AI's own.
     network: VPC network of the training job, projects/NUMBER/global/networks/NAME.

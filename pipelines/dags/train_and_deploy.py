@@ -46,7 +46,7 @@ def train_and_deploy(
     trust_files: bool = False,
     prepare: str = "{}",
     trigger: str = "{}",
-    serving_machine: str = "n1-standard-4",
+    serving: str = "{}",
     keep_endpoint: bool = False,
     service_account: str = "",
     network: str = "",
@@ -102,7 +102,6 @@ def train_and_deploy(
                     service_account=service_account,
                     network=network,
                     tensorboard=tensorboard,
-                    persistent_resource_id="",  # kfp.local cannot resolve GCPC's placeholder
                     **LOCATION,
                 )
                 evaluated = evaluate(
@@ -118,7 +117,7 @@ def train_and_deploy(
                 release_inputs = {
                     "run": RUN,
                     "endpoint_name": endpoint_name,
-                    "machine": serving_machine,
+                    "serving": serving,
                     "keep_endpoint": keep_endpoint,
                     "model": model,
                     "examples": examples,
@@ -149,6 +148,7 @@ def train_and_deploy(
                         evaluation=evaluated.outputs["evaluation"],
                         verdict=evaluated.outputs["verdict"],
                         reasons=evaluated.outputs["reasons"],
+                        serving=serving,
                         **LOCATION,
                     ).set_caching_options(False)
 
@@ -156,9 +156,11 @@ def train_and_deploy(
                         deployed = deploy_model(  # without traffic, if another version has it
                             model=recorded.outputs["version"],
                             endpoint=recorded.outputs["endpoint"],
-                            dedicated_resources_machine_type=serving_machine,
-                            dedicated_resources_min_replica_count=1,
-                            dedicated_resources_max_replica_count=1,
+                            dedicated_resources_machine_type=recorded.outputs["machine"],
+                            dedicated_resources_accelerator_type=recorded.outputs["gpu"],
+                            dedicated_resources_accelerator_count=recorded.outputs["gpus"],
+                            dedicated_resources_min_replica_count=recorded.outputs["least"],
+                            dedicated_resources_max_replica_count=recorded.outputs["most"],
                         ).set_caching_options(False)
                         released = release_model(
                             version=recorded.outputs["Output"], is_known=False, **release_inputs

@@ -35,6 +35,7 @@ def _served(deployed: Json, endpoint: Json, names: dict[str, str]) -> Json:
         "version": f"{names[deployed['model']]}@{deployed.get('modelVersionId', '?')}",
         "model": deployed["model"],
         "deployedModelId": deployed["id"],
+        "dedicatedResources": deployed.get("dedicatedResources", {}),
         "traffic": int(endpoint.get("trafficSplit", {}).get(deployed["id"], 0)),
     }
 

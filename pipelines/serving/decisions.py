@@ -30,13 +30,12 @@ from components.model_version.registry import (
 from components.release.options import ReleaseOptions
 from components.release.overlap import Contest
 from components.release.release import release_version, released
-from components.shared.run_summary.settings import parameters_of
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.labels import BILLING_LABEL, HELD_LABEL, REJECTED, RUN_LABEL
+from components.shared.vertex.labels import HELD_LABEL, REJECTED
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
 from pipelines.resources.names import model_name, this_person, version_called
-from pipelines.serving.releases import BY_HAND, version_text
+from pipelines.serving.releases import BY_HAND, parameters_of_run, resources_of_run, version_text
 from trainer import Json
 
 
@@ -97,7 +96,7 @@ def reject(api: VertexApi, name: str, *, reason: str) -> list[str]:
 
 
 def approve(
-    api: VertexApi, name: str, *, machine: str, reason: str = "", is_compared: bool = True
+    api: VertexApi, name: str, *, machine: str | None, reason: str = "", is_compared: bool = True
 ) -> list[str]:
     """Promote MODEL@VERSION as its run would have, with the same checks and settings.
 
@@ -107,7 +106,7 @@ def approve(
     Args:
         api: Project and location.
         name: `mnist@2`.
-        machine: Machine type of the prediction server, unless the version's run has one.
+        machine: Machine type of the prediction server; None: as in its run.
         reason: For the model's history.
         is_compared: Whether the version must have passed beside the present default version.
 
@@ -127,10 +126,10 @@ def approve(
             f"{name} has no golden.json, so nothing can check its predictions; serve it with"
             f" `trainyard endpoints deploy {name}` and `trainyard models set-default {name}`"
         )
-    parameters = _parameters_of_run(api, record)
+    parameters = parameters_of_run(api, record)
     options = ReleaseOptions.from_json(str(parameters.get("release", "")))
     endpoint_name = str(parameters.get("endpoint_name") or record["displayName"])
-    machine = str(parameters.get("serving_machine") or machine)
+    resources = resources_of_run(parameters, {"machine": machine} if machine else {})
     compared = find_compared(api, version.name)
     if not is_compared:
         compared = default_champion(api, version.unversioned)
@@ -151,7 +150,7 @@ def approve(
             api,
             version,
             endpoint_name=endpoint_name,
-            machine=machine,
+            resources=resources,
             contest=contest,
             options=options,
             cause=cause,
@@ -170,7 +169,7 @@ def _serve(
     version: ResourceName,
     *,
     endpoint_name: str,
-    machine: str,
+    resources: Json,
     contest: Contest,
     options: ReleaseOptions,
     cause: str,
@@ -184,7 +183,7 @@ def _serve(
     with (
         tempfile.TemporaryDirectory(prefix="trainyard-approve-") as folder,
         ensured_endpoint(api, endpoint_name, run=BY_HAND) as endpoint,
-        released(api, endpoint, version, golden=golden, machine=machine, move=no_traffic),
+        released(api, endpoint, version, golden=golden, resources=resources, move=no_traffic),
     ):
         release_version(
             api,
@@ -217,17 +216,3 @@ def _refuse_comparison(name: str, compared: Champion, default: Champion) -> NoRe
         f"{name} was compared with {before}, and version {number} is the default now: a new run"
         " compares them, or approve it as it is with --uncompared"
     )
-
-
-def _parameters_of_run(api: VertexApi, version: Json) -> Json:
-    """Return the parameters of the run that uploaded a version, {} if it is unknown or deleted.
-
-    On Vertex AI the runs of a schedule share all labels but one.
-    """
-    labels = version.get("labels", {})
-    for label in (BILLING_LABEL, RUN_LABEL):
-        if label in labels:
-            query = f'labels.{label}="{labels[label]}"'
-            for job in api.list_resources("pipelineJobs", filter=query):
-                return parameters_of(api.get(job["name"]))
-    return {}

@@ -5,6 +5,7 @@ from functools import partial
 
 from components.endpoint.deployments import (
     find_deployed,
+    resources_beside,
     traffic_of,
     undeploy_version,
     version_of,
@@ -23,8 +24,11 @@ from components.model_version.registry import (
     with_alias,
 )
 from components.release.release import released
+from components.release.serving_options import ServingOptions
+from components.shared.run_summary.settings import parameters_of
+from components.shared.text.json_object import parse_object
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.labels import REJECTED
+from components.shared.vertex.labels import BILLING_LABEL, REJECTED, RUN_LABEL
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
 from pipelines.resources.names import (
@@ -41,7 +45,7 @@ BY_HAND = "by-hand"  # run label of an endpoint that no run created
 
 
 def deploy_version(
-    api: VertexApi, name: str, *, endpoint_name: str, percentage: int, machine: str
+    api: VertexApi, name: str, *, endpoint_name: str, percentage: int, serving: Json
 ) -> list[str]:
     """Deploy MODEL@VERSION to an endpoint, created if missing, and check its predictions.
 
@@ -50,7 +54,8 @@ def deploy_version(
         name: `mnist@2` or `mnist@previous`.
         endpoint_name: Display name; "" for the name of the model.
         percentage: Share of the traffic, 0 to 100; a version deployed alone gets all of it.
-        machine: Machine type of the prediction server.
+        serving: Settings of its machines (ServingOptions) other than those of the version's run;
+            {} for the machines of the version of the model that the endpoint serves, if it does.
 
     Returns:
         Lines that describe the result.
@@ -63,11 +68,13 @@ def deploy_version(
     model = api.get(version.name)
     golden = read_golden(model)
     move = partial(with_share, percentage=percentage)
-    with (
-        ensured_endpoint(api, endpoint_name or model["displayName"], run=BY_HAND) as endpoint,
-        released(api, endpoint, version, golden=golden, machine=machine, move=move),
-    ):
-        pass
+    endpoint_name = endpoint_name or model["displayName"]
+    with ensured_endpoint(api, endpoint_name, run=BY_HAND) as endpoint:
+        resources = resources_beside(endpoint, version)
+        if serving or not resources:
+            resources = resources_of_run(parameters_of_run(api, model), serving)
+        with released(api, endpoint, version, golden=golden, resources=resources, move=move):
+            pass
     split = _split_text(api.get(endpoint["name"]))
     return [
         f"{version_text(model, version)} is deployed to {endpoint['displayName']}: {split}",
@@ -98,11 +105,12 @@ def take_down(api: VertexApi, name: str, *, endpoint_name: str) -> list[str]:
     ]
 
 
-def roll_back(api: VertexApi, name: str, *, machine: str, reason: str = "") -> list[str]:
+def roll_back(api: VertexApi, name: str, *, machine: str | None, reason: str = "") -> list[str]:
     """Make a model's previous version the default again, and serve it in place of the default.
 
-    On each endpoint the previous version is deployed, gets the default's share of the traffic and
-    must return its golden predictions. Then the alias moves and the former default is undeployed.
+    On each endpoint the previous version is deployed on as many machines as the default, of its
+    type unless `machine` is another, gets the default's share of the traffic and must return its
+    golden predictions. Then the alias moves and the former default is undeployed.
     An endpoint that had kept the previous version deployed keeps the former default instead.
     If anything fails before the alias moves, the endpoints are restored. The version that is left
     is rejected with the reason: no run promotes the same model again.
@@ -137,8 +145,10 @@ def roll_back(api: VertexApi, name: str, *, machine: str, reason: str = "") -> l
     with ExitStack() as stack:
         for endpoint in endpoints:
             move = partial(_hand_over, endpoint, former)
+            resources = resources_beside(endpoint, former) or ServingOptions().resources
+            resources |= {"machineSpec": {"machineType": machine}} if machine else {}
             stack.enter_context(
-                released(api, endpoint, version, golden=golden, machine=machine, move=move)
+                released(api, endpoint, version, golden=golden, resources=resources, move=move)
             )
         set_default(api, version, cause=rolled_back(reason))
         decide(api, former, REJECTED, by=this_person(), reason=reason)
@@ -177,6 +187,31 @@ def _split_text(endpoint: Json) -> str:
         for model in endpoint.get("deployedModels", [])
     ]
     return ", ".join(shares) or "nothing"
+
+
+def parameters_of_run(api: VertexApi, version: Json) -> Json:
+    """Return the parameters of the run that uploaded a version, {} if it is unknown or deleted.
+
+    On Vertex AI the runs of a schedule share all labels but one.
+    """
+    labels = version.get("labels", {})
+    for label in (BILLING_LABEL, RUN_LABEL):
+        if label in labels:
+            query = f'labels.{label}="{labels[label]}"'
+            for job in api.list_resources("pipelineJobs", filter=query):
+                return parameters_of(api.get(job["name"]))
+    return {}
+
+
+def resources_of_run(parameters: Json, serving: Json) -> Json:
+    """Return the machines that a run serves on, with the settings `serving` in place of its own.
+
+    A run of an earlier version has only `serving_machine`.
+    """
+    machine = parameters.get("serving_machine")
+    values = parse_object(str(parameters.get("serving") or "{}"), name="serving")
+    values = {**({"machine": machine} if machine else {}), **values, **serving}
+    return ServingOptions.from_values(values).resources
 
 
 def version_text(model: Json, version: ResourceName) -> str:

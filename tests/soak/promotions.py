@@ -27,6 +27,7 @@ from components.endpoint.ensure import ensure_endpoint
 from components.model_version.companions import GOLDEN_FILE, write_companion
 from components.model_version.history import promoted_by
 from components.model_version.registry import set_default
+from components.release.serving_options import ServingOptions
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.serving.releases import roll_back
@@ -97,7 +98,7 @@ def run(
             for _ in range(count // 2):
                 promote(api, endpoint, folder, keep_previous=keep_previous)
                 started = time.monotonic()
-                roll_back(api, "tiny", machine="m")
+                roll_back(api, "tiny", machine=None)
                 rollbacks.append(time.monotonic() - started)
             seconds = time.monotonic() - began
     return {
@@ -117,7 +118,7 @@ def run(
 def promote(api: VertexApi, endpoint: str, folder: Path, *, keep_previous: bool) -> None:
     """Release a new version as a run does."""
     version = upload(api, folder / "artifact")
-    deploy(api, endpoint, version, machine="m")
+    deploy(api, endpoint, version, resources=ServingOptions().resources)
     with moved_traffic(api, endpoint, version):
         set_default(api, version, cause=promoted_by("soak"))
     undeploy_idle(api, endpoint, keep=version, keep_previous=keep_previous)

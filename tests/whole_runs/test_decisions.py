@@ -1,5 +1,6 @@
 """What a person decides about a model lasts: schedules, runs in progress and resumed runs obey."""
 
+import json
 import re
 
 import pytest
@@ -59,10 +60,26 @@ def night(home, tmp_path, taxi_rows, write_csv):
     return run
 
 
+def machines_of(home: Home) -> tuple:
+    """Return type, least and most machines and the CPU's target of the only deployed model."""
+    [endpoint] = json.loads(home.call("endpoints", "list", "--json"))
+    [deployed] = endpoint["serves"]
+    found = deployed["dedicatedResources"]
+    [target] = found["autoscalingMetricSpecs"]
+    numbers = (found["minReplicaCount"], found["maxReplicaCount"], target["target"])
+    return found["machineSpec"]["machineType"], *numbers
+
+
 def test_a_schedule_does_not_promote_what_a_person_left_or_holds(home, night):
-    assert night()[1] == "promoted"
-    assert night(**{"train.seed": 5})[1] == "promoted"
+    machines = {"serving_machine": "n1-standard-8", "serving.min_replicas": 2}
+    machines |= {"serving.max_replicas": 5, "serving.cpu_target": 70}
+    assert night(**machines)[1] == "promoted"
+    assert machines_of(home) == ("n1-standard-8", 2, 5, 70)
+    assert night(**machines | {"serving.max_replicas": 6})[1] == "same-model"
+    assert machines_of(home) == ("n1-standard-8", 2, 6, 70)
+    assert night(**{"train.seed": 5}, **machines)[1] == "promoted"
     home.call("models", "rollback", "mnist", "--reason", "Fares are 5 % too low!")
+    assert machines_of(home) == ("n1-standard-8", 2, 5, 70), "of the version that it leaves"
 
     output, outcome = night(**{"train.seed": 5})
 

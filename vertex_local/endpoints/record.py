@@ -1,11 +1,14 @@
-"""Record of an endpoint: its traffic split, percentages by id of the deployed model."""
+"""Record of an endpoint: its traffic split (percentages by id), machines of deployed models."""
 
 from vertex_local import Json
-from vertex_local.errors import failed_precondition, invalid_argument
+from vertex_local.errors import failed_precondition, invalid_argument, not_found
 
 Split = dict[str, int]
 
 WHOLE = 100
+RESOURCES = "dedicatedResources"
+# Fields of them in MutateDeployedModelRequest.update_mask.
+MUTABLE = ("minReplicaCount", "maxReplicaCount", "autoscalingMetricSpecs")
 NEW = "0"  # DeployModelRequest.traffic_split: the model that is being deployed
 
 
@@ -61,3 +64,45 @@ def after_undeploy(endpoint: Json, *, deployed_id: str, requested: Split) -> Spl
             f"trafficSplit over the others ({', '.join(others)}), or move its traffic first."
         )
     return {key: value for key, value in current.items() if key != deployed_id}
+
+
+def with_resources(deployed: Json) -> Json:
+    """Return a deployed model with the defaults of its dedicated resources, which are only kept.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT.
+    """
+    resources = deployed.get(RESOURCES)
+    if resources is None:
+        return deployed
+    least = resources.get("minReplicaCount", 0)
+    most = resources.get("maxReplicaCount", least)
+    if not 1 <= least <= most:
+        raise invalid_argument(
+            f"{RESOURCES}: minReplicaCount is {least}, maxReplicaCount {most}; the first must be at"
+            " least 1, and the second not below it."
+        )
+    machine = resources.get("machineSpec", {})
+    if ("acceleratorType" in machine) != (machine.get("acceleratorCount", 0) > 0):
+        raise invalid_argument("machineSpec must have both acceleratorType and acceleratorCount.")
+    return {**deployed, RESOURCES: {**resources, "maxReplicaCount": most}}
+
+
+def mutate(endpoint: Json, wanted: Json, *, mask: str) -> Json:
+    """Change fields of a deployed model's resources to those of `wanted`; return the model.
+
+    Raises:
+        ApiError: NOT_FOUND or INVALID_ARGUMENT.
+    """
+    names = {path.removeprefix(f"{RESOURCES}.") for path in mask.split(",")}
+    if not names <= {*MUTABLE}:
+        raise invalid_argument(f"updateMask is {mask!r}; allowed are {MUTABLE} of {RESOURCES}.")
+    deployed = {model["id"]: model for model in endpoint.get("deployedModels", [])}
+    if (key := wanted.get("id")) not in deployed:
+        raise not_found(f'deployedModel.id "{key}" of {endpoint["name"]}')
+    after = wanted.get(RESOURCES, {})
+    resources = {**deployed[key].get(RESOURCES, {}), **{name: after.get(name) for name in names}}
+    changed = {name: value for name, value in resources.items() if value is not None}
+    result = with_resources({**deployed[key], RESOURCES: changed})
+    endpoint["deployedModels"] = list({**deployed, key: result}.values())
+    return result

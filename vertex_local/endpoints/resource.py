@@ -103,7 +103,7 @@ def deploy_model(service: Service, call: Call) -> Json:
     requested = request.get("deployedModel", {})
     model = models.resolve(service, requested.get("model", ""))
     deployed = {
-        **requested,
+        **traffic.with_resources(requested),
         "id": deployments.new_id(service, endpoint, requested.get("id", "")),
         "model": model["name"],
         "modelVersionId": model["versionId"],
@@ -120,6 +120,21 @@ def deploy_model(service: Service, call: Call) -> Json:
         return {"deployedModel": deployed}
 
     return operations.start(service, name, "DeployModel", work)
+
+
+def mutate_deployed_model(service: Service, call: Call) -> Json:
+    """POST …:mutateDeployedModel: change the replicas and the autoscaling of a deployed model."""
+    name = call.name("endpoints")
+    request = protos.parse("MutateDeployedModelRequest", {**call.body, "endpoint": name})
+    wanted, mask = request.get("deployedModel", {}), request.get("updateMask", "")
+    result: Json = {}
+
+    def change(endpoint: Json) -> None:
+        result["deployedModel"] = traffic.mutate(endpoint, wanted, mask=mask)
+        endpoint["updateTime"] = now()
+
+    service.store.update(name, change)
+    return operations.start(service, name, "MutateDeployedModel", lambda stop: result)
 
 
 def undeploy_model(service: Service, call: Call) -> Json:
@@ -209,6 +224,7 @@ ROUTES = [
     Route("PATCH", f"{COLLECTION}/<id>", update),
     Route("DELETE", f"{COLLECTION}/<id>", delete),
     Route("POST", f"{COLLECTION}/<id>:deployModel", deploy_model),
+    Route("POST", f"{COLLECTION}/<id>:mutateDeployedModel", mutate_deployed_model),
     Route("POST", f"{COLLECTION}/<id>:undeployModel", undeploy_model),
     RawRoute("POST", f"{COLLECTION}/<id>:predict", predict),
     RawRoute("POST", f"{COLLECTION}/<id>:rawPredict", raw_predict, RAW_FIELDS),

@@ -122,6 +122,13 @@ def test_endpoints(sdk, model):
     deployed = v1.DeployedModel(model=uploaded, dedicated_resources=resources)
     arguments = {"endpoint": name, "deployed_model": deployed, "traffic_split": {"0": 100}}
     deployed_id = sdk.call("Endpoint", "deploy_model", **arguments).deployed_model.id
+    mutated = v1.DeployedModel(id=deployed_id, dedicated_resources={"max_replica_count": 5})
+    mask = {"paths": ["dedicated_resources.max_replica_count"]}
+    arguments = {"endpoint": name, "deployed_model": mutated, "update_mask": mask}
+    answer = sdk.call("Endpoint", "mutate_deployed_model", **arguments).deployed_model
+    assert answer.dedicated_resources.machine_spec.machine_type == "n1-standard-2"
+    [listed] = sdk.call("Endpoint", "get_endpoint", name=name).deployed_models
+    assert (listed.dedicated_resources.max_replica_count, listed) == (5, answer)
     instance = struct_pb2.Value(number_value=21)
     response = sdk.call("Prediction", "predict", endpoint=name, instances=[instance])
     assert response.predictions[0]["double"] == 42

@@ -16,7 +16,7 @@ def read(values: Mapping[Any, Any], findings: Findings) -> Json:
     fields: Json = {}
     for key, value in values.items():
         if key == "accelerator":
-            fields[key] = _read_accelerator(value, findings, path=key)
+            fields[key] = read_accelerator(value, findings, path=key)
         elif key == "machines":
             fields[key] = _read_machines(value, findings)
         elif key in KEYS:
@@ -26,7 +26,7 @@ def read(values: Mapping[Any, Any], findings: Findings) -> Json:
     return fields
 
 
-def _read_accelerator(value: Any, findings: Findings, *, path: str) -> Accelerator | None:
+def read_accelerator(value: Any, findings: Findings, *, path: str) -> Accelerator | None:
     """Return the GPUs of `{type: NVIDIA_TESLA_T4, count: 1}`."""
     if value is None or isinstance(value, Accelerator):
         return value
@@ -50,7 +50,7 @@ def _read_machines(value: Any, findings: Findings) -> dict[str, Machine]:
             machines[key] = Machine(type=value_of_role)
         elif value_of_role is not None:
             own = section.section(key, keys=("machine", "accelerator"))
-            accelerator = _read_accelerator(
+            accelerator = read_accelerator(
                 own.get("accelerator"), findings, path=f"{path}.accelerator"
             )
             if isinstance(value_of_role, Mapping) and "machine" not in own:

@@ -9,7 +9,7 @@ from trainer import Json, references
 
 # Parameters that are JSON objects of settings: `train.epochs` is a key of `train`.
 THRESHOLDS = "thresholds"
-GROUPS = ("cluster", "train", THRESHOLDS, "gate", "prepare", "trigger", "release")
+GROUPS = ("cluster", "train", THRESHOLDS, "gate", "prepare", "trigger", "release", "serving")
 # Parameters that are not settings.
 PLACES = ("project", "location")
 WEBHOOK = "on_failure_url"

@@ -36,6 +36,7 @@ REPEATABLE_METHODS = {
     "cancel": "FAILED_PRECONDITION",
     "import": "",  # a second evaluation of a version does no harm
     "mergeVersionAliases": "",
+    "mutateDeployedModel": "",
     "predict": "",
     "undeployModel": "NOT_FOUND",
     "wait": "",

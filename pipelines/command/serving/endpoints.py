@@ -31,7 +31,9 @@ def add_endpoints(parser: argparse.ArgumentParser) -> None:
     actions = actions_of(parser)
     text = "list all endpoints with the versions they serve and each version's share of the traffic"
     list_ = add_action(actions, "list", _list, text)
-    list_.add_argument("--json", action="store_true", help="with the ids of deployed models")
+    list_.add_argument(
+        "--json", action="store_true", help="with the ids and machines of deployed models"
+    )
     _add_predict(actions)
     _add_deploy_and_undeploy(actions)
     _add_log_requests(actions)
@@ -78,6 +80,13 @@ def _add_deploy_and_undeploy(actions: Any) -> None:
         "proportions; default: 100",
     )
     add_machine(deploy)
+    deploy.add_argument(
+        "--serving",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="setting of a run, as max_replicas=5; default: as the endpoint, or the run, has",
+    )
     text = "stop serving MODEL@VERSION; the other versions get its traffic"
     undeploy = add_action(actions, "undeploy", _undeploy, text, "MODEL@VERSION")
     deploy.add_argument(
@@ -144,13 +153,19 @@ def _predict(arguments: argparse.Namespace) -> int:
 
 
 def _deploy(arguments: argparse.Namespace) -> int:
+    from pipelines.config.settings import with_settings
+    from pipelines.projects.runs import default_run
+
+    machine = [f"machine={arguments.machine}"] if arguments.machine else []
+    texts = [f"serving.{text}" for text in arguments.serving + machine]
+    serving = with_settings(default_run("-", name="-"), texts).serving
     with api_of(arguments, keeps_service=True) as api:
         lines = releases.deploy_version(
             api,
             arguments.name,
             endpoint_name=arguments.endpoint,
             percentage=arguments.traffic,
-            machine=arguments.machine,
+            serving=serving,
         )
         print("\n".join(lines))
     return 0

@@ -97,14 +97,10 @@ def _add_reason(parser: argparse.ArgumentParser, is_required: bool = False) -> N
     )
 
 
-def add_machine(parser: argparse.ArgumentParser) -> None:
+def add_machine(parser: argparse.ArgumentParser, default: str = "") -> None:
     """Add the machine type of a prediction server."""
-    parser.add_argument(
-        "--machine",
-        type=_machine,
-        default="n1-standard-4",
-        help="Vertex AI: machine type; %(default)s",
-    )
+    text = f"Vertex AI: machine type; default: {default or 'that of the endpoint or of the run'}"
+    parser.add_argument("--machine", type=_machine, default=default or None, help=text)
 
 
 def _machine(text: str) -> str:

@@ -64,7 +64,7 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--time-zone", default="", metavar="NAME", help="of a table's times, as prepare.time_zone"
     )
-    add_machine(parser)
+    add_machine(parser, "n1-standard-4")
     parser.add_argument(
         "--replicas", type=int, default=1, metavar="N", help="Vertex AI: machines; %(default)s"
     )

@@ -27,6 +27,7 @@ from components.release import canary, release, replay
 from components.release.options import ReleaseOptions
 from components.release.overlap import Contest
 from components.release.release import release_version
+from components.release.serving_options import ServingOptions
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.shared.vertex.labels import CANDIDATE, MODEL_LABEL, REJECTED, STATE_LABEL
 from components.shared.vertex.resource_name import ResourceName
@@ -50,7 +51,12 @@ def api(tmp_path_factory):
         _, project, _, location = service.parent.split("/")
         api = connect(project, location)
         first = upload(api, "classes")
-        deploy(api, ensure_endpoint(api, "tiny", run="r")["name"], first, machine="m")
+        deploy(
+            api,
+            ensure_endpoint(api, "tiny", run="r")["name"],
+            first,
+            resources=ServingOptions().resources,
+        )
         yield api
 
 
@@ -80,10 +86,10 @@ def deployed(api, *words: str):
     version = upload(api, *words, **{STATE_LABEL: CANDIDATE})
     name = endpoint_of(api)["name"]
     first = version.with_version(1)
-    deploy(api, name, version, machine="m")
+    deploy(api, name, version, resources=ServingOptions().resources)
     yield version
     if not find_deployed(endpoint_of(api), first):
-        deploy(api, name, first, machine="m")
+        deploy(api, name, first, resources=ServingOptions().resources)
     split = {find_deployed(endpoint_of(api), first): 100}
     api.patch(f"{name}?updateMask=trafficSplit", {"trafficSplit": split})
     set_default(api, first)

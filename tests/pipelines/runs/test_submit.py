@@ -198,16 +198,14 @@ def test_what_a_run_on_vertex_can_be_told_reaches_the_request(own, vertex):
 
 
 def test_package_older_than_the_source_is_reported(own, tmp_path):
-    definitions = dict(own.definitions)
-    definitions["machine"] = definitions.pop("serving_machine")
-    older = package(definitions)
+    target = local_target(tmp_path)
+    submission = plan(own, target, config=config_of(own, settings=[], cluster=None))
+    assert "serving" not in values_of(submission), "only a run that sets it needs it"
 
-    with pytest.raises(ConfigError, match=r"no parameter 'serving_machine'.*compile it again"):
-        plan(
-            older,
-            local_target(tmp_path),
-            config=config_of(older, settings=[], cluster=None),
-        )
+    config = config_of(own, settings=["serving_machine=n1-standard-8"], cluster=None)
+    assert config.serving == {"machine": "n1-standard-8"}, "an earlier name of the setting"
+    with pytest.raises(ConfigError, match=r"no parameter 'serving'.*compile it again"):
+        plan(own, target, config=config)
 
 
 def test_unpullable_image_is_refused_before_a_request(own, vertex):

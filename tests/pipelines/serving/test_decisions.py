@@ -10,6 +10,7 @@ from components.model_version.champion import default_champion
 from components.model_version.companions import GOLDEN_FILE, write_companion
 from components.model_version.decisions import stop_of
 from components.model_version.registry import list_versions, set_default
+from components.release.serving_options import ServingOptions
 from components.shared.vertex.labels import CANDIDATE, MODEL_LABEL, STATE_LABEL, WAITING
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.resources.names import this_person
@@ -65,7 +66,12 @@ def served(api) -> dict[str, int]:
 
 def test_an_approved_version_gets_the_traffic_and_becomes_the_default(api, version, trainyard):
     first = version(state="")
-    deploy(api, ensure_endpoint(api, "tiny", run="r")["name"], first, machine="m")
+    deploy(
+        api,
+        ensure_endpoint(api, "tiny", run="r")["name"],
+        first,
+        resources=ServingOptions().resources,
+    )
     second = version()
     compared_with(api, second, first)
 
@@ -95,7 +101,12 @@ def test_without_a_serving_endpoint_only_the_alias_moves(api, version, trainyard
 
 def test_an_approved_version_that_fails_its_check_changes_nothing(api, version, trainyard):
     first = version(state="")
-    deploy(api, ensure_endpoint(api, "tiny", run="r")["name"], first, machine="m")
+    deploy(
+        api,
+        ensure_endpoint(api, "tiny", run="r")["name"],
+        first,
+        resources=ServingOptions().resources,
+    )
     compared_with(api, version(is_right=False), first)
 
     code, _, error = trainyard("models", "approve", "tiny@2")

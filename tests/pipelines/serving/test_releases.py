@@ -105,7 +105,7 @@ def test_an_interrupted_deployment_leaves_nothing(api, version, monkeypatch, wor
     monkeypatch.setattr(VertexApi, "wait", interrupt)
 
     with pytest.raises(KeyboardInterrupt):
-        deploy_version(api, "tiny@1", endpoint_name="", percentage=100, machine="m")
+        deploy_version(api, "tiny@1", endpoint_name="", percentage=100, serving={})
 
     assert interrupted
     assert list(api.list_resources("endpoints")) == []
@@ -156,6 +156,69 @@ def test_rollback_to_a_deployed_version_keeps_both(api, version, trainyard):
 
     assert trainyard("models", "rollback", "tiny")[0] == 0
     assert (aliases(api)["1"], shares(api)) == (["default"], {"1": 100, "2": 0})
+
+
+def resources(api) -> list[tuple]:
+    """Return machine type, least and most replicas and targets of each deployed model."""
+    [endpoint] = api.list_resources("endpoints")
+    found = [one["dedicatedResources"] for one in endpoint["deployedModels"]]
+    return [
+        (
+            one["machineSpec"]["machineType"],
+            one["minReplicaCount"],
+            one["maxReplicaCount"],
+            [spec["target"] for spec in one.get("autoscalingMetricSpecs", [])],
+        )
+        for one in found
+    ]
+
+
+def test_machines_are_set_by_hand_and_outlast_a_rollback(api, version, trainyard):
+    first, second = version(), version()
+    set_default(api, first)
+    set_default(api, second)
+    settings = ("min_replicas=2", "max_replicas=5", "machine=n1-standard-8", "cpu_target=70")
+    flags = [word for text in settings for word in ("--serving", text)]
+
+    assert trainyard("endpoints", "deploy", "tiny@2", *flags)[0] == 0
+    assert resources(api) == [("n1-standard-8", 2, 5, [70])]
+    assert trainyard("models", "rollback", "tiny")[0] == 0
+
+    assert (shares(api), resources(api)) == ({"1": 100}, [("n1-standard-8", 2, 5, [70])])
+    assert trainyard("endpoints", "deploy", "tiny@2", "--traffic", "10")[0] == 0
+    assert resources(api) == [("n1-standard-8", 2, 5, [70])] * 2
+
+
+def test_a_deployed_version_is_scaled_and_keeps_its_machine(api, version, trainyard, caplog):
+    version()
+    trainyard("endpoints", "deploy", "tiny@1")
+    change = ("--serving", "max_replicas=3", "--serving", "machine=n1-standard-8")
+
+    assert trainyard("endpoints", "deploy", "tiny@1", *change)[0] == 0
+
+    assert resources(api) == [("n1-standard-4", 1, 3, [])]
+    assert "@1 stays on the machine that it has, {'machineType': 'n1-standard-4'}" in caplog.text
+
+
+def test_a_rollback_scales_a_version_that_stayed_deployed(api, version, trainyard):
+    first, second = version(), version()
+    set_default(api, first)
+    set_default(api, second)
+    trainyard("endpoints", "deploy", "tiny@1")
+    trainyard("endpoints", "deploy", "tiny@2", "--serving", "min_replicas=2")
+
+    assert trainyard("models", "rollback", "tiny")[0] == 0
+
+    assert resources(api) == [("n1-standard-4", 2, 2, [])] * 2
+
+
+def test_an_unknown_setting_of_the_machines_is_named(version, trainyard):
+    version()
+
+    code, _, error = trainyard("endpoints", "deploy", "tiny@1", "--serving", "max_replica=5")
+
+    assert code == 2
+    assert "unknown key 'serving.max_replica'; did you mean 'serving.max_replicas'" in error
 
 
 def test_history_tells_which_version_was_the_default_and_why(api, version, trainyard):

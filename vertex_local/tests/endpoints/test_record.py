@@ -1,4 +1,4 @@
-"""Traffic splits when models are deployed and undeployed."""
+"""Traffic splits when models are deployed and undeployed, and resources of deployed models."""
 
 import pytest
 
@@ -57,3 +57,73 @@ def test_model_with_traffic_is_not_undeployed():
 def test_bad_split_is_refused(requested):
     with pytest.raises(ApiError, match="trafficSplit"):
         traffic.after_deploy(endpoint(d1=100), new_id="9", requested=requested)
+
+
+GPU = {"acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 1}
+
+
+def deployed(**resources):
+    return {"id": "1", "dedicatedResources": resources}
+
+
+@pytest.mark.parametrize(
+    ("resources", "message"),
+    [
+        pytest.param({}, "minReplicaCount is 0", id="no least"),
+        pytest.param({"minReplicaCount": 3, "maxReplicaCount": 2}, "maxReplicaCount 2", id="most"),
+        pytest.param(
+            {"minReplicaCount": 1, "machineSpec": {"acceleratorType": "NVIDIA_TESLA_T4"}},
+            "both acceleratorType and acceleratorCount",
+            id="no count",
+        ),
+        pytest.param(
+            {"minReplicaCount": 1, "machineSpec": {"acceleratorCount": 1}},
+            "both acceleratorType and acceleratorCount",
+            id="no type",
+        ),
+    ],
+)
+def test_resources_that_vertex_refuses_are_refused(resources, message):
+    with pytest.raises(ApiError, match=message):
+        traffic.with_resources(deployed(**resources))
+
+
+def test_the_most_replicas_are_the_least_unless_given():
+    found = traffic.with_resources(deployed(minReplicaCount=2, machineSpec=GPU))
+
+    assert found["dedicatedResources"]["maxReplicaCount"] == 2
+    assert traffic.with_resources({"id": "1"}) == {"id": "1"}
+
+
+def mutated(mask, before, **after):
+    endpoint = {"name": "e", "deployedModels": [{"id": "0"}, before]}
+    changed = traffic.mutate(endpoint, deployed(**after), mask=mask)
+    assert endpoint["deployedModels"] == [{"id": "0"}, changed]
+    return changed["dedicatedResources"]
+
+
+def test_a_mutation_changes_the_fields_of_its_mask():
+    before = deployed(minReplicaCount=1, maxReplicaCount=1, autoscalingMetricSpecs=[{"target": 9}])
+    mask = "dedicatedResources.maxReplicaCount,dedicatedResources.autoscalingMetricSpecs"
+
+    found = mutated(mask, before, minReplicaCount=7, maxReplicaCount=4)
+
+    assert found == {"minReplicaCount": 1, "maxReplicaCount": 4}, "a field left out is cleared"
+
+
+@pytest.mark.parametrize(
+    ("mask", "after", "message"),
+    [
+        ("dedicatedResources.machineSpec", {}, "updateMask is 'dedicatedResources.machineSpec'"),
+        ("", {}, "updateMask is ''"),
+        ("dedicatedResources.minReplicaCount", {"minReplicaCount": 2}, "maxReplicaCount 1"),
+    ],
+)
+def test_a_mutation_that_vertex_refuses_is_refused(mask, after, message):
+    with pytest.raises(ApiError, match=message):
+        mutated(mask, deployed(minReplicaCount=1, maxReplicaCount=1), **after)
+
+
+def test_a_mutation_of_a_model_that_is_not_deployed_is_not_found():
+    with pytest.raises(ApiError, match=r'deployedModel\.id "1" of e'):
+        traffic.mutate({"name": "e"}, deployed(), mask="dedicatedResources.minReplicaCount")

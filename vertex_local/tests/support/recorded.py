@@ -2,8 +2,8 @@
 
 RECORDED = {
     "EndpointService": (
-        "CreateEndpoint DeleteEndpoint DeployModel GetEndpoint ListEndpoints UndeployModel "
-        "UpdateEndpoint"
+        "CreateEndpoint DeleteEndpoint DeployModel GetEndpoint ListEndpoints "
+        "MutateDeployedModel UndeployModel UpdateEndpoint"
     ),
     "JobService": (
         "CancelCustomJob CreateCustomJob DeleteCustomJob GetCustomJob ListCustomJobs "
