@@ -19,6 +19,7 @@ from pipelines.runs.submit import Submission
 from pipelines.schedules import differences as schedules
 from pipelines.schedules.differences import Change
 from pipelines.schedules.file import read_schedules
+from pipelines.schedules.plan import REQUEST, plan_schedule
 
 DEFAULT_FOLDER = Path("configs/schedules")
 MARKS = {"create": "+", "delete": "-", "keep": "="}
@@ -77,9 +78,9 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
 def _apply(arguments: argparse.Namespace) -> int:
     target = target_of(arguments)
     files = read_schedules(arguments.folder)
-    wanted = [schedules.plan_schedule(file, target=target, image=arguments.image) for file in files]
+    wanted = [plan_schedule(file, target=target, image=arguments.image) for file in files]
     for schedule in wanted:
-        warn_of_readable_address(schedule.body[schedules.REQUEST]["pipelineJob"])
+        warn_of_readable_address(schedule.body[REQUEST]["pipelineJob"])
     with service_of(arguments, target) as service:
         api = connect(target.project, target.location)
         now = datetime.datetime.now(datetime.UTC)

@@ -120,19 +120,13 @@ def approve(
     version = version_called(api, name)
     record = api.get(version.name)
     _refuse_default(record, version)
-    golden = read_golden(record)
-    if golden is None:
-        raise ResourceError(
-            f"{name} has no golden.json, so nothing can check its predictions; serve it with"
-            f" `trainyard endpoints deploy {name}` and `trainyard models set-default {name}`"
-        )
+    golden = _golden(record, name)
     parameters = parameters_of_run(api, record)
     options = ReleaseOptions.from_json(str(parameters.get("release", "")))
     endpoint_name = str(parameters.get("endpoint_name") or record["displayName"])
     resources = resources_of_run(parameters, {"machine": machine} if machine else {})
-    compared = find_compared(api, version.name)
-    if not is_compared:
-        compared = default_champion(api, version.unversioned)
+    model = version.unversioned
+    compared = find_compared(api, version.name) if is_compared else default_champion(api, model)
     contest = Contest(
         api,
         version,
@@ -141,8 +135,7 @@ def approve(
         judge=partial(_refuse_comparison, name, compared),
         lifts_rejection=is_rejected(record),
     )
-    person = this_person()
-    cause = approved_by(person)
+    cause = approved_by(this_person())
     endpoint = find_endpoint(api, endpoint_name)
     is_served = bool(parameters.get("keep_endpoint") or (endpoint and is_serving(endpoint)))
     if is_served:
@@ -159,9 +152,19 @@ def approve(
     else:
         contest.check()
         set_default(api, version, cause=cause, reasons=contest.reasons, confirm=contest.confirm)
-    decide(api, version, APPROVED, by=person, reason=reason)
+    decide(api, version, APPROVED, by=this_person(), reason=reason)
     serving = f"served by {endpoint_name}" if is_served else "and no endpoint serves its model"
     return [f"the default is {version_text(record, version)}, {serving}"]
+
+
+def _golden(record: Json, name: str) -> Json:
+    """Return the golden predictions of a version; ResourceError without any."""
+    if golden := read_golden(record):
+        return golden
+    raise ResourceError(
+        f"{name} has no golden.json, so nothing can check its predictions; serve it with"
+        f" `trainyard endpoints deploy {name}` and `trainyard models set-default {name}`"
+    )
 
 
 def _serve(

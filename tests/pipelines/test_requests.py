@@ -30,6 +30,7 @@ from pipelines.resources.models import delete_model, get_model, models_table  # 
 from pipelines.runs.facts import newest_runs  # noqa: E402
 from pipelines.runs.request import create_run, run_request  # noqa: E402
 from pipelines.schedules import differences as schedules  # noqa: E402
+from pipelines.schedules.plan import Wanted  # noqa: E402
 from pipelines.serving.instances import Instance, predict  # noqa: E402
 from tests.support.processes.everything import EVERYTHING  # noqa: E402
 from tests.support.servers.recorder import PARENT, recording  # noqa: E402
@@ -87,7 +88,7 @@ def submit(api, **options):
 
 def apply(api, action, **options):
     """Change the schedule of the golden requests."""
-    wanted = schedules.Wanted(body=SCHEDULE, is_paused=False, catch_up=False)
+    wanted = Wanted(body=SCHEDULE, is_paused=False, catch_up=False)
     existing = None if action == "create" else {"name": f"{PARENT}/schedules/4", "state": "ACTIVE"}
     change = schedules.Change(
         action=action, name="nightly", wanted=wanted, existing=existing, **options

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -65,27 +66,19 @@ def start_run(
             print(f"{stop_command(target)}   # stop the service and its runs")
         return OK
     keep_running_without_output()
-    with contextlib.ExitStack() as stack:
-        if config and arguments.tears_down:
-            keep = config.keep_endpoint
-            stack.enter_context(torn_down(api, submission, target=target, keep_endpoint=keep))
-        result = show_to_end(
-            api, submission, console=console, create=create, wants_cancel=wants_cancel
-        )
+    show = partial(show_to_end, console=console, create=create, wants_cancel=wants_cancel)
     if config and arguments.tears_down:
+        keep = config.keep_endpoint
+        with torn_down(api, submission, target=target, keep_endpoint=keep):
+            result = show(api, submission)
         write_result(api, result, target=target)
-        is_kept = config.keep_endpoint and result.is_promoted
+        is_kept = keep and result.is_promoted
         if service and is_kept:
             service.keep()
-        print_result(
-            result,
-            config=config,
-            target=target,
-            is_kept=is_kept,
-            console=console,
-            source=submission.source,
-        )
+        options = {"config": config, "target": target, "source": submission.source}
+        print_result(result, **options, is_kept=is_kept, console=console)
     else:
+        result = show(api, submission)
         print_outcome(result.summary, target=target)
     words = check_command(arguments.on_failure)
     if problem := run_command(words, result.summary, target=target):

@@ -35,7 +35,6 @@ from trainer.errors import did_you_mean
 
 NUM_RECORDS = 1_000
 MOST_FILES = 50
-TELLS = "tells {} alone: remove it if it is known only afterwards"
 
 
 def start_records(
@@ -56,41 +55,32 @@ def start_records(
     seen, num_records, notes = _read(paths, label)
     check_number(num_records, paths[0], "records")
     if label not in seen:
-        raise DataError(
-            f"--label {label}:{did_you_mean(label, seen)} the records have"
-            f" {', '.join(sorted(seen))}"
-        )
+        hint, names = did_you_mean(label, seen), ", ".join(sorted(seen))
+        raise DataError(f"--label {label}:{hint} the records have {names}")
     target = seen.pop(label)
     chosen, declaration = _declaration(label, target, kind)
-    names = valid_names(seen)
-    for name, feature in seen.items():
-        feature.input = names[name]
-        feature.is_identifier = bool(ID_NAME.search(name.lower())) or feature.dtype == "string"
-        feature.is_identifier &= (
-            feature.size == 1 and len(set(feature.values)) == num_records > MOST_CODES
-        )
-    used = {name: feature for name, feature in seen.items() if feature.size and is_usable(feature)}
+    used = _used(seen, num_records)
     if not used:
-        unused = "; ".join(
-            f"{name}: {why_unused(feature)}" for name, feature in sorted(seen.items())
-        )
-        raise DataError(f"{paths[0]}: no feature but {label} that a model could get; {unused}")
+        why = "; ".join(_reasons(seen))
+        raise DataError(f"{paths[0]}: no feature but {label} that a model could get; {why}")
+    unused = {name: feature for name, feature in seen.items() if name not in used}
     code = record_function(script) if script else None
-    telling = [name for name, feature in sorted(used.items()) if feature.tells(target, num_records)]
+    told = f"tells {label} alone: remove it if it is known only afterwards"
     values = Counter(map(str, target.values))
+    lines = [feature_line(name, feature, num_records) for name, feature in used.items()]
     return Start(
         workload=SOURCE.format(
-            names=", ".join(sorted(used)),
+            names=", ".join(used),
             label=label,
             num=num_records,
             imports="".join(f"{line}\n" for line in code.imports) if code else "",
             used=", ".join(sorted({"Records", "Values", declaration.partition("(")[0]})),
             decoder=DECODER if any(feature.is_image for feature in used.values()) else "",
             encoded="\n".join(
-                f"        {encoded_line(name, feature)}," for name, feature in sorted(used.items())
+                f"        {encoded_line(name, feature)}," for name, feature in used.items()
             ),
             model=_model_text(used, chosen, code),
-            features="\n".join(_feature_lines(seen, used, num_records)),
+            features="\n".join([*lines, *(f"        # {reason}" for reason in _reasons(unused))]),
             declaration=declaration,
             seen=f"  # {len(values)} values",
             arguments="".join(f"{line}\n" for line in code.arguments) if code else "",
@@ -104,12 +94,8 @@ def start_records(
         notes=(
             *(code.notes if code else ()),
             *notes,
-            *(f"{name}: {TELLS.format(label)}" for name in telling),
-            *(
-                f"{name}: left out: {why_unused(feature)}"
-                for name, feature in sorted(seen.items())
-                if name not in used
-            ),
+            *(f"{name}: {told}" for name in used if used[name].tells(target, num_records)),
+            *_reasons(unused, "left out: "),
         ),
     )
 
@@ -120,22 +106,27 @@ def _model_text(used: Mapping[str, Seen], kind: str, script: RecordedScript | No
         first, *more = sorted(feature.input for feature in used.values())
         combined = "keras.layers.concatenate(list(inputs.values()))"
         return script.adapter(combined if more else f"inputs[{quoted(first)}]")
-    parts = ",\n".join(
-        f"        {part_line(name, feature)}" for name, feature in sorted(used.items())
-    )
+    parts = ",\n".join(f"        {part_line(name, feature)}" for name, feature in used.items())
     outputs = "len(labels)" if kind in (CLASSES, MULTILABEL) else "1"
     return MODEL.format(parts=parts, outputs=outputs)
 
 
-def _feature_lines(
-    seen: Mapping[str, Seen], used: Mapping[str, Seen], num_records: int
-) -> Iterator[str]:
-    """Yield the declaration of each used feature, then a comment on each other one."""
-    for name, feature in sorted(used.items()):
-        yield feature_line(name, feature, num_records)
+def _used(seen: Mapping[str, Seen], num_records: int) -> dict[str, Seen]:
+    """Return the features that a model can get, sorted; all get the names of their inputs."""
+    names = valid_names(seen)
+    for name, feature in seen.items():
+        feature.input = names[name]
+        may_be = feature.size == 1 and (ID_NAME.search(name.lower()) or feature.dtype == "string")
+        feature.is_identifier = (
+            bool(may_be) and len(set(feature.values)) == num_records > MOST_CODES
+        )
+    return {name: each for name, each in sorted(seen.items()) if each.size and is_usable(each)}
+
+
+def _reasons(seen: Mapping[str, Seen], before: str = "") -> Iterator[str]:
+    """Yield why a model cannot get each feature."""
     for name, feature in sorted(seen.items()):
-        if name not in used:
-            yield f"        # {name}: {why_unused(feature)}"
+        yield f"{name}: {before}{why_unused(feature)}"
 
 
 def _files(sources: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:

@@ -8,8 +8,8 @@ from components.shared.vertex import retries
 from pipelines.cli import main
 from pipelines.package import registry
 from pipelines.places.target import local_target
-from pipelines.schedules.differences import REQUEST, plan_schedule
 from pipelines.schedules.file import read_schedule
+from pipelines.schedules.plan import REQUEST, plan_schedule
 from tests.support.data.packages import package
 from tests.support.servers.package_repository import TOKEN, serving
 from trainer.errors import ConfigError

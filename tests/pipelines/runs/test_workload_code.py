@@ -254,8 +254,8 @@ def test_a_compiled_folder_runs_from_its_snapshot(churn, capsys):
 @pytest.mark.parametrize("base", ["/", "{}", "{}/schedules"])
 def test_a_schedule_names_a_folder_relative_to_its_file(churn, monkeypatch, base):
     from pipelines.places.target import local_target
-    from pipelines.schedules.differences import REQUEST, plan_schedule
     from pipelines.schedules.file import read_schedules
+    from pipelines.schedules.plan import REQUEST, plan_schedule
 
     folder = churn / "schedules"
     folder.mkdir()

@@ -10,16 +10,15 @@ import yaml
 
 from pipelines.cli import main
 from pipelines.places.target import local_target
-from pipelines.schedules.differences import (
+from pipelines.schedules.differences import differences, run_request_of
+from pipelines.schedules.file import read_schedule, read_schedules
+from pipelines.schedules.plan import (
     REQUEST,
     SCHEDULE_LABEL,
     Wanted,
-    differences,
     plan_schedule,
-    run_request_of,
     schedule_request,
 )
-from pipelines.schedules.file import read_schedule, read_schedules
 from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast

@@ -13,8 +13,8 @@ from kfp import compiler, dsl
 from components.shared.vertex.api import VertexApi
 from pipelines.places.target import Target
 from pipelines.schedules import differences as schedules
-from pipelines.schedules.differences import plan_schedule
 from pipelines.schedules.file import ScheduleFile
+from pipelines.schedules.plan import Wanted, plan_schedule
 from vertex_local.tests.support.http_server import Handler, running
 
 PROJECT, LOCATION = "demo", "us-central1"
@@ -116,9 +116,7 @@ def test_the_requests_are_those_of_the_official_client(recorder, body):
         schedules.resume(api, there, catch_up=True)
         schedules.delete(api, there)
         fields = ("cron", "maxRunCount")
-        wanted = schedules.Wanted(
-            body={**body, "maxRunCount": "4"}, is_paused=False, catch_up=False
-        )
+        wanted = Wanted(body={**body, "maxRunCount": "4"}, is_paused=False, catch_up=False)
         schedules.apply_change(
             api,
             schedules.Change(

@@ -19,6 +19,7 @@ from components.shared.vertex.creations import create_labelled
 from components.shared.vertex.errors import VertexError
 from pipelines.runs import request as vertex
 from pipelines.schedules import differences as schedules
+from pipelines.schedules.plan import Wanted
 from vertex_local.tests.support.http_server import Handler, running
 
 pytestmark = pytest.mark.fast
@@ -188,7 +189,7 @@ def test_runs_jobs_and_schedules_are_created_once(api, cloud, monkeypatch, kind,
     cloud.faults = [fault]
     cloud.fails_on = ("POST",)
     monkeypatch.setattr(schedules, "ours", lambda api: list(api.list_resources("schedules")))
-    wanted = schedules.Wanted(body={"displayName": "n"}, is_paused=False, catch_up=False)
+    wanted = Wanted(body={"displayName": "n"}, is_paused=False, catch_up=False)
     change = schedules.Change(action="create", name="n", wanted=wanted)
     calls = {
         "pipelineJobs": lambda: vertex.create_run(api, {}, run="r"),
