@@ -75,8 +75,14 @@ def start_run(
         is_kept = keep and result.is_promoted
         if service and is_kept:
             service.keep()
-        options = {"config": config, "target": target, "source": submission.source}
-        print_result(result, **options, is_kept=is_kept, console=console)
+        print_result(
+            result,
+            config=config,
+            target=target,
+            is_kept=is_kept,
+            console=console,
+            source=submission.source,
+        )
     else:
         result = show(api, submission)
         print_outcome(result.summary, target=target)
