@@ -46,12 +46,6 @@ def _add_explain(actions: Any) -> None:
         "--workload", default=DEFAULT_WORKLOAD, help=f"{FORMS}; default: %(default)s"
     )
     parser.add_argument("--batch-size", type=int, metavar="N", help="default: the workload's")
-    parser.add_argument(
-        "--prices",
-        type=Path,
-        default=PRICES,
-        help="price table; default: components/plan_training/prices.yaml",
-    )
     parser.set_defaults(command=_explain)
 
 
@@ -71,14 +65,7 @@ def _add_commands(actions: Any) -> None:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    file = read_cluster_file(arguments.file)
-    try:
-        lines = _lines(file, arguments)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot read {error.filename}: {error.strerror}; give another --prices"
-        ) from error
-    print("\n".join(lines))
+    print("\n".join(_lines(read_cluster_file(arguments.file), arguments)))
     return 0
 
 
@@ -89,7 +76,7 @@ def _lines(file: ClusterFile, arguments: argparse.Namespace) -> list[str]:
     return explain(
         file,
         batch_size=_batch_size(arguments),
-        prices=read_prices(arguments.prices),
+        prices=read_prices(PRICES),
         hosts=arguments.hosts or file.hosts,
     )
 

@@ -182,13 +182,6 @@ def test_explanation_of_an_invalid_file_lists_every_mistake(run, cluster_file):
     assert "machine is 'n1-standard-5'" in output
 
 
-def test_missing_price_table_is_reported(run, cluster_file):
-    code, output = run("explain", cluster_file("strategy: single\n"), "--prices", "nowhere")
-
-    assert code == 2
-    assert "cannot read nowhere" in output
-
-
 @pytest.mark.parametrize("form", ["short", "vertex"])
 def test_file_is_converted_to_another_format(run, cluster_file, form):
     spec = ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1)
