@@ -20,7 +20,7 @@ ACCELERATOR ?= cpu
 PROJECT ?=
 IMAGE_OPTIONS = --accelerator $(ACCELERATOR) $(if $(PROJECT),--project '$(PROJECT)')
 TAG ?= latest
-LOCK := $(BIN)/uv pip compile setup.py vertex_local/pyproject.toml --extra pipelines --extra tuning --universal --generate-hashes --python-version 3.11 --no-annotate --custom-compile-command "make lock"
+LOCK := $(BIN)/uv pip compile setup.py vertex_local/pyproject.toml --extra pipelines --extra tuning --extra buckets --universal --generate-hashes --python-version 3.11 --no-annotate --custom-compile-command "make lock"
 # As the service that `trainyard run` starts (pipelines/places/local_service.py): imported in the
 # background while the page is served already, 5 s of CPU and 0.5 GB, so that runs start at once.
 # TensorFlow reads TF_ENABLE_ONEDNN_OPTS then: before `trainer` can set it.

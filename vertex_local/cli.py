@@ -144,6 +144,13 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
         "the root folder; may be repeated",
     )
     add(
+        "--buckets",
+        type=Path,
+        metavar="DIR",
+        help="gs://BUCKET is the folder DIR/BUCKET of this machine, in requests and in the steps' "
+        "paths; with the extra `buckets` Google's Cloud Storage clients find it, too",
+    )
+    add(
         "--host-commands",
         action="store_true",
         help="run a container component of a pipeline as a program of this machine (echo, sh, "
@@ -219,6 +226,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         has_containers=arguments.containers,
         mounts=tuple(arguments.mount),
         runs_host_commands=arguments.host_commands,
+        buckets=arguments.buckets,
         is_shared=arguments.shared,
     )
     try:

@@ -22,8 +22,8 @@ from vertex_local.endpoints import resource as endpoints
 from vertex_local.http import peers
 from vertex_local.http import server as http_server
 from vertex_local.jobs import resource as jobs
+from vertex_local.machine import buckets, lost_and_found, root_lock, users
 from vertex_local.machine import docker as containers
-from vertex_local.machine import lost_and_found, root_lock, users
 from vertex_local.machine.clock import Clock
 from vertex_local.machine.docker_engine import Engine, find_engine
 from vertex_local.machine.files import make_private, remove_temp_dir
@@ -77,6 +77,7 @@ class Options:
         has_containers: Run replicas, steps and prediction servers in containers.
         mounts: Folders that containers see, besides the root.
         runs_host_commands: Run container components of pipelines as programs of this machine.
+        buckets: Folder whose folders are the buckets of gs://, if there are any.
         is_shared: Accept requests from every user of this machine; files stay private.
     """
 
@@ -89,6 +90,7 @@ class Options:
     has_containers: bool = False
     mounts: tuple[Path, ...] = ()
     runs_host_commands: bool = False
+    buckets: Path | None = None
     is_shared: bool = False
 
 
@@ -110,9 +112,11 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
     num_notes = len(lost_and_found.notes(root))
     store = Store(root / "vertex.db")
     leftovers.remove(root)
-    engine = find_engine(root, options.mounts) if options.has_containers else None
+    mounts = (*options.mounts, *filter(None, [options.buckets]))
+    engine = find_engine(root, mounts) if options.has_containers else None
     _remove_left_containers(root)
     listener = _listen(options)
+    storage_url = _serve_buckets(options, port=listener.getsockname()[1] + 1)
     leftovers.mark_environment(root)
     stop = _stop_on_signals()
     users.announce(root, is_while_used=options.is_while_used)
@@ -122,9 +126,14 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
         _call_if_defined(module, "recover", service)
     lost_and_found.forget_marks(root)
     _start_http(service, listener)
-    port, mounts = listener.getsockname()[1], engine.mounts if engine else None
-    notes = lost_and_found.notes(root)[num_notes:]
-    root_lock.announce(root, port=port, url=service.url, mounts=mounts, notes=notes)
+    record = {
+        "port": listener.getsockname()[1],
+        "url": service.url,
+        "storage": storage_url,
+        "mounts": engine.mounts if engine else None,  # without containers
+        "notes": lost_and_found.notes(root)[num_notes:],  # problems of this start
+    }
+    root_lock.announce(root, record)
     on_ready(service.url)
     # A timeout, because a signal that another thread receives (as may happen while a child exits)
     # does not wake this thread, which must run the handler.
@@ -160,6 +169,34 @@ def _service(
     return service
 
 
+def _serve_buckets(options: Options, *, port: int) -> str:
+    """Serve the buckets, if there are any; return the address of their API, "" without one.
+
+    The variables are also those of the service's processes.
+    """
+    os.environ.pop(buckets.VARIABLE, None)
+    if not options.buckets:
+        return ""
+    options.buckets.mkdir(parents=True, exist_ok=True)
+    os.environ[buckets.VARIABLE] = str(options.buckets.resolve())
+    if not buckets.MOUNT.is_dir():
+        logger.info("Programs that open /gcs/BUCKET need the folder /gcs: sudo mkdir /gcs")
+    try:
+        from vertex_local import storage
+    except ModuleNotFoundError:
+        logger.info("Without the extra `buckets` no Cloud Storage API is served, only its folders")
+        return ""
+    kind = _socket_kind(options)
+    try:
+        listener = _bind(port, kind)
+    except OSError:
+        listener = _bind(0, kind)
+    storage.start(options.buckets.resolve(), listener)
+    url = os.environ[storage.HOST_VARIABLE] = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
+    logger.info("Cloud Storage for Google's clients: %s=%s", storage.HOST_VARIABLE, url)
+    return url
+
+
 def _remove_left_containers(root: Path) -> None:
     if (root / CONTAINERS_MARK).exists():
         containers.remove_root(root)
@@ -167,7 +204,7 @@ def _remove_left_containers(root: Path) -> None:
 
 
 def _listen(options: Options) -> socket.socket:
-    kind = socket.socket if options.is_shared else peers.OwnersSocket
+    kind = _socket_kind(options)
     if options.is_shared:
         logger.warning(
             "Shared: every user of this machine can run commands as uid %d", os.geteuid()
@@ -181,6 +218,10 @@ def _listen(options: Options) -> socket.socket:
                 "Choose another --port, or omit it to get a free one."
             ) from None
     return _bind(0, kind)
+
+
+def _socket_kind(options: Options) -> type[socket.socket]:
+    return socket.socket if options.is_shared else peers.OwnersSocket
 
 
 def _bind(port: int, kind: type[socket.socket]) -> socket.socket:

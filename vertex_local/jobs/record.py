@@ -6,6 +6,7 @@ from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.errors import invalid_argument
+from vertex_local.machine import buckets
 from vertex_local.machine.files import local_path
 
 logger = logging.getLogger(__name__)
@@ -164,7 +165,7 @@ def _output_dir(prefix: str) -> Path | None:
     if path is None:
         raise invalid_argument(
             f'jobSpec.baseOutputDirectory.outputUriPrefix "{prefix}" is not a folder of this '
-            "machine; give an absolute path or file:///path (this service does not write to gs://)."
+            f"machine; give an absolute path or file:///path; for gs://, {buckets.REMEDY}."
         )
     return path
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from vertex_local import Json
+from vertex_local.machine import buckets
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,9 @@ def log_line(text: str) -> None:
 
 
 def local_path(uri: str) -> Path | None:
-    """Return the absolute path of a path or of a file:// URI; None for any other text."""
+    """Return the absolute path of a path, or of a file:// or gs:// URI; None for any other text."""
+    if uri.startswith(buckets.SCHEME):
+        return buckets.local_path(uri)
     parts = urlsplit(uri)
     is_file = parts.scheme == "file" and parts.netloc in ("", "localhost")
     path = unquote(parts.path) if is_file else uri

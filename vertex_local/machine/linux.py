@@ -98,14 +98,24 @@ def set_namespace(fd: int) -> None:
     check(ctypes.CDLL(None, use_errno=True).setns(fd, 0), "setns(2)")
 
 
+def bind(folder: str, target: str) -> None:
+    """Show a folder at `target`, too, in this process's mount namespace.
+
+    Raises:
+        OSError: The system does not allow it.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    check(libc.mount(folder.encode(), target.encode(), None, MS_BIND | MS_REC, None), "mount(2)")
+
+
 def make_read_only(folder: str) -> None:
     """Make a folder with its contents read-only in this process's mount namespace.
 
     Raises:
         OSError: The system does not allow it.
     """
+    bind(folder, folder)
     libc, path = ctypes.CDLL(None, use_errno=True), folder.encode()
-    check(libc.mount(path, path, None, MS_BIND | MS_REC, None), "mount(2)")
     # The owner of a user namespace may not clear these flags (mount_namespaces(7)).
     kept = os.statvfs(folder).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
     flags = MS_REMOUNT | MS_BIND | MS_RDONLY | kept

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from vertex_local import Json
 from vertex_local.client import ADDRESS_FILE, SERVICE_FILE, announced
 
 ATTEMPTS = 10
@@ -40,16 +41,10 @@ class RootLock:
         return False
 
 
-def announce(
-    root: Path, *, port: int, url: str, mounts: tuple[str, ...] | None, notes: list[str]
-) -> None:
-    """Write ROOT/server.json atomically; `mounts` are None for a service without containers.
-
-    `notes` are the problems of this start (`lost_and_found.py`).
-    """
+def announce(root: Path, record: Json) -> None:
+    """Write ROOT/server.json atomically: where this process can be reached, and how it started."""
     temporary = root / f"{ADDRESS_FILE}.tmp"
-    record = {"pid": os.getpid(), "port": port, "url": url, "mounts": mounts, "notes": notes}
-    temporary.write_text(json.dumps(record) + "\n")
+    temporary.write_text(json.dumps({"pid": os.getpid(), **record}) + "\n")
     temporary.replace(root / ADDRESS_FILE)
 
 

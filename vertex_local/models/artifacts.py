@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from vertex_local.errors import invalid_argument
-from vertex_local.machine import lost_and_found
+from vertex_local.machine import buckets, lost_and_found
 from vertex_local.machine.files import local_path
 from vertex_local.machine.lost_and_found import discard
 
@@ -20,7 +20,7 @@ class _CopyError(Exception):
 
 
 def local_folder(uri: str, *, root: Path) -> Path:
-    """Return the existing folder of an artifact URI: an absolute path or file://.
+    """Return the existing folder of an artifact URI: an absolute path, file:// or gs://.
 
     Raises:
         ApiError: INVALID_ARGUMENT.
@@ -29,8 +29,7 @@ def local_folder(uri: str, *, root: Path) -> Path:
     if path is None:
         raise invalid_argument(
             f'model.artifactUri "{uri}" is not on this machine; use an absolute path or '
-            "file:///path (copy gs:// folders to this machine first, for example with "
-            "`gcloud storage cp -r`)."
+            f"file:///path; for gs://, {buckets.REMEDY}."
         )
     if not path.is_dir():
         problem = "is not a folder" if path.exists() else "does not exist"

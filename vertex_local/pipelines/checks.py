@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local import Json
+from vertex_local.machine import buckets
+from vertex_local.machine.files import local_path
 from vertex_local.pipelines import conditions, placeholders
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
 from vertex_local.pipelines.values import defaults_of
@@ -170,8 +172,11 @@ def uri_problem(uri: str) -> str:
     is_remote = has_scheme and scheme.isalnum()
     if uri.startswith("/") or (is_remote and scheme in URI_SCHEMES) or "{{$" in uri:
         return ""
+    if local_path(uri):
+        return ""
     reason = "which this service cannot read" if is_remote else "which is not an absolute path"
-    return f"it imports {uri}, {reason}; copy it to this machine and give its absolute path"
+    remedy = f"; or {buckets.REMEDY}" if uri.startswith(buckets.SCHEME) else ""
+    return f"it imports {uri}, {reason}; copy it to this machine and give its absolute path{remedy}"
 
 
 def _producers(value: Any) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from vertex_local import Json
 from vertex_local.errors import rpc_status
+from vertex_local.machine import buckets
 from vertex_local.machine.clock import now
 
 logger = logging.getLogger(__name__)
@@ -186,7 +187,7 @@ def _artifact(artifact: Json) -> Json:
         return artifact
     return {
         "displayName": artifact["name"],
-        "uri": artifact["uri"],
+        "uri": buckets.uri_of(artifact["uri"]),
         "schemaTitle": artifact["type"].get("schemaTitle", ""),
         "state": "LIVE",
         "metadata": artifact["metadata"],

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 from typing import Any
 
 from vertex_local import Json
 from vertex_local.errors import ApiError, invalid_argument
+from vertex_local.machine import buckets
+from vertex_local.machine.files import local_path
 from vertex_local.pipelines import placeholders
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
 from vertex_local.pipelines.values import runs_always, upstream_of
@@ -201,16 +202,18 @@ def parameters(spec: Json, given: Json) -> Json:
 
 def _pipeline_root(root: str) -> str:
     field = "runtimeConfig.gcsOutputDirectory"
-    if not root.startswith("/"):
+    folder = local_path(root)
+    if folder is None:
         raise invalid_argument(
             f'{field} "{root}" is not a local folder; pipelines of this service write to this '
-            "machine, so give an absolute path, such as /tmp/runs."
+            "machine, so give an absolute path, such as /tmp/runs; for gs://, "
+            f"{buckets.REMEDY}."
         )
     try:
-        Path(root).mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise invalid_argument(f'{field} "{root}" cannot be created: {error.strerror}.') from None
-    return str(Path(root))
+    return buckets.uri_of(str(folder))
 
 
 def _typed(name: str, value: Any, definition: Json) -> Any:

@@ -16,6 +16,7 @@ from vertex_local.api.run_lifecycle import RunKind, Start, outcome_by
 from vertex_local.api.service import Service
 from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument, rpc_status
+from vertex_local.machine.files import local_path
 from vertex_local.pipelines import interrupted, journal, kfp_version
 from vertex_local.pipelines import record as pipeline_record
 from vertex_local.pipelines.gcpc.requests import RUN_LABELS_VARIABLE
@@ -171,8 +172,8 @@ def plan(service: Service, body: Json) -> Json:
     if service.engine:
         for image, field in pipeline_record.images(checked["pipelineSpec"]).items():
             service.engine.check_image(image, field=field)
-        root = checked["runtimeConfig"]["gcsOutputDirectory"]
-        service.engine.check_folder(root, field="runtimeConfig.gcsOutputDirectory")
+        root = local_path(checked["runtimeConfig"]["gcsOutputDirectory"])
+        service.engine.check_folder(str(root), field="runtimeConfig.gcsOutputDirectory")
     return checked
 
 

@@ -67,6 +67,11 @@ class TaskRunner:
     warm: WarmClient | None = None
     engine: Engine | None = None
 
+    @property
+    def pipeline_root(self) -> str:
+        """The folder of the run's outputs: a path, also of a bucket."""
+        return str(local_path(self.job["runtimeConfig"]["gcsOutputDirectory"]))
+
     def execute(self, task: Task, spec: Json, inputs: Values) -> Values:
         """Run a task to its end, with retries, or take its outputs from the cache; return them.
 
@@ -143,8 +148,7 @@ class Attempt:
         """Return the attempt for a task; its journal gets its parameters with defaults."""
         defaults = defaults_of(component)
         values = replace(inputs, parameters={**defaults, **inputs.parameters})
-        root = runner.job["runtimeConfig"]["gcsOutputDirectory"]
-        folder = f"{root}/{runner.run.folder.name}/{task.unique_name}"
+        folder = f"{runner.pipeline_root}/{runner.run.folder.name}/{task.unique_name}"
         message = executor_input(component, typed(component, values), folder=folder)
         fillable = constants(spec) | (defaults.keys() - inputs.parameters.keys())
         attempt = cls(
@@ -165,7 +169,7 @@ class Attempt:
             "outputMetadataUri": output_file,
             "pipeline_task_name": self.task.unique_name,
             "pipeline_task_uuid": str(self.task.id),
-            "pipeline_root": self.runner.job["runtimeConfig"]["gcsOutputDirectory"],
+            "pipeline_root": self.runner.pipeline_root,
         }
         values = self.runner.run_values | {f"{{{{$.{name}}}}}": of_task[name] for name in of_task}
         return placeholders.resolve(text, values, self.executor_input, self.fillable)

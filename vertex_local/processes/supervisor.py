@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local import Json
+from vertex_local.machine import buckets, linux, namespaces
 from vertex_local.machine import docker as containers
-from vertex_local.machine import linux, namespaces
 from vertex_local.machine.docker import Container
 from vertex_local.machine.files import (
     GROUP_PREFIX,
@@ -127,6 +127,8 @@ class Supervisor:
         except OSError as error:
             log_line(f"no PID namespace: {error}; processes may survive if the service is killed")
         self._has_pid_namespace = self._init_pid > 0
+        if self._has_pid_namespace:
+            buckets.mount()
 
     def _protect_environments(self) -> None:
         """Make the Python environments read-only; processes write to their layers instead."""

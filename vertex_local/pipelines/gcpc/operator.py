@@ -17,6 +17,7 @@ import requests
 
 from vertex_local import Json
 from vertex_local.machine.clock import now
+from vertex_local.machine.files import local_path
 from vertex_local.pipelines.gcpc import client
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
 from vertex_local.pipelines.gcpc.requests import GcpcError, Launch, Request
@@ -210,4 +211,4 @@ def _is_final_job(job: Json) -> bool:
 
 def _writes_to(job: Json, folder: Path) -> bool:
     base = job.get("jobSpec", {}).get("baseOutputDirectory", {}).get("outputUriPrefix", "")
-    return not _is_final_job(job) and bool(base) and folder.is_relative_to(base)
+    return not _is_final_job(job) and bool(base) and folder.is_relative_to(local_path(base) or base)

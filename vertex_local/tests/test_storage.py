@@ -1,0 +1,217 @@
+"""Buckets as folders: in requests, in the paths of programs, and for Google's storage client."""
+
+import json
+import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import requests
+from google.api_core.exceptions import NotFound, PreconditionFailed
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import storage
+from kfp import dsl
+
+from vertex_local import client
+from vertex_local.machine import buckets
+from vertex_local.machine.files import local_path
+from vertex_local.tests.support.pipeline_runs import STEP, Runs, task_detail
+from vertex_local.tests.support.service import container_spec, running_service, sdk_at
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "buckets"
+
+
+@pytest.fixture
+def service(tmp_path, folder):
+    with running_service(tmp_path / "vertex", "--buckets", str(folder)) as running:
+        yield running
+
+
+@pytest.fixture
+def address(service):
+    return client.announced(service.root)["storage"]
+
+
+@pytest.fixture
+def bucket(address, monkeypatch):
+    """Return a new bucket of Google's client."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
+    opened = storage.Client(project="demo", credentials=AnonymousCredentials())
+    return opened.create_bucket("mine")
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("gs://mine/a/b.txt", "FOLDER/mine/a/b.txt"),
+        ("gs://mine", "FOLDER/mine"),
+        ("gs:///tmp/a", "/tmp/a"),
+        ("gs://mine/a/../../other", None),
+        ("gs://../etc", None),
+        ("gs://Mine/a", None),
+        ("gs://mine/a\0b", None),
+        ("gs:////../etc", None),
+    ],
+)
+def test_an_address_is_a_path_in_its_bucket(monkeypatch, folder, uri, path):
+    monkeypatch.setenv(buckets.VARIABLE, str(folder))
+    expected = Path(path.replace("FOLDER", str(folder))) if path else None
+    assert local_path(uri) == expected
+    if path and "FOLDER" in path:
+        assert buckets.uri_of(str(expected)) == uri
+    monkeypatch.delenv(buckets.VARIABLE)
+    assert local_path(uri) == (expected if uri == "gs:///tmp/a" else None)
+
+
+def test_objects_are_files_and_files_are_objects(bucket, folder):
+    bucket.blob("a/b.txt").upload_from_string("first")
+    assert (folder / "mine" / "a" / "b.txt").read_text() == "first"
+    (folder / "mine" / "a" / "c.txt").write_text("second")
+    (folder / "mine" / "link").symlink_to("/etc/hostname")
+    assert [blob.name for blob in bucket.list_blobs()] == ["a/b.txt", "a/c.txt"]
+    listing = bucket.list_blobs(delimiter="/")
+    assert (list(listing), listing.prefixes) == ([], {"a/"})
+    assert bucket.blob("a/c.txt").download_as_text() == "second"
+    (folder / "mine" / "a" / "b.txt").write_text("changed")
+    assert bucket.blob("a/b.txt").download_as_text() == "changed"
+    bucket.copy_blob(bucket.blob("a/c.txt"), bucket, "copied.txt")
+    assert (folder / "mine" / "copied.txt").read_text() == "second"
+    bucket.blob("a/b.txt").delete()
+    assert not (folder / "mine" / "a" / "b.txt").exists()
+    (folder / "mine" / "a" / "c.txt").unlink()
+    assert not bucket.blob("a/c.txt").exists()
+    with pytest.raises(NotFound):
+        bucket.blob("link").download_as_text()
+    (folder / "other").mkdir()
+    assert {found.name for found in bucket.client.list_buckets()} == {"mine", "other"}
+
+
+def test_large_objects_arrive_in_parts_and_many_at_a_time(bucket, folder):
+    content = os.urandom(3_000_000)
+    large = bucket.blob("large.bin", chunk_size=1 << 20)
+    large.upload_from_string(content)
+    assert (folder / "mine" / "large.bin").read_bytes() == content
+    assert large.download_as_bytes(start=10, end=19) == content[10:20]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: bucket.blob(f"many/{n}").upload_from_string(f"{n}"), range(40)))
+    assert len(list(bucket.list_blobs(prefix="many/", page_size=7))) == 40
+
+
+def test_a_generation_that_is_not_the_wanted_one_is_refused(bucket, folder):
+    note = bucket.blob("note.txt")
+    note.upload_from_string("a", if_generation_match=0)
+    for wrong in (0, note.generation + 1):
+        with pytest.raises(PreconditionFailed):
+            note.upload_from_string("b", if_generation_match=wrong)
+        with pytest.raises(PreconditionFailed):
+            note.delete(if_generation_match=wrong)
+    note.upload_from_string("c", if_generation_match=note.generation)
+    (folder / "mine" / "note.txt").write_text("by a program")
+    with pytest.raises(PreconditionFailed):
+        note.upload_from_string("d", if_generation_match=note.generation)
+    assert (folder / "mine" / "note.txt").read_text() == "by a program"
+
+
+@pytest.mark.parametrize(
+    ("request_line", "headers", "status"),
+    [
+        (("POST", "/upload/storage/v1/b/mine/o?uploadType=media&name=../../out"), {}, 400),
+        (("GET", "/download/storage/v1/b/mine/o/..%2F..%2Fvertex%2Fvertex.db?alt=media"), {}, 400),
+        (("GET", "/wipe"), {}, 404),
+        (("GET", "/storage/v1/b"), {"Origin": "https://example.com"}, 403),
+        (("GET", "/storage/v1/b"), {"Host": "example.com"}, 403),
+    ],
+)
+def test_strange_requests_are_refused(bucket, tmp_path, request_line, headers, status):
+    bucket.blob("kept").upload_from_string("a")
+    address = os.environ["STORAGE_EMULATOR_HOST"]
+    method, path = request_line
+    session = requests.Session()
+    prepared = requests.Request(method, "http://h", data="x", headers=headers).prepare()
+    prepared.url = f"{address}{path}"  # as it is: requests would normalize it
+    assert session.send(prepared, timeout=20).status_code == status
+    assert bucket.blob("kept").download_as_text() == "a"
+    assert not list(tmp_path.rglob("out"))
+
+
+def test_a_client_that_says_nothing_delays_no_other(bucket, address):
+    host, port = address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))):
+        bucket.blob("a").upload_from_string("a")
+
+
+@dsl.component(**STEP)
+def write(file: dsl.Output[dsl.Dataset]) -> str:
+    import os
+
+    with open(file.path, "w") as opened:
+        opened.write("made by a step")
+    return os.environ["STORAGE_EMULATOR_HOST"]
+
+
+@dsl.component(**STEP)
+def read(file: dsl.Input[dsl.Dataset], other: dsl.Input[dsl.Dataset]) -> str:
+    with open(file.path) as opened, open(other.path) as imported:
+        return opened.read() + ", " + imported.read()
+
+
+@dsl.pipeline(name="in-buckets")
+def in_buckets():
+    imported = dsl.importer(artifact_uri="gs://public/data.csv", artifact_class=dsl.Dataset)
+    read(file=write().outputs["file"], other=imported.output)
+
+
+def test_a_run_keeps_its_outputs_in_a_bucket(service, bucket, folder, address, tmp_path):
+    (folder / "public").mkdir()
+    (folder / "public" / "data.csv").write_text("imported")
+    runs = Runs(service, tmp_path)
+    runs.root = "gs://mine/runs"
+    job = runs.run(in_buckets)
+    assert job["state"] == "PIPELINE_STATE_SUCCEEDED", job["error"]
+    assert job["runtimeConfig"]["gcsOutputDirectory"] == "gs://mine/runs"
+    outputs = task_detail(job, "read")["execution"]["metadata"]
+    assert outputs["output:Output"] == "made by a step, imported"
+    assert task_detail(job, "write")["execution"]["metadata"]["output:Output"] == address
+    [artifact] = task_detail(job, "write")["outputs"]["file"]["artifacts"]
+    assert artifact["uri"].startswith("gs://mine/runs/")
+    name = artifact["uri"].removeprefix("gs://mine/")
+    assert bucket.blob(name).download_as_text() == "made by a step"
+
+
+def test_jobs_and_models_use_buckets(service, folder, artifact_folder):
+    sdk = sdk_at(service.url)
+    (folder / "mine").mkdir(parents=True)
+    code = "import os, pathlib; p = pathlib.Path(os.environ['AIP_MODEL_DIR'])"
+    code += "; p.mkdir(parents=True); (p / 'saved_model.pb').write_text('trained')"
+    container = {"image_uri": "any", "command": ["python", "-c", code]}
+    pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1}
+    job = sdk.CustomJob(
+        display_name="j",
+        worker_pool_specs=[{**pool, "container_spec": container}],
+        base_output_dir="gs://mine/out",
+        staging_bucket="gs://mine",
+    )
+    job.run()
+    assert (folder / "mine" / "out" / "model" / "saved_model.pb").read_text() == "trained"
+    spec = {"artifactUri": "gs://mine/out/model", "containerSpec": container_spec()}
+    service.do("POST", "models:upload", {"model": {"displayName": "m", **spec}})
+    lost = {"displayName": "m", **spec, "artifactUri": "gs://mine/nothing"}
+    response = service.call("POST", "models:upload", {"model": lost})
+    assert "does not exist" in response.json()["error"]["message"]
+
+
+def test_without_buckets_the_refusal_says_how_to_get_them(tmp_path):
+    with running_service(tmp_path / "vertex") as plain:
+        assert json.loads((plain.root / "server.json").read_text())["storage"] == ""
+        model = {
+            "displayName": "m",
+            "artifactUri": "gs://mine/m",
+            "containerSpec": {"imageUri": "i"},
+        }
+        response = plain.call("POST", "models:upload", {"model": model})
+        assert "--buckets DIR" in response.json()["error"]["message"]
