@@ -15,9 +15,10 @@ pytestmark = pytest.mark.fast
 ROOT = Path(vertex_local.__file__).parent
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 # Distributions by the name that is imported, if it is another.
-DISTRIBUTIONS = {"google": "protobuf"}
-# Imported by those who have it; a dependency of requests; data of zoneinfo; a namespace of kfp.
-OPTIONAL, INDIRECT, NOT_IMPORTED = {"pytest"}, {"urllib3"}, {"tzdata", "kfp-pipeline-spec"}
+DISTRIBUTIONS = {"google": "protobuf", "gcp_storage_emulator": "gcp-storage-emulator"}
+# Imported by those who have it; dependencies of requests and of the emulator.
+OPTIONAL, INDIRECT = {"pytest"}, {"urllib3", "google_crc32c"}
+NOT_IMPORTED = {"tzdata", "kfp-pipeline-spec"}  # data of zoneinfo; a namespace of kfp
 
 
 def sources() -> list[Path]:
@@ -44,5 +45,6 @@ def test_what_is_imported_is_declared_and_nothing_else():
     external = imported - sys.stdlib_module_names - {"vertex_local"} - OPTIONAL - INDIRECT
     project = SETTINGS["project"]
     optional = project["optional-dependencies"]
-    declared = names(project["dependencies"] + optional["pipelines"] + optional["tuning"])
+    extras = optional["pipelines"] + optional["tuning"] + optional["buckets"]
+    declared = names(project["dependencies"] + extras)
     assert {DISTRIBUTIONS.get(name, name) for name in external} == declared - NOT_IMPORTED
