@@ -95,9 +95,7 @@ def reject(api: VertexApi, name: str, *, reason: str) -> list[str]:
     return lines
 
 
-def approve(
-    api: VertexApi, name: str, *, machine: str | None, reason: str = "", is_compared: bool = True
-) -> list[str]:
+def approve(api: VertexApi, name: str, *, reason: str = "", is_compared: bool = True) -> list[str]:
     """Promote MODEL@VERSION as its run would have, with the same checks and settings.
 
     It is served if the endpoint serves already, or the run was to keep it. A rejected version may
@@ -106,7 +104,6 @@ def approve(
     Args:
         api: Project and location.
         name: `mnist@2`.
-        machine: Machine type of the prediction server; None: as in its run.
         reason: For the model's history.
         is_compared: Whether the version must have passed beside the present default version.
 
@@ -124,7 +121,7 @@ def approve(
     parameters = parameters_of_run(api, record)
     options = ReleaseOptions.from_json(str(parameters.get("release", "")))
     endpoint_name = str(parameters.get("endpoint_name") or record["displayName"])
-    resources = resources_of_run(parameters, {"machine": machine} if machine else {})
+    resources = resources_of_run(parameters, {})
     model = version.unversioned
     compared = find_compared(api, version.name) if is_compared else default_champion(api, model)
     contest = Contest(

@@ -105,12 +105,12 @@ def take_down(api: VertexApi, name: str, *, endpoint_name: str) -> list[str]:
     ]
 
 
-def roll_back(api: VertexApi, name: str, *, machine: str | None, reason: str = "") -> list[str]:
+def roll_back(api: VertexApi, name: str, *, reason: str = "") -> list[str]:
     """Make a model's previous version the default again, and serve it in place of the default.
 
-    On each endpoint the previous version is deployed on as many machines as the default, of its
-    type unless `machine` is another, gets the default's share of the traffic and must return its
-    golden predictions. Then the alias moves and the former default is undeployed.
+    On each endpoint the previous version is deployed on machines as the default has, gets its
+    share of the traffic and must return its own golden predictions. Then the alias moves and the
+    former default is undeployed.
     An endpoint that had kept the previous version deployed keeps the former default instead.
     If anything fails before the alias moves, the endpoints are restored. The version that is left
     is rejected with the reason: no run promotes the same model again.
@@ -146,7 +146,6 @@ def roll_back(api: VertexApi, name: str, *, machine: str | None, reason: str = "
         for endpoint in endpoints:
             move = partial(_hand_over, endpoint, former)
             resources = resources_beside(endpoint, former) or ServingOptions().resources
-            resources |= {"machineSpec": {"machineType": machine}} if machine else {}
             stack.enter_context(
                 released(api, endpoint, version, golden=golden, resources=resources, move=move)
             )
@@ -208,10 +207,9 @@ def resources_of_run(parameters: Json, serving: Json) -> Json:
 
     A run of an earlier version has only `serving_machine`.
     """
-    machine = parameters.get("serving_machine")
+    machine = {"machine": parameters["serving_machine"]} if "serving_machine" in parameters else {}
     values = parse_object(str(parameters.get("serving") or "{}"), name="serving")
-    values = {**({"machine": machine} if machine else {}), **values, **serving}
-    return ServingOptions.from_values(values).resources
+    return ServingOptions.from_values({**machine, **values, **serving}).resources
 
 
 def version_text(model: Json, version: ResourceName) -> str:

@@ -98,7 +98,7 @@ def run(
             for _ in range(count // 2):
                 promote(api, endpoint, folder, keep_previous=keep_previous)
                 started = time.monotonic()
-                roll_back(api, "tiny", machine=None)
+                roll_back(api, "tiny")
                 rollbacks.append(time.monotonic() - started)
             seconds = time.monotonic() - began
     return {

@@ -85,7 +85,7 @@ def _add_deploy_and_undeploy(actions: Any) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="setting of a run, as max_replicas=5; default: as the endpoint, or the run, has",
+        help="change of the run's settings, as max_replicas=5; default: the endpoint's machines",
     )
     text = "stop serving MODEL@VERSION; the other versions get its traffic"
     undeploy = add_action(actions, "undeploy", _undeploy, text, "MODEL@VERSION")

@@ -49,9 +49,7 @@ def add_models(parser: argparse.ArgumentParser) -> None:
         "its predictions are checked, and nothing changes if the check fails. The version that is "
         "left is rejected: no run promotes the same model again"
     )
-    rollback = add_action(actions, "rollback", _rollback, text, "MODEL")
-    _add_reason(rollback)
-    add_machine(rollback)
+    _add_reason(add_action(actions, "rollback", _rollback, text, "MODEL"))
     _add_decisions(actions)
     text = (
         "show which version was the default when, why, and from which run, and who has decided "
@@ -85,7 +83,6 @@ def _add_decisions(actions: Any) -> None:
         action="store_true",
         help="also if another version became the default since its evaluation",
     )
-    add_machine(approve)
     text = "reject a version: no run promotes the same model; the default is left by `rollback`"
     reject = add_action(actions, "reject", partial(_decide, "reject"), text, "MODEL@VERSION")
     _add_reason(reject, True)
@@ -171,9 +168,7 @@ def _rollback(arguments: argparse.Namespace) -> int:
     from pipelines.serving import releases
 
     with api_of(arguments) as api:
-        lines = releases.roll_back(
-            api, arguments.name, machine=arguments.machine, reason=arguments.reason
-        )
+        lines = releases.roll_back(api, arguments.name, reason=arguments.reason)
         print("\n".join(lines))
     return 0
 
@@ -194,7 +189,6 @@ def _approve(arguments: argparse.Namespace) -> int:
         lines = decisions.approve(
             api,
             arguments.name,
-            machine=arguments.machine,
             reason=arguments.reason,
             is_compared=not arguments.uncompared,
         )

@@ -17,7 +17,7 @@ from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import CANDIDATE, MODEL_LABEL, RUN_LABEL, STATE_LABEL
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.resources.names import this_person
-from pipelines.serving.releases import deploy_version
+from pipelines.serving.releases import deploy_version, resources_of_run
 from tests.support.servers.models import aliases
 from vertex_local.tests.support.service import container_spec
 
@@ -393,3 +393,20 @@ def test_the_digest_covers_names_and_bytes_but_not_the_golden_predictions(tmp_pa
     assert json.loads((tmp_path / GOLDEN_FILE).read_text()) == {"instances": []}
     (tmp_path / "a").rename(tmp_path / "b")
     assert model_digest(tmp_path) != before
+
+
+@pytest.mark.parametrize(
+    ("parameters", "machine", "most"),
+    [
+        pytest.param(
+            {"serving": '{"machine": "n1-standard-8", "max_replicas": 5}'}, 8, 5, id="new"
+        ),
+        pytest.param({"serving_machine": "n1-standard-2"}, 2, 1, id="an earlier run"),
+        pytest.param({}, 4, 1, id="unknown"),
+    ],
+)
+def test_a_version_of_a_run_gets_the_machines_of_its_run(parameters, machine, most):
+    found = resources_of_run(parameters, {"min_replicas": 1})
+
+    assert found["machineSpec"] == {"machineType": f"n1-standard-{machine}"}
+    assert (found["minReplicaCount"], found["maxReplicaCount"]) == (1, most)
