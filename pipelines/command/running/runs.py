@@ -136,13 +136,9 @@ def _diff(arguments: argparse.Namespace) -> int:
     differences = compare(first, second, has_all=arguments.all)
     if arguments.json:
         return print_json(differences_json(first, second, differences))
-    lines = [f"A  {first.run}", f"B  {second.run}", ""]
-    lines += (
-        aligned(differences_table(differences))
-        if differences
-        else ["no difference in settings, data, code or metrics"]
-    )
-    print("\n".join(lines))
+    same = ["no difference in settings, data, code or metrics"]
+    lines = aligned(differences_table(differences)) if differences else same
+    print("\n".join([f"A  {first.run}", f"B  {second.run}", "", *lines]))
     return 0
 
 
