@@ -46,7 +46,6 @@ def sample_images(workload: Workload, root: Path, options: PrepareOptions, folde
         detail=f"{len(chosen):,} of {num_files:,} images in {len(images.classes)} classes read,"
         f" {len(bad) + len(images.refused):,} bad",
         problems=_problems(images, bad, len(chosen), options.max_quarantine),
-        is_made_up=len(bad) == len(chosen),
         absent=_absent(images),
     )
 

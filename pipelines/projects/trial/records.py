@@ -46,7 +46,7 @@ def sample_records(
             f" {has}"
             for name in absent
         ]
-        return Sample(entries=(), statistics={}, names=(), problems=problems, is_made_up=True)
+        return Sample(problems=problems)
     chosen = paths[:MAX_FILES]
     is_whole = len(paths) == len(chosen) and sum(map(_size, paths)) <= MAX_BYTES
     most = options.max_examples if is_whole else MAX_RECORDS
@@ -75,7 +75,6 @@ def sample_records(
         detail=f"{'all ' if is_whole else ''}{tally['read']:,} records of {len(chosen)} of"
         f" {len(paths)} files read, {sum(tally['quarantined'].values()):,} bad",
         problems=problems,
-        is_made_up=not train["num_examples"],
     )
 
 

@@ -21,7 +21,7 @@ UNNAMED = {"row": "number of fields", "record": "records"}
 
 @dataclass(kw_only=True)
 class Sample:
-    """Examples that were read and written.
+    """Examples that were read and written; none if no row or file can be used.
 
     Attributes:
         entries: of the manifest, for the files of the train split.
@@ -30,18 +30,16 @@ class Sample:
         labels: the names of the classes of images.
         detail: what was read, in words.
         problems: the mistakes in the data.
-        is_made_up: the examples are not from the data.
         absent: the classes that a split lacks, by split.
         num_test: the examples of the test split, None if not all rows were read.
     """
 
-    entries: Sequence[Json]
-    statistics: Json
-    names: Sequence[str]
+    entries: Sequence[Json] = ()
+    statistics: Json = field(default_factory=dict)
+    names: Sequence[str] = ()
     labels: Sequence[str] = ()
     detail: str = ""
     problems: list[str] = field(default_factory=list)
-    is_made_up: bool = False
     absent: Mapping[str, Sequence[str]] = field(default_factory=dict)
     num_test: int | None = None
 

@@ -214,7 +214,7 @@ class Trial:
         names = [*objective.metric_names(), *evaluated_names(workload)]
         self._metrics = list(dict.fromkeys(names))
         name = config.model or workload.default_model
-        if problems := [] if self._sample.is_made_up else list(self._misfits(model.keras)):
+        if problems := list(self._misfits(model.keras)):
             raise ProblemsError(*problems)
         weights = f"{model.keras.count_params():,} weights"
         return f"{name}, {weights}, returns {objective.output_kind}"
@@ -279,8 +279,6 @@ class Trial:
         return TrainConfig.from_settings({**kept, **changed})
 
     def _fit(self) -> str:
-        if self._sample is None or self._sample.is_made_up:
-            raise _NotPossibleError("needs data")
         from trainer import loop
 
         with contextlib.chdir(self._folder):  # for files that callbacks write

@@ -20,7 +20,6 @@ from components.prepare_examples.tables.step import OpenedTable, make_job, open_
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.write import usable_rows, write_part
 from pipelines.projects.leaks import AFTER, MOST_ROWS, parts_of
-from pipelines.projects.trial.made_up import write_made_up
 from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.sample import (
     Sample,
@@ -31,7 +30,7 @@ from pipelines.projects.trial.sample import (
 )
 from trainer import Json
 from trainer.errors import did_you_mean
-from trainer.workloads import Binary, Classes, Multilabel, Number, Regression, Split, Workload
+from trainer.workloads import Binary, Number, Regression, Split, Workload
 
 NUM_RANGES = 10
 MAX_ROWS = 20_000  # read in a fraction of a second
@@ -42,7 +41,7 @@ MAX_SCANNED_BYTES = 200_000_000  # of larger files the first rows are read
 def sample_table(
     workload: Workload, data_dir: Path, options: PrepareOptions, folder: Path, places: Places
 ) -> Sample:
-    """Write rows of a table as a run writes them; without good rows, made-up ones.
+    """Write rows of a table as a run writes them.
 
     Raises:
         DataError: no file can be read, or the declaration contradicts itself.
@@ -55,7 +54,7 @@ def sample_table(
         for problem in _header_problems(path, header, places)
     ]
     if problems:
-        return _made_up(opened.schema, folder, problems)
+        return Sample(problems=problems)
     table, is_whole = _plan(opened, options)
     if not is_whole:  # some rows need not fill the windows, nor have each value
         opened = replace(opened, split=Split())
@@ -67,7 +66,7 @@ def sample_table(
     outcome = Outcome(job, result, folder)
     problems = _problems(outcome, places, is_whole=is_whole)
     if not outcome.splits["train"]["num_examples"]:
-        return _made_up(job.options.schema, folder, problems or ["no row can be used"])
+        return Sample(problems=problems or ["no row can be used"])
     return Sample(
         entries=outcome.splits["train"]["shards"],
         statistics=result["statistics"]["train"],
@@ -143,20 +142,6 @@ def _absent(statistics: Json, schema: TableSchema, workload: Workload) -> dict[s
         names = workload.label.names_of_classes()
         return {split: [names[value] for value in values] for split, values in absent.items()}
     return {split: list(map(str, values)) for split, values in absent.items()}
-
-
-def _made_up(schema: TableSchema, folder: Path, problems: list[str]) -> Sample:
-    label = schema.label
-    if isinstance(label, Classes | Multilabel) and not label.values:  # their number is not known
-        return Sample(entries=(), statistics={}, names=(), problems=problems, is_made_up=True)
-    entry, statistics = write_made_up(schema, folder)
-    return Sample(
-        entries=[entry],
-        statistics=statistics,
-        names=schema.names,
-        problems=problems,
-        is_made_up=True,
-    )
 
 
 def _header_problems(path: str, header: columns.Header, places: Places) -> Iterator[str]:

@@ -121,13 +121,8 @@ def test_a_right_workload_is_tried_from_its_data_to_its_predictions(attempt, row
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        (
-            {"PLAN": "plam", "OUTPUTS": "3"},
-            {
-                "data": ["workload.py:13: the column 'plam'", "'plan'"],
-                "model": [":3: ", "Dense(1)"],
-            },
-        ),
+        ({"PLAN": "plam"}, {"data": ["workload.py:13: the column 'plam'", "'plan'"]}),
+        ({"OUTPUTS": "3"}, {"model": [":3: ", "Dense(1)"]}),
         ({"FORMAT": "%Y-%m-%d"}, {"data": [":14: since: 60 of 60 rows", "%Y-%m-%d"]}),
         (
             {"POSITIVE": "ja", "OUTPUTS": "units.nothing"},
@@ -144,7 +139,7 @@ def test_a_right_workload_is_tried_from_its_data_to_its_predictions(attempt, row
         ),
         ({"age now": "income"}, {"data": [":12: the column 'income'", "not declared: 'age now'"]}),
     ],
-    ids=["column and output", "date", "one label and model", "loss", "linear", "ids", "columns"],
+    ids=["column", "output", "date", "one label and model", "loss", "linear", "ids", "columns"],
 )
 def test_mistakes_of_a_table_are_named_with_their_lines(attempt, rows, changes, expected):
     found = attempt(table(**changes), rows)
