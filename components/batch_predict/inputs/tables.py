@@ -14,10 +14,9 @@ from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.pictures import find_table_files
 from components.prepare_examples.tables.plan import plan_table
 from components.prepare_examples.tables.reading.files import TableFile, open_table
-from components.prepare_examples.tables.rows import HEADER, Block
+from components.prepare_examples.tables.rows import Block
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema
-from components.prepare_examples.tables.write import plain_value
 from trainer import Json
 from trainer.errors import did_you_mean
 from trainer.workloads.declarations.labels import Binary
@@ -108,9 +107,7 @@ def _batches(
     import tensorflow as tf
 
     workload, schema, names = reading
-    is_good = np.ones(block.table.num_rows, bool)
-    is_good[list(block.bad.reasons)] = False
-    good = np.flatnonzero(is_good)
+    good = np.flatnonzero(block.is_good)
     rows = (block.numbers[good] + first_row + 1).tolist()
     table = block.table.take(good)
     values = pa.table({name: table[schema.values_of(name)] for name in names})
@@ -118,23 +115,9 @@ def _batches(
     records = examples.to_numpy(zero_copy_only=False)
     has_keys = columns.has_key(table.column_names, schema)
     keys = table[schema.key].to_pylist() if has_keys else [None] * len(rows)
-    errors = _errors(block, first_row)
+    errors = block.refused(first_row)
     for start in range(0, max(len(rows), 1), BATCH_ROWS):
         cut = slice(start, start + BATCH_ROWS)
         features, _ = workload.parse(tf.constant(records[cut], tf.string))
         yield Batch(path=path, rows=rows[cut], keys=keys[cut], features=features, errors=errors)
         errors = []
-
-
-def _errors(block: Block, first_row: int) -> list[Json]:
-    errors = [
-        {"row": first_row + number + 1, "reason": reason, "record": text}
-        for number, reason, text in block.ragged
-    ]
-    for row, (column, reason) in block.bad.reasons.items():
-        if column == HEADER:
-            continue
-        record = {name: plain_value(value) for name, value in block.original(row).items()}
-        number = first_row + int(block.numbers[row]) + 1
-        errors.append({"row": number, "column": column, "reason": reason, "record": record})
-    return sorted(errors, key=lambda entry: int(entry["row"]))

@@ -1,9 +1,11 @@
 """Blocks of a table's rows: CSV records are parsed to typed columns, bad rows get a reason."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from components.prepare_examples.tables.values.written import (
     plain_numbers,
     plain_texts,
 )
+from trainer import Json
 from trainer.workloads.declarations.features import Feature, Image, Text, Timestamp
 from trainer.workloads.declarations.labels import Label
 from trainer.workloads.declarations.written import Written
@@ -52,10 +55,37 @@ class Block:
         """The number of records, bad and ragged ones included."""
         return len(self.numbers) + len(self.ragged)
 
-    def original(self, row: int) -> dict[str, Any]:
+    @property
+    def is_good(self) -> NDArray[np.bool_]:
+        """Whether each row of the table is good."""
+        is_good = np.ones(self.table.num_rows, bool)
+        is_good[list(self.bad.reasons)] = False
+        return is_good
+
+    def refused(self, first_row: int) -> list[Json]:
+        """Return row, column, reason and record of each bad or ragged row, in the input's order.
+
+        Rows that only repeat the header or a picture are left out.
+
+        Args:
+            first_row: the number of the block's first row in its file, from 0.
+        """
+        entries: list[Json] = [
+            {"row": first_row + number + 1, "column": "", "reason": reason, "record": text}
+            for number, reason, text in self.ragged
+        ]
+        for row, (column, reason) in self.bad.reasons.items():
+            if column not in (HEADER, REPEATED):
+                number = first_row + int(self.numbers[row]) + 1
+                record = self._original(row)
+                entry = {"row": number, "column": column, "reason": reason, "record": record}
+                entries.append(entry)
+        return sorted(entries, key=itemgetter("row"))
+
+    def _original(self, row: int) -> Json:
         """Return a row as it was read, by column."""
-        found = self.raw.slice(row, 1)
-        return {name: _as_read(found[name].combine_chunks()) for name in found.column_names}
+        raw = self.raw.slice(row, 1)
+        return {name: _as_read(raw[name].combine_chunks()) for name in raw.column_names}
 
     def part(self, start: int, stop: int) -> "Block":
         """Return some of the block's records; the first ones have the counts of the block."""
@@ -113,9 +143,18 @@ def raw_columns(
 def _as_read(column: pa.Array) -> Any:
     """Return the only value of a column; a time as text, because Python has no nanoseconds."""
     if not pa.types.is_timestamp(column.type) or not column[0].is_valid:
-        return column[0].as_py()
+        return plain_value(column[0].as_py())
     text = column.view(pa.timestamp(column.type.unit)).cast(pa.string())[0].as_py()
     return f"{text} UTC" if column.type.tz else text
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value in a form that JSON has."""
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, int | float | str | None) else str(value)
 
 
 def _types(schema: TableSchema) -> dict[str, pa.DataType]:

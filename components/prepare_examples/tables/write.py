@@ -2,13 +2,12 @@
 
 import contextlib
 import json
-import math
 import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +23,7 @@ from components.prepare_examples.tables.picture_rows import Reasons, mark_rows
 from components.prepare_examples.tables.pictures import Pictures, find_table_files
 from components.prepare_examples.tables.plan import Part
 from components.prepare_examples.tables.results import PartResult, Tally
-from components.prepare_examples.tables.rows import HEADER, REPEATED, Block
+from components.prepare_examples.tables.rows import HEADER, REPEATED, Block, plain_value
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.labels import binary_text, spelled
@@ -95,7 +94,7 @@ def _count_labels(block: Block, tally: Tally, options: TableOptions) -> None:
     label = options.schema.label
     if not isinstance(label, Binary) or label.rule_columns or len(tally.labels) > MAX_LABELS:
         return
-    is_counted = _is_good(block)
+    is_counted = block.is_good
     is_counted[[row for row, why in block.bad.reasons.items() if why[0] == label.name]] = True
     good, missing = _rows(block.raw, is_counted), options.schema.markers(label.name)
     for entry in good[label.name].value_counts().to_pylist():
@@ -130,7 +129,7 @@ def _write_block(
 
 def usable_rows(block: Block, schema: TableSchema, period: Period | None, tally: Tally) -> pa.Table:
     """Return the good rows of a period that have a label; count the others of the good ones."""
-    good = _rows(block.table, _is_good(block))
+    good = _rows(block.table, block.is_good)
     of_period = within(good, period)
     tally.filtered += good.num_rows - of_period.num_rows
     labelled = _labelled_rows(of_period, schema)
@@ -150,12 +149,6 @@ def _split_numbers(rows: pa.Table, path: str, options: TableOptions) -> NDArray[
     )
 
 
-def _is_good(block: Block) -> NDArray[np.bool_]:
-    is_good = np.ones(block.table.num_rows, bool)
-    is_good[list(block.bad.reasons)] = False
-    return is_good
-
-
 def _labelled_rows(table: pa.Table, schema: TableSchema) -> pa.Table:
     """Return the rows with a label; the columns that a rule reads are required anyway."""
     if schema.rule_columns:
@@ -171,33 +164,14 @@ def _rows(table: pa.Table, mask: NDArray[np.bool_]) -> pa.Table:
 
 def _quarantine(block: Block, path: str, first_row: int, side: IO[str], tally: Tally) -> None:
     """Write the bad rows to the side file, a JSON object per line, in the input's order."""
-    entries: list[tuple[int, Json]] = [
-        (number, {"column": "", "reason": reason, "record": text})
-        for number, reason, text in block.ragged
-    ]
     kinds = Counter(column for column, _ in block.bad.reasons.values())
-    bad = {r: why for r, why in block.bad.reasons.items() if why[0] not in (HEADER, REPEATED)}
     tally.headers += kinds[HEADER]
     tally.repeated += kinds[REPEATED]
-    for row, (column, reason) in bad.items():
-        record = {name: plain_value(value) for name, value in block.original(row).items()}
-        entry = {"column": column, "reason": reason, "record": record}
-        entries.append((int(block.numbers[row]), entry))
-    for number, entry in sorted(entries, key=lambda item: item[0]):
-        row_number = first_row + number + 1
-        side.write(json.dumps({"file": path, "row": row_number, **entry}) + "\n")
-        tally.quarantined[str(entry["column"])] += 1
+    for entry in block.refused(first_row):
+        side.write(json.dumps({"file": path, **entry}) + "\n")
+        tally.quarantined[entry["column"]] += 1
     tally.read += block.num_rows
     tally.zones += block.zones
-
-
-def plain_value(value: Any) -> Any:
-    """Return a value in a form that JSON has."""
-    if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace")
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value if isinstance(value, int | float | str | None) else str(value)
 
 
 def _published_side(path: Path, tally: Tally) -> list[Json]:
