@@ -96,11 +96,21 @@ TABLES = {
 }
 # For trying changes: whatever is tuned on the tables above no longer measures anything.
 DEVELOPMENT = {
+    "Hitters": Source("ISLR", "Salary"),
+    "ad_data": Source("modeldata", "Class"),
     "penguins": Source("palmerpenguins", "species"),
+    "TeachingRatings": Source("AER", "eval", ("prof",)),
+    "Boston": Source("MASS", "medv"),
+    "Mroz": Source("carData", "lfp"),
+    "College": Source("ISLR", "Outstate"),
+    "car_prices": Source("modeldata", "Price"),
     "Sacramento": Source("modeldata", "price"),
     "concrete": Source("modeldata", "compressive_strength"),
+    "OJ": Source("ISLR", "Purchase"),
     "cells": Source("modeldata", "class", ("case",)),
+    "HMDA": Source("AER", "deny"),
     "Chile": Source("carData", "vote"),
+    "email": Source("openintro", "spam"),
     "wa_churn": Source("modeldata", "churn"),
     "loans_full_schema": Source("openintro", "interest_rate", ("grade", "sub_grade", "emp_title")),
     "nlswork": Source("sampleSelection", "ln_wage", ("idcode",)),

@@ -13,7 +13,7 @@ from trainer import Json
 from trainer.workloads.base import Features, Recipe, as_object, check_fields, is_example
 from trainer.workloads.declarations.crosses import check_crosses, parse_crosses, parse_sizes
 from trainer.workloads.declarations.features import Feature, Image
-from trainer.workloads.declarations.labels import Regression
+from trainer.workloads.declarations.labels import Binary, Regression
 from trainer.workloads.declarations.model_settings import ModelSetting, as_text
 from trainer.workloads.declarations.names import declared_names
 from trainer.workloads.declarations.sources import Source
@@ -62,6 +62,8 @@ _RECIPE = Recipe(
     wanted_steps=5_000,
     part_size=128,
 )
+# The label of a row is one bit here, so few rows say little.
+_BINARY_RECIPE = replace(_RECIPE, weight_decay=10.0, decay_examples=1_000)
 _IMAGE_RECIPE = Recipe(  # batch norm needs whole batches
     learning_rate=2e-3, weight_decay=0.1, average_decay=0.99, min_steps=500
 )
@@ -211,7 +213,9 @@ class Table(DeclaredWorkload):
         """Return the recipe of a model that declares none."""
         if self.model:
             return _OWN_RECIPE
-        return _IMAGE_RECIPE if self._images else _RECIPE
+        if self._images:
+            return _IMAGE_RECIPE
+        return _BINARY_RECIPE if isinstance(self.label, Binary) else _RECIPE
 
     def recipe_of(self, model: str = "") -> Recipe:
         """Return the recipe of a model, "" for the default; ValueError lists the models."""

@@ -198,6 +198,20 @@ def test_the_default_model_is_linear_between_percentiles_as_numbers_are_scaled(o
     assert table_of_numbers(range(100), **options)[0].learnt.edges["x"] == []  # few rows
 
 
+@pytest.mark.parametrize(
+    ("label", "few"),
+    [
+        (Binary("y"), 10.0),
+        (Classes("y", values=(1, 2, 3)), 2.0),
+        (Regression("y"), 2.0),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_weights_for_two_classes_decay_more_if_rows_are_few(label, few):
+    recipe = Table([Number("x")], label=label).recipe_of()
+    assert (recipe.decay_for(1_000), recipe.decay_for(10_000)) == (few, 1.0)
+
+
 @pytest.mark.parametrize("options", [{"buckets": 4}, {"length": 1}], ids=["buckets", "list"])
 def test_numbers_in_buckets_and_lists_have_no_pieces(options):
     assert "x" not in table_of_numbers(range(9), **options)[0].learnt.edges
