@@ -1,7 +1,6 @@
 """Batch prediction step: predicts the rows of files and publishes the predictions."""
 
 import json
-import logging
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -26,8 +25,6 @@ OWN_FILE = re.compile(
     rf"|{re.escape(SUMMARY)}"
 )
 NUM_SHOWN = 3
-
-logger = logging.getLogger(__name__)
 
 
 def predict_files(

@@ -98,7 +98,7 @@ def _curves(trials: Sequence[Json], metric: str) -> str:
             Series(name="other trials", points=points, style=3),
             Series(name=f"trial {trials[0]['id']}", points=best, has_dots=True),
         ],
-        x=round_axis([step for curve in curves for step, _ in curve], title="step", low=0.0),
+        x=round_axis([step for curve in curves for step, _ in curve], title="step", has_zero=True),
         y=round_axis([y for curve in curves for _, y in curve if y is not None], title=metric),
         text=f"{metric} on the eval split",
     )

@@ -86,7 +86,7 @@ def dockerfile(snapshot: Snapshot, *, base: str) -> str:
     )
 
 
-def build(snapshot: Snapshot, *, base: str, image: str, options: tuple[str, ...] = ()) -> None:
+def build(snapshot: Snapshot, *, base: str, image: str) -> None:
     """Build the image of a project on the image `base`.
 
     Raises:
@@ -97,7 +97,7 @@ def build(snapshot: Snapshot, *, base: str, image: str, options: tuple[str, ...]
     with tempfile.TemporaryDirectory(prefix="trainyard-image-") as folder:
         shutil.copytree(snapshot.folder, Path(folder, "workload"), ignore=_ignored)
         Path(folder, "Dockerfile").write_text(dockerfile(snapshot, base=base), encoding="utf-8")
-        command = ["docker", "build", *options, "--tag", image, folder]
+        command = ["docker", "build", "--tag", image, folder]
         code = subprocess.run(command, check=False, env=os.environ).returncode
     if code:
         raise ConfigError(

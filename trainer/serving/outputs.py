@@ -11,7 +11,6 @@ from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
 
 _MATRIX = 2
-_TWO_CLASSES = 2
 
 
 def main_output(outputs: Any, workload: Workload) -> Any:

@@ -23,31 +23,17 @@ class Axis:
         return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
 
 
-def round_axis(
-    values: Iterable[float],
-    *,
-    title: str,
-    has_zero: bool = False,
-    low: float | None = None,
-    high: float | None = None,
-) -> Axis:
-    """Return an axis that includes all values, from tick to tick unless an end is given."""
+def round_axis(values: Iterable[float], *, title: str, has_zero: bool = False) -> Axis:
+    """Return an axis from tick to tick that includes all values, and 0 with `has_zero`."""
     known = [value for value in values if math.isfinite(value)] + [0.0] * has_zero
-    least = min(known, default=0.0) if low is None else low
-    most = max(known, default=1.0) if high is None else high
-    if most <= least:
+    least, most = min(known, default=0.0), max(known, default=1.0)
+    if most == least:
         spare = abs(least) / 2 or 1.0
-        least, most = (least, least + spare) if low is not None else (least - spare, most + spare)
+        least, most = (0.0 if has_zero else least - spare), most + spare
     step = _step(most - least)
-    first = math.floor(least / step + 1e-9) if low is None else math.ceil(least / step - 1e-9)
-    last = math.ceil(most / step - 1e-9) if high is None else math.floor(most / step + 1e-9)
+    first, last = math.floor(least / step + 1e-9), math.ceil(most / step - 1e-9)
     ticks = tuple(round(number * step, 12) for number in range(first, last + 1))
-    return Axis(
-        title=title,
-        low=ticks[0] if low is None else low,
-        high=ticks[-1] if high is None else high,
-        ticks=ticks,
-    )
+    return Axis(title=title, low=ticks[0], high=ticks[-1], ticks=ticks)
 
 
 def tick_text(value: float, ticks: Sequence[float] = ()) -> str:

@@ -48,7 +48,7 @@ def changes_of_data(statistics: Json, before: Json, *, of: str = "the champion's
     drifts = measure_drift(statistics, before)
     if not any(drift.psi for drift in drifts):
         return f"<p>No feature has changed since {escape(of)}.</p>" * bool(drifts)
-    axis = round_axis([drift.psi for drift in drifts], title="PSI", low=0.0)
+    axis = round_axis([drift.psi for drift in drifts], title="PSI", has_zero=True)
     shown = _drift_table(drifts[:MAX_FEATURES], axis)
     further = drifts[MAX_FEATURES:]
     more = details(f"{len(further)} more features", _drift_table(further, axis)) if further else ""

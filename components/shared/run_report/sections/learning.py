@@ -42,7 +42,7 @@ def learning_chart(name: str, runs: dict[str, Sequence[Json]]) -> str:
     known = [point for line in series for point in line.points]
     return line_chart(
         series,
-        x=round_axis([x for x, _ in known], title="step", low=0.0),
+        x=round_axis([x for x, _ in known], title="step", has_zero=True),
         y=round_axis([y for _, y in known if y is not None], title=name),
         text=name.replace("_", " "),
     )
@@ -55,8 +55,8 @@ def speed_chart(progress: Sequence[Json]) -> str:
         return ""
     return line_chart(
         [Series(name=SPEED, points=points, has_dots=len(points) == 1)],
-        x=round_axis([x for x, _ in points], title="step", low=0.0),
-        y=round_axis([y or 0.0 for _, y in points], title="examples/s", low=0.0),
+        x=round_axis([x for x, _ in points], title="step", has_zero=True),
+        y=round_axis([y or 0.0 for _, y in points], title="examples/s", has_zero=True),
         text="speed of the training",
     )
 

@@ -12,7 +12,7 @@ from trainer import Json
 def tasks_section(content: Content) -> str:
     """Return the section: a row for each task, in the order of their dependencies."""
     tasks = content.summary.tasks
-    axis = round_axis([task["seconds"] for task in tasks], title="time (s)", low=0.0)
+    axis = round_axis([task["seconds"] for task in tasks], title="time (s)", has_zero=True)
     rows = [
         (
             escape(task["name"]),
