@@ -61,12 +61,7 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
     list_ = add_action(actions, "list", _list, "list all schedules with their last and next run")
     list_.add_argument("--json", action="store_true", help="include the summary of the last run")
     add_action(actions, "pause", _pause, "start no runs until the schedule is resumed", "NAME")
-    resume = add_action(actions, "resume", _resume, "start runs again", "NAME")
-    resume.add_argument(
-        "--catch-up",
-        action=argparse.BooleanOptionalAction,
-        help="start the missed runs; default: as the schedule says",
-    )
+    add_action(actions, "resume", _resume, "start runs again", "NAME")
     now = add_action(actions, "run-now", _run_now, "start a run of the schedule now", "NAME")
     now.add_argument("--wait", action="store_true", help="wait until the run has ended")
     add_on_failure(now)
@@ -136,10 +131,7 @@ def _pause(arguments: argparse.Namespace) -> int:
 def _resume(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
         schedule = schedules.find(api, arguments.name)
-        catch_up = arguments.catch_up
-        if catch_up is None:
-            catch_up = bool(schedule.get("catchUp"))
-        schedules.resume(api, schedule, catch_up=catch_up)
+        schedules.resume(api, schedule, catch_up=bool(schedule.get("catchUp")))
         schedule = schedules.find(api, arguments.name)
     print(f"resumed {arguments.name}; next run {when(schedule, 'nextRunTime') or '-'} UTC")
     return 0
