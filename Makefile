@@ -127,7 +127,7 @@ schedule: $(READY) ## make schedules equal to configs/schedules (ARGS="--dry-run
 	$(BIN)/trainyard schedule apply $(ARGS)
 
 console: $(READY) ## serve the local Vertex AI and its page until Ctrl-C
-	TF_ENABLE_ONEDNN_OPTS=1 $(BIN)/vertex-local serve --root .trainyard/vertex $(addprefix --preload=,$(PRELOAD))
+	TF_ENABLE_ONEDNN_OPTS=1 $(BIN)/vertex-local serve --root .trainyard/vertex --buckets .trainyard/buckets $(addprefix --preload=,$(PRELOAD))
 
 bench: $(RIVALS) ## run every benchmark; one JSON object a line
 	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done

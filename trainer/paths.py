@@ -2,17 +2,22 @@
 
 Vertex AI mounts every bucket below /gcs/ in the containers of pipelines and jobs, though not in
 prediction servers. https://cloud.google.com/vertex-ai/docs/training/cloud-storage-file-system
+On this machine buckets are folders, which the local service names.
 """
 
+import os
 from pathlib import Path
 
 BUCKET_SCHEME = "gs://"
 CLOUD_MOUNT = "/gcs/"
+LOCAL_BUCKETS = "VERTEX_LOCAL_BUCKETS"  # a variable of the local service and its processes
 FILE_SCHEME = "file://"
 
 
 def local_path(address: str | Path) -> Path:
     """Return a path that Python can open: /gcs/BUCKET/X for gs://BUCKET/X, /X for file:///X.
+
+    Below the local service it is the file BUCKET/X of its folder of buckets.
 
     Raises:
         ValueError: the address is in a bucket, and no buckets are mounted here.
@@ -20,12 +25,13 @@ def local_path(address: str | Path) -> Path:
     text = str(address)
     if not text.startswith(BUCKET_SCHEME):
         return Path(text.removeprefix(FILE_SCHEME))
-    if not Path(CLOUD_MOUNT).is_dir():
+    mount = os.environ.get(LOCAL_BUCKETS, CLOUD_MOUNT)
+    if not Path(mount).is_dir():
         raise ValueError(
-            f"{text}: buckets are reached through {CLOUD_MOUNT}, which Vertex AI mounts and this "
+            f"{text}: buckets are reached through {mount}, which Vertex AI mounts and this "
             "machine does not have; give a local folder"
         )
-    return Path(CLOUD_MOUNT + text.removeprefix(BUCKET_SCHEME))
+    return Path(mount, text.removeprefix(BUCKET_SCHEME))
 
 
 def uri(address: str | Path) -> str:

@@ -37,7 +37,10 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     target.add_argument("--project", help="Vertex AI; default: GOOGLE_CLOUD_PROJECT")
     target.add_argument("--location", help="Vertex AI; default: GOOGLE_CLOUD_REGION, us-central1")
     target.add_argument(
-        "--pipeline-root", metavar="gs://…", help="Vertex AI; default: TRAINYARD_PIPELINE_ROOT"
+        "--pipeline-root",
+        metavar="gs://…",
+        help="Vertex AI; default: TRAINYARD_PIPELINE_ROOT; here gs://BUCKET is the folder "
+        "buckets/BUCKET of the local state",
     )
     target.add_argument(
         "--state-dir",
@@ -66,7 +69,7 @@ def target_of(arguments: argparse.Namespace, *, needs_bucket: bool = True) -> Ta
     except DataError as error:
         raise ConfigError(str(error)) from error
     if arguments.on == "local":
-        return local_target(state_dir, data_dir=data_dir)
+        return local_target(state_dir, pipeline_root=arguments.pipeline_root, data_dir=data_dir)
     return vertex_target(
         state_dir,
         project=arguments.project,

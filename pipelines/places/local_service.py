@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pipelines
 from pipelines.errors import ServiceError
+from pipelines.places.target import buckets_of
+from trainer import paths
 from trainer.references import STATE_DIR_VARIABLE
 
 if TYPE_CHECKING:
@@ -39,7 +41,9 @@ def local_service(root: Path, *, mounts: Sequence[Path] | None = None) -> Iterat
         raise ServiceError(_not_installed()) from error
 
     preload = os.environ.get(PRELOAD_VARIABLE, PRELOAD) if mounts is None else ""
-    service = client.LocalService(root, options=preload_flags(preload), mounts=mounts)
+    buckets = buckets_of(root.absolute().parent)
+    options = [*preload_flags(preload), "--buckets", str(buckets)]
+    service = client.LocalService(root, options=options, mounts=mounts)
     with contextlib.ExitStack() as stack:
         stack.callback(service.leave)
         # By it the service's processes know the code of own runs: `is_own_code`.
@@ -49,6 +53,7 @@ def local_service(root: Path, *, mounts: Sequence[Path] | None = None) -> Iterat
         except client.ServiceError as error:
             raise ServiceError(str(error)) from error
         stack.enter_context(_environment(client.EMULATOR_VARIABLE, service.host))
+        stack.enter_context(_environment(paths.LOCAL_BUCKETS, str(buckets)))
         yield service
 
 

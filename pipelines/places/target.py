@@ -92,15 +92,31 @@ def _open_to_all(folder: Path) -> Path | None:
     return None
 
 
-def local_target(state_dir: Path, *, data_dir: str | None = None) -> Target:
-    """Return the target for this machine's service, with all state in `state_dir`."""
+def local_target(
+    state_dir: Path, *, pipeline_root: str | None = None, data_dir: str | None = None
+) -> Target:
+    """Return the target for this machine's service, with all state in `state_dir`.
+
+    There, gs://BUCKET is the folder `buckets/BUCKET`.
+    """
+
+    def folder(address: str) -> str:
+        in_buckets = address.removeprefix(paths.BUCKET_SCHEME)
+        is_bucket = paths.is_bucket_uri(address)
+        return str(buckets_of(state_dir) / in_buckets if is_bucket else Path(address).absolute())
+
     return Target(
         project=LOCAL_PROJECT,
         location=DEFAULT_LOCATION,
-        pipeline_root=str(state_dir / "runs"),
-        data_root=str(Path(data_dir).absolute() if data_dir else state_dir / "cache"),
+        pipeline_root=folder(pipeline_root or str(state_dir / "runs")),
+        data_root=folder(data_dir or str(state_dir / "cache")),
         state_dir=state_dir,
     )
+
+
+def buckets_of(state_dir: Path) -> Path:
+    """Return the folder whose folders are the buckets of runs on this machine."""
+    return state_dir / "buckets"
 
 
 def vertex_target(

@@ -33,6 +33,11 @@ def test_a_bucket_is_opened_where_it_is_mounted(tmp_path, monkeypatch):
     assert paths.local_path("x") == Path("x")
 
 
+def test_below_the_local_service_a_bucket_is_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(paths.LOCAL_BUCKETS, str(tmp_path))
+    assert paths.local_path("gs://b/x") == tmp_path / "b" / "x"
+
+
 def test_a_bucket_that_is_not_mounted_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "CLOUD_MOUNT", f"{tmp_path}/absent/")
 

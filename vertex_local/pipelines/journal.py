@@ -10,7 +10,6 @@ from typing import Any
 
 from vertex_local import Json
 from vertex_local.errors import rpc_status
-from vertex_local.machine import buckets
 from vertex_local.machine.clock import now
 
 logger = logging.getLogger(__name__)
@@ -187,7 +186,7 @@ def _artifact(artifact: Json) -> Json:
         return artifact
     return {
         "displayName": artifact["name"],
-        "uri": buckets.uri_of(artifact["uri"]),
+        "uri": artifact["uri"],
         "schemaTitle": artifact["type"].get("schemaTitle", ""),
         "state": "LIVE",
         "metadata": artifact["metadata"],

@@ -213,7 +213,7 @@ def _pipeline_root(root: str) -> str:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise invalid_argument(f'{field} "{root}" cannot be created: {error.strerror}.') from None
-    return buckets.uri_of(str(folder))
+    return root if root.startswith(buckets.SCHEME) else str(folder)
 
 
 def _typed(name: str, value: Any, definition: Json) -> Any:

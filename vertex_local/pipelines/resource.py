@@ -16,6 +16,7 @@ from vertex_local.api.run_lifecycle import RunKind, Start, outcome_by
 from vertex_local.api.service import Service
 from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument, rpc_status
+from vertex_local.machine import buckets
 from vertex_local.machine.files import local_path
 from vertex_local.pipelines import interrupted, journal, kfp_version
 from vertex_local.pipelines import record as pipeline_record
@@ -131,7 +132,17 @@ def with_tasks(service: Service, job: Json) -> Json:
         if "startTime" in detail:
             main_job = step_job(job["name"], detail["taskUniqueName"])
             detail["executorDetail"] = {"containerDetail": {"mainJob": main_job}}
+        if job["runtimeConfig"]["gcsOutputDirectory"].startswith(buckets.SCHEME):
+            _name_buckets(detail)
     return {**job, "jobDetail": {"taskDetails": details}} if details else job
+
+
+def _name_buckets(detail: Json) -> None:
+    """Name the artifacts in buckets by their gs:// addresses, as a run with such a root does."""
+    for kind in ("inputs", "outputs"):
+        for made in detail.get(kind, {}).values():
+            for artifact in made["artifacts"]:
+                artifact["uri"] = buckets.uri_of(artifact["uri"])
 
 
 def step_job(run_name: str, task: str) -> str:

@@ -15,8 +15,10 @@ from pipelines.errors import ServiceError
 from pipelines.places.local_service import PRELOAD, PRELOAD_VARIABLE, SOURCE, local_service
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT, STATE_DIR_VARIABLE
 from tests.support.processes.everything import EVERYTHING
+from trainer import paths
 from vertex_local import client
 from vertex_local.client import START_FILE, USERS_FILE, service_pid, stop_service
+from vertex_local.machine import buckets
 from vertex_local.tests.support.forks import Fork, forks_with
 from vertex_local.tests.support.service import PRELOAD_KFP
 from vertex_local.tests.support.waiting import wait_until
@@ -202,6 +204,7 @@ def test_nested_user_is_not_the_last_user(commands, monkeypatch):
 @pytest.mark.fast
 def test_both_sides_read_the_same_variable():
     assert client.EMULATOR_VARIABLE == EMULATOR_VARIABLE
+    assert buckets.VARIABLE == paths.LOCAL_BUCKETS
 
 
 @pytest.mark.fast

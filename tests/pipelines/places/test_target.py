@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from pipelines import cli
-from pipelines.places.target import make_state_dir
+from pipelines.places.target import local_target, make_state_dir
 from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast
@@ -73,3 +73,10 @@ def test_a_new_state_folder_that_all_users_can_replace_is_a_warning(
     caplog.clear()
     make_state_dir(above / "state")
     assert caplog.text == "", "it is said once"
+
+
+def test_on_this_machine_buckets_are_folders_of_the_local_state(tmp_path):
+    target = local_target(tmp_path, pipeline_root="gs://mine/runs", data_dir="gs://raw")
+    assert target.pipeline_root == f"{tmp_path}/buckets/mine/runs"
+    assert target.data_root == f"{tmp_path}/buckets/raw"
+    assert local_target(tmp_path).pipeline_root == f"{tmp_path}/runs"
