@@ -18,6 +18,7 @@ IMAGE ?=
 BASE ?= debian:bookworm-slim
 ACCELERATOR ?= cpu
 PROJECT ?=
+LOCATION ?= us-central1
 IMAGE_OPTIONS = --accelerator $(ACCELERATOR) $(if $(PROJECT),--project '$(PROJECT)')
 TAG ?= latest
 LOCK := $(BIN)/uv pip compile setup.py vertex_local/pyproject.toml --extra pipelines --extra tuning --extra buckets --universal --generate-hashes --python-version 3.11 --no-annotate --custom-compile-command "make lock"
@@ -28,7 +29,7 @@ PRELOAD := kfp.local,kfp.dsl.executor_main tensorflow
 BENCHMARKS := $(filter-out __init__ cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-local test lint format compile submit upload image push wheels bench train-cifar10 schedule console lock clean
+.PHONY: help setup run-local test lint format compile submit upload image push wheels bench train-cifar10 schedule record console lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -125,6 +126,10 @@ wheels: $(READY) ## build the wheels of trainyard-pipelines and vertex-local in 
 
 schedule: $(READY) ## make schedules equal to configs/schedules (ARGS="--dry-run", "--on vertex …")
 	$(BIN)/trainyard schedule apply $(ARGS)
+
+record: $(TOOLS) ## send requests to a real project and keep its answers (PROJECT=P, LOCATION=us-central1); says the cost, asks
+	@test -n '$(PROJECT)' || { echo 'Say which project of yours: make record PROJECT=P'; exit 2; }
+	$(BIN)/python -m vertex_local.tests.support.record_requests --project '$(PROJECT)' --location '$(LOCATION)'
 
 console: $(READY) ## serve the local Vertex AI and its page until Ctrl-C
 	TF_ENABLE_ONEDNN_OPTS=1 $(BIN)/vertex-local serve --root .trainyard/vertex --buckets .trainyard/buckets $(addprefix --preload=,$(PRELOAD))

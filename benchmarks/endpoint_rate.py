@@ -94,7 +94,9 @@ def _deploy(
     log = {"enabled": arguments.logging > 0, "samplingRate": arguments.logging}
     endpoint = {"displayName": "e", "predictRequestResponseLoggingConfig": log}
     endpoint_name = service.do("POST", "endpoints", endpoint)["name"]
-    body = {"deployedModel": {"model": name}, "trafficSplit": {"0": 100}}
+    resources = {"machineSpec": {"machineType": "n1-standard-2"}, "minReplicaCount": 1}
+    deployed = {"model": name, "dedicatedResources": resources}
+    body = {"deployedModel": deployed, "trafficSplit": {"0": 100}}
     service.do("POST", f"/v1/{endpoint_name}:deployModel", body)
     return f"{service.url}/v1/{endpoint_name}:predict"
 

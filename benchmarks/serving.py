@@ -69,7 +69,9 @@ def _upload(service: RunningService, folder: Path, argument: str) -> str:
 
 
 def _deploy(service: RunningService, endpoint: str, model: str, split: dict[str, int]) -> str:
-    body = {"deployedModel": {"model": model}, "trafficSplit": split}
+    resources = {"machineSpec": {"machineType": "n1-standard-2"}, "minReplicaCount": 1}
+    deployed = {"model": model, "dedicatedResources": resources}
+    body = {"deployedModel": deployed, "trafficSplit": split}
     return str(service.do("POST", f"/v1/{endpoint}:deployModel", body)["deployedModel"]["id"])
 
 

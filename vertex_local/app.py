@@ -5,7 +5,9 @@ import logging
 import math
 import re
 import time
+import zlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
@@ -13,15 +15,19 @@ from werkzeug.routing import BaseConverter, Map, MapAdapter, Rule
 from werkzeug.wrappers import Request, Response
 
 from vertex_local import Json, console
+from vertex_local.api.query import masks
 from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
 from vertex_local.api.unimplemented import Unimplemented
 from vertex_local.errors import ApiError, invalid_argument, of_exception
 from vertex_local.http.channel import LOCAL_HOST
+from vertex_local.http.server import MAX_BODY_BYTES
 
 logger = logging.getLogger(__name__)
 
 SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}(@[a-zA-Z0-9_-]{1,128})?")
+
+GZIP = 31  # zlib's `wbits` for it
 
 # Requests that are allowed on a full disk: they add no data, or stop processes that do.
 SPACELESS_METHODS = ("GET", "HEAD", "DELETE")
@@ -118,8 +124,10 @@ class Application:
         if isinstance(route, RawRoute):
             call = Call(args=dict(args), query=query, message=_message(request, route))
             return _raw_response(route.handler(self._service, call))
-        body = Message(request.get_data(cache=False)).json()
-        return _json_response(route.handler(self._service, Call(dict(args), query, body)))
+        body = Message(_body(request)).json()
+        response = route.handler(self._service, Call(dict(args), query, body))
+        fields = masks.parse(query.get("fields", ""), parameter="fields")
+        return _json_response(masks.apply(fields, response))
 
 
 def _rule(route: Route) -> MatchedRule:
@@ -152,7 +160,20 @@ def _check_id(name: str, value: str) -> None:
 
 def _message(request: Request, route: RawRoute) -> Message:
     fields = {name: request.headers[name] for name in route.kept if name in request.headers}
-    return Message(request.get_data(cache=False), fields)
+    return Message(_body(request), fields)
+
+
+def _body(request: Request) -> bytes:
+    """Return the body of a request, unpacked if it is compressed."""
+    data = request.get_data(cache=False)
+    if request.headers.get("Content-Encoding", "identity") == "identity":
+        return data
+    unpacker = zlib.decompressobj(wbits=GZIP)
+    with suppress(zlib.error):
+        data = unpacker.decompress(data, MAX_BODY_BYTES)
+    if not unpacker.eof:
+        raise invalid_argument(f"The body is not gzip, or more than {MAX_BODY_BYTES:,} bytes.")
+    return data
 
 
 def _raw_response(message: Message) -> Response:

@@ -7,6 +7,7 @@ the start of the service by 0.14 s.
 import errno
 import logging
 import sqlite3
+from collections.abc import Sequence
 
 from vertex_local import Json
 
@@ -28,20 +29,32 @@ CODES = {
     "INTERNAL": (500, 13),
     "UNAVAILABLE": (503, 14),
 }
+BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
+
+
+# Path of a field in a request, `job_spec.worker_pool_specs[0].replica_count`, and its problem.
+Violation = tuple[str, str]
 
 
 class ApiError(Exception):
     """Error response to a request; `code` is the HTTP code, by default that of the status."""
 
-    def __init__(self, status: str, message: str, *, code: int = 0) -> None:
+    def __init__(
+        self, status: str, message: str, *, code: int = 0, violations: Sequence[Violation] = ()
+    ) -> None:
         super().__init__(message)
         self.code = code or CODES[status][0]
         self.status = status
         self.message = message
+        self.violations = violations
 
     def to_body(self) -> Json:
         """Return the body of the response: `{"error": {"code", "message", "status"}}`."""
-        return {"error": {"code": self.code, "message": self.message, "status": self.status}}
+        error = {"code": self.code, "message": self.message, "status": self.status}
+        if self.violations:
+            fields = [{"field": field, "description": text} for field, text in self.violations]
+            error["details"] = [{"@type": BAD_REQUEST, "fieldViolations": fields}]
+        return {"error": error}
 
     def to_rpc_status(self) -> Json:
         """Return the `google.rpc.Status` for the `error` field of operations, jobs and tasks."""
@@ -66,6 +79,14 @@ def already_exists(name: str) -> ApiError:
 def invalid_argument(message: str) -> ApiError:
     """Return the error for a request that is invalid in any state of the resource."""
     return ApiError("INVALID_ARGUMENT", message)
+
+
+def found_errors(violations: Sequence[Violation]) -> ApiError:
+    """Return the error for fields that Vertex AI refuses, in the form of its own."""
+    numbered = enumerate(violations, 1)
+    listed = [f"\t{number}.Field: {field}; Message: {text}" for number, (field, text) in numbered]
+    message = f"List of found errors:{''.join(listed)}\t"
+    return ApiError("INVALID_ARGUMENT", message, violations=violations)
 
 
 def aborted(message: str) -> ApiError:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 
 from vertex_local import logs
-from vertex_local.api import operations
+from vertex_local.api import locations, operations
 from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.database.store import Store
 from vertex_local.api.service import DEFAULT_PARALLEL, Service
@@ -46,6 +46,7 @@ SIGNAL_CHECK_SECONDS = 0.5
 CONTAINERS_MARK = "containers"
 # Resource modules, in the order in which they recover after a restart.
 MODULES: tuple[ModuleType, ...] = (
+    locations,
     operations,
     models,
     evaluations,

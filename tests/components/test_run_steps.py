@@ -107,7 +107,10 @@ def deploy(api):
         body = {
             "deployedModel": {
                 "model": version.name,
-                "dedicatedResources": {"machineSpec": {"machineType": "m"}, "minReplicaCount": 1},
+                "dedicatedResources": {
+                    "machineSpec": {"machineType": "n1-standard-4"},
+                    "minReplicaCount": 1,
+                },
             },
             "trafficSplit": {"0": 100},
         }

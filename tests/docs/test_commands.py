@@ -35,6 +35,7 @@ from vertex_local.tests.support.service import (
     PRELOAD_KFP,
     SERVER_SCRIPT,
     RunningService,
+    deployment,
     running_service,
 )
 
@@ -171,7 +172,11 @@ def write_files(page: Path) -> None:
 
 def start_job(service, code: str) -> str:
     container = {"imageUri": "i", "command": ["python", "-c", code]}
-    pool = {"replicaCount": 1, "machineSpec": {"machineType": "m"}, "containerSpec": container}
+    pool = {
+        "replicaCount": 1,
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "containerSpec": container,
+    }
     output = {"outputUriPrefix": os.path.abspath("job")}
     spec = {"workerPoolSpecs": [pool], "baseOutputDirectory": output}
     body = {"displayName": "mnist-1", "jobSpec": spec}
@@ -192,7 +197,7 @@ def serve_mnist(service) -> None:
     second = {"model": {**model, "versionAliases": ["previous"]}, "parentModel": name}
     service.do("POST", f"{PARENT}/models:upload", second)
     endpoint = service.do("POST", f"{PARENT}/endpoints", {"displayName": "mnist"})["name"]
-    deployed = {"deployedModel": {"model": f"{name}@1"}, "trafficSplit": {"0": 100}}
+    deployed = deployment(f"{name}@1", trafficSplit={"0": 100})
     service.do("POST", f"/v1/{endpoint}:deployModel", deployed)
 
 

@@ -181,7 +181,9 @@ def make_service_state(folder: Path, *, kills: bool) -> None:
         service.do("POST", "models:upload", {"model": model})
         for number in range(6):
             service.do("POST", "endpoints", {"displayName": f"e{number}"})
-        pool = {"replicaCount": 1, "containerSpec": {"imageUri": "i", "command": ["true"]}}
+        machine = {"machineType": "n1-standard-4"}
+        container = {"imageUri": "i", "command": ["true"]}
+        pool = {"replicaCount": 1, "machineSpec": machine, "containerSpec": container}
         body = {"displayName": "j", "jobSpec": {"workerPoolSpecs": [pool]}}
         job = service.do("POST", "customJobs", body)
         while service.do("GET", f"/v1/{job['name']}")["state"].endswith("ING"):

@@ -30,7 +30,7 @@ import psutil
 
 from tests.support.data.untrained import export_untrained
 from vertex_local.server import MODULES
-from vertex_local.tests.support.service import PARENT, RunningService, running_service
+from vertex_local.tests.support.service import PARENT, RunningService, deployment, running_service
 
 TIMEOUT_SECONDS = 30
 MAX_GROWTH_BYTES = 400_000_000
@@ -63,7 +63,11 @@ RUN = {
     "runtimeConfig": {"gcsOutputDirectory": "/nowhere"},
 }
 # Bodies that are valid, or nearly: what they would start needs a folder that cannot exist.
-POOL = {"replicaCount": "1", "containerSpec": {"imageUri": "i", "command": ["true"]}}
+POOL = {
+    "replicaCount": "1",
+    "machineSpec": {"machineType": "n1-standard-4"},
+    "containerSpec": {"imageUri": "i", "command": ["true"]},
+}
 BODIES: dict[str, Any] = {
     "customJobs": {
         "displayName": "j",
@@ -102,7 +106,11 @@ BODIES: dict[str, Any] = {
     "<model>": {"displayName": "n", "labels": {"c": "d"}},
     "<id>": {"displayName": "t", "cron": "0 4 * * *"},
     "<endpoint>:deployModel": {
-        "deployedModel": {"model": f"{PARENT}/models/9", "displayName": "d", "id": "7"},
+        "deployedModel": {
+            **deployment(f"{PARENT}/models/9")["deployedModel"],
+            "displayName": "d",
+            "id": "7",
+        },
         "trafficSplit": {"0": 100},
     },
     "<endpoint>:undeployModel": {"deployedModelId": "7", "trafficSplit": {}},
@@ -365,7 +373,7 @@ def deploy(service: RunningService, folder: Path) -> int:
     uploaded = service.do("POST", "models:upload", {"model": model})
     service.do("POST", "endpoints?endpointId=lane", {"displayName": "lane"})
     service.do("POST", "endpoints?endpointId=victim", {"displayName": "victim"})
-    deployed = {"deployedModel": {"model": uploaded["model"]}, "trafficSplit": {"0": 100}}
+    deployed = deployment(uploaded["model"], trafficSplit={"0": 100})
     service.do("POST", "endpoints/lane:deployModel", deployed)
     listening = [
         connection.laddr.port

@@ -103,7 +103,7 @@ def promotes(folder: str, server: str, model_name: str = "tiny"):
         released = release_model(
             version=recorded.outputs["Output"],
             is_known=False,
-            **{"endpoint_name": "tiny", "machine": "m", "keep_endpoint": True},
+            **{"endpoint_name": "tiny", "machine": "n1-standard-4", "keep_endpoint": True},
             **{name: made.outputs[name] for name in ("model", "examples", "golden")},
             champion_version=made.outputs["Output"],
             **{"thresholds": "{}", "gate": "{}", "reasons": "", "release": CANARY, "run": run},

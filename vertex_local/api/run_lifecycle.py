@@ -22,17 +22,6 @@ from vertex_local.processes.supervisor import INTERRUPTED
 
 logger = logging.getLogger(__name__)
 
-OUTPUT_ONLY_FIELDS = {
-    "name",
-    "state",
-    "createTime",
-    "startTime",
-    "endTime",
-    "updateTime",
-    "error",
-    "jobDetail",
-    "webAccessUris",
-}
 ORPHANS_TIMEOUT_SECONDS = 15.0
 # https://cloud.google.com/vertex-ai/docs/pipelines/cancel-pipeline-runs
 CANCELLED_AT_THE_END = "Cancelled after its tasks had succeeded; their results stay."
@@ -117,7 +106,7 @@ class RunKind:
         """Return the record of a new run."""
         created = now()
         return {
-            **{field: value for field, value in body.items() if field not in OUTPUT_ONLY_FIELDS},
+            **body,
             "name": name,
             "state": f"{self.prefix}PENDING",
             "createTime": created,

@@ -29,7 +29,7 @@ class Unimplemented:
     def error(self, method: str, path: str) -> ApiError:
         """Return a 501 error for a possible path of Vertex AI, 404 for any other."""
         found = GOOGLE.fullmatch(path)
-        if found is None or not _is_google(found["version"], found["rest"]):
+        if not found or (found["version"] in VERSIONS and not found["rest"].startswith(ROOTS)):
             return ApiError(
                 "NOT_FOUND",
                 f"{path} is not a path of this service; its page is /, its API begins at "
@@ -51,10 +51,6 @@ class Unimplemented:
             return f"for {kind} it implements {', '.join(self._methods[kind])}."
         kinds = ", ".join(sorted(self._methods))
         return f"it has no {kind or 'such method'}; it implements {kinds}."
-
-
-def _is_google(version: str, rest: str) -> bool:
-    return version not in VERSIONS or rest.startswith(ROOTS)
 
 
 def _kind(path: str) -> str:

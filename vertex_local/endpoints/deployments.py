@@ -11,11 +11,7 @@ from vertex_local.endpoints import record as traffic
 from vertex_local.endpoints.deployed_model import ServingProcess
 from vertex_local.endpoints.server_requests import NotAnsweredError
 from vertex_local.endpoints.serving_contract import ServingSpec, serving_spec
-from vertex_local.errors import (
-    ApiError,
-    already_exists,
-    invalid_argument,
-)
+from vertex_local.errors import ApiError, already_exists, invalid_argument
 from vertex_local.machine.clock import now
 from vertex_local.models import resource as models
 

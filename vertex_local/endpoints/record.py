@@ -49,13 +49,9 @@ def after_undeploy(endpoint: Json, *, deployed_id: str, requested: Split) -> Spl
         ApiError: FAILED_PRECONDITION if it still has traffic; INVALID_ARGUMENT.
     """
     others = [d["id"] for d in endpoint.get("deployedModels", []) if d["id"] != deployed_id]
-    if not others:
-        return {}
-    if requested:
-        remaining = {
-            key: value for key, value in requested.items() if (key, value) != (deployed_id, 0)
-        }
-        check(remaining, others)
+    remaining = {key: value for key, value in requested.items() if (key, value) != (deployed_id, 0)}
+    check(remaining, others)
+    if requested or not others:
         return remaining
     current: Split = endpoint.get("trafficSplit", {})
     if current.get(deployed_id, 0):
@@ -82,9 +78,6 @@ def with_resources(deployed: Json) -> Json:
             f"{RESOURCES}: minReplicaCount is {least}, maxReplicaCount {most}; the first must be at"
             " least 1, and the second not below it."
         )
-    machine = resources.get("machineSpec", {})
-    if ("acceleratorType" in machine) != (machine.get("acceleratorCount", 0) > 0):
-        raise invalid_argument("machineSpec must have both acceleratorType and acceleratorCount.")
     return {**deployed, RESOURCES: {**resources, "maxReplicaCount": most}}
 
 

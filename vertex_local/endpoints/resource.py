@@ -4,18 +4,15 @@ import re
 import threading
 
 from vertex_local import Json
-from vertex_local.api import operations, protos
+from vertex_local.api import etags, operations, protos
+from vertex_local.api.etags import with_etag
 from vertex_local.api.query.pages import list_page
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
 from vertex_local.endpoints import deployments, forwarding, log_pages, request_log
 from vertex_local.endpoints import record as traffic
-from vertex_local.errors import (
-    failed_precondition,
-    invalid_argument,
-    not_found,
-)
+from vertex_local.errors import failed_precondition, invalid_argument, not_found
 from vertex_local.machine import lost_and_found
 from vertex_local.machine.clock import now
 from vertex_local.models import resource as models
@@ -24,7 +21,6 @@ from vertex_local.models import resource as models
 ENDPOINT_ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|[1-9][0-9]{0,8}")
 # Header fields to pass on; the second is of predictions in binary form (Open Inference Protocol).
 RAW_FIELDS = ("Content-Type", "Inference-Header-Content-Length")
-OUTPUT_ONLY_FIELDS = ("name", "deployedModels", "trafficSplit", "createTime", "updateTime", "etag")
 UPDATES = ("displayName", "description", "labels", "trafficSplit", request_log.CONFIG)
 OBJECTS = ("labels", "trafficSplit", request_log.CONFIG)
 
@@ -32,41 +28,40 @@ OBJECTS = ("labels", "trafficSplit", request_log.CONFIG)
 def create(service: Service, call: Call) -> Json:
     """POST endpoints: create an endpoint, with no model deployed."""
     given = protos.parse("Endpoint", call.body)
-    if not given.get("displayName"):
-        raise invalid_argument("displayName is required.")
     request_log.check_config(given)
     endpoint_id = call.query.get("endpointId") or call.query.get("endpoint_id")
     if endpoint_id and not ENDPOINT_ID.fullmatch(endpoint_id):
         raise invalid_argument(f'endpointId "{endpoint_id}" must match {ENDPOINT_ID.pattern}.')
     name = f"{call.parent}/endpoints/{endpoint_id or service.store.next_id()}"
-    kept = {field: value for field, value in given.items() if field not in OUTPUT_ONLY_FIELDS}
+    kept = {field: value for field, value in given.items() if field not in ("trafficSplit", "etag")}
     created = now()
     endpoint = {"name": name, **kept, "createTime": created, "updateTime": created}
     with service.store.atomic():
         service.store.insert(name, endpoint)
         return operations.finished(
-            service, name, "CreateEndpoint", endpoint, response_type="Endpoint"
+            service, name, "CreateEndpoint", with_etag(endpoint), response_type="Endpoint"
         )
 
 
 def get(service: Service, call: Call) -> Json:
     """GET endpoints/E."""
-    return service.store.get(call.name("endpoints"))
+    return with_etag(service.store.get(call.name("endpoints")))
 
 
 def list_endpoints(service: Service, call: Call) -> Json:
     """GET endpoints."""
-    return list_page(service, call, "endpoints")
+    return list_page(service, call, "endpoints", view=with_etag)
 
 
 def update(service: Service, call: Call) -> Json:
     """PATCH endpoints/E: change the fields in `updateMask`; a traffic split is validated."""
-    given = protos.parse("Endpoint", call.body)
-    fields = call.update_mask(UPDATES)
+    fields, name = call.update_mask(UPDATES), call.name("endpoints")
+    given = protos.parse("Endpoint", call.body, fields=fields)
     if request_log.CONFIG in fields:
         request_log.check_config(given)
 
     def change(endpoint: Json) -> None:
+        etags.check(given, etags.etag_of(endpoint), name)
         if "trafficSplit" in fields:
             deployed = endpoint.get("deployedModels", [])
             traffic.check(given.get("trafficSplit", {}), [one["id"] for one in deployed])
@@ -74,7 +69,7 @@ def update(service: Service, call: Call) -> Json:
             endpoint[field] = given.get(field, {} if field in OBJECTS else "")
         endpoint["updateTime"] = now()
 
-    return service.store.update(call.name("endpoints"), change)
+    return with_etag(service.store.update(name, change))
 
 
 def delete(service: Service, call: Call) -> Json:
@@ -100,7 +95,7 @@ def deploy_model(service: Service, call: Call) -> Json:
     name = call.name("endpoints")
     request = protos.parse("DeployModelRequest", {**call.body, "endpoint": name})
     endpoint = service.store.get(name)
-    requested = request.get("deployedModel", {})
+    requested = request["deployedModel"]
     model = models.resolve(service, requested.get("model", ""))
     deployed = {
         **traffic.with_resources(requested),
@@ -125,7 +120,8 @@ def deploy_model(service: Service, call: Call) -> Json:
 def mutate_deployed_model(service: Service, call: Call) -> Json:
     """POST …:mutateDeployedModel: change the replicas and the autoscaling of a deployed model."""
     name = call.name("endpoints")
-    request = protos.parse("MutateDeployedModelRequest", {**call.body, "endpoint": name})
+    body = {**call.body, "endpoint": name}
+    request = protos.parse("MutateDeployedModelRequest", body, fields=())  # its mask says which
     wanted, mask = request.get("deployedModel", {}), request.get("updateMask", "")
     result: Json = {}
 
@@ -141,7 +137,7 @@ def undeploy_model(service: Service, call: Call) -> Json:
     """POST …:undeployModel: remove a deployed model, then drain and end its process."""
     name = call.name("endpoints")
     request = protos.parse("UndeployModelRequest", {**call.body, "endpoint": name})
-    deployed_id = request.get("deployedModelId", "")
+    deployed_id = request["deployedModelId"]
     split = request.get("trafficSplit", {})
 
     def change(endpoint: Json) -> None:
@@ -203,11 +199,6 @@ def close(service: Service) -> None:
 def _check_instances(body: Json) -> None:
     """Check a body of `:predict`; it is passed on as it is."""
     unknown = set(body) - {"instances", "parameters"}
-    if "inputs" in unknown:
-        raise invalid_argument(
-            '"inputs" (the columnar format) is not supported; use {"instances": [...]} with '
-            "one instance for each prediction."
-        )
     if unknown:
         raise invalid_argument(
             f'Unknown name "{min(unknown)}"; allowed are "instances" and "parameters".'

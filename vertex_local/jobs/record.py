@@ -62,9 +62,7 @@ def plan_job(job: Json) -> JobPlan:
     Raises:
         ApiError: INVALID_ARGUMENT, naming the field.
     """
-    if not job.get("displayName"):
-        raise invalid_argument("displayName is required; give the job a name to show.")
-    job_spec: Json = job.get("jobSpec", {})
+    job_spec: Json = job["jobSpec"]
     scheduling: Json = job_spec.get("scheduling", {})
     return JobPlan(
         job_spec=job_spec,
@@ -149,11 +147,10 @@ def _warn_of_accelerators(machine: Json, field: str) -> None:
 
 
 def _variable(variable: Json, field: str) -> tuple[str, str]:
-    name, value = variable.get("name", ""), variable.get("value", "")
-    if not name or "=" in name or "\0" in name + value:
+    name, value = variable["name"], variable.get("value", "")
+    if "=" in name or "\0" in name + value:
         raise invalid_argument(
-            f'{field}.containerSpec.env: the name "{name}" is not valid; it must not be empty nor '
-            'contain "=", and neither name nor value a NUL.'
+            f'{field}.containerSpec.env: "{name}" must not contain "=", nor it or its value a NUL.'
         )
     return name, value
 

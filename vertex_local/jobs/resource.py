@@ -9,7 +9,7 @@ from vertex_local.api.routes import Call, Route
 from vertex_local.api.run_lifecycle import RunKind, outcome_by
 from vertex_local.api.service import Service
 from vertex_local.client import EMULATOR_VARIABLE
-from vertex_local.errors import invalid_argument
+from vertex_local.errors import invalid_argument, not_found
 from vertex_local.jobs import replica_status
 from vertex_local.jobs.record import JobPlan, plan_job
 from vertex_local.jobs.replica_env import contained_specs, process_specs
@@ -48,6 +48,7 @@ def create(service: Service, call: Call) -> Json:
 
 def insert(service: Service, parent: str, job: Json) -> Json:
     """Check and store a job, to be started with `launch`; return its record."""
+    require_persistent_resource(parent, job["jobSpec"])
     plan = plan_job(job)
     if service.engine:
         _check_containers(plan, service.engine)
@@ -56,6 +57,12 @@ def insert(service: Service, parent: str, job: Json) -> Json:
     KIND.folder_of(service, record["name"]).mkdir(parents=True)
     service.store.insert(record["name"], record)
     return record
+
+
+def require_persistent_resource(parent: str, job_spec: Json) -> None:
+    """Raise NOT_FOUND for a job on a persistent resource: this service has none."""
+    if resource_id := job_spec.get("persistentResourceId"):
+        raise not_found(f"{parent}/persistentResources/{resource_id}")
 
 
 def get(service: Service, call: Call) -> Json:

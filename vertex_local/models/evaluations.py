@@ -9,17 +9,14 @@ from vertex_local.machine.clock import now
 from vertex_local.models import resource as models
 
 KIND = "evaluations"
-OUTPUT_ONLY_FIELDS = ("name", "createTime")
 
 
 def import_evaluation(service: Service, call: Call) -> Json:
     """POST models/M@V/evaluations:import; without a version, it is of the default one."""
     version = _version_name(service, call)
     request = protos.parse("ImportModelEvaluationRequest", {**call.body, "parent": version})
-    given = request.get("modelEvaluation", {})
-    fields = {name: value for name, value in given.items() if name not in OUTPUT_ONLY_FIELDS}
     name = f"{version}/{KIND}/{service.store.next_id()}"
-    evaluation = {"name": name, **fields, "createTime": now()}
+    evaluation = {"name": name, **request["modelEvaluation"], "createTime": now()}
     service.store.insert(name, evaluation)
     return evaluation
 

@@ -3,33 +3,18 @@
 Pure functions, called within the store's transactions.
 """
 
-import hashlib
-import json
 import re
 
 from vertex_local import Json
+from vertex_local.api.etags import etag_of
 from vertex_local.errors import failed_precondition, invalid_argument, not_found
 
 DEFAULT_ALIAS = "default"
-ETAG_DIGITS = 16
 # Model.version_aliases: "The format is [a-z][a-zA-Z0-9-]{0,126}[a-z0-9]".
 ALIAS = re.compile(r"[a-z][a-zA-Z0-9-]{0,126}[a-z0-9]")
 MODEL_FIELDS = ("displayName", "description")
-OUTPUT_ONLY_FIELDS = (
-    "name",
-    "versionId",
-    "versionCreateTime",
-    "versionUpdateTime",
-    "createTime",
-    "updateTime",
-    "deployedModels",
-    "trainingPipeline",
-    "pipelineJob",
-    "originalModelInfo",
-    "supportedDeploymentResourcesTypes",
-    "supportedExportFormats",
-    "etag",
-)
+# Fields of an upload that the service sets, besides those that only responses have.
+SET_FIELDS = ("name", "etag", "pipelineJob", "versionAliases", "artifactUri")
 
 
 def new_record(name: str, *, folder: str, model: Json, time: str) -> Json:
@@ -58,7 +43,7 @@ def next_version_id(record: Json) -> str:
 
 def add_version(record: Json, *, model: Json, artifact_uri: str, time: str) -> Json:
     """Append the uploaded `model` as the newest version, with its aliases; return the version."""
-    hidden = {*OUTPUT_ONLY_FIELDS, *MODEL_FIELDS, "versionAliases", "artifactUri"}
+    hidden = {*SET_FIELDS, *MODEL_FIELDS}
     version = {field: value for field, value in model.items() if field not in hidden}
     version.update(
         versionId=next_version_id(record), versionCreateTime=time, versionUpdateTime=time
@@ -140,11 +125,9 @@ def find_version(record: Json, reference: str) -> Json:
     raise not_found(f"{record['name']}@{reference}")
 
 
-def etag_of(record: Json, version: Json) -> str:
+def etag(record: Json, version: Json) -> str:
     """Return a text that changes with the version or its model's common fields."""
-    common = {name: value for name, value in record.items() if name != "versions"}
-    text = json.dumps([common, version], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:ETAG_DIGITS]
+    return etag_of({**record, "versions": []}, version)
 
 
 def view(record: Json, version: Json) -> Json:
@@ -158,6 +141,6 @@ def view(record: Json, version: Json) -> Json:
         **({"labels": labels} if labels else {}),
         "createTime": record["createTime"],
         "updateTime": record["updateTime"],
-        "etag": etag_of(record, version),
+        "etag": etag(record, version),
         "supportedDeploymentResourcesTypes": ["DEDICATED_RESOURCES"],
     }

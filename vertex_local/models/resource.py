@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from vertex_local import Json
-from vertex_local.api import operations, protos
+from vertex_local.api import etags, operations, protos
 from vertex_local.api.query.pages import list_page, list_versions_page
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
-from vertex_local.errors import aborted, already_exists, failed_precondition, invalid_argument
+from vertex_local.errors import already_exists, failed_precondition, invalid_argument
 from vertex_local.machine import lost_and_found
 from vertex_local.machine.clock import now
 from vertex_local.models import artifacts
@@ -46,7 +46,7 @@ def resolve(service: Service, name: str) -> Json:
 def upload(service: Service, call: Call) -> Json:
     """POST models:upload: copy the artifact folder and add a model or a version of one."""
     request = protos.parse("UploadModelRequest", {**call.body, "parent": call.parent})
-    model = request.get("model", {})
+    model = request["model"]
     parent_name = request.get("parentModel", "").partition("@")[0]
     _check_upload(service, request)
     uri = model.get("artifactUri", "")
@@ -92,15 +92,15 @@ def update(service: Service, call: Call) -> Json:
 
     "etag: Used to perform consistent read-modify-write updates" (Model's reference).
     """
-    given = protos.parse("Model", call.body)
-    model_name, _, reference = call.name("models").partition("@")
-    allowed = VERSION_UPDATES if reference else MODEL_UPDATES
-    fields = call.update_mask(allowed)
+    # "models/123@-, refers to a model update" (UpdateModelRequest)
+    name = call.name("models").removesuffix("@-")
+    model_name, _, reference = name.partition("@")
+    fields = call.update_mask(VERSION_UPDATES if reference else MODEL_UPDATES)
+    given = protos.parse("Model", call.body, fields=fields)
 
     def change(record: Json) -> None:
         version = registry.find_version(record, reference)
-        if given.get("etag", "") not in ("", registry.etag_of(record, version)):
-            raise aborted(f"{call.name('models')} was changed meanwhile; get it again.")
+        etags.check(given, registry.etag(record, version), name)
         target, moment = (version if reference else record), now()
         for field in fields:
             target[field] = given.get(field, {} if field == "labels" else "")
@@ -109,16 +109,14 @@ def update(service: Service, call: Call) -> Json:
             version["versionUpdateTime"] = moment
 
     service.store.update(model_name, change)
-    return resolve(service, call.name("models"))
+    return resolve(service, name)
 
 
 def merge_version_aliases(service: Service, call: Call) -> Json:
     """POST models/M@V:mergeVersionAliases: move the alias `golden` here, remove `-golden`."""
     request = protos.parse("MergeVersionAliasesRequest", {**call.body, "name": call.name("models")})
     model_name, reference = _with_version(call)
-    changes = request.get("versionAliases", [])
-    if not changes:
-        raise invalid_argument("versionAliases is required: the aliases to add or remove.")
+    changes = request["versionAliases"]
 
     def change(record: Json) -> None:
         version = registry.find_version(record, reference)
@@ -175,14 +173,8 @@ def recover(service: Service) -> None:
 
 
 def _check_upload(service: Service, request: Json) -> None:
-    model = request.get("model", {})
-    registry.check_aliases(model.get("versionAliases", []))
-    container = model.get("containerSpec")
-    if container is not None and not container.get("imageUri"):
-        raise invalid_argument("model.containerSpec.imageUri is required.")
+    registry.check_aliases(request["model"].get("versionAliases", []))
     if "parentModel" not in request:
-        if not model.get("displayName"):
-            raise invalid_argument("model.displayName is required.")
         return
     if "modelId" in request:
         raise invalid_argument("modelId and parentModel are mutually exclusive; remove one.")

@@ -67,8 +67,8 @@ def list_schedules(service: Service, call: Call) -> Json:
 
 def update(service: Service, call: Call) -> Json:
     """PATCH …/schedules/ID?updateMask=…; runs that are due but have not started are skipped."""
-    given = protos.parse("Schedule", call.body)
     mask = call.update_mask(CHANGEABLE)
+    given = protos.parse("Schedule", call.body, fields=mask)
 
     def change(record: Json) -> None:
         if record["state"] == "COMPLETED":
@@ -101,7 +101,8 @@ def pause(service: Service, call: Call) -> Json:
 
 def resume(service: Service, call: Call) -> Json:
     """POST …/schedules/ID:resume; with `catchUp`, missed runs are started."""
-    catch_up = bool(protos.parse("ResumeScheduleRequest", call.body).get("catchUp"))
+    body = {**call.body, "name": call.name(COLLECTION)}
+    catch_up = bool(protos.parse("ResumeScheduleRequest", body).get("catchUp"))
 
     def change(record: Json) -> None:
         _require_state(record, "PAUSED")
@@ -146,7 +147,7 @@ def _require_state(record: Json, state: str) -> None:
 
 
 def _check(service: Service, record: Json, *, parent: str) -> None:
-    for field in ("displayName", "cron", "maxConcurrentRunCount", REQUEST):
+    for field in ("cron", "maxConcurrentRunCount", REQUEST):
         if field not in record:
             raise invalid_argument(f"{field} is missing.")
     for field in ("maxRunCount", "maxConcurrentRunCount", "maxConcurrentActiveRunCount"):

@@ -13,7 +13,7 @@ import yaml
 from kfp import compiler, dsl
 
 from vertex_local.tests.support.docker_command import docker
-from vertex_local.tests.support.service import SERVE, SERVER_SCRIPT, running_service
+from vertex_local.tests.support.service import SERVE, SERVER_SCRIPT, deployment, running_service
 from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(180)
@@ -102,7 +102,7 @@ def test_a_request_that_cannot_run_is_refused_before_anything_starts(
     model = {"displayName": "m", "containerSpec": container}
     uploaded = contained.do("POST", "models:upload", {"model": model})
     endpoint = contained.do("POST", "endpoints", {"displayName": "e"})["name"]
-    asked = {"deployedModel": {"model": uploaded["model"]}}
+    asked = deployment(uploaded["model"])
     undeployed = contained.call("POST", f"/v1/{endpoint}:deployModel", asked)
 
     for response, words in [
@@ -169,7 +169,7 @@ def test_a_deployed_model_is_a_container_with_a_port_on_loopback(
     }
     uploaded = contained.do("POST", "models:upload", {"model": model})
     endpoint = contained.do("POST", "endpoints", {"displayName": "e"})["name"]
-    asked = {"deployedModel": {"model": uploaded["model"]}, "trafficSplit": {"0": 100}}
+    asked = deployment(uploaded["model"], trafficSplit={"0": 100})
     deployed = contained.do("POST", f"/v1/{endpoint}:deployModel", asked)["deployedModel"]
 
     answer = contained.do("POST", f"/v1/{endpoint}:predict", {"instances": [21]})

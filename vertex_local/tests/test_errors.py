@@ -8,7 +8,7 @@ from google.api_core import exceptions
 
 def error_of(response):
     body = response.json()["error"]
-    assert set(body) == {"code", "message", "status"}
+    assert {*body, "details"} == {"code", "message", "status", "details"}
     assert body["code"] == response.status_code
     return body
 
@@ -55,7 +55,7 @@ def test_error_has_googles_form(shared_service, method, path, code, status):
         ('{"model": {}}'.encode("utf-16"), "not valid JSON"),
         (b'\xef\xbb\xbf{"model": {}}', "not valid JSON"),
         (b'{"model": {"displayname": "x"}}', '"displayname"'),
-        (b'{"model": {"displayName": 5}}', "displayName"),
+        (b'{"model": {"displayName": 5}}', "'model.display_name' (TYPE_STRING), 5"),
         (b'{"model": {"labels": ["x"]}}', "labels"),
     ],
 )

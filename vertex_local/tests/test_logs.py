@@ -15,6 +15,7 @@ def job(*codes: str) -> dict[str, Any]:
     pools = [
         {
             "replicaCount": 1,
+            "machineSpec": {"machineType": "n1-standard-4"},
             "containerSpec": {"imageUri": "image", "command": ["python", "-c", code]},
         }
         for code in codes

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from vertex_local.tests.support.seen import is_running
+from vertex_local.tests.support.service import deployment
 from vertex_local.tests.support.waiting import wait_until
 
 
@@ -25,7 +26,7 @@ def predict(service, endpoint):
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_a_serving_endpoint_serves_again(service, endpoint, upload, end):
-    body = {"deployedModel": {"model": upload()["model"]}}
+    body = deployment(upload()["model"])
     service.do("POST", f"/v1/{endpoint}:deployModel", body)
     before = predict(service, endpoint)
     stored = service.do("GET", f"/v1/{endpoint}")
@@ -42,7 +43,7 @@ def test_a_serving_endpoint_serves_again(service, endpoint, upload, end):
 
 def test_a_deployment_interrupted_by_a_kill_is_aborted_and_undone(service, endpoint, upload):
     model = upload("unhealthy")["model"]
-    body = {"deployedModel": {"model": model}}
+    body = deployment(model)
     operation = service.call("POST", f"/v1/{endpoint}:deployModel", body).json()
     assert not operation["done"]
     service.kill()
@@ -55,7 +56,7 @@ def test_a_deployment_interrupted_by_a_kill_is_aborted_and_undone(service, endpo
 
 
 def test_stopped_deployment_is_aborted(service, endpoint, upload):
-    body = {"deployedModel": {"model": upload("unhealthy")["model"]}}
+    body = deployment(upload("unhealthy")["model"])
     operation = service.call("POST", f"/v1/{endpoint}:deployModel", body).json()
     assert service.stop() == 0
     service.start()

@@ -140,7 +140,11 @@ def test_endpoints(sdk, model):
 
 def test_jobs(sdk):
     container = {"image_uri": "i", "command": ["python", "-c", "import time; time.sleep(60)"]}
-    pool = {"replica_count": 1, "machine_spec": {"machine_type": "m"}, "container_spec": container}
+    pool = {
+        "replica_count": 1,
+        "machine_spec": {"machine_type": "n1-standard-4"},
+        "container_spec": container,
+    }
     job = v1.CustomJob(display_name="j", job_spec={"worker_pool_specs": [pool]})
     name = sdk.call("Job", "create_custom_job", parent=PARENT, custom_job=job).name
     assert [one.name for one in sdk.call("Job", "list_custom_jobs", parent=PARENT)] == [name]

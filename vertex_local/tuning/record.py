@@ -64,26 +64,19 @@ def plan_study(job: Json) -> StudyPlan:
     Raises:
         ApiError: INVALID_ARGUMENT or UNIMPLEMENTED, naming the field.
     """
-    study: Json = job.get("studySpec", {})
+    study: Json = job["studySpec"]
     _refuse_unimplemented(study)
     algorithm = study.get("algorithm", BAYESIAN)
     parameters = tuple(
         _parameter(spec, f"studySpec.parameters[{index}]", algorithm=algorithm)
-        for index, spec in enumerate(study.get("parameters", []))
+        for index, spec in enumerate(study["parameters"])
     )
     ids = [parameter.id for parameter in parameters]
-    if not ids or len(set(ids)) < len(ids):
-        raise invalid_argument(
-            f"studySpec.parameters has the ids {ids}; at least one is required, all different."
-        )
-    metric = study.get("metrics", [{}])[0]
-    if not metric.get("metricId") or metric.get("goal") not in ("MAXIMIZE", "MINIMIZE"):
-        raise invalid_argument(
-            f"studySpec.metrics[0] is {metric}; it needs a metricId, and the goal MAXIMIZE or "
-            "MINIMIZE."
-        )
+    if len(set(ids)) < len(ids):
+        raise invalid_argument(f"studySpec.parameters has the ids {ids}; all must be different.")
+    metric = study["metrics"][0]
     try:
-        plan_job({"displayName": job.get("displayName"), "jobSpec": job.get("trialJobSpec", {})})
+        plan_job({"jobSpec": job["trialJobSpec"]})
     except ApiError as error:
         raise invalid_argument(error.message.replace("jobSpec.", "trialJobSpec.", 1)) from None
     return StudyPlan(
@@ -124,11 +117,9 @@ def _count(job: Json, name: str, *, at_least: int) -> int:
 
 
 def _parameter(spec: Json, field: str, *, algorithm: str) -> Parameter:
-    name = spec.get("parameterId", "")
-    if not name or any(map(str.isspace, name)):
-        raise invalid_argument(
-            f'{field}.parameterId is "{name}"; it must not be empty nor contain spaces.'
-        )
+    name = spec["parameterId"]
+    if any(map(str.isspace, name)):
+        raise invalid_argument(f'{field}.parameterId is "{name}"; it must not contain spaces.')
     kind = next((kind for kind in KINDS if kind in spec), None)
     if kind is None:
         raise invalid_argument(f"{field} ({name}) needs one of {', '.join(KINDS)}.")

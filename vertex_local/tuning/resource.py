@@ -7,6 +7,7 @@ from vertex_local.api import protos
 from vertex_local.api.routes import Call
 from vertex_local.api.run_lifecycle import RunKind, outcome_by
 from vertex_local.api.service import Service
+from vertex_local.jobs import resource as jobs
 from vertex_local.tuning import search
 from vertex_local.tuning.record import plan_study
 from vertex_local.tuning.study import Study
@@ -33,6 +34,7 @@ def create(service: Service, call: Call) -> Json:
     """POST …/hyperparameterTuningJobs: start the study and return it as PENDING."""
     job = protos.parse("HyperparameterTuningJob", call.body)
     search.require_optuna(plan_study(job))
+    jobs.require_persistent_resource(call.parent, job["trialJobSpec"])
     name = f"{call.parent}/{KIND.collection}/{service.store.next_id()}"
     record = {**KIND.new_record(name, job), "trials": []}
     service.store.insert(name, record)

@@ -16,6 +16,7 @@ from components.endpoint.request_log import (
 )
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.shared.vertex.errors import VertexError
+from vertex_local.tests.support.service import deployment
 
 NAME = "projects/demo/locations/us-central1/endpoints/77"
 
@@ -26,7 +27,7 @@ def endpoint(service, upload, monkeypatch):
     monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
     _, project, _, location = service.parent.split("/")
     endpoint = service.do("POST", "endpoints", {"displayName": "tiny"})
-    body = {"deployedModel": {"model": upload()["model"]}, "trafficSplit": {"0": 100}}
+    body = deployment(upload()["model"], trafficSplit={"0": 100})
     service.do("POST", f"/v1/{endpoint['name']}:deployModel", body)
     return connect(project, location), endpoint["name"]
 

@@ -31,7 +31,7 @@ def deploying(api, upload):
 
     def do(endpoint: str) -> dict:
         model = upload(labels={RUN_LABEL: "run-1", STATE_LABEL: CANDIDATE})["model"]
-        resources = {"machineSpec": {"machineType": "m"}, "minReplicaCount": 1}
+        resources = {"machineSpec": {"machineType": "n1-standard-4"}, "minReplicaCount": 1}
         body = {"deployedModel": {"model": model, "dedicatedResources": resources}}
         operation = api.post(f"{endpoint}:deployModel", body)
         assert not operation.get("done")

@@ -63,7 +63,11 @@ def api(host, tmp_path, monkeypatch):
 def start_job(api, *, num_workers: int, run: str) -> str:
     """Return the id of a run's job."""
     container = {"imageUri": "i", "command": ["python", "-c", "print('step 1/2 loss 1')"]}
-    pool = {"replicaCount": 1, "machineSpec": {"machineType": "m"}, "containerSpec": container}
+    pool = {
+        "replicaCount": 1,
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "containerSpec": container,
+    }
     body = {
         "displayName": "trained",
         "labels": {RUN_LABEL: run},

@@ -38,7 +38,11 @@ def job(api, tmp_path):
 
     def start(code=TRAIN, *, state="SUCCEEDED", name="mnist-1", output=True) -> str:
         container = {"imageUri": "registry.example/job:1", "command": ["python", "-c", code]}
-        pool = {"replicaCount": 1, "machineSpec": {"machineType": "m"}, "containerSpec": container}
+        pool = {
+            "replicaCount": 1,
+            "machineSpec": {"machineType": "n1-standard-4"},
+            "containerSpec": container,
+        }
         spec = {"workerPoolSpecs": [pool]}
         if output:
             spec["baseOutputDirectory"] = {"outputUriPrefix": str(tmp_path / name)}

@@ -12,7 +12,12 @@ from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from tests.support.data.churn import WORKLOAD, rows, statistics_of
 from trainer.workloads.description import describe
 from vertex_local.tests.support.http_server import Handler, serving
-from vertex_local.tests.support.service import PRELOAD_KFP, container_spec, running_service
+from vertex_local.tests.support.service import (
+    PRELOAD_KFP,
+    container_spec,
+    deployment,
+    running_service,
+)
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -41,7 +46,7 @@ def api(tmp_path, monkeypatch):
         log = {"enabled": True, "samplingRate": 1.0}
         given = {"displayName": "churn", "predictRequestResponseLoggingConfig": log}
         endpoint = do("endpoints", given)["name"]
-        deployed = {"deployedModel": {"model": name}, "trafficSplit": {"0": 100}}
+        deployed = deployment(name, trafficSplit={"0": 100})
         do(f"endpoints/{endpoint.rpartition('/')[2]}:deployModel", deployed)
         for seed in range(4):
             instances = rows(30, seed=seed + 50, gold=0.9)

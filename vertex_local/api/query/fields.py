@@ -1,6 +1,7 @@
 """Fields for filters and `orderBy` by kind of resource, as in Vertex AI."""
 
-from datetime import datetime
+import re
+from datetime import UTC, datetime
 from typing import Any
 
 from vertex_local import Json
@@ -26,6 +27,7 @@ FIELDS = {
     "endpoints": ("display_name", "create_time", "update_time", "endpoint", "base_model_name"),
     "operations": ("done", "create_time", "update_time"),
 }
+DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 DEFAULT_FIELDS = ("display_name", "create_time", "update_time")
 COLUMNS = tuple(dict.fromkeys(field for fields in FIELDS.values() for field in fields))
 
@@ -84,14 +86,17 @@ def labels_of(body: Json) -> dict[str, str]:
 def normal_time(text: str) -> str:
     """Return a time in UTC, in a form whose texts compare like times; "" for "".
 
+    A date is its first moment in UTC.
+
     Raises:
         ValueError: It is not a time with a time zone, or out of range.
     """
     if not text:
         return ""
     moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
+    if moment.tzinfo is None and not DATE.fullmatch(text):
         raise ValueError(f"{text!r} has no time zone")
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     try:
         return timestamp(moment, timespec="microseconds")
     except OverflowError:

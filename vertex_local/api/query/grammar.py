@@ -1,6 +1,7 @@
 """Parser of filters, for the part of https://google.aip.dev/160 that Vertex AI documents.
 
-`state="X" AND (labels.run=a OR NOT display_name:"b*")`. As in AIP-160, OR has precedence over AND.
+`state="X" AND (labels.run=a OR NOT display_name:"b*")`. As in AIP-160, OR has precedence over AND,
+and a blank joins conditions as AND does, with a precedence between them.
 """
 
 import re
@@ -22,6 +23,7 @@ RESTRICTION = re.compile(
         \s*(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<bare>[^\s()"']+))""",
     re.VERBOSE,
 )
+BLANK = re.compile(r"(?<=\s)(?!(AND|OR)[\s(])(?=[-\w(])")
 NOT = re.compile(r"NOT(?=[\s(])|-(?=[A-Za-z_(])")
 
 
@@ -81,13 +83,13 @@ class _Parser:
         return node
 
     def _all(self) -> Node:
-        return self._joined("AND", lambda: self._joined("OR", self._term))
+        return self._joined("AND", lambda: self._joined("", lambda: self._joined("OR", self._term)))
 
     def _joined(self, operator: str, parse_one: Callable[[], Node]) -> Node:
         nodes = [parse_one()]
-        while self._take(re.compile(rf"{operator}(?=[\s(])")):
+        while self._take(re.compile(rf"{operator}(?=[\s(])") if operator else BLANK):
             nodes.append(parse_one())
-        return nodes[0] if len(nodes) == 1 else Joined(operator, tuple(nodes))
+        return nodes[0] if len(nodes) == 1 else Joined(operator or "AND", tuple(nodes))
 
     def _term(self) -> Node:
         if self._take(NOT):

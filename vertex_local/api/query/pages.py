@@ -14,8 +14,9 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from vertex_local import Json
-from vertex_local.api.query import select
+from vertex_local.api.query import masks, select
 from vertex_local.api.query.fields import VERSIONS, snake_case
+from vertex_local.api.query.masks import Mask
 from vertex_local.api.query.select import Query
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
@@ -24,6 +25,7 @@ from vertex_local.errors import ApiError, invalid_argument
 MAX_PAGE_SIZE = 1000
 MAX_POSITION = 2**63 - 1
 NUM_DIGEST_CHARACTERS = 12
+UNMASKED = ("operations", "schedules")  # kinds whose lists have no `readMask`
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,11 @@ class Page:
     size: int
     after: tuple[str | int, ...]
     digest: str
+    mask: Mask
 
     @classmethod
     def from_call(cls, call: Call, kind: str, *, parent: str) -> "Page":
-        """Parse `filter`, `orderBy`, `pageSize` and `pageToken` of a request.
+        """Parse `filter`, `orderBy`, `pageSize`, `pageToken` and `readMask` of a request.
 
         Raises:
             ApiError: INVALID_ARGUMENT, naming the invalid one.
@@ -49,13 +52,16 @@ class Page:
         collection = f"{parent}/{kind}"
         text = json.dumps([collection, filter_text, order_by])
         digest = hashlib.sha256(text.encode()).hexdigest()[:NUM_DIGEST_CHARACTERS]
-        token = _value(call, "pageToken")
+        token, read_mask = _value(call, "pageToken"), _value(call, "readMask")
+        if read_mask and kind in UNMASKED:
+            raise invalid_argument(f"readMask is no parameter of lists of {kind}.")
         return cls(
             collection=collection,
             query=query,
             size=_size(_value(call, "pageSize")),
             after=_after(token, digest=digest, num_keys=len(query.orders) + 1) if token else (),
             digest=digest,
+            mask=masks.parse(read_mask, parameter="readMask"),
         )
 
     def read(self, connection: sqlite3.Connection) -> tuple[list[int], str]:
@@ -83,7 +89,8 @@ def list_page(
     """Return a page of the resources of a kind below `parent`, each as `view` shows it."""
     page = Page.from_call(call, kind, parent=parent or call.parent)
     resources, token = service.store.page(page.read)
-    return _response(kind, [view(resource) for resource in resources], token)
+    shown = [masks.apply(page.mask, view(resource)) for resource in resources]
+    return _response(kind, shown, token)
 
 
 def list_versions_page(call: Call, name: str, versions: list[Json]) -> Json:
@@ -95,7 +102,8 @@ def list_versions_page(call: Call, name: str, versions: list[Json]) -> Json:
         for version_id, version in by_id.items():
             select.put(connection, version_id, f"{name}/{VERSIONS}/{version_id}", version)
         positions, token = page.read(connection)
-    return _response("models", [by_id[position] for position in positions], token)
+    shown = [masks.apply(page.mask, by_id[position]) for position in positions]
+    return _response("models", shown, token)
 
 
 def _value(call: Call, parameter: str) -> str:

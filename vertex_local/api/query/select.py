@@ -197,7 +197,7 @@ def _time_condition(column: str, node: Restriction) -> tuple[str, list[str]]:
     if not moment:
         raise invalid_argument(
             f'filter: {node.field} {node.operator} "{node.value}" is not a time; write one as '
-            '"2026-01-31T12:00:00Z" (RFC 3339).'
+            '"2026-01-31T12:00:00Z" (RFC 3339), or a date.'
         )
     is_set = "" if node.operator == "!=" else f"\"{column}\" != '' AND "
     return f'{is_set}"{column}" {node.operator} ?', [moment]

@@ -144,7 +144,11 @@ def test_deleting_a_model_frees_the_space_for_the_next_one(running, disk, tmp_pa
 def test_job_that_fills_the_disk_ends_and_is_deleted(running, disk):
     script = f"open({str(disk / 'filler')!r}, 'wb').write(b'x' * {2 * DISK_BYTES})"
     container = {"imageUri": "i", "command": ["python", "-c", script]}
-    pool = {"replicaCount": 1, "machineSpec": {"machineType": "m"}, "containerSpec": container}
+    pool = {
+        "replicaCount": 1,
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "containerSpec": container,
+    }
     job = {"displayName": "filler", "jobSpec": {"workerPoolSpecs": [pool]}}
     name = running.do("POST", "customJobs", job)["name"]
     deadline = time.monotonic() + 30
@@ -161,7 +165,11 @@ def start_job(service, disk):
     go = disk.parent / "go"
     script = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\n1 / 0"
     container = {"imageUri": "i", "command": ["python", "-c", script]}
-    pool = {"replicaCount": 1, "machineSpec": {"machineType": "m"}, "containerSpec": container}
+    pool = {
+        "replicaCount": 1,
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "containerSpec": container,
+    }
     job = {"displayName": "j", "jobSpec": {"workerPoolSpecs": [pool]}}
     name = service.do("POST", "customJobs", job)["name"]
     state = service.root / "jobs" / name.rpartition("/")[2] / "state.json"

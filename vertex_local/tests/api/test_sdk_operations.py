@@ -108,7 +108,11 @@ def test_custom_jobs(service, tmp_path):
     job = aiplatform.CustomJob(
         display_name="slow",
         worker_pool_specs=[
-            {"machine_spec": {}, "replica_count": 1, "container_spec": container},
+            {
+                "machine_spec": {"machine_type": "n1-standard-4"},
+                "replica_count": 1,
+                "container_spec": container,
+            },
         ],
         base_output_dir=str(tmp_path / "out"),
         staging_bucket="gs://not-used",

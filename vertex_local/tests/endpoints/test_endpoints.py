@@ -8,7 +8,7 @@ from google.api_core import exceptions
 
 from vertex_local.machine.ports import PortPool
 from vertex_local.tests.support.seen import is_running
-from vertex_local.tests.support.service import SERVER_SCRIPT
+from vertex_local.tests.support.service import SERVER_SCRIPT, deployment
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def deploy(service, endpoint):
     """Return a function that deploys a model and returns the deployed model."""
 
     def do(model: str, **fields):
-        body = {"deployedModel": {"model": model}, **fields}
+        body = deployment(model, **fields)
         return service.do("POST", f"/v1/{endpoint}:deployModel", body)["deployedModel"]
 
     return do
@@ -86,7 +86,7 @@ def test_second_version_is_deployed_beside_the_first_and_takes_over(
 def test_deploy_is_asynchronous_and_done_only_when_healthy(service, endpoint, upload, tmp_path):
     held = tmp_path / "held"
     held.touch()
-    body = {"deployedModel": {"model": upload(f"hold={held}")["model"]}}
+    body = deployment(upload(f"hold={held}")["model"])
     operation = service.call("POST", f"/v1/{endpoint}:deployModel", body).json()
     assert not operation["done"]
     assert "deployedModels" not in service.do("GET", f"/v1/{endpoint}")
@@ -105,7 +105,7 @@ def test_a_server_that_does_not_become_healthy_fails_the_deployment(
 ):
     spec = {"imageUri": "x", "command": ["python", str(SERVER_SCRIPT), argument]}
     model = upload(containerSpec={**spec, "deploymentTimeout": "2s"})["model"]
-    body = {"deployedModel": {"model": model}}
+    body = deployment(model)
     answer = service.call("POST", f"/v1/{endpoint}:deployModel", body).json()
     error = service.wait_for(answer)["error"]
     assert re.search(message, error["message"])
@@ -134,7 +134,7 @@ def test_a_server_gets_the_port_of_its_model_where_that_is_free(service, endpoin
 
 
 def test_deployment_can_be_cancelled(service, endpoint, upload):
-    body = {"deployedModel": {"model": upload("unhealthy")["model"]}}
+    body = deployment(upload("unhealthy")["model"])
     operation = service.call("POST", f"/v1/{endpoint}:deployModel", body).json()
     service.do("POST", f"/v1/{operation['name']}:cancel", {})
     assert service.wait_for(operation)["error"]["code"] == 1
@@ -169,7 +169,7 @@ def test_stopped_service_leaves_no_prediction_server(service, endpoint, deploy, 
 def test_bad_traffic_split_is_refused_before_anything_starts(
     service, endpoint, upload, split, message
 ):
-    body = {"deployedModel": {"model": upload()["model"]}, "trafficSplit": split}
+    body = deployment(upload()["model"], trafficSplit=split)
     response = service.call("POST", f"/v1/{endpoint}:deployModel", body)
     assert response.status_code == 400
     assert message in response.json()["error"]["message"]
@@ -178,9 +178,7 @@ def test_bad_traffic_split_is_refused_before_anything_starts(
 def test_model_without_a_command_cannot_be_deployed(service, endpoint):
     model = {"displayName": "image only", "containerSpec": {"imageUri": "x"}}
     name = service.do("POST", "models:upload", {"model": model})["model"]
-    response = service.call(
-        "POST", f"/v1/{endpoint}:deployModel", {"deployedModel": {"model": name}}
-    )
+    response = service.call("POST", f"/v1/{endpoint}:deployModel", deployment(name))
     assert "containerSpec.command" in response.json()["error"]["message"]
 
 

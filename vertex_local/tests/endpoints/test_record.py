@@ -71,16 +71,6 @@ def deployed(**resources):
     [
         pytest.param({}, "minReplicaCount is 0", id="no least"),
         pytest.param({"minReplicaCount": 3, "maxReplicaCount": 2}, "maxReplicaCount 2", id="most"),
-        pytest.param(
-            {"minReplicaCount": 1, "machineSpec": {"acceleratorType": "NVIDIA_TESLA_T4"}},
-            "both acceleratorType and acceleratorCount",
-            id="no count",
-        ),
-        pytest.param(
-            {"minReplicaCount": 1, "machineSpec": {"acceleratorCount": 1}},
-            "both acceleratorType and acceleratorCount",
-            id="no type",
-        ),
     ],
 )
 def test_resources_that_vertex_refuses_are_refused(resources, message):

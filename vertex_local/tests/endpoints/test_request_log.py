@@ -13,6 +13,7 @@ from vertex_local.endpoints import log_pages, request_log
 from vertex_local.endpoints import resource as endpoints
 from vertex_local.endpoints.request_log import CONFIG, LoggedRequest
 from vertex_local.errors import ApiError
+from vertex_local.tests.support.service import deployment
 from vertex_local.tests.support.waiting import wait_until
 
 PARENT = "projects/p/locations/l"
@@ -227,7 +228,7 @@ def test_an_endpoint_logs_the_predictions_of_its_servers(service, upload):
     endpoint = service.do("POST", "endpoints", body)["name"]
     address, log = f"/v1/{endpoint}:predict", f"/v1/{endpoint}/loggedRequests"
     assert service.do("GET", log) == {"loggedRequests": [], "numDropped": 0}
-    deployed = {"deployedModel": {"model": upload()["model"]}}
+    deployed = deployment(upload()["model"])
     deployed = service.do("POST", f"/v1/{endpoint}:deployModel", deployed)["deployedModel"]
 
     right = service.do("POST", address, {"instances": [21]})

@@ -16,6 +16,7 @@ import pytest
 import requests
 
 from vertex_local.tests.support.seen import host_pid
+from vertex_local.tests.support.service import deployment
 
 WAIT_SECONDS = 90
 REFUSAL = b"HTTP/1.1 429 TOO MANY REQUESTS"
@@ -32,7 +33,7 @@ def deploy(service, endpoint):
     """Return a function that deploys a model and returns the id of the deployed model."""
 
     def do(model, **fields):
-        body = {"deployedModel": {"model": model}, **fields}
+        body = deployment(model, **fields)
         deployed = service.do("POST", f"/v1/{endpoint}:deployModel", body)["deployedModel"]
         return deployed["id"]
 
@@ -351,7 +352,7 @@ def stuck(service, endpoint, deploy, versions):
 def test_stuck_prediction_server_does_not_block_the_api(service, endpoint, versions):
     assert_responds(service, endpoint)
     other = service.do("POST", "endpoints", {"displayName": "other"})["name"]
-    body = {"deployedModel": {"model": versions[1]}}
+    body = deployment(versions[1])
     service.do("POST", f"/v1/{other}:deployModel", body)
     assert predict(service, other, 1).ok
 
@@ -394,7 +395,7 @@ def test_half_open_connections_do_not_block_the_api(shared_service, many_files, 
 
 
 def test_waiting_for_operations_does_not_block_the_api(service, endpoint, upload):
-    body = {"deployedModel": {"model": upload("unhealthy")["model"]}}
+    body = deployment(upload("unhealthy")["model"])
     operation = service.call("POST", f"/v1/{endpoint}:deployModel", body).json()
     head = f"POST /v1/{operation['name']}:wait HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     with connections(service, 40, head.encode()):

@@ -36,7 +36,11 @@ def request(port: int, method: str, path: str, body: Any = None) -> tuple[int, s
 
 def job(path: Path) -> dict[str, Any]:
     container = {"imageUri": "i", "command": ["python", "-c", f"open({str(path)!r}, 'w')"]}
-    pool = {"replicaCount": 1, "machineSpec": {"machineType": "m"}, "containerSpec": container}
+    pool = {
+        "replicaCount": 1,
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "containerSpec": container,
+    }
     return {"displayName": "toucher", "jobSpec": {"workerPoolSpecs": [pool]}}
 
 

@@ -34,7 +34,8 @@ def test_threads_set_for_the_service_are_not_overridden(monkeypatch):
 def test_a_job_may_set_its_threads(tmp_path):
     own = [{"name": replica_env.THREADS_VARIABLE, "value": "7"}]
     container = {"command": ["python"], "env": own}
-    pool = {"replicaCount": 1, "containerSpec": container}
+    machine = {"machineType": "n1-standard-4"}
+    pool = {"replicaCount": 1, "machineSpec": machine, "containerSpec": container}
     others = {**pool, "replicaCount": 3, "containerSpec": {"command": ["python"]}}
     plan = plan_job({"displayName": "j", "jobSpec": {"workerPoolSpecs": [pool, others]}})
     specs = process_specs(plan, folder=tmp_path, ports=[1, 2, 3, 4], common_env={})

@@ -270,7 +270,17 @@ def test_list_filters_and_pages(service):
         (job(pool("", 2)), "replicaCount is 2; it must be 1"),
         (job(pool("", command=[])), "containerSpec.command"),
         (
-            job({"replicaCount": 1, "pythonPackageSpec": {"pythonModule": "a"}}),
+            job(
+                {
+                    "machineSpec": {"machineType": "n1-standard-4"},
+                    "replicaCount": 1,
+                    "pythonPackageSpec": {
+                        "executorImageUri": "i",
+                        "packageUris": ["p"],
+                        "pythonModule": "a",
+                    },
+                }
+            ),
             "pythonPackageSpec",
         ),
         (
@@ -410,7 +420,11 @@ def test_the_sdks_custom_job_runs(service, aiplatform, tmp_path):
 
 def pool_spec_of_sdk(code: str) -> dict[str, Any]:
     container = {"image_uri": "image", "command": ["python", "-c", code]}
-    return {"machine_spec": {}, "replica_count": 1, "container_spec": container}
+    return {
+        "machine_spec": {"machine_type": "n1-standard-4"},
+        "replica_count": 1,
+        "container_spec": container,
+    }
 
 
 def test_a_replica_has_its_cpu_and_memory_while_it_runs_and_after_its_end(service):

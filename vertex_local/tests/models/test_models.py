@@ -92,7 +92,8 @@ def test_upload_that_cannot_be_written_fails_and_leaves_nothing(service, artifac
 
 @pytest.mark.parametrize("alias", ["Golden", "2", "x", "has space", "-golden", "ends-"])
 def test_bad_alias_is_refused(shared_service, alias):
-    model = {"displayName": "tiny", "versionAliases": [alias]}
+    container = {"imageUri": "example.invalid/tiny"}
+    model = {"displayName": "tiny", "containerSpec": container, "versionAliases": [alias]}
     response = shared_service.call("POST", "models:upload", {"model": model})
     assert response.status_code == 400
     assert f'"{alias}"' in response.json()["error"]["message"]

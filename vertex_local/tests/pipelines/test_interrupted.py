@@ -101,6 +101,8 @@ def deploys(folder: str, server: str):
             model=uploaded.outputs["model"],
             endpoint=endpoint.outputs["endpoint"],
             traffic_split={"0": "100"},
+            dedicated_resources_machine_type="n1-standard-4",
+            dedicated_resources_min_replica_count=1,
         ).set_caching_options(False)
 
 

@@ -439,7 +439,10 @@ def test_invalid_requests_are_refused_and_create_nothing(runs):
     refusal = message(parameterValues=good, gcsOutputDirectory="gs://b/x")
     assert re.search(r'gcsOutputDirectory "gs://b/x".*absolute path', refusal)
     assert "pipelineJobId" in message(parameterValues=good, run_id="Not_Valid")
-    body = {"pipelineSpec": {"root": {"nonsense": 1}}, "runtimeConfig": {}}
+    body = {
+        "pipelineSpec": {"root": {"nonsense": 1}},
+        "runtimeConfig": {"gcsOutputDirectory": "/x"},
+    }
     refused = service.call("POST", "pipelineJobs", body)
     assert refused.status_code == 400
     assert "nonsense" in refused.json()["error"]["message"]

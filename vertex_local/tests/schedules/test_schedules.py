@@ -106,7 +106,7 @@ def test_lists_come_in_pages(service, body):
         ({"cron": "0 0 3 * * *"}, "6 fields"),
         ({"cron": "TZ=Mars/Olympus 0 3 * * *"}, '"Mars/Olympus"'),
         ({"cron": None}, "cron is missing"),
-        ({"displayName": ""}, "displayName is missing"),
+        ({"displayName": ""}, "Field: schedule.display_name; Message: Required"),
         ({"maxConcurrentRunCount": None}, "maxConcurrentRunCount is missing"),
         ({"maxRunCount": "-1"}, "maxRunCount is -1"),
         ({"startTime": "2030-01-02T00:00:00Z", "endTime": "2030-01-01T00:00:00Z"}, "not after"),

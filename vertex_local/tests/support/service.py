@@ -92,6 +92,13 @@ def container_spec(*arguments: str) -> dict[str, Any]:
     }
 
 
+def deployment(model: str, **fields: Any) -> dict[str, Any]:
+    """Return the body of a request that deploys a model."""
+    machine = {"machineType": "n1-standard-2"}
+    resources = {"machineSpec": machine, "minReplicaCount": 1}
+    return {"deployedModel": {"model": model, "dedicatedResources": resources}, **fields}
+
+
 @pytest.fixture
 def upload(service, artifact_folder):
     """Upload a model that the tiny server serves; return the response."""

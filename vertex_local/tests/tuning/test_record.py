@@ -11,7 +11,11 @@ from vertex_local.tuning import record
 
 pytestmark = pytest.mark.fast
 
-POOL = {"replicaCount": 1, "containerSpec": {"imageUri": "i", "command": ["python"], "args": ["x"]}}
+POOL = {
+    "replicaCount": 1,
+    "machineSpec": {"machineType": "n1-standard-4"},
+    "containerSpec": {"imageUri": "i", "command": ["python"], "args": ["x"]},
+}
 RATE = {
     "parameterId": "learning-rate",
     "doubleValueSpec": {"minValue": 1e-4, "maxValue": 0.1},
@@ -61,15 +65,18 @@ def test_the_plan_of_a_study():
 
 CONDITIONAL = {"parameterSpec": choice("x"), "parentCategoricalValues": {"values": ["a"]}}
 WRONG = {
-    "no name": ({"displayName": ""}, "displayName"),
+    "no name": ({"displayName": ""}, "Field: display_name; Message: Required"),
     "no trials": ({"maxTrialCount": 0}, "maxTrialCount is 0; it must be from 1"),
-    "no pools": ({"trialJobSpec": {}}, r"trialJobSpec\.workerPoolSpecs\[0\] is required"),
-    "no metric": ({"study": {"metrics": []}}, "metricId"),
-    "no goal": ({"study": {"metrics": [{"metricId": "a"}]}}, "MAXIMIZE or MINIMIZE"),
-    "no parameters": ({"study": {"parameters": []}}, "at least one is required"),
-    "same ids": ({"study": {"parameters": [RATE, RATE]}}, "all different"),
+    "no pools": ({"trialJobSpec": {}}, r"trial_job_spec\.worker_pool_specs; Message: Required"),
+    "no metric": ({"study": {"metrics": []}}, "Field: study_spec.metrics; Message: Required"),
+    "no goal": ({"study": {"metrics": [{"metricId": "a"}]}}, r"study_spec\.metrics\[0\]\.goal"),
+    "no parameters": ({"study": {"parameters": []}}, r"study_spec\.parameters; Message: Required"),
+    "same ids": ({"study": {"parameters": [RATE, RATE]}}, "must be different"),
     "space in an id": ({"study": {"parameters": [{**RATE, "parameterId": "a b"}]}}, "spaces"),
-    "no values": ({"study": {"parameters": [choice()]}}, r"categoricalValueSpec\.values"),
+    "no values": (
+        {"study": {"parameters": [choice()]}},
+        r"categorical_value_spec\.values; Message: Required",
+    ),
     "no kind": ({"study": {"parameters": [{"parameterId": "c"}]}}, "needs one of doubleValueSpec"),
     "log of 0": (
         {"study": {"parameters": [{**RATE, "doubleValueSpec": {"maxValue": 1}}]}},

@@ -31,7 +31,9 @@ GRID = [{"parameterId": "x", "discreteValueSpec": {"values": [1, 2, 3]}}]
 
 def tuning_job(code, *, output=None, **fields):
     container = {"imageUri": "i", "command": ["python", "-c", code]}
-    spec = {"workerPoolSpecs": [{"replicaCount": 1, "containerSpec": container}]}
+    machine = {"machineType": "n1-standard-4"}
+    pool = {"replicaCount": 1, "machineSpec": machine, "containerSpec": container}
+    spec = {"workerPoolSpecs": [pool]}
     if output:
         spec["baseOutputDirectory"] = {"outputUriPrefix": str(output)}
     return {
@@ -187,7 +189,8 @@ def test_the_op_of_gcpc_runs_a_study(aiplatform, service, tmp_path):
     # kfp pastes texts into the payload unescaped, so the code is in a file.
     (tmp_path / "trial.py").write_text(REPORT)
     container = {"image_uri": "i", "command": ["python", str(tmp_path / "trial.py")]}
-    pool = {"replica_count": "1", "container_spec": container}
+    machine = {"machine_type": "n1-standard-4"}
+    pool = {"replica_count": "1", "machine_spec": machine, "container_spec": container}
 
     @dsl.pipeline(name="tune")
     def tune():

@@ -9,7 +9,7 @@ from components.shared.vertex import retries
 from components.shared.vertex.api import connect
 from components.shared.vertex.creations import create_labelled, deploy_model
 from pipelines.resources.kinds import JOB
-from vertex_local.tests.support.service import container_spec, running_service
+from vertex_local.tests.support.service import container_spec, deployment, running_service
 
 FAULTS = "GET:any=0.2;POST+DELETE:503=0.2,reset=0.2;late-seconds=0.05;seed=5"
 
@@ -65,7 +65,7 @@ def test_a_model_is_deployed_once(tmp_path, artifact_folder, monkeypatch):
         name = api.wait(upload, timeout_seconds=60)["model"]
         deployed = []
         for _ in range(5):
-            operation = deploy_model(api, endpoint, {"model": name})
+            operation = deploy_model(api, endpoint, deployment(name)["deployedModel"])
             deployed.append(api.wait(operation, timeout_seconds=60)["deployedModel"]["id"])
             there = api.get(endpoint)
             assert [one["id"] for one in there["deployedModels"]] == deployed

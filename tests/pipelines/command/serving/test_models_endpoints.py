@@ -10,12 +10,13 @@ import pytest
 from pipelines.errors import ResourceError
 from pipelines.jobs.log import worker_pool_task
 from pipelines.places.target import LOCAL_PROJECT
+from vertex_local.tests.support.service import deployment
 
 JOBS = f"/v1/projects/{LOCAL_PROJECT}/locations/us-central1/customJobs"
 TALK = "import os, time; print('I am', os.environ['TF_CONFIG'], flush=True); time.sleep(60)"
 POOL = {
     "replicaCount": 1,
-    "machineSpec": {"machineType": "m"},
+    "machineSpec": {"machineType": "n1-standard-4"},
     "containerSpec": {"imageUri": "i", "command": ["python", "-c", TALK]},
 }
 
@@ -161,7 +162,7 @@ def test_endpoints_are_listed_with_the_states_of_their_servers(trainyard, servic
     for name in ("idle", "busy"):
         endpoint = service.do("POST", f"{parent}/endpoints", {"displayName": name})["name"]
     model = upload()["model"]
-    body = {"deployedModel": {"model": model}}
+    body = deployment(model)
     service.do("POST", f"/v1/{endpoint}:deployModel", body)
     code, output, _ = trainyard("endpoints", "list")
     assert code == 0
@@ -170,7 +171,7 @@ def test_endpoints_are_listed_with_the_states_of_their_servers(trainyard, servic
     assert idle[2:] == ["-", "-"]
     assert busy[2:] == ["tiny@1", "100%", "RUNNING"]
     second = upload(parentModel=model)["model"]
-    split = {"deployedModel": {"model": f"{second}@2"}, "trafficSplit": {"0": 10}}
+    split = deployment(f"{second}@2", trafficSplit={"0": 10})
     [deployed] = service.do("GET", f"/v1/{endpoint}")["deployedModels"]
     split["trafficSplit"][deployed["id"]] = 90
     service.do("POST", f"/v1/{endpoint}:deployModel", split)
@@ -190,7 +191,7 @@ def endpoint(service, upload):
 
     def deploy(*words: str) -> str:
         name = service.do("POST", f"{parent}/endpoints", {"displayName": "tiny"})["name"]
-        body = {"deployedModel": {"model": upload(*words)["model"]}, "trafficSplit": {"0": 100}}
+        body = deployment(upload(*words)["model"], trafficSplit={"0": 100})
         service.do("POST", f"/v1/{name}:deployModel", body)
         return "tiny"
 
