@@ -89,6 +89,7 @@ setup(
             "types-requests",
         ],
         "gpu": ["tensorflow[and-cuda]==2.21.0"],
+        "trees": ["scikit-learn"],
     },
     entry_points={
         "console_scripts": [

@@ -31,6 +31,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.support.clusters import scratch
 from benchmarks.support.report import report
+from components.evaluate.gate.baseline import MAX_TREE_CATEGORIES, tree_inputs
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tfrecords.row_splits import hash_rows, split_numbers
@@ -47,7 +48,6 @@ NUM_FOLDS = 5
 SMALL = 5_000  # rows, up to which a table is cross-validated
 EVAL_SHARE = 0.1
 NUM_KEYS = 2_000_000
-MAX_CATEGORIES = 255  # of a categorical column of scikit-learn's trees
 NUM_RESAMPLES = 200
 NUM_BINARY = 2  # classes
 OURS, TREES, LINEAR = "ours", "gradient-boosted trees", "linear model"
@@ -123,6 +123,7 @@ class Split:
     """Examples of a split: the columns for trees, the inputs of the linear model, the labels."""
 
     columns: np.ndarray
+    is_category: list[bool]
     inputs: np.ndarray
     labels: np.ndarray
 
@@ -255,33 +256,21 @@ def read_features(workload: Table, examples: Path, split: str) -> tuple[Any, np.
 def read_split(workload: Table, examples: Path, split: str) -> Split:
     """Return a split for scikit-learn: numbers with NaN and category numbers; zeros and ones."""
     features, labels = read_features(workload, examples, split)
-    raw = {one.name for one in workload.used if features[one.name].dtype == "float32"}
-    columns, inputs = [], []
+    inputs = []
     for column in workload.columns:
         values = column.compute(features).numpy()
-        if column.kind == "category":
-            columns.append(values[:, None])
-            if column.size <= MAX_CATEGORIES:
-                inputs.append(np.eye(column.size, dtype=np.float32)[values])
+        if column.kind == "category" and column.size <= MAX_TREE_CATEGORIES:
+            inputs.append(np.eye(column.size, dtype=np.float32)[values])
         elif column.kind == "number":
-            known = features[column.name].numpy() if column.name in raw else values
-            columns.append(known.reshape(len(values), -1))
             inputs.append(values)
-    return Split(
-        np.concatenate(columns, axis=1).astype(np.float32), np.concatenate(inputs, axis=1), labels
-    )
+    return Split(*tree_inputs(workload, features), np.concatenate(inputs, axis=1), labels)
 
 
 def baselines(
     workload: Table, splits: Mapping[str, Split], *, seed: int
 ) -> dict[str, tuple[Any, str]]:
     """Return scikit-learn's models by name, each with the part of a split that it takes."""
-    categorical, at = [], 0
-    for column in (one for one in workload.columns if one.kind in ("category", "number")):
-        is_category = column.kind == "category" and column.size <= MAX_CATEGORIES
-        categorical += [at] if is_category else []
-        at += column.size if column.kind == "number" else 1
-    options = {"random_state": seed, "categorical_features": categorical or None}
+    options = {"random_state": seed, "categorical_features": splits["train"].is_category}
     if isinstance(workload.label, Regression):
         linear: Any = RidgeCV(np.logspace(-2, 3, 20))
         trees: Any = HistGradientBoostingRegressor(**options)

@@ -1,4 +1,4 @@
-"""Simple models, which a first model must beat: the best constant, and a linear model."""
+"""Simple models, which a first model must beat: the best constant, a linear model, and trees."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trainer.errors import InputError
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 
 Array = NDArray[Any]
 Predict = Callable[[Mapping[str, Any]], Array]
 
-# Enough to fit some hundred weights.
-MAX_ROWS = 5_000
-# A category with more values would have too few examples of each.
-MAX_CATEGORIES = 1000
+# A category with more values would have too few examples of each; of trees, a limit of theirs.
+MAX_CATEGORIES, MAX_TREE_CATEGORIES = 1000, 255
 RIDGE = 1.0
 MAX_ROUNDS = 50
 SMALL_STEP = 1e-2
@@ -59,6 +58,36 @@ def fit_linear(workload: Workload, features: Mapping[str, Any], labels: Array) -
     return lambda features: _softmax(_inputs(workload, features) @ weights)
 
 
+def fit_trees(workload: Workload, features: Mapping[str, Any], labels: Array) -> Predict:
+    """Return gradient-boosted trees by scikit-learn; InputError if they cannot learn the labels."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    if labels.ndim > 1 or len(np.unique(labels)) == 1:
+        raise InputError("gradient-boosted trees need one label with several values")
+    inputs, is_category = tree_inputs(workload, features)
+    options = {"random_state": 0, "categorical_features": is_category}
+    if isinstance(workload.label, Regression):
+        number = HistGradientBoostingRegressor(**options).fit(inputs, labels)
+        return lambda features: np.asarray(number.predict(tree_inputs(workload, features)[0]))
+    trees = HistGradientBoostingClassifier(**options).fit(inputs, labels)
+    known = np.eye(len(workload.labels))[trees.classes_]
+    return lambda features: trees.predict_proba(tree_inputs(workload, features)[0]) @ known
+
+
+def tree_inputs(workload: Workload, features: Mapping[str, Any]) -> tuple[Array, list[bool]]:
+    """Return numbers, NaN where missing, and categories [examples, n], and which are categories."""
+    pieces, is_category = [], []
+    for column in getattr(workload, "columns", ()):
+        if column.kind in ("number", "category"):
+            raw = features.get(column.name)
+            is_raw = column.kind == "number" and getattr(raw, "dtype", "") == "float32"
+            values = np.asarray(raw if is_raw else column.compute(features))
+            pieces.append(values.reshape(len(values), -1).astype(np.float32))
+            has_few = column.kind == "category" and column.size <= MAX_TREE_CATEGORIES
+            is_category += [has_few] * pieces[-1].shape[1]
+    return np.concatenate(pieces, axis=1), is_category
+
+
 def _fit_logistic(
     inputs: Array, truth: Array, activate: Callable[[Array], Array], *, bound: float
 ) -> Array:
@@ -81,7 +110,7 @@ def _fit_logistic(
 def _inputs(workload: Workload, features: Mapping[str, Any]) -> Array:
     """Return categories as zeros and ones, numbers, and a one for the intercept [examples, n]."""
     pieces = [
-        _one_hot(column.compute(features).numpy(), column.size)
+        np.eye(column.size, dtype=np.float32)[column.compute(features).numpy()]
         if column.kind == "category"
         else column.compute(features).numpy()
         for column in _columns(workload)
@@ -95,12 +124,6 @@ def _columns(workload: Workload) -> list[Any]:
         for column in getattr(workload, "columns", ())
         if column.kind == "number" or (column.kind == "category" and column.size <= MAX_CATEGORIES)
     ]
-
-
-def _one_hot(numbers: Array, size: int) -> Array:
-    matrix = np.zeros((len(numbers), size), np.float32)
-    matrix[np.arange(len(numbers)), numbers] = 1
-    return matrix
 
 
 def _sigmoid(values: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from components.evaluate.gate.comparison import Comparison, Slice
 from components.evaluate.gate.gain import Gain
-from components.evaluate.gate.options import CONSTANT, LINEAR, GateOptions
+from components.evaluate.gate.options import CONSTANT, LINEAR, TREES, GateOptions
 from components.evaluate.gate.undefined import find_not_finite
 from components.evaluate.held_out import HeldOut
 from components.evaluate.thresholds import Check, format_metric
@@ -17,6 +17,7 @@ NUM_SHOWN = 3
 SIMPLE_MODELS = {
     CONSTANT: "the best constant prediction",
     LINEAR: "a linear model",
+    TREES: "gradient-boosted trees",
 }
 REQUIRED = {
     CONSTANT: "every version must be better; --set gate.baseline=none allows it",
@@ -130,7 +131,7 @@ def _check_baseline(gain: Gain, name: str, *, replaces: bool) -> Check:
     text = _compared(gain, f"that of {SIMPLE_MODELS[name]},")
     text += ", which no model can beat" if is_perfect else _doubt(gain)
     if not is_ok:
-        text += f"; {REPLACING if is_enough else REQUIRED[name]}"
+        text += f"; {REPLACING if is_enough else REQUIRED.get(name, REQUIRED[LINEAR])}"
     return Check(
         name="baseline", value=gain.difference, limit=0.0, is_ok=is_ok, is_sure=is_sure, text=text
     )

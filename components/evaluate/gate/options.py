@@ -1,15 +1,17 @@
 """Settings of the gate beside the thresholds, checked before any request is sent."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import ClassVar
 
 from components.evaluate.gate.slice_rules import Rule, parse_rule
 from components.shared.text.options import Options
 from components.time_limit import LONG_SECONDS
 from trainer.config.settings import MOST_SECONDS, check_settings, setting
+from trainer.errors import ConfigError
 from trainer.metrics.resampling import comparable_metrics
 
-NO_BASELINE, CONSTANT, LINEAR = "none", "constant", "linear"
+NO_BASELINE, CONSTANT, LINEAR, TREES = "none", "constant", "linear", "trees"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +35,10 @@ class GateOptions(Options):
     )
     baseline: str = setting(
         "simple model to compare with: constant (the largest class, or the mean), which every"
-        " version must beat, linear (a first version must also be as good as it) or none",
+        " version must beat, linear or trees (gradient-boosted, by scikit-learn; a first version"
+        " must also be as good as it) or none",
         default=LINEAR,
-        choices=(LINEAR, CONSTANT, NO_BASELINE),
+        choices=(LINEAR, TREES, CONSTANT, NO_BASELINE),
     )
     slices: tuple[str, ...] = setting(
         "parts of the test split that may not get worse: FEATURE (each value, or quarters of a"
@@ -80,6 +83,11 @@ class GateOptions(Options):
         check_settings(self, label=lambda name: f"gate.{name}")
         for text in self.slices:
             parse_rule(text)
+        if self.baseline == TREES and not find_spec("sklearn"):
+            raise ConfigError(
+                "gate.baseline is 'trees', which needs scikit-learn: pip install"
+                " 'trainyard-pipelines[trees]'; for Vertex AI, name it in requirements.txt"
+            )
 
     @property
     def rules(self) -> list[Rule]:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.evaluate.gate.baseline import MAX_ROWS, fit_linear, has_columns
+from components.evaluate.gate.baseline import fit_linear, fit_trees, has_columns
 from components.evaluate.gate.champion import NotComparableError, check_split, load_champion
 from components.evaluate.gate.comparison import CHAMPION
-from components.evaluate.gate.options import LINEAR, GateOptions
+from components.evaluate.gate.options import LINEAR, TREES, GateOptions
 from components.evaluate.gate.slice_rules import Rule, cut, with_declared_names
 from trainer.errors import ConfigError, InputError
 from trainer.metrics.evaluate import find_labelled
@@ -20,6 +20,9 @@ from trainer.workloads.declarations.labels import Label
 from trainer.workloads.encoding.storage import is_integer, missing_value
 
 logger = logging.getLogger(__name__)
+
+# By `gate.baseline`: the model and the most rows that it is fitted to, which takes seconds.
+SIMPLE_MODELS = {LINEAR: (fit_linear, 5_000), TREES: (fit_trees, 100_000)}
 
 Predict = Callable[[Mapping[str, Any]], NDArray[Any]]
 
@@ -39,7 +42,7 @@ class Rivals:
 def find_rivals(
     workload: Workload, options: GateOptions, *, champion_uri: str, examples_dir: str
 ) -> Rivals:
-    """Return the champion if it can be compared, else a linear model of the train split."""
+    """Return the champion if it can be compared, else a simple model of the train split."""
     why_not = ""
     if champion_uri:
         try:
@@ -54,12 +57,12 @@ def find_rivals(
 def _simple_models(
     workload: Workload, options: GateOptions, examples_dir: str
 ) -> dict[str, Predict]:
-    if options.baseline != LINEAR or not has_columns(workload):
+    if options.baseline not in SIMPLE_MODELS or not has_columns(workload):
         return {}
     try:
-        return {LINEAR: _fit(workload, examples_dir)}
+        return {options.baseline: _fit(workload, examples_dir, options.baseline)}
     except InputError as error:
-        logger.warning("no linear model is fitted: %s", error)
+        logger.warning("no simple model (%s) is fitted: %s", options.baseline, error)
         return {}
 
 
@@ -98,8 +101,8 @@ def missing_numbers(workload: Workload, rules: Sequence[Rule]) -> dict[str, Any]
     }
 
 
-def _fit(workload: Workload, examples_dir: str) -> Predict:
-    """Return a linear model of the first rows of each file of the train split."""
+def _fit(workload: Workload, examples_dir: str, name: str) -> Predict:
+    """Return a simple model of the first rows of each file of the train split."""
     import tensorflow as tf
 
     from trainer.examples.manifest import read_manifest
@@ -109,7 +112,8 @@ def _fit(workload: Workload, examples_dir: str) -> Predict:
     train = manifest.splits.get("train")
     if train is None or not train.num_examples:
         raise InputError("the examples have no train split")
-    share = -(-MAX_ROWS // len(train.shards))
+    fit, most_rows = SIMPLE_MODELS[name]
+    share = -(-most_rows // len(train.shards))
     slices = [
         Slice(shard=shard, skip=0, take=min(share, shard.num_examples)) for shard in train.shards
     ]
@@ -125,4 +129,4 @@ def _fit(workload: Workload, examples_dir: str) -> Predict:
         name: tf.boolean_mask(tf.concat([columns[name] for columns, _ in tables], axis=0), known)
         for name in tables[0][0]
     }
-    return fit_linear(workload, features, labels[known])
+    return fit(workload, features, labels[known])

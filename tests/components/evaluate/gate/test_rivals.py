@@ -2,16 +2,26 @@
 
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
 
-from components.evaluate.gate.baseline import constant, fit_linear, has_columns
+from components.evaluate.gate import options
+from components.evaluate.gate.baseline import constant, fit_linear, fit_trees, has_columns
 from components.evaluate.gate.champion import NotComparableError, check_split
 from tests.support.data.encoded_tables import adapted
 from tests.support.data.evaluated_tables import FEATURES, MODEL, NUM_ROWS, Evaluated, rows_of
-from trainer.errors import ConfigError
-from trainer.workloads import Classes, ImageFolder, Multilabel, Number, Regression, Table
+from trainer.errors import ConfigError, InputError
+from trainer.workloads import (
+    Category,
+    Classes,
+    ImageFolder,
+    Multilabel,
+    Number,
+    Regression,
+    Table,
+)
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -197,6 +207,73 @@ def test_a_linear_model_of_classes_has_no_gradient_left():
     assert (likely.argmax(axis=1) == labels).mean() > 0.7
     # The intercept's gradient is its penalty, a small number of examples.
     np.testing.assert_allclose(likely.sum(axis=0), np.bincount(labels), atol=3)
+
+
+@pytest.fixture
+def trees(monkeypatch):
+    """Find scikit-learn where `make bench` keeps it, apart from what runs install."""
+    monkeypatch.setattr(sys, "path", [*sys.path, f"{sys.prefix}/bench"])
+
+
+def table_of(label, rows):
+    features = [Number("age"), Category("town", min_count=1)]
+    return adapted(Table(features, label=label, name="t"), rows)[0]
+
+
+def test_trees_learn_what_a_linear_model_cannot(trees):
+    random = np.random.default_rng(4)
+    ages, towns = random.normal(size=400).astype(np.float32), random.integers(2, size=400)
+    ages[::10] = np.nan
+    labels = np.where(np.isnan(ages), 5, np.where(towns == 1, ages, -ages))
+    known = [{"age": float(age)} if not np.isnan(age) else {} for age in ages]
+    rows = [{**row, "town": "xy"[town]} for row, town in zip(known, towns, strict=True)]
+    table = table_of(Regression("y"), rows)
+    features = {"age": ages, "town": np.array([row["town"].encode() for row in rows])}
+
+    errors = [
+        np.abs(fit(table, features, labels)(features) - labels).mean()
+        for fit in (fit_trees, fit_linear)
+    ]
+
+    assert errors[0] < 0.2
+    assert errors[1] > 0.5
+
+
+def test_trees_give_a_class_without_rows_the_probability_0(trees):
+    ages = np.arange(60, dtype=np.float32)
+    labels = np.where(ages < 30, 0, 2)
+    table = table_of(Classes("y", values=("a", "b", "c")), [{"age": 1.0, "town": "x"}])
+    features = {"age": ages, "town": np.full(60, b"x")}
+
+    likely = fit_trees(table, features, labels)(features)
+
+    np.testing.assert_allclose(likely.sum(axis=1), 1)
+    assert (likely[:, 1] == 0).all()
+    assert (likely.argmax(axis=1) == labels).all()
+
+
+@pytest.mark.parametrize("labels", [np.eye(2), np.zeros(2)], ids=["several", "one value"])
+def test_labels_that_trees_cannot_learn_are_refused(trees, labels):
+    with pytest.raises(InputError, match="need one label with several values"):
+        fit_trees(None, {}, labels)
+
+
+def test_a_first_model_is_compared_with_trees_if_asked(trees, tmp_path):
+    label = Regression("y")
+    evaluated = Evaluated(tmp_path, label, gate='{"baseline": "trees"}', rows=rows_of(label) * 4)
+
+    assert evaluated.evaluation["baseline"]["name"] == "trees"
+    assert "baseline trees" in evaluated.report
+    [reason] = evaluated.judgement.reasons
+    assert "worse than that of gradient-boosted trees" in reason
+    assert "a first version must not be worse" in reason
+
+
+def test_trees_without_scikit_learn_name_the_extra(monkeypatch):
+    monkeypatch.setattr(options, "find_spec", lambda name: None)
+
+    with pytest.raises(ConfigError, match=r"scikit-learn: pip install 'trainyard-.*\[trees\]'"):
+        options.GateOptions(baseline="trees")
 
 
 def test_the_best_constant_is_the_mean_or_the_shares():

@@ -102,7 +102,7 @@ def test_numbers_and_texts_are_not_compared(rule, word):
     [
         ({"min_gian": 1}, "did you mean 'min_gain'"),
         ({"min_gain": "much"}, "gate.min_gain is 'much'.*a number"),
-        ({"baseline": "forest"}, "gate.baseline.*linear, constant, none"),
+        ({"baseline": "forest"}, "gate.baseline.*linear, trees, constant, none"),
         ({"confidence": 1.0}, "gate.confidence"),
         ({"slices": "fare >"}, "not a slice"),
         ({"max_latency_ms": 0}, "gate.max_latency_ms"),
