@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from pipelines.projects.literals import quoted
 from pipelines.projects.scripts.compare_rows import (
     Array,
     FileColumn,
@@ -17,7 +18,7 @@ from pipelines.projects.scripts.compare_rows import (
     explain,
     possible_rows,
 )
-from pipelines.projects.scripts.keras_source import Source, number, text
+from pipelines.projects.scripts.keras_source import Source, number
 from pipelines.projects.scripts.rows import RecordedInput
 from pipelines.projects.scripts.script_text import ScriptFault
 
@@ -122,12 +123,12 @@ class Front:
         column = self._column(origin)
         self.used[column.name] = column
         self.filled[column.name] = origin.fill is not None or None in origin.table
-        plain = f"inputs[{text(column.name)}]"
+        plain = f"inputs[{quoted(column.name)}]"
         if origin.fill is None:
             return plain
         if column.is_text:
             self.notes.append(f"missing {column.name} is {origin.fill!r}")
-            return f'keras.ops.where(keras.ops.equal({plain}, ""), {text(origin.fill)}, {plain})'
+            return f'keras.ops.where(keras.ops.equal({plain}, ""), {quoted(origin.fill)}, {plain})'
         self.notes.append(f"missing {column.name} is {origin.fill:g}")
         return f"keras.ops.where(keras.ops.isnan({plain}), {number(origin.fill)}, {plain})"
 

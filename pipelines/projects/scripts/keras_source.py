@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from pipelines.projects.literals import quoted
 from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 
 # Layers of FeatureSpace, by the public layers that do the same.
@@ -121,7 +122,7 @@ class Source:
         if name in ("vocabulary", "idf_weights") and len(value) > _MOST_INLINE:
             key = f"{thing.name}.{name}"
             self.values[key] = np.asarray(value).tolist()
-            return f"VALUES[{text(key)}]"
+            return f"VALUES[{quoted(key)}]"
         if name == "dtype" and hasattr(thing, "dtype_policy"):
             value = thing.dtype_policy.name
         return self.of(value)
@@ -181,14 +182,8 @@ class Source:
 def plain(value: Any) -> str:
     """Return a value that has no parts as source."""
     if isinstance(value, str):
-        return text(value)
+        return quoted(value)
     return number(value) if isinstance(value, float) else repr(value)
-
-
-def text(value: str) -> str:
-    """Return a text as source with double quotes."""
-    shown = repr(value)
-    return f'"{shown[1:-1]}"' if shown[0] == "'" and '"' not in value else shown
 
 
 def number(value: float) -> str:

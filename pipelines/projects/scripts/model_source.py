@@ -8,7 +8,8 @@ from typing import Any
 
 import keras
 
-from pipelines.projects.scripts.keras_source import Source, is_automatic, text
+from pipelines.projects.literals import quoted
+from pipelines.projects.scripts.keras_source import Source, is_automatic
 from pipelines.projects.scripts.script_text import ScriptFault
 
 
@@ -69,7 +70,7 @@ class ModelSource:
             return self._source.of(layer)
         if isinstance(layer, keras.Sequential):
             layers = "".join(f"    {self.layer(inner)},\n" for inner in layer.layers)
-            name = "" if is_automatic(layer.name, type(layer)) else f", name={text(layer.name)}"
+            name = "" if is_automatic(layer.name, type(layer)) else f", name={quoted(layer.name)}"
             return f"keras.Sequential([\n{layers}]{name})"
         if not hasattr(layer, "_nodes_by_depth"):
             return self.subclass(layer)
@@ -78,11 +79,11 @@ class ModelSource:
         lines, outputs = self.lines(layer, inputs)
         made = [
             f"{name} = keras.Input({self._source.of(tuple(tensor.shape[1:]))}, "
-            f"name={text(tensor.name)}, dtype={text(tensor.dtype)})"
+            f"name={quoted(tensor.name)}, dtype={quoted(tensor.dtype)})"
             for name, tensor in zip(inputs, layer.inputs, strict=True)
         ]
         arguments = inputs[0] if len(inputs) == 1 else f"[{', '.join(inputs)}]"
-        end = f"return keras.Model({arguments}, {outputs}, name={text(layer.name)})"
+        end = f"return keras.Model({arguments}, {outputs}, name={quoted(layer.name)})"
         body = textwrap.indent("\n".join([*made, *lines, end]), "    ")
         self.functions.append(f"def {function}():\n{body}")
         return f"{function}()"
@@ -105,7 +106,7 @@ class ModelSource:
         }
         named = [f"{key}={self._structure(argument, names)}" for key, argument in keywords.items()]
         if type(operation).__name__ == "TFDCast":
-            return f"keras.ops.cast({arguments[0]}, {text(operation.compute_dtype)})"
+            return f"keras.ops.cast({arguments[0]}, {quoted(operation.compute_dtype)})"
         if isinstance(operation, keras.layers.Layer):
             layer = made.get(id(operation)) or self.layer(operation)
             plain = layer.replace("num_oov_indices=0", "num_oov_indices=1")
@@ -142,7 +143,7 @@ class ModelSource:
             return f"[{items}]" if isinstance(thing, list) else f"({items},)"
         if isinstance(thing, dict):
             items = ", ".join(
-                f"{text(key)}: {self._structure(item, names)}" for key, item in thing.items()
+                f"{quoted(key)}: {self._structure(item, names)}" for key, item in thing.items()
             )
             return f"{{{items}}}"
         return self._source.of(thing)

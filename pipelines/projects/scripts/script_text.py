@@ -9,11 +9,12 @@ import textwrap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, TypeVar
 
 from components.shared.text.user_file import read_text_file
 
 AFTER = ("fit", "evaluate", "predict", "save", "export", "save_weights", "load_weights")
+Node = TypeVar("Node", bound=ast.AST)
 PLAIN = (int, float, str, bool, bytes, type(None))
 
 
@@ -42,6 +43,9 @@ class ScriptText:
             if isinstance(node, ast.FunctionDef | ast.ClassDef)
         }
 
+    def _nodes(self, kind: type[Node]) -> Iterator[Node]:
+        return (node for node in ast.walk(self.tree) if isinstance(node, kind))
+
     def imports(self) -> Iterator[tuple[str, int]]:
         """Yield the packages and modules that the script imports at the top, with their lines."""
         for node in self.tree.body:
@@ -58,9 +62,8 @@ class ScriptText:
     def _bindings(self, name: str, before: float = math.inf) -> list[int]:
         return [
             node.lineno
-            for node in ast.walk(self.tree)
-            if isinstance(node, ast.stmt) and node.lineno < before
-            if name in (*_bound(node), *_bound_items(node))
+            for node in self._nodes(ast.stmt)
+            if node.lineno < before and name in (*_bound(node), *_bound_items(node))
         ]
 
     def line_of_method(self, cls: type, method: str) -> int:
@@ -71,11 +74,10 @@ class ScriptText:
 
     def calls(self, name: str, line: int = 0) -> Iterator[ast.Call]:
         """Yield the calls of a function or method, of a line if it is not 0."""
-        for node in ast.walk(self.tree):
-            if not isinstance(node, ast.Call) or _name_of(node.func) != name:
-                continue
-            if not line or node.lineno <= line <= (node.end_lineno or 0):
-                yield node
+        for call in self._nodes(ast.Call):
+            is_in_line = not line or call.lineno <= line <= (call.end_lineno or 0)
+            if is_in_line and _name_of(call.func) == name:
+                yield call
 
     def line_of_argument(self, name: str, call_line: int) -> int:
         """Return the line that makes the argument x or y of a call of `fit`."""
@@ -89,14 +91,12 @@ class ScriptText:
 
     def builders(self, models: Container[str]) -> Iterator[ast.FunctionDef]:
         """Yield the functions that call one of some classes and return something."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.FunctionDef):
-                inner = list(ast.walk(node))
-                calls = [child.func for child in inner if isinstance(child, ast.Call)]
-                names = map(_name_of, calls)
-                returns = any(isinstance(child, ast.Return) and child.value for child in inner)
-                if returns and any(name in models for name in names):
-                    yield node
+        for function in self._nodes(ast.FunctionDef):
+            inner = list(ast.walk(function))
+            names = [_name_of(child.func) for child in inner if isinstance(child, ast.Call)]
+            returns = any(isinstance(child, ast.Return) and child.value for child in inner)
+            if returns and any(name in models for name in names):
+                yield function
 
     def line_of_variable(self, call_line: int) -> int:
         """Return the line that makes the object whose `fit` is called in a line."""
@@ -106,12 +106,10 @@ class ScriptText:
 
     def after(self, line: int) -> Iterator[str]:
         """Yield what follows the first fit and is not taken over: `evaluate in line 30`."""
-        for node in ast.walk(self.tree):
-            match node:
-                case ast.Call(func=ast.Attribute(attr=name)) if (
-                    name in AFTER and node.lineno > line
-                ):
-                    yield f"{name} in line {node.lineno}"
+        for call in self._nodes(ast.Call):
+            name = getattr(call.func, "attr", "")
+            if name in AFTER and call.lineno > line:
+                yield f"{name} in line {call.lineno}"
 
     def definitions(
         self, names: Iterable[str], values: Mapping[str, Any], source: Callable[[Any], str]
@@ -136,11 +134,7 @@ class ScriptText:
     def lambda_source(self, function: Any) -> str:
         """Return the source of a lambda; ScriptFault if its line has several."""
         line = function.__code__.co_firstlineno
-        nodes = [
-            node
-            for node in ast.walk(self.tree)
-            if isinstance(node, ast.Lambda) and node.lineno == line
-        ]
+        nodes = [node for node in self._nodes(ast.Lambda) if node.lineno == line]
         source = ast.get_source_segment(self.text, nodes[0]) if len(nodes) == 1 else None
         if source is None:
             raise ScriptFault("write this lambda as a function with a name", line=line)
@@ -152,11 +146,7 @@ class ScriptText:
         Raises:
             ScriptFault: there is no such call, or an argument is no plain value.
         """
-        calls = [
-            node
-            for node in ast.walk(self.tree)
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == name
-        ]
+        calls = [call for call in self._nodes(ast.Call) if getattr(call.func, "id", "") == name]
         if not calls:
             raise ScriptFault(f"no line of the script calls {name}")
         [*_, call] = calls

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.tables.columns import INDEX_NAMES
+from pipelines.projects.literals import quoted
 from pipelines.projects.starter.texts import (
     FEATURE,
     GROUP,
@@ -15,7 +16,6 @@ from pipelines.projects.starter.texts import (
     MAX_VOCABULARY,
     Guess,
     Texts,
-    quoted,
     rows_text,
 )
 from pipelines.projects.starter.times import guess_time

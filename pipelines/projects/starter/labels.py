@@ -7,8 +7,9 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.checks import ranked_values
+from pipelines.projects.literals import quoted
 from pipelines.projects.starter.columns import Contents
-from pipelines.projects.starter.texts import SEPARATORS, Texts, quoted, rows_text
+from pipelines.projects.starter.texts import SEPARATORS, Texts, rows_text
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 from trainer.errors import did_you_mean
 

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from components.prepare_examples.tables.columns import INDEX_NAMES
+from pipelines.projects.literals import as_tuple, quoted
 from pipelines.projects.starter.columns import Contents
 from pipelines.projects.starter.labels import LabelGuess
-from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts, quoted, rows_text
-from pipelines.projects.starter.written import alike, as_tuple
+from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts, rows_text
+from pipelines.projects.starter.written import alike
 from trainer.workloads.declarations.names import normal_form
 from trainer.workloads.declarations.written import Written
 

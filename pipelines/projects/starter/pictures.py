@@ -11,9 +11,10 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.picture_rows import PictureRows, unused_files
 from components.prepare_examples.tables.pictures import Pictures, find_table_files, is_picture
+from pipelines.projects.literals import quoted
 from pipelines.projects.starter.columns import Contents, read_columns
 from pipelines.projects.starter.image_shapes import Shape, guess_shape
-from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts, quoted
+from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts
 from trainer import Json
 from trainer.workloads.encoding.image_files import decode_image
 from trainer.workloads.encoding.images import as_png

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.projects.starter.texts import quoted
+from pipelines.projects.literals import quoted
 
 IMAGES = (b"\x89PNG", b"\xff\xd8\xff")
 BUCKETS = 1_000

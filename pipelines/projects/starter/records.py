@@ -14,6 +14,7 @@ from components.prepare_examples.existing_records.read import (
 )
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.reading.kinds import RECORDS, file_kind
+from pipelines.projects.literals import quoted
 from pipelines.projects.scripts.record import RecordedScript, record_function
 from pipelines.projects.starter.folder import Start, check_number
 from pipelines.projects.starter.guesses import ID_NAME, MOST_CODES
@@ -30,7 +31,6 @@ from pipelines.projects.starter.record_text import (
     part_line,
     why_unused,
 )
-from pipelines.projects.starter.texts import quoted
 from trainer.errors import did_you_mean
 
 NUM_RECORDS = 1_000

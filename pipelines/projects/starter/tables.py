@@ -8,6 +8,7 @@ from typing import Any
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
+from pipelines.projects.literals import quoted
 from pipelines.projects.scripts.record import RecordedScript
 from pipelines.projects.starter.columns import Contents, read_columns
 from pipelines.projects.starter.folder import Start, check_number
@@ -31,7 +32,6 @@ from pipelines.projects.starter.texts import (
     KEY,
     Guess,
     Texts,
-    quoted,
 )
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TypeFacts
 from trainer import Json

@@ -1,6 +1,5 @@
 """A column of a user's table as texts, and the guess of its role."""
 
-import json
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,8 +11,9 @@ from numpy.typing import NDArray
 
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.tables.values.written import plain_numbers
+from pipelines.projects.literals import as_tuple, quoted
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TypeFacts
-from pipelines.projects.starter.written import MISSING_NUMBERS, MOST_ODD, Reading, as_tuple
+from pipelines.projects.starter.written import MISSING_NUMBERS, MOST_ODD, Reading
 from trainer import Json
 from trainer.workloads.declarations.names import normal_form
 
@@ -201,8 +201,3 @@ class Guess:
 def rows_text(number: int) -> str:
     """Return a number of rows in words."""
     return f"{number:,} row{'s' * (number != 1)}"
-
-
-def quoted(text: str) -> str:
-    """Return a text as Python source with double quotes."""
-    return json.dumps(text, ensure_ascii=False)

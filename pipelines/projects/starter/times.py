@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.values.times import parse_times
-from pipelines.projects.starter.texts import FEATURE, IGNORED, Guess, Texts, quoted
+from pipelines.projects.literals import quoted
+from pipelines.projects.starter.texts import FEATURE, IGNORED, Guess, Texts
 from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
 
 FORMATS = (

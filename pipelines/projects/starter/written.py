@@ -1,10 +1,9 @@
 """Columns of texts: which are numbers, in which form, and which texts among them are none."""
 
-import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -119,12 +118,6 @@ def _signs(texts: Sequence[str]) -> tuple[str, ...]:
     if any(re.match(r"\(.*\d.*\)$", text) for text in texts):
         signs.append(BRACKETS)
     return tuple(dict.fromkeys(signs))
-
-
-def as_tuple(texts: Iterable[str]) -> str:
-    """Return texts as Python source."""
-    shown = [json.dumps(text, ensure_ascii=False) for text in texts]
-    return f"({', '.join(shown)}{',' if len(shown) == 1 else ''})"
 
 
 def _most(counts: Counter[str]) -> str:
