@@ -82,12 +82,8 @@ def predict_files(
             "model": model_uri,
             "workload": getattr(getattr(predictor, "workload", None), "name", ""),
             "files": len(files),
-            **_counts(result["shards"], time.monotonic() - began),
             "unused_columns": unused,
-            "shards": [
-                {name: value for name, value in shard.items() if name != "first_errors"}
-                for shard in result["shards"]
-            ],
+            **_written(result["shards"], time.monotonic() - began),
         }
         (folder / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     return summary
@@ -133,7 +129,8 @@ def _finish(results: Iterable[Json]) -> Json:
     return {"shards": sorted(results, key=lambda entry: str(entry["file"]))}
 
 
-def _counts(shards: Sequence[Json], seconds: float) -> Json:
+def _written(shards: Sequence[Json], seconds: float) -> Json:
+    """Return what the summary says about the files that were written."""
     predictions = sum(shard["num_rows"] for shard in shards)
     errors = sum(shard["num_errors"] for shard in shards)
     return {
@@ -142,6 +139,10 @@ def _counts(shards: Sequence[Json], seconds: float) -> Json:
         "errors": errors,
         "seconds": round(seconds, 3),
         "rows_per_second": round((predictions + errors) / seconds, 1),
+        "shards": [
+            {name: value for name, value in shard.items() if name != "first_errors"}
+            for shard in shards
+        ],
     }
 
 

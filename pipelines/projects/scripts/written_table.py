@@ -58,20 +58,9 @@ class WrittenTable(WrittenModel):
             if (before := layers_before(recorded, self._columns, variables, orders))
         }
         if layers:
-            file_rows: Array | None = next(iter(layers.values())).rows
+            file_rows = next(iter(layers.values())).rows
         else:
-            plain = [
-                recorded.column(at) for recorded, _ in inputs for at in range(recorded.num_columns)
-            ]
-            file_rows = find_rows(plain, rows.label, self._columns, self._target, orders=orders)
-        if file_rows is None:
-            self._refuse_encoders()
-            raise ScriptFault(
-                "the rows that reached fit are not rows of the file with its label"
-                f" {self._target.name!r}: give the file that the script reads, and the column that"
-                " it predicts, as it is; let pandas, NumPy or scikit-learn filter, shuffle and"
-                " split its rows"
-            )
+            file_rows = self._find_rows([recorded for recorded, _ in inputs], rows.label, orders)
         scale = self._label(rows, file_rows)
         front = Front(self._columns, file_rows, self.source)
         expressions = []
@@ -103,6 +92,22 @@ class WrittenTable(WrittenModel):
             known=slice(0, NUM_CHECKED),
             scale=scale,
         )
+
+    def _find_rows(
+        self, inputs: Sequence[RecordedInput], label: Array, orders: Sequence[Array]
+    ) -> Array:
+        """Return the row of the file for each recorded row; ScriptFault if there is none."""
+        plain = [recorded.column(at) for recorded in inputs for at in range(recorded.num_columns)]
+        rows = find_rows(plain, label, self._columns, self._target, orders=orders)
+        if rows is None:
+            self._refuse_encoders()
+            raise ScriptFault(
+                "the rows that reached fit are not rows of the file with its label"
+                f" {self._target.name!r}: give the file that the script reads, and the column that"
+                " it predicts, as it is; let pandas, NumPy or scikit-learn filter, shuffle and"
+                " split its rows"
+            )
+        return rows
 
     def _refuse_encoders(self) -> None:
         """Raise ScriptFault for an object that turns texts into numbers and is no layer."""
