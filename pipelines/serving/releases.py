@@ -54,7 +54,7 @@ def deploy_version(
         name: `mnist@2` or `mnist@previous`.
         endpoint_name: Display name; "" for the name of the model.
         percentage: Share of the traffic, 0 to 100; a version deployed alone gets all of it.
-        serving: Settings of its machines (ServingOptions) other than those of the version's run;
+        serving: Settings of its machines (ServingOptions) that the version's run has not;
             {} for the machines of the version of the model that the endpoint serves, if it does.
 
     Returns:

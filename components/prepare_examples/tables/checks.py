@@ -18,7 +18,7 @@ def check_splits(splits: Json, rule: SplitRule, what: str = "rows") -> None:
     for name, split in splits.items():
         if split["num_examples"]:
             continue
-        starts = ", ".join(f"{one} from {day}" for one, day in rule.moments.items())
+        starts = ", ".join(f"{part} from {day}" for part, day in rule.moments.items())
         if name in rule.named:
             raise DataError(
                 f"the {name} split would be empty: the split is {rule.words}"
@@ -48,8 +48,8 @@ def check_label(
     Raises:
         DataError: it has not; names the values.
     """
-    found = {split: features[label.name] for split, features in statistics.items()}
-    train = found["train"]
+    by_split = {split: features[label.name] for split, features in statistics.items()}
+    train = by_split["train"]
     if isinstance(label, Multilabel) and not train["num_unique"]:
         raise DataError(f"no row of the train split has a label in {label.name}")
     if not isinstance(label, Multilabel) and train["num_unique"] == 1:
@@ -75,7 +75,7 @@ def check_label(
     if not isinstance(label, Classes | Multilabel) or label.values:
         return
     known = {value for value, _ in train["top_values"]}
-    for split, feature in found.items():
+    for split, feature in by_split.items():
         new = [(value, count) for value, count in feature["top_values"] if value not in known]
         if new:
             value, count = new[0]

@@ -35,8 +35,8 @@ def clean(block: Block, schema: TableSchema) -> Block:
         columns[name] = column
     for part in schema.parts:
         [time] = [time for time in schema.times if time.name == part.of]
-        found = UNITS[part.part](_without_impossible(columns[time.name], time))
-        columns[part.name] = found.cast(pa.int64())
+        numbers = UNITS[part.part](_without_impossible(columns[time.name], time))
+        columns[part.name] = numbers.cast(pa.int64())
     for name in schema.never_missing:
         _check_present(columns[name], name, block.bad)
     return replace(block, table=pa.table(columns), zones=zones)

@@ -85,15 +85,15 @@ def match_headers(
     return headers
 
 
-def check_header(found: Header, *, schema: TableSchema, file: str) -> list[str]:
+def check_header(header: Header, *, schema: TableSchema, file: str) -> list[str]:
     """Return the columns of a header.
 
     Raises:
         DataError: a column is missing, unknown or duplicated; names the file and the column.
     """
-    if found.twice:
-        raise DataError(f"{file}: the column {found.twice[0]!r} occurs twice")
-    missing, unknown, columns = found.missing, found.unknown, found.columns
+    if header.twice:
+        raise DataError(f"{file}: the column {header.twice[0]!r} occurs twice")
+    missing, unknown, columns = header.missing, header.unknown, header.columns
     if missing:
         hint = did_you_mean(missing[0], unknown or columns)
         shown = ", ".join(map(repr, missing))
@@ -185,18 +185,18 @@ def to_examples(table: pa.Table, schema: TableSchema, rule: Rule | None = None) 
 def _ruled(table: pa.Table, schema: TableSchema, rule: Rule) -> pa.Array:
     """Return the label that a rule computes."""
     columns = schema.rule_columns
-    found = np.asarray(rule({name: table[name].to_numpy() for name in columns}))
+    labels = np.asarray(rule({name: table[name].to_numpy() for name in columns}))
     name = schema.label.name
-    if found.shape != (table.num_rows,):
+    if labels.shape != (table.num_rows,):
         raise DataError(
-            f"the rule of the label {name} returned an array of shape {found.shape} for"
+            f"the rule of the label {name} returned an array of shape {labels.shape} for"
             f" {table.num_rows:,} rows; it must return one 0 or 1 for each"
         )
-    whole = found.astype(np.int64)
-    wrong = np.flatnonzero((whole != found) | (whole < 0) | (whole > 1))
+    whole = labels.astype(np.int64)
+    wrong = np.flatnonzero((whole != labels) | (whole < 0) | (whole > 1))
     if wrong.size:
         raise DataError(
-            f"the rule of the label {name} returned {found[wrong[0]]!r}; it must return 0 or 1"
+            f"the rule of the label {name} returned {labels[wrong[0]]!r}; it must return 0 or 1"
         )
     return pa.array(whole)
 

@@ -43,10 +43,10 @@ def period_of(schema: TableSchema, options: PrepareOptions) -> Period | None:
     if not options.dates or options.source == "bigquery":  # its query has the dates
         return None
     if len(times) != 1 and not time_column:
-        found = f"several: {', '.join(times)}" if times else "none"
+        names = f"several: {', '.join(times)}" if times else "none"
         raise DataError(
             f"dates (or window) select rows by a Timestamp, and the workload {schema.workload} has"
-            f" {found}; name one with prepare.time_column, or write {{run_date:%Y-%m-%d}} into the"
+            f" {names}; name one with prepare.time_column, or write {{run_date:%Y-%m-%d}} into the"
             " names in prepare.files"
         )
     first, last = map(datetime.date.fromisoformat, options.dates)

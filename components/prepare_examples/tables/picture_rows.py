@@ -129,16 +129,16 @@ def _left_out(alike: Sequence[_Row], schema: TableSchema) -> Iterator[tuple[_Row
         yield from ((row, (REPEATED, f"repeats row {first.number}")) for row in alike[1:])
         return
     for row in alike:
-        other = next(one for one in alike if one.content != row.content)
-        place = f"row {other.number}" + f" of {other.file}" * (other.file != row.file)
+        other = next(twin for twin in alike if twin.content != row.content)
+        position = f"row {other.number}" + f" of {other.file}" * (other.file != row.file)
         differs = f"the {schema.label.name} {other.label!r}, not {row.label!r}"
         if other.label == row.label:
             differs = "other values"
-        yield row, (column, f"{row.name!r} is also in {place}, with {differs}")
+        yield row, (column, f"{row.name!r} is also in {position}, with {differs}")
 
 
 def mark_rows(block: Block, first_row: int, reasons: Mapping[int, tuple[str, str]]) -> None:
     """Make the rows of a block bad that are left out because of another row."""
     for at, number in enumerate(block.numbers.tolist()):
-        if found := reasons.get(first_row + number + 1):
-            block.bad.put(at, *found)
+        if reason := reasons.get(first_row + number + 1):
+            block.bad.put(at, *reason)

@@ -143,8 +143,8 @@ def load_pictures(block: Block, schema: TableSchema, pictures: Pictures) -> Bloc
             if isinstance(picture, str):
                 block.bad.put(row, column.name, picture)
             loaded.append(picture if isinstance(picture, _Picture) else None)
-        pixels = pa.array([one and one.pixels for one in loaded], pa.binary())
-        digests = pa.array([one and one.sha256 for one in loaded], pa.string())
+        pixels = pa.array([image and image.pixels for image in loaded], pa.binary())
+        digests = pa.array([image and image.sha256 for image in loaded], pa.string())
         table = table.append_column(schema.values_of(column.name), pixels)
         table = table.append_column(schema.key_of(column.name), digests)
     return replace(block, table=table)

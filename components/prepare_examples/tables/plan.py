@@ -120,8 +120,8 @@ class _Planner:
             return digest_of(file)
         first, last = self._part_at(0), self._part_at(file.weight - 1)
         targets = [self._start_of(index) - self._passed for index in range(first + 1, last + 1)]
-        found: Scan = scan(file, targets, max_rows=self._rows_left)
-        places = [found.cuts[0], *(found.at(target) for target in targets), found.cuts[-1]]
+        edges: Scan = scan(file, targets, max_rows=self._rows_left)
+        places = [edges.cuts[0], *(edges.at(target) for target in targets), edges.cuts[-1]]
         for index, (cut, end) in enumerate(itertools.pairwise(places), start=first):
             if end.offset > cut.offset:
                 segment = segment_of(
@@ -130,7 +130,7 @@ class _Planner:
                 self._segments[index].append(segment)
         self._passed += file.weight
         self._count(places[-1].num_rows)
-        return found.sha256
+        return edges.sha256
 
     def add_whole(self, file: TableFile, columns: tuple[str, ...]) -> None:
         """Add a stream as a whole, or a Parquet or JSON file by its groups of rows."""

@@ -46,12 +46,12 @@ def blocks(
     """
     row, left = segment.first_row, segment.max_rows
     read = _typed_blocks if segment.kind in (PARQUET, JSON) else _csv_blocks
-    found = read(segment, schema, is_hashed)
+    raw_blocks = read(segment, schema, is_hashed)
     if pictures is not None:
-        found = _in_parts(found, rows_at_once(schema))
+        raw_blocks = _in_parts(raw_blocks, rows_at_once(schema))
     while True:
         try:
-            block = next(found, None)
+            block = next(raw_blocks, None)
             if block is None:
                 return
             if 0 <= left < block.num_rows:
@@ -68,9 +68,9 @@ def blocks(
             return
 
 
-def _in_parts(found: Iterable[Block], num_rows: int) -> Iterator[Block]:
+def _in_parts(whole_blocks: Iterable[Block], num_rows: int) -> Iterator[Block]:
     """Yield blocks of at most so many rows."""
-    for block in found:
+    for block in whole_blocks:
         for start in range(0, max(block.num_rows, 1), num_rows):
             yield block.part(start, start + num_rows)
 

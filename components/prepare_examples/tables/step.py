@@ -94,8 +94,8 @@ def open_files(workload: Workload, data_dir: Path, options: PrepareOptions) -> O
         rows = fetch_rows(workload, data_dir, project=options.project, query=query)
         paths = [str(rows)]
     elif options.files:
-        found = find_table_files(_patterns(options), has_pictures=bool(schema.images))
-        paths, pictures = [*found.tables], found.pictures
+        matches = find_table_files(_patterns(options), has_pictures=bool(schema.images))
+        paths, pictures = [*matches.tables], matches.pictures
     else:
         fetched = fetch(workload.reference, data_dir, trust_files=options.trust_files)
         paths, is_verified = [*map(str, fetched.values())], not options.trust_files

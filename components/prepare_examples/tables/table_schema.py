@@ -157,21 +157,21 @@ class TableSchema:
     @cached_property
     def numbers(self) -> frozenset[str]:
         """The columns that are read as numbers."""
-        found = {
+        names = {
             column.name
             for column in self.columns
             if kind_of(column) in (FLOAT, INT)
             and not (column.is_list or isinstance(column, Timestamp | TimePart))
         }
-        return frozenset(found | ({self.label.name} if self._has_number_label else set()))
+        return frozenset(names | ({self.label.name} if self._has_number_label else set()))
 
     @cached_property
     def texts(self) -> frozenset[str]:
         """The columns that are read as texts, including times and lists."""
-        found = {column.name for column in self.columns} | {*self.keys}
+        names = {column.name for column in self.columns} | {*self.keys}
         if not self.rule_columns:
-            found.add(self.label.name)
-        return frozenset(found - self.numbers - {part.name for part in self.parts})
+            names.add(self.label.name)
+        return frozenset(names - self.numbers - {part.name for part in self.parts})
 
     @cached_property
     def keys(self) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def render_comparison(first: Content, second: Content, *, differences: Sequence[
         section("Learning curves", charts(_learning(runs))),
         section("Curves", charts(curve_charts({n: c.evaluation for n, c in runs.items()}))),
         section("Examples that changed sides", _sides(first, second)),
-        section("Data", changes_of_data(second.statistics, first.statistics, of="that of A")),
+        section("Data", changes_of_data(second.statistics, first.statistics, of="A's")),
         section("Times of the tasks", _tasks(first, second)),
     ]
     return fill(f"{first.summary.run} and {second.summary.run}", "\n".join(filter(None, body)))

@@ -96,7 +96,7 @@ def _add_reason(parser: argparse.ArgumentParser, is_required: bool = False) -> N
 
 def add_machine(parser: argparse.ArgumentParser, default: str = "") -> None:
     """Add the machine type of a prediction server."""
-    text = f"Vertex AI: machine type; default: {default or 'that of the endpoint or of the run'}"
+    text = f"Vertex AI: machine type; default: {default or 'as the endpoint or the run has'}"
     parser.add_argument("--machine", type=_machine, default=default or None, help=text)
 
 

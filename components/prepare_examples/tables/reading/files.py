@@ -128,11 +128,9 @@ def _open(path: str, header: Sequence[str]) -> TableFile:
         return TableFile(path, JSON, num_bytes, tuple(names), group_rows=(num_rows,))
     is_stream = is_gzip(path) or not is_plain(read_head(path))
     with open_text(path) as content:
-        found = read_header(content, path, names=header)
+        csv = read_header(content, path, names=header)
     kind = STREAM if is_stream else CSV
-    return TableFile(
-        path, kind, num_bytes, found.names, found.data_start, separator=found.separator
-    )
+    return TableFile(path, kind, num_bytes, csv.names, csv.data_start, separator=csv.separator)
 
 
 def open_records(path: str, kind: str, start: int) -> IO[bytes]:
@@ -165,8 +163,8 @@ def scan(file: TableFile, targets: Iterable[int], *, max_rows: int | None = None
             digested = beside.submit(digest.update, chunk)
             ends = finder.ends(chunk)
             while waiting and len(ends) and waiting[0] <= offset + int(ends[-1]) + 1:
-                place = int(ends.searchsorted(waiting[0] - offset - 1))
-                cuts.append(Cut(offset + int(ends[place]) + 1, num_rows + place + 1))
+                position = int(ends.searchsorted(waiting[0] - offset - 1))
+                cuts.append(Cut(offset + int(ends[position]) + 1, num_rows + position + 1))
                 waiting = [target for target in waiting if target > cuts[-1].offset]
             if max_rows is not None and end is None and num_rows + len(ends) >= max_rows:
                 end = Cut(offset + int(ends[max_rows - num_rows - 1]) + 1, max_rows)

@@ -61,15 +61,15 @@ def read_header(content: IO[bytes], path: str, *, names: Sequence[str] = ()) -> 
             f"{path}: the header is not UTF-8 ({record[:20]!r}); {CONVERT.format(path)}"
         ) from error
     separator = _separator(_sample(start, end), text)
-    found = _split(text, separator)
-    if not any(found):
+    fields = _split(text, separator)
+    if not any(fields):
         raise DataError(f"{path}: the first line is blank; it must hold the names of the columns")
     if _has_blanks(text, _sample(start, end), separator):
         raise DataError(
             f"{path} has blanks between its fields; write it with commas, as with"
             " pandas.read_csv(FILE, sep=r'\\s+') and to_csv"
         )
-    return CsvHeader(tuple(name.strip() for name in found), end, separator)
+    return CsvHeader(tuple(name.strip() for name in fields), end, separator)
 
 
 def _is_remark(start: bytes, offset: int) -> bool:

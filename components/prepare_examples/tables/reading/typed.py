@@ -77,7 +77,7 @@ def _rows_of_files(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"file": name, **(value if isinstance(value, dict) else {"label": value})}
 
 
-def _parsed(text: bytes, path: str, place: str) -> list[dict[str, Any]]:
+def _parsed(text: bytes, path: str, part: str) -> list[dict[str, Any]]:
     try:
         rows = json.loads(
             text,
@@ -87,11 +87,11 @@ def _parsed(text: bytes, path: str, place: str) -> list[dict[str, Any]]:
         )
     except ValueError as error:
         raise DataError(
-            f"{path}, {place} is not JSON: {error}; give an array of objects, or an object per line"
+            f"{path}, {part} is not JSON: {error}; give an array of objects, or an object per line"
         ) from error
     for row in rows:
         if not isinstance(row, dict):
-            raise DataError(f'{path}, {place}: {str(row)[:40]} is no object, such as {{"age": 4}}')
+            raise DataError(f'{path}, {part}: {str(row)[:40]} is no object, such as {{"age": 4}}')
     return list(rows)
 
 
@@ -102,8 +102,8 @@ def _column(values: list[Any]) -> pa.Array:
         return pa.array(items, pa.map_(pa.string(), pa.string()))
     if any(isinstance(value, list) for value in values):
         lists = [value if isinstance(value, list | None) else [value] for value in values]
-        found = [None if value is None else [_text(item) for item in value] for value in lists]
-        return pa.array(found, pa.list_(pa.string()))
+        texts = [None if value is None else [_text(item) for item in value] for value in lists]
+        return pa.array(texts, pa.list_(pa.string()))
     return pa.array([_text(value) for value in values], pa.string())
 
 
@@ -125,8 +125,8 @@ def _with_spark_zone(batch: pa.RecordBatch, file: parquet.ParquetFile) -> pa.Rec
         return batch
     leaves = [file.schema.column(index) for index in range(len(file.schema.names))]
     for name in {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}:
-        if (place := batch.schema.get_field_index(name)) >= 0:
-            column = batch.column(place)
+        if (position := batch.schema.get_field_index(name)) >= 0:
+            column = batch.column(position)
             column = column.view(pa.timestamp(column.type.unit, "UTC"))
-            batch = batch.set_column(place, name, column)
+            batch = batch.set_column(position, name, column)
     return batch

@@ -71,10 +71,10 @@ def is_whole(text: str) -> bool:
 
 def _number(text: str) -> float | None:
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
         return None
-    return found if np.isfinite(found) else None
+    return number if np.isfinite(number) else None
 
 
 def _binary(column: pa.Array, label: Binary, negative: str | None, bad: BadRows) -> pa.Array:
@@ -112,28 +112,28 @@ def _class_values(column: pa.Array, label: Classes, bad: BadRows, *, is_integer:
 
 def _several(column: pa.Array, label: Multilabel, bad: BadRows) -> pa.Array:
     """Return lists of labels; a missing value is an empty list."""
-    found = parse_list(column, Category(label.name, separator=label.separator), bad)
+    labels = parse_list(column, Category(label.name, separator=label.separator), bad)
     if label.values:
         allowed = _texts_of(label)
         shown = _shown(label)
-        wrong = [one for one in found.flatten().unique().to_pylist() if one not in allowed]
+        wrong = [text for text in labels.flatten().unique().to_pylist() if text not in allowed]
         if wrong:
-            for row, values in enumerate(found.to_pylist()):
+            for row, values in enumerate(labels.to_pylist()):
                 for value in values or ():
                     if value in wrong:
                         bad.put(row, label.name, f"{value!r} is not a label; allowed: {shown}")
-    if not found.null_count:
-        return found
-    lengths = pc.list_value_length(found).fill_null(0).to_numpy(zero_copy_only=False)
+    if not labels.null_count:
+        return labels
+    lengths = pc.list_value_length(labels).fill_null(0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), found.flatten())
+    return pa.ListArray.from_arrays(pa.array(offsets), labels.flatten())
 
 
 def _mapped(column: pa.Array, function: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
     """Return the function's result for each text, called once for each distinct one."""
     encoded = column.dictionary_encode()
-    found = [function(text) for text in encoded.dictionary.to_pylist()]
-    return pa.array(found, kind).take(encoded.indices)
+    results = [function(text) for text in encoded.dictionary.to_pylist()]
+    return pa.array(results, kind).take(encoded.indices)
 
 
 def _texts_of(label: Classes | Multilabel) -> set[str]:

@@ -71,11 +71,11 @@ def _numbers(
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         texts = pc.ascii_trim_whitespace(values.cast(pa.string()))
         is_number = pc.match_substring_regex(texts, NUMBER_PATTERN).fill_null(False)
-        found = pc.if_else(is_number, texts, None).cast(pa.float64())
+        numbers = pc.if_else(is_number, texts, None).cast(pa.float64())
     else:
         texts = values
-        found = values.cast(pa.float64(), safe=False)
-        found = pc.if_else(pc.is_finite(found), found, None)
-    for place in np.flatnonzero(found.is_null().to_numpy(zero_copy_only=False)).tolist():
-        bad.put(int(rows[place]), known.name, f"{texts[place].as_py()!r} is not a number")
-    return found
+        numbers = values.cast(pa.float64(), safe=False)
+        numbers = pc.if_else(pc.is_finite(numbers), numbers, None)
+    for position in np.flatnonzero(numbers.is_null().to_numpy(zero_copy_only=False)).tolist():
+        bad.put(int(rows[position]), known.name, f"{texts[position].as_py()!r} is not a number")
+    return numbers

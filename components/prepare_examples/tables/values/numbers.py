@@ -27,9 +27,9 @@ def check_limits(
         return
     allowed = limits.allowed if limits.has_limits else "numbers of float32"
     present = column.is_valid().to_numpy(zero_copy_only=False)
-    for place in np.flatnonzero(present & ~is_possible).tolist():
-        row = place if rows is None else int(rows[place])
-        bad.put(row, name, f"{values[place]:.15g} is impossible; allowed: {allowed}")
+    for position in np.flatnonzero(present & ~is_possible).tolist():
+        row = position if rows is None else int(rows[position])
+        bad.put(row, name, f"{values[position]:.15g} is impossible; allowed: {allowed}")
 
 
 def to_integers(column: pa.Array, name: str, bad: BadRows, *, rows: Rows | None = None) -> pa.Array:
@@ -39,7 +39,7 @@ def to_integers(column: pa.Array, name: str, bad: BadRows, *, rows: Rows | None 
     missing = ~column.is_valid().to_numpy(zero_copy_only=False)
     values = np.nan_to_num(column.to_numpy(zero_copy_only=False).astype(np.float64), posinf=0)
     whole = np.clip(np.trunc(values), -(2.0**62), 2.0**62)
-    for place in np.flatnonzero(~missing & (whole != values)).tolist():
-        row = place if rows is None else int(rows[place])
-        bad.put(row, name, f"{values[place]:.15g} is not a whole number")
+    for position in np.flatnonzero(~missing & (whole != values)).tolist():
+        row = position if rows is None else int(rows[position])
+        bad.put(row, name, f"{values[position]:.15g} is not a whole number")
     return pa.array(whole.astype(np.int64), mask=missing)

@@ -129,24 +129,24 @@ def _remainder(values: pa.Array, divisor: int) -> pa.Array:
 def _parse_texts(column: pa.Array, known: Timestamp, zones: Counter[str]) -> pa.Array:
     is_number = pc.match_substring_regex(column, r"^\d{1,12}(\.0*)?$")
     digits = pc.if_else(is_number, pc.replace_substring_regex(column, r"\..*", ""), None)
-    found = digits.cast(pa.int64())
+    seconds = digits.cast(pa.int64())
     plain = pc.replace_substring_regex(column, OFFSET, r"\1")
     plain = pc.replace_substring_regex(plain, r"(\.\d+)?( ?UTC)?$", "")
     plain = pc.replace_substring_regex(plain, r"^(\d{4}-\d\d-\d\d)T", r"\1 ")
     for spelling in FORMATS:
-        found = pc.coalesce(found, _strptime(plain, spelling))
+        seconds = pc.coalesce(seconds, _strptime(plain, spelling))
     offsets = pc.replace_substring_regex(column, f"^.*{OFFSET}", r"\2")
     has_offset = pc.match_substring_regex(column, OFFSET).fill_null(False)
     if not pc.any(has_offset).as_py():
-        return found
+        return seconds
     counted = offsets.filter(has_offset).value_counts().to_pylist()
-    zones.update({f"{known.name} {one['values']}": one["counts"] for one in counted})
-    shifts = [_offset_seconds(one["values"]) for one in counted]
-    named = pa.array([one["values"] for one in counted], pa.string())
+    zones.update({f"{known.name} {entry['values']}": entry["counts"] for entry in counted})
+    shifts = [_offset_seconds(entry["values"]) for entry in counted]
+    named = pa.array([entry["values"] for entry in counted], pa.string())
     shift = pa.array(shifts, pa.int64()).take(pc.index_in(offsets, named))
-    instants = pc.subtract(found, shift).view(pa.timestamp("s", "UTC"))
+    instants = pc.subtract(seconds, shift).view(pa.timestamp("s", "UTC"))
     walls = wall_times(instants, known).cast(pa.int64())
-    return pc.if_else(has_offset, walls, found)
+    return pc.if_else(has_offset, walls, seconds)
 
 
 def _parse_format(column: pa.Array, known: Timestamp) -> pa.Array:
@@ -181,8 +181,8 @@ def _by_python(column: pa.Array, spelling: str, zone: zoneinfo.ZoneInfo) -> pa.A
     A time with an offset is converted to wall time in the zone.
     """
     encoded = column.dictionary_encode()
-    found = [_seconds_of(text, spelling, zone) for text in encoded.dictionary.to_pylist()]
-    return pa.array(found, pa.int64()).take(encoded.indices)
+    seconds = [_seconds_of(text, spelling, zone) for text in encoded.dictionary.to_pylist()]
+    return pa.array(seconds, pa.int64()).take(encoded.indices)
 
 
 def _seconds_of(text: str, spelling: str, zone: zoneinfo.ZoneInfo) -> int | None:
