@@ -85,9 +85,9 @@ def scale(api: VertexApi, endpoint: Json, version: ResourceName, resources: Json
     A target that these lack stays as it is. The machine cannot be changed; a warning says so.
     """
     for deployed in endpoint.get("deployedModels", []):
-        if version_of(deployed) != version:
+        current = deployed.get("dedicatedResources")
+        if version_of(deployed) != version or not current:
             continue
-        current = deployed.get("dedicatedResources", {})
         machine = current.get("machineSpec", {})
         if machine != {**machine, **resources["machineSpec"]}:
             logger.warning("%s stays on the machine that it has, %s", version, machine)

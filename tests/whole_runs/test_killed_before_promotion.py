@@ -98,12 +98,15 @@ def promotes(folder: str, server: str, model_name: str = "tiny"):
             **PROJECT_AND_LOCATION,
         )
         deployed = named(ModelDeployOp, "deploy-model")(
-            model=recorded.outputs["version"], endpoint=recorded.outputs["endpoint"]
+            model=recorded.outputs["version"],
+            endpoint=recorded.outputs["endpoint"],
+            dedicated_resources_machine_type=recorded.outputs["machine"],
+            dedicated_resources_min_replica_count=recorded.outputs["least"],
         )
         released = release_model(
             version=recorded.outputs["Output"],
             is_known=False,
-            **{"endpoint_name": "tiny", "machine": "n1-standard-4", "keep_endpoint": True},
+            **{"endpoint_name": "tiny", "keep_endpoint": True},
             **{name: made.outputs[name] for name in ("model", "examples", "golden")},
             champion_version=made.outputs["Output"],
             **{"thresholds": "{}", "gate": "{}", "reasons": "", "release": CANARY, "run": run},
