@@ -15,6 +15,7 @@ from components.endpoint import deployments  # noqa: E402
 from components.endpoint.ensure import ensure_endpoint  # noqa: E402
 from components.model_version import registry  # noqa: E402
 from components.plan_training.cluster_spec import ClusterSpec  # noqa: E402
+from components.release.serving_options import ServingOptions  # noqa: E402
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect  # noqa: E402
 from components.shared.vertex.creations import create_labelled  # noqa: E402
 from components.shared.vertex.labels import SUBMISSION_LABEL  # noqa: E402
@@ -96,6 +97,14 @@ def apply(api, action, **options):
     schedules.apply_change(api, change)
 
 
+def scale(api, options: ServingOptions) -> None:
+    """Scale version 2 of the model, which is deployed to one machine."""
+    deployed = {"id": "3", "model": MODEL, "modelVersionId": "2"}
+    deployed["dedicatedResources"] = ServingOptions().resources
+    endpoint = {"name": ENDPOINT, "deployedModels": [deployed]}
+    deployments.scale(api, endpoint, ResourceName.from_name(f"{MODEL}@2"), options.resources)
+
+
 def instances() -> list[Instance]:
     return [
         Instance(value=value, position=f"line {number}", num_bytes=len(json.dumps(value)))
@@ -146,6 +155,7 @@ OURS = {
         timeout_seconds=10,
     ),
     "endpoint_get": lambda api: delete_endpoint(api, "mnist"),
+    "scale": lambda api: scale(api, ServingOptions(max_replicas=5, cpu_target=70)),
     "undeploy": lambda api: deployments.undeploy(api, ENDPOINT, deployed_id="3", split={}),
     "endpoint_delete": lambda api: delete_endpoint(api, "mnist"),
     "predict": lambda api: predict(api, "mnist", instances()),

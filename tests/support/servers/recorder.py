@@ -85,7 +85,8 @@ def _response(method: str, path: str) -> dict[str, Any]:
         return _resource("models/5")
     response = {"@type": "type.googleapis.com/google.protobuf.Empty"}
     if method == "POST":
-        kind = "Endpoint" if name == "endpoints" else "UndeployModelResponse"
+        method = name.rpartition(":")[2]  # undeployModel, mutateDeployedModel
+        kind = "Endpoint" if name == "endpoints" else f"{method[0].upper()}{method[1:]}Response"
         named = {"name": f"{PARENT}/endpoints/9"} if name == "endpoints" else {}
         response = {"@type": f"type.googleapis.com/google.cloud.aiplatform.v1.{kind}", **named}
     return {"name": f"{PARENT}/operations/1", "done": True, "response": response}

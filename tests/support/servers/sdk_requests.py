@@ -113,6 +113,7 @@ def record(server: Recorder, folder: Path, custom_job: dict[str, Any]) -> dict[s
     created = endpoints.create_endpoint(parent=PARENT, endpoint=labelled_endpoint)
     done("endpoint_create", created.result(30))
     done("endpoint_get", endpoints.get_endpoint(name=endpoint))
+    done("scale", endpoints.mutate_deployed_model(endpoint=endpoint, **_scaled()))
     undeployed = endpoints.undeploy_model(endpoint=endpoint, deployed_model_id="3")
     done("undeploy", undeployed.result(30))
     done("endpoint_delete", endpoints.delete_endpoint(name=endpoint).result(30))
@@ -124,6 +125,17 @@ def record(server: Recorder, folder: Path, custom_job: dict[str, Any]) -> dict[s
     done("predict", predictions.predict(endpoint=endpoint, instances=INSTANCES))
     _logs(url, done)
     return found
+
+
+def _scaled() -> dict[str, Any]:
+    """Return a change of the machines of a deployed model."""
+    metric = "aiplatform.googleapis.com/prediction/online/cpu/utilization"
+    wanted = {
+        "max_replica_count": 5,
+        "autoscaling_metric_specs": [{"metric_name": metric, "target": 70}],
+    }
+    mask = {"paths": [f"dedicated_resources.{field}" for field in wanted]}
+    return {"deployed_model": {"id": "3", "dedicated_resources": wanted}, "update_mask": mask}
 
 
 def _logs(url: str, done: Any) -> None:
