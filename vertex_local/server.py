@@ -34,6 +34,7 @@ from vertex_local.pipelines import resource as pipelines
 from vertex_local.processes import leftovers
 from vertex_local.processes.warm import Warm
 from vertex_local.schedules import resource as schedules
+from vertex_local.training import resource as training
 from vertex_local.tuning import resource as tuning
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ MODULES: tuple[ModuleType, ...] = (
     endpoints,
     jobs,
     tuning,
+    training,
     pipelines,
     schedules,
     logs,

@@ -1,11 +1,13 @@
 """Record of a custom job: a CustomJob, validated."""
 
+import json
 import logging
 from dataclasses import dataclass
 from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.errors import invalid_argument
+from vertex_local.jobs import python_package
 from vertex_local.machine import buckets
 from vertex_local.machine.files import local_path
 
@@ -114,13 +116,9 @@ def _num_replicas(spec: Json, field: str) -> int:
 
 
 def _worker_pool(spec: Json, *, index: int, field: str) -> WorkerPool:
-    if "pythonPackageSpec" in spec:
-        raise invalid_argument(
-            f"{field}.pythonPackageSpec is not supported by this service; put the command into "
-            "containerSpec.command, such as python -m package.module."
-        )
     _warn_of_accelerators(spec.get("machineSpec", {}), field)
-    container = spec.get("containerSpec", {})
+    is_package = "pythonPackageSpec" in spec
+    container = _of_package(spec, field) if is_package else spec.get("containerSpec", {})
     command = container.get("command", [])
     if not command or not command[0]:
         raise invalid_argument(
@@ -134,6 +132,31 @@ def _worker_pool(spec: Json, *, index: int, field: str) -> WorkerPool:
         command=(*command, *container.get("args", [])),
         env=dict(_variable(one, field) for one in container.get("env", [])),
     )
+
+
+def _of_package(spec: Json, field: str) -> Json:
+    """Return the containerSpec that installs a pool's packages and runs its module."""
+    package, field = spec["pythonPackageSpec"], f"{field}.pythonPackageSpec"
+    paths = [local_path(uri) for uri in package["packageUris"]]
+    for uri, path in zip(package["packageUris"], paths, strict=True):
+        if path is None or not path.is_file():
+            raise invalid_argument(
+                f'{field}.packageUris: "{uri}" is not a file of this machine; for gs://, '
+                f"{buckets.REMEDY}."
+            )
+    logger.warning(
+        "%s.executorImageUri %s: without --containers this service's Python stands for it",
+        field,
+        package["executorImageUri"],
+    )
+    program = ["python3", "-c", Path(python_package.__file__).read_text(encoding="utf-8")]
+    packages = json.dumps(list(map(str, paths)))
+    return {
+        "imageUri": package["executorImageUri"],
+        "command": [*program, packages, package["pythonModule"]],
+        "args": package.get("args", []),
+        "env": package.get("env", []),
+    }
 
 
 def _warn_of_accelerators(machine: Json, field: str) -> None:

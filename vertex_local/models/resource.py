@@ -2,8 +2,9 @@
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from vertex_local import Json
@@ -25,6 +26,17 @@ MODEL_NAME = re.compile(
 MODEL_ID = re.compile(r"[a-z_][a-z0-9_-]{0,62}")
 MODEL_UPDATES = ("displayName", "description", "labels")
 VERSION_UPDATES = ("versionDescription", "labels")
+OnStored = Callable[[str, Json], None]
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A version to be stored: of a new model, or of the named one; `source` has its artifacts."""
+
+    name: str
+    model: Json
+    source: Path | None
+    is_new: bool
 
 
 def resolve(service: Service, name: str) -> Json:
@@ -46,18 +58,33 @@ def resolve(service: Service, name: str) -> Json:
 def upload(service: Service, call: Call) -> Json:
     """POST models:upload: copy the artifact folder and add a model or a version of one."""
     request = protos.parse("UploadModelRequest", {**call.body, "parent": call.parent})
+    name, work = plan_upload(service, request)
+    return operations.start(service, name, "UploadModel", work)
+
+
+def plan_upload(
+    service: Service, request: Json, *, on_stored: OnStored = lambda _name, _version: None
+) -> tuple[str, operations.Work]:
+    """Check an UploadModelRequest; return the model's name, and the work that uploads it.
+
+    `on_stored` is called with the name and the new version, in the transaction that stores them.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, NOT_FOUND or ALREADY_EXISTS.
+    """
     model = request["model"]
     parent_name = request.get("parentModel", "").partition("@")[0]
     _check_upload(service, request)
     uri = model.get("artifactUri", "")
     source = artifacts.local_folder(uri, root=service.root) if uri else None
-    name = parent_name or f"{call.parent}/models/{_new_id(service, request)}"
+    name = parent_name or f"{request['parent']}/models/{_new_id(service, request)}"
 
     def work(cancelled: threading.Event) -> Json:
-        version = _store_version(service, name, model=model, source=source, is_new=not parent_name)
+        upload = Upload(name, model=model, source=source, is_new=not parent_name)
+        version = _store_version(service, upload, on_stored)
         return {"model": name, "modelVersionId": version["versionId"]}
 
-    return operations.start(service, name, "UploadModel", work)
+    return name, work
 
 
 def get(service: Service, call: Call) -> Json:
@@ -197,10 +224,9 @@ def _new_id(service: Service, request: Json) -> str:
     return model_id
 
 
-def _store_version(
-    service: Service, name: str, *, model: Json, source: Path | None, is_new: bool
-) -> Json:
+def _store_version(service: Service, upload: Upload, on_stored: OnStored) -> Json:
     """Copy the artifacts, store the version and move the copy to its folder, or undo all."""
+    name, model, source = upload.name, upload.model, upload.source
     key = service.store.next_id()
     incoming = artifacts.copy_in(source, root=service.root, key=key) if source else None
     added: Json = {}
@@ -208,7 +234,7 @@ def _store_version(
     with ExitStack() as until_stored:
         try:
             with service.store.atomic():
-                if is_new:
+                if upload.is_new:
                     _insert_model(service, name, model)
                 record = service.store.get(name)
                 version_id = registry.next_version_id(record)
@@ -221,6 +247,7 @@ def _store_version(
                     )
 
                 service.store.update(name, change)
+                on_stored(name, added)
                 if incoming:
                     until_stored.enter_context(lost_and_found.creation(service.root, folder))
                     artifacts.place(incoming, folder)

@@ -223,9 +223,9 @@ def _pool_problems(pools: Any) -> Iterator[str]:
         field = f"worker_pool_specs[{index}]"
         if not isinstance(pool, dict) or not pool:
             continue
-        if "python_package_spec" in pool:
-            yield f"{field} has a python_package_spec; give a command in container_spec"
-        elif not _object(pool.get("container_spec")).get("command"):
+        if "python_package_spec" not in pool and not _object(pool.get("container_spec")).get(
+            "command"
+        ):
             yield f"{field}.container_spec has no command, {NO_ENTRY_POINT}"
 
 

@@ -195,7 +195,30 @@ def test_pipeline_jobs(sdk, pipeline_job):
     sdk.call("Pipeline", "cancel_pipeline_job", name=name)
     wait_until(ended)
     sdk.call("Pipeline", "delete_pipeline_job", name=name)
+    _train(sdk)
     sdk.assert_called("Pipeline")
+
+
+def _train(sdk):
+    container = {"imageUri": "any", "command": ["python", "-c", "pass"]}
+    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1}
+    training = v1.TrainingPipeline(
+        display_name="t",
+        training_task_definition="gs://g/custom_task_1.0.0.yaml",
+        training_task_inputs={"workerPoolSpecs": [{**pool, "containerSpec": container}]},
+    )
+    arguments = {"parent": PARENT, "training_pipeline": training}
+    name = sdk.call("Pipeline", "create_training_pipeline", **arguments).name
+    [listed] = sdk.call("Pipeline", "list_training_pipelines", parent=PARENT)
+    assert listed.name == name
+
+    def has_ended():
+        state = sdk.call("Pipeline", "get_training_pipeline", name=name).state
+        return state == v1.PipelineState.PIPELINE_STATE_SUCCEEDED
+
+    wait_until(has_ended)
+    sdk.call("Pipeline", "cancel_training_pipeline", name=name)
+    sdk.call("Pipeline", "delete_training_pipeline", name=name)
 
 
 def test_schedules(sdk, pipeline_job):

@@ -10,6 +10,7 @@ FIELDS: dict[str, Fields] = {
     "customJobs": {"state": str, "createTime": str},
     "hyperparameterTuningJobs": {"state": str, "createTime": str, "trials": list},
     "pipelineJobs": {"state": str, "createTime": str},
+    "trainingPipelines": {"state": str, "createTime": str, "trainingTaskMetadata": dict},
     "schedules": {"state": str, "createTime": str, "cron": str, "startedRunCount": str},
     "models": {"folder": str, "lastVersion": int, "versions": list, "labels": dict},
     "endpoints": {"createTime": str},

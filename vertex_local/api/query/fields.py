@@ -17,6 +17,7 @@ RUN_TIMES = ("create_time", "update_time", "start_time", "end_time")
 FIELDS = {
     "customJobs": ("display_name", "state", *RUN_TIMES),
     "hyperparameterTuningJobs": ("display_name", "state", *RUN_TIMES),
+    "trainingPipelines": ("display_name", "state", "training_task_definition", *RUN_TIMES),
     "pipelineJobs": (
         *("display_name", "state", *RUN_TIMES, "pipeline_name", "pipeline_job_user_id"),
         *("template_uri", "template_metadata.version", "schedule_name"),

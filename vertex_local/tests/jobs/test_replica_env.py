@@ -125,7 +125,8 @@ def test_timeout(timeout, seconds):
     assert plan_job(job(pool(), scheduling=scheduling)).timeout_seconds == seconds
 
 
-PYTHON_POOL = {"replicaCount": "1", "pythonPackageSpec": {"pythonModule": "trainer.task"}}
+PACKAGE = {"executorImageUri": "i", "packageUris": ["gs://b/p.tgz"], "pythonModule": "trainer.task"}
+PYTHON_POOL = {"replicaCount": "1", "pythonPackageSpec": PACKAGE}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,10 @@ PYTHON_POOL = {"replicaCount": "1", "pythonPackageSpec": {"pythonModule": "train
         (job(*5 * [pool()]), " 5 pools;.* 4"),
         (job(pool(), pool(command=[])), r"workerPoolSpecs\[1\].containerSpec.command"),
         (job(pool(command=[""])), r"workerPoolSpecs\[0\].containerSpec.command"),
-        (job(PYTHON_POOL), "pythonPackageSpec.*containerSpec.command"),
+        (
+            job(PYTHON_POOL),
+            r'packageUris: "gs://b/p.tgz" is not a file.*--buckets',
+        ),
         (job(pool(env=[{"name": "A=B"}])), r'containerSpec.env.* "A=B"'),
         (
             job(pool(), baseOutputDirectory={"outputUriPrefix": "gs://b/p"}),

@@ -16,7 +16,9 @@ RECORDED = {
         "UploadModel"
     ),
     "PipelineService": (
-        "CancelPipelineJob CreatePipelineJob DeletePipelineJob GetPipelineJob ListPipelineJobs"
+        "CancelPipelineJob CreatePipelineJob DeletePipelineJob GetPipelineJob ListPipelineJobs "
+        "CancelTrainingPipeline CreateTrainingPipeline DeleteTrainingPipeline GetTrainingPipeline "
+        "ListTrainingPipelines"
     ),
     "PredictionService": "Predict",
     "ScheduleService": (

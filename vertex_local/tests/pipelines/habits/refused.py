@@ -102,13 +102,11 @@ SERVER = {"imageUri": "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:lates
 def entry_points(model_dir: str = "/models/1"):
     """Prebuilt images without a command, as in Google's samples."""
     pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1}
-    packaged = {"executor_image_uri": "i", "package_uris": ["gs://b/p.tgz"], "python_module": "m"}
     trained = CustomTrainingJobOp(
         display_name="train",
         worker_pool_specs=[
             {**pool, "container_spec": TRAINER},
             {},
-            {**pool, "python_package_spec": packaged},
         ],
     )
     model = dsl.importer(
@@ -183,7 +181,6 @@ EXPECTED = {
     "imports_a_default": ["imports-an-input/importer: oci://bucket/other"],
     "entry_points": [
         "custom-training-job: worker_pool_specs[0].container_spec has no command",
-        "custom-training-job: worker_pool_specs[2] has a python_package_spec",
         "importer: the model's containerSpec has no command",
     ],
     "unknown_placeholder": ["  say: {{$.pipeline_cost}}", "  say: {{$.outputs}}"],

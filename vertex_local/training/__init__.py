@@ -1,0 +1,1 @@
+"""trainingPipelines: custom jobs whose model is uploaded at their end."""
