@@ -1,4 +1,4 @@
-"""`vertex-local serve` and `vertex-local stop`."""
+"""`vertex-local serve`, `exec` and `stop`."""
 
 import argparse
 import importlib.util
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local import __version__
-from vertex_local.client import service_pid
+from vertex_local.client import EMULATOR_VARIABLE, announced, service_pid
 from vertex_local.machine import root_lock
 
 EXAMPLE = """\
@@ -21,6 +21,7 @@ example:
   vertex-local serve --root vertex
   curl http://127.0.0.1:8085/v1/projects/demo/locations/us-central1/models
   vertex-local serve --root vertex --containers --mount /data
+  vertex-local exec --root vertex -- python notebook.py
   vertex-local stop --root vertex
 
 and with Google's own SDK:
@@ -46,6 +47,8 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     if arguments.command == "stop":
         return _stop(arguments.root, timeout_seconds=arguments.timeout)
+    if arguments.command == "exec":
+        return _execute(arguments.root, arguments.program)
     return _serve(arguments)
 
 
@@ -75,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     text = "print the versions of the service, Python and KFP"
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help=text)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="serve | stop")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="serve | exec | stop")
     text = "run the service until Ctrl-C or `vertex-local stop`"
     serve = commands.add_parser(
         "serve",
@@ -91,6 +94,10 @@ def _parser() -> argparse.ArgumentParser:
     stop.add_argument(
         "--timeout", type=float, default=30.0, metavar="SECONDS", help="default: %(default)s"
     )
+    text = "run a program whose Google SDK sends everything to the service of a root folder"
+    execute = commands.add_parser("exec", help=text, description=f"{text}, without a change to it")
+    _add_root(execute)
+    execute.add_argument("program", nargs="+", metavar="-- PROGRAM", help="python script.py …")
     return parser
 
 
@@ -240,6 +247,22 @@ def _serve(arguments: argparse.Namespace) -> int:
     logging.shutdown()
     sys.stdout.flush()
     os._exit(0)
+
+
+def _execute(root: Path, program: list[str]) -> int:
+    """Become a program that uses the service."""
+    record = announced(root) if service_pid(root) else {}
+    if not record:
+        return _fail(f"No service runs on {root}; start one: vertex-local serve --root {root}")
+    host = record["url"].removeprefix("http://")
+    path = [str(Path(__file__).with_name("redirect")), os.environ.get("PYTHONPATH", "")]
+    os.environ |= {EMULATOR_VARIABLE: host, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+    if record.get("storage"):
+        os.environ["STORAGE_EMULATOR_HOST"] = record["storage"]
+    try:
+        os.execvp(program[0], program)
+    except OSError as error:
+        return _fail(f"{program[0]} cannot be run: {error.strerror}")
 
 
 def _print_ready(url: str) -> None:

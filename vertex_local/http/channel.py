@@ -5,6 +5,7 @@ error response, which is the last one of its connection.
 """
 
 import json
+import logging
 import re
 import time
 
@@ -14,7 +15,15 @@ from waitress.task import ErrorTask
 
 from vertex_local.errors import ApiError
 
+logger = logging.getLogger(__name__)
+
 TOO_LARGE = 413
+# First bytes of other protocols: TLS, which gRPC uses by default, and HTTP/2 without it.
+FOREIGN = (b"\x16\x03", b"PRI * HTTP/2")
+HINT = (
+    "a client speaks TLS or gRPC, which this service does not: for Google's SDK write "
+    'api_transport="rest" and api_endpoint="http://127.0.0.1:%s"'
+)
 # The limit of Vertex AI for predictions is 1.5 MB.
 MAX_BODY_BYTES = 1_500_000
 PATH = re.compile(
@@ -69,6 +78,16 @@ class Channel(HTTPChannel):  # type: ignore[misc]
     """A connection of the service."""
 
     error_task_class = _Refusal
+    has_received = False
+
+    def received(self, data: bytes) -> bool:
+        """Read a part of the requests; close the connection of a client of another protocol."""
+        if not self.has_received and data.startswith(FOREIGN):
+            logger.warning(HINT, self.server.effective_port)
+            self.handle_close()
+            return False
+        self.has_received = True
+        return bool(super().received(data))
 
     def forward(self) -> bool:
         """Forward the next request, if it is plain; return False if it needs a thread."""

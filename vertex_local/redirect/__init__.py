@@ -1,0 +1,1 @@
+"""The folder that `vertex-local exec` puts on PYTHONPATH."""

@@ -1,0 +1,87 @@
+"""`vertex-local exec`: programs of other people, unchanged; and clients of other protocols."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+from kfp import compiler, dsl
+
+from vertex_local.tests.support.service import SERVER_SCRIPT, running_service
+from vertex_local.tests.support.waiting import wait_until
+
+# Python of an environment with another version of Google's SDK (`.ci/run`); the default is ours.
+PYTHON = os.environ.get("VERTEX_LOCAL_SDK_PYTHON", sys.executable)
+SCRIPT = """
+import sys, time
+from google.cloud import aiplatform, storage
+
+aiplatform.init(project="mine", location="europe-west4", staging_bucket="gs://staging")
+storage.Client().create_bucket("staging").blob("m/saved_model.pb").upload_from_string("model")
+container = {"image_uri": "any", "command": ["python", "-c", "print('trained')"]}
+pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1}
+job = aiplatform.CustomJob("job", worker_pool_specs=[{**pool, "container_spec": container}])
+job.submit()
+model = aiplatform.Model.upload(
+    display_name="model",
+    artifact_uri="gs://staging/m",
+    serving_container_image_uri="any",
+    serving_container_command=["python", sys.argv[1]],
+)
+endpoint = model.deploy(machine_type="n1-standard-2")
+print("=", endpoint.predict([4]).predictions[0]["double"])
+run = aiplatform.PipelineJob("run", sys.argv[2], pipeline_root="gs://staging/runs")
+run.submit()
+while not (run.done() and job.done()):
+    time.sleep(0.2)
+print("=", run.state.name, job.state.name, run.resource_name)
+"""
+
+
+@dsl.component(install_kfp_package=False, base_image="python:3.11")
+def note() -> str:
+    return "done"
+
+
+@dsl.pipeline(name="notes")
+def notes():
+    note()
+
+
+def execute(root, *words, timeout_seconds=150):
+    command = [sys.executable, "-m", "vertex_local.cli", "exec", "--root", str(root), "--", *words]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout_seconds, check=False
+    )
+
+
+def test_a_program_with_googles_sdk_runs_unchanged(tmp_path):
+    script, package = tmp_path / "script.py", tmp_path / "notes.yaml"
+    script.write_text(SCRIPT)
+    compiler.Compiler().compile(notes, str(package))
+    with running_service(tmp_path / "vertex", "--buckets", str(tmp_path / "buckets")) as service:
+        words = [PYTHON, str(script), str(SERVER_SCRIPT), str(package)]
+        ended = execute(service.root, *words)
+        assert ended.returncode == 0, ended.stderr
+        doubled, states = [line for line in ended.stdout.splitlines() if line.startswith("= ")]
+    assert float(doubled[2:]) == 8
+    assert states.startswith("= PIPELINE_STATE_SUCCEEDED JOB_STATE_SUCCEEDED projects/mine/")
+
+
+def test_without_a_service_or_a_program_the_error_says_so(service, tmp_path):
+    lost = execute(tmp_path / "nothing", "true")
+    assert lost.returncode == 2
+    assert "vertex-local serve --root" in lost.stderr
+    unknown = execute(service.root, "no-such-program")
+    assert unknown.returncode == 2
+    assert "no-such-program cannot be run" in unknown.stderr
+
+
+@pytest.mark.parametrize("data", [b"\x16\x03\x01\x02\x00", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
+def test_a_client_of_another_protocol_is_not_left_waiting(service, data):
+    address = ("127.0.0.1", int(service.host.rpartition(":")[2]))
+    with socket.create_connection(address, timeout=20) as client:
+        client.sendall(data)
+        assert client.recv(100) == b""
+    wait_until(lambda: 'api_transport="rest"' in service.log(), "the hint in the log")
