@@ -2,17 +2,19 @@
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from components.endpoint.predict.online_prediction import num_fitting
+from components.evaluate.folds import OutOfFold
 from components.evaluate.gate.baseline import constant
 from components.evaluate.gate.checks import check_comparison, check_predictions, check_size
 from components.evaluate.gate.classes import check_classes
 from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
+from components.evaluate.gate.folds import compare_folds, held_out_by_folds
 from components.evaluate.gate.options import CONSTANT, NO_BASELINE, GateOptions
 from components.evaluate.gate.rivals import find_rivals, find_rules, missing_numbers
 from components.evaluate.gate.undefined import find_not_finite, why_undefined
@@ -44,12 +46,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Assessment:
-    """A model's predictions for the test split, their comparison with others', and the verdict."""
+    """A model's predictions for the test split, their comparison with others', and the verdict.
+
+    `judged` are the rows of folds, with the metrics `by_folds`, or else the test split and none.
+    """
 
     case: Case
     predictor: "Predictor"
     held_out: HeldOut
     evaluation: Evaluation
+    judged: HeldOut
+    by_folds: Mapping[str, float]
     comparison: Comparison
     checks: list[Check]
     importance: Sequence[Json] = ()
@@ -60,8 +67,10 @@ class Assessment:
         return judge(self.checks)
 
 
-def assess(case: Case) -> Assessment:
+def assess(case: Case, out_of_fold: OutOfFold | None = None) -> Assessment:
     """Predict the test split with a model and its champion, and check the results.
+
+    Predictions of folds are compared and checked instead, if there are any.
 
     Raises:
         ConfigError: The thresholds or the gate's settings are malformed (checked first), or name an
@@ -94,8 +103,12 @@ def assess(case: Case) -> Assessment:
         )
     with np.errstate(invalid="ignore"):  # predictions that are not finite fail a check below
         evaluation = score(held_out.predictions, held_out.labels, workload, held_out.compiled)
-        numbers = missing_numbers(workload, rules)
-        comparison = compare(held_out, options, rules=rules, missing=numbers)
+        cut: Json = {"rules": rules, "missing": missing_numbers(workload, rules)}
+        comparison = compare(held_out, options, **cut)
+        judged, by_folds, uri = held_out, dict[str, float](), case.champion.model_uri
+        if out_of_fold:
+            judged, by_folds = held_out_by_folds(out_of_fold, predictor, held_out)
+            comparison = compare_folds(judged, comparison, options, champion_uri=uri, **cut)
         importance = measure_importance(
             case.examples_dir, predictor, metric=comparison.metric, confidence=options.confidence
         )
@@ -104,7 +117,10 @@ def assess(case: Case) -> Assessment:
         *check_predictions(held_out),
         *check_classes(held_out, case.examples_dir),
         *check_limits(
-            evaluation.metrics, limits, why_undefined=lambda name: why_undefined(name, held_out)
+            {**evaluation.metrics, **by_folds},
+            limits,
+            why_undefined=lambda m: why_undefined(m, judged if m in by_folds else held_out),
+            bases=dict.fromkeys(by_folds, judged.basis),
         ),
         *check_comparison(
             comparison, options, champion=champion, why_not=rivals.why_not or why_broken
@@ -119,6 +135,8 @@ def assess(case: Case) -> Assessment:
         comparison=comparison,
         importance=importance,
         checks=checks,
+        judged=judged,
+        by_folds=by_folds,
     )
 
 

@@ -17,6 +17,8 @@ def evaluate(
     project: str,
     location: str,
     model_name: str,
+    workload: str,
+    train: str,
     thresholds: str,
     image: str,
     examples: Input[Dataset],
@@ -52,6 +54,8 @@ def evaluate(
         project: Project of the run.
         location: Location of the run.
         model_name: Display name of the model.
+        workload: Reference of the workload, to train it on folds.
+        train: Settings of the training, a JSON object.
         thresholds: JSON, such as {"accuracy": 0.985} or {"rmse": {"at_most": 3.2}}.
         image: Image of the run; another one evaluates again.
         examples: The prepared dataset.
@@ -79,6 +83,7 @@ def evaluate(
     from components.errors import errors_in_one_line
     from components.evaluate.step import Case, course_of, evaluate_model, publish
     from components.model_version.same_model import find_standing
+    from components.plan_training.plan import trainer_args
     from components.shared.text.json_object import parse_object
     from components.shared.vertex.api import connect
     from components.time_limit import LONG_SECONDS
@@ -95,6 +100,7 @@ def evaluate(
             thresholds=thresholds,
             gate=gate,
             champion=standing.champion,
+            flags=trainer_args({"workload": workload, **parse_object(train, name="train")}),
         )
         evaluated = evaluate_model(case, image=image)
         publish(
@@ -108,6 +114,7 @@ def evaluate(
         )
     parent_model.metadata["resourceName"] = standing.parent
     evaluation.metadata["importance"] = evaluated.importance_text
+    evaluation.metadata["folds"] = evaluated.folds_text
     judgement = evaluated.judgement
     asked = parse_object(release, name="release")
     course = course_of(judgement, standing, gate=settings, release=asked)

@@ -38,14 +38,15 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
     """Return the content; numbers that are not finite are null.
 
     `champion` or `baseline` is null without such a model; `gain` is the gain over the champion, or
-    else over the baseline. `low` and `high` are the ends of the interval of a slice's gain;
-    its `ok` is null if it is `undefined`, with the reason.
+    else over the baseline; `folds` is null if the test split judges. `low` and `high` are the ends
+    of the interval of a slice's gain; its `ok` is null if it is `undefined`, with the reason.
     """
     evaluation, held_out = assessed.evaluation, assessed.held_out
     comparison, workload = assessed.comparison, assessed.predictor.workload
     options, champion = GateOptions.from_json(assessed.case.gate), assessed.case.champion
     gain = comparison.champion or comparison.baseline
     name = comparison.baseline_name
+    judged, num_folds = assessed.judged, assessed.judged.num_folds
     content = {
         "workload": workload.name,
         "label_kind": type(held_out.label).__name__,
@@ -55,6 +56,9 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
         "num_mistakes": held_out.num_mistakes,
         "unit": getattr(held_out.label, "unit", ""),
         "metrics": evaluation.metrics,
+        "folds": {"count": num_folds, "rows": len(judged.labels), "metrics": assessed.by_folds}
+        if num_folds
+        else None,
         "decision": assessed.predictor.decision,
         "importance": list(assessed.importance),
         "champion": {

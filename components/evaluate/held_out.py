@@ -44,6 +44,9 @@ class HeldOut:
         rivals: Predictions of other models for the same examples, by name.
         rival_labels: Labels of those whose threshold differs, by name.
         columns: Raw features [n] that were asked for, by name.
+        num_folds: Number of folds, if the examples are all rows of a dataset and each fold was
+            predicted by models of the others; 0 for a split.
+        hashes: Digests of these rows.
     """
 
     label: Label
@@ -60,6 +63,13 @@ class HeldOut:
     rivals: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     rival_labels: Mapping[str, Label] = field(default_factory=dict)
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    num_folds: int = 0
+    hashes: Sequence[str] = ()
+
+    @property
+    def basis(self) -> str:
+        """The rows of folds in words, as ` by 5 folds (150 rows)`; "" for a split."""
+        return f" by {self.num_folds} folds ({len(self.labels):,} rows)" * bool(self.num_folds)
 
     def instance(self, index: int) -> Any:
         """Return an example as an instance of a prediction request."""
@@ -178,6 +188,19 @@ def as_texts(column: NDArray[Any]) -> NDArray[Any]:
     values, places = np.unique(column, return_inverse=True)
     texts = [value.decode(errors="replace") for value in values]
     return np.array(texts, dtype=object)[places]
+
+
+def with_columns(
+    predictions: NDArray[Any], names: Sequence[str], wanted: Sequence[str]
+) -> NDArray[Any]:
+    """Return probabilities with the columns of other names; one that is not known has zeros."""
+    if tuple(names) == tuple(wanted):
+        return predictions
+    changed = np.zeros((len(predictions), len(wanted)), predictions.dtype)
+    for column, name in enumerate(names):
+        if name in wanted:
+            changed[:, wanted.index(name)] = predictions[:, column]
+    return changed
 
 
 def golden_groups(labels: NDArray[Any], label: Label) -> NDArray[Any]:

@@ -5,7 +5,6 @@ shuffled together.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,23 +25,13 @@ MAX_ROWS, MIN_ROWS = 10_000, 500
 MAX_PREDICTIONS = 400_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Importance:
-    """Loss in a metric without the information of a column, with the ends of its interval."""
-
-    feature: str
-    metric: str
-    loss: float
-    low: float
-    high: float
-
-
 def measure_importance(
     examples_dir: str, predictor: "Predictor", *, metric: str, confidence: float
 ) -> list[Json]:
-    """Return the importance of each column of the data, the largest first.
+    """Return the loss in a metric without each column of the data, the largest first.
 
-    It is [] for a single input, and where the metric is not defined.
+    `low` and `high` are the ends of its interval. It is [] for a single input, and where the
+    metric is not defined.
     """
     from trainer.examples.manifest import read_manifest
     from trainer.examples.tables import gather_rows, read_table
@@ -65,7 +54,7 @@ def measure_importance(
         predictions = predictor.predict_batch({**features, **changed})[output]
         return statistic(metric, predictions, labels.numpy(), workload.label)
 
-    whole, found = measured({}), []
+    whole, found = measured({}), list[Json]()
     for column, names in columns.items():
         gain = measure_slice_gain(
             metric,
@@ -75,16 +64,9 @@ def measure_importance(
             confidence=confidence,
         )
         if gain.is_defined:
-            found.append(
-                Importance(
-                    feature=column,
-                    metric=metric,
-                    loss=gain.difference,
-                    low=gain.low,
-                    high=gain.high,
-                )
-            )
-    return [asdict(one) for one in sorted(found, key=lambda one: -one.loss)]
+            ends = {"low": gain.low, "high": gain.high}
+            found.append({"feature": column, "metric": metric, "loss": gain.difference, **ends})
+    return sorted(found, key=lambda row: -row["loss"])
 
 
 def _columns(workload: Workload) -> dict[str, list[str]]:

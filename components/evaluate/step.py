@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,6 +13,7 @@ from components.evaluate.thresholds import Check, Judgement, judgement_of
 from components.model_version.champion import Champion
 from components.model_version.companions import (
     EVALUATED_FILE,
+    FOLDS_FILE,
     GOLDEN_FIELDS,
     GOLDEN_FILE,
     INPUT_FILE,
@@ -48,6 +50,7 @@ class Case:
         thresholds: JSON, such as `{"accuracy": 0.985}`.
         gate: settings of GateOptions, a JSON object.
         champion: the version to compare with.
+        flags: of the trainer, to train the same on folds; without any there are none.
     """
 
     model_dir: str
@@ -55,6 +58,7 @@ class Case:
     thresholds: str
     gate: str = "{}"
     champion: Champion = field(default_factory=Champion)
+    flags: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +86,11 @@ class Evaluated:
         rows = self.content.get("importance", ())
         return json.dumps({row["feature"]: row["loss"] for row in rows[:NUM_COLUMNS]})
 
+    @property
+    def folds_text(self) -> str:
+        """Folds, rows and metrics, a JSON object, for the summary of the run; {} without folds."""
+        return json.dumps(self.content.get("folds") or {})
+
 
 def evaluate_model(case: Case, *, image: str) -> Evaluated:
     """Evaluate a model, and check its server if it passes; or return what an earlier run has found.
@@ -101,12 +110,15 @@ def evaluate_model(case: Case, *, image: str) -> Evaluated:
     # Imported here, since a repeated run ends above.
     from components.evaluate.assess import assess, golden_predictions
     from components.evaluate.content import evaluation_content
+    from components.evaluate.folds import cross_validate
+    from components.evaluate.gate.folds import to_companion
     from components.evaluate.gate.options import GateOptions
     from components.evaluate.server.check import check_served_model
     from components.evaluate.server.server import started
 
+    out_of_fold = cross_validate(case)
     with started(case.model_dir, trust=OWN) as await_url:  # forked before TensorFlow has run
-        assessed = assess(case)
+        assessed = assess(case, out_of_fold)
         golden = finite(golden_predictions(assessed.held_out, assessed.predictor))
         checks, latency, is_served = list(assessed.checks), {}, True
         if assessed.judgement.is_passed:
@@ -121,6 +133,8 @@ def evaluate_model(case: Case, *, image: str) -> Evaluated:
                 checks.append(Check(name="server", value=None, limit=None, is_ok=False, text=text))
     content = evaluation_content(assessed, checks)
     write_companion(case.model_dir, GOLDEN_FILE, golden)
+    if assessed.judged.num_folds:
+        write_companion(case.model_dir, FOLDS_FILE, to_companion(assessed.judged))
     write_data_facts(case.model_dir, case.examples_dir)
     if is_served:  # else the machine may have been to blame
         record = {"inputs": inputs, "content": content, "latency": latency}

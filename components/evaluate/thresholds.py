@@ -141,6 +141,7 @@ def check_limits(
     limits: Sequence[Limit],
     *,
     why_undefined: Callable[[str], str] = lambda metric: "it is not a finite number",
+    bases: Mapping[str, str] | None = None,
 ) -> list[Check]:
     """Return a check for each limit, in their order.
 
@@ -148,6 +149,7 @@ def check_limits(
         metrics: The values by name; one that is not finite meets no limit.
         limits: The limits.
         why_undefined: Returns why a metric is not a finite number.
+        bases: The examples that a metric was measured on, in words, unless they are the test split.
 
     Raises:
         ConfigError: a limit names an unknown metric; lists the known ones.
@@ -157,7 +159,7 @@ def check_limits(
     for limit in limits:
         value = metrics[limit.metric]
         if math.isfinite(value):
-            is_ok, text = _compare(limit, value)
+            is_ok, text = _compare(limit, value, (bases or {}).get(limit.metric, ""))
         else:
             why = why_undefined(limit.metric)
             is_ok, text = False, f"{limit.metric} is not defined: {why}; {limit} is required"
@@ -193,10 +195,11 @@ def _plain(value: float) -> str:
     return f"{value:.12g}"
 
 
-def _compare(limit: Limit, value: float) -> tuple[bool, str]:
+def _compare(limit: Limit, value: float, basis: str) -> tuple[bool, str]:
     shown = format_metric(value)
     if float(shown) == limit.value != value:  # rounding would say "0.985 is below 0.985"
         shown = repr(value)
+    shown += basis
     if limit.margin(value) >= 0:
         return True, f"{limit.metric} {shown} is {limit}"
     missed = "above" if limit.direction == AT_MOST else "below"

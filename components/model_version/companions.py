@@ -9,9 +9,10 @@ from trainer import Json, paths
 GOLDEN_FILE = "golden.json"  # instances with offline predictions, to check any server later
 GOLDEN_FIELDS = ("instances", "predictions", "labels")
 EVALUATED_FILE = "evaluated.json"  # the last evaluation, with what it depends on
+FOLDS_FILE = "folds.json"  # predictions of rows by models that were not trained on them
 STATISTICS_FILE = "statistics.json"  # of the train split that the model has learnt from
 INPUT_FILE = "input.json"  # fingerprint, files and days of the raw data
-COMPANIONS = frozenset({GOLDEN_FILE, EVALUATED_FILE, STATISTICS_FILE, INPUT_FILE})
+COMPANIONS = frozenset({GOLDEN_FILE, EVALUATED_FILE, FOLDS_FILE, STATISTICS_FILE, INPUT_FILE})
 DRAFTS = {name: PurePosixPath(name).with_suffix(".tmp").name for name in COMPANIONS}
 
 

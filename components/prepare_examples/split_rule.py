@@ -141,6 +141,11 @@ class SplitRule:
             numbers = np.where((numbers == TRAIN) & ~is_named, hashed, numbers)
         return numbers
 
+    def keys(self, hashes: Hashes | None, rows: Any) -> Hashes | None:
+        """Return the hashes of rows if any row may judge: neither columns nor files tell it."""
+        is_any = self.split.by == HASH and "test" not in self.named
+        return hashes[rows] if hashes is not None and is_any else None
+
     def reason(self, number: int) -> str:
         """Return why rows with a number below 0 are in no split, in words."""
         if number == NO_VALUE:

@@ -106,6 +106,8 @@ def train_and_deploy(
                 )
                 evaluated = evaluate(
                     model_name=model_name,
+                    workload=workload,
+                    train=train,
                     image=IMAGE,
                     examples=examples,
                     model=model,

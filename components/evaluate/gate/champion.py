@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from components.evaluate.held_out import with_columns
 from components.model_version.companions import INPUT_FILE, read_companion_object
 from components.prepare_examples.output.manifest import split_of
 from components.prepare_examples.output.publish import MANIFEST
@@ -41,17 +41,10 @@ def load_champion(model_uri: str, workload: Workload) -> tuple[Predict, Label]:
     _check_inputs(champion.workload.input_specs(), workload.input_specs())
     _try_out(champion)
     output = "value" if isinstance(workload.label, Regression) else "probabilities"
-    places = _places_of(champion.workload.labels, workload.labels)
 
     def predict(features: Mapping[str, Any]) -> NDArray[Any]:
-        predictions: NDArray[Any] = champion.predict_batch(dict(features))[output]
-        if places is None:
-            return predictions
-        known = np.zeros((len(predictions), len(workload.labels)), predictions.dtype)
-        for target, column in zip(places, predictions.T, strict=True):
-            if target is not None:
-                known[:, target] = column
-        return known
+        predictions = champion.predict_batch(dict(features))[output]
+        return with_columns(predictions, champion.workload.labels, workload.labels)
 
     return predict, _with_costs(champion.workload.label, workload.label)
 
@@ -146,13 +139,6 @@ def _try_out(champion: "Predictor") -> None:
         champion.warm_up()
     except (tf.errors.OpError, ValueError, TypeError) as error:
         raise NotComparableError(f"it cannot predict: {first_line(error)}") from error
-
-
-def _places_of(champion: tuple[str, ...], ours: tuple[str, ...]) -> list[int | None] | None:
-    """Return the column of each of the champion's classes, None if they are the same."""
-    if champion == ours:
-        return None
-    return [ours.index(name) if name in ours else None for name in champion]
 
 
 def _shown(spec: Any) -> str:

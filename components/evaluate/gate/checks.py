@@ -126,7 +126,9 @@ def _check_baseline(gain: Gain, name: str, *, replaces: bool) -> Check:
     best = 0.0 if gain.metric in LOWER_IS_BETTER else 1.0
     is_perfect = gain.candidate == gain.other == best
     is_sure = is_perfect or gain.low > 0
-    is_enough = gain.difference > 0 if name == CONSTANT else gain.difference >= 0
+    # The interval of folds tells a loss from chance, and that of a small test split does not.
+    least = gain.high if gain.basis else gain.difference
+    is_enough = gain.difference > 0 if name == CONSTANT else least >= 0
     is_ok = is_sure or (is_enough and not replaces)
     text = _compared(gain, f"that of {SIMPLE_MODELS[name]},")
     text += ", which no model can beat" if is_perfect else _doubt(gain)
@@ -142,7 +144,8 @@ def _doubt(gain: Gain) -> str:
     if not gain.low <= 0 <= gain.high:
         return ""
     relation = "worse" if gain.difference < 0 else "better"
-    return f", not surely {relation}: {gain.num_examples:,} test examples cannot tell"
+    examples = "rows" if gain.basis else "test examples"
+    return f", not surely {relation}: {gain.num_examples:,} {examples} cannot tell"
 
 
 def _check_undefined(name: str, gain: Gain, other: str) -> Check:
@@ -197,7 +200,7 @@ def _compared(gain: Gain, other: str) -> str:
     relation = words if gain.difference else "equal to"
     confidence = f"{gain.confidence * 100:.4g}"
     return (
-        f"{gain.metric} {format_metric(gain.candidate)} is {relation} {other}"
+        f"{gain.metric} {format_metric(gain.candidate)}{gain.basis} is {relation} {other}"
         f" {format_metric(gain.other)} ({confidence} % interval"
         f" {_signed(gain.low)} to {_signed(gain.high)})"
     )

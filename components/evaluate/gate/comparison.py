@@ -86,7 +86,11 @@ def compare(
         for name in held_out.rivals
     }
     gains = {
-        name: gain if gain.is_defined else replace(gain, undefined=why_undefined(metric, held_out))
+        name: replace(
+            gain,
+            basis=held_out.basis,
+            undefined="" if gain.is_defined else why_undefined(metric, held_out),
+        )
         for name, gain in gains.items()
     }
     champion = gains.pop(CHAMPION, None)

@@ -22,7 +22,8 @@ class Gain:
     """A metric of two models, and by how much the candidate is better: negative if it is worse.
 
     `low` and `high` are the ends of the interval of the difference, NaN if the metric is defined in
-    no draw, such as the auc of one class. `undefined` says why there is no gain.
+    no draw, such as the auc of one class. `undefined` says why there is no gain, `basis` on which
+    examples, as HeldOut has it.
     """
 
     metric: str
@@ -33,6 +34,7 @@ class Gain:
     high: float = math.nan
     undefined: str = ""
     num_examples: int = 0
+    basis: str = ""
 
     @property
     def is_defined(self) -> bool:
@@ -52,6 +54,7 @@ class Gain:
             "low": self.low,
             "high": self.high,
             "confidence": self.confidence,
+            "basis": self.basis,
         }
 
 

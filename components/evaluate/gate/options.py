@@ -40,6 +40,13 @@ class GateOptions(Options):
         default=LINEAR,
         choices=(LINEAR, TREES, CONSTANT, NO_BASELINE),
     )
+    folds: int | None = setting(
+        "parts of all rows that judge the model in turn, after a training on the others; 0: the"
+        " test split judges; default: 5 for tables and records of fewer than 500 rows, else 0",
+        default=None,
+        at_least=0,
+        at_most=20,
+    )
     slices: tuple[str, ...] = setting(
         "parts of the test split that may not get worse: FEATURE (each value, or quarters of a"
         " number), missing(FEATURE), buckets(FEATURE; 5; 20), FEATURE > 20, combined by &",

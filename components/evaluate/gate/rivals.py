@@ -51,12 +51,13 @@ def find_rivals(
             return Rivals(models={CHAMPION: predict}, labels={CHAMPION: label})
         except NotComparableError as error:
             why_not = str(error)
-    return Rivals(models=_simple_models(workload, options, examples_dir), why_not=why_not)
+    return Rivals(models=simple_models(workload, options, examples_dir), why_not=why_not)
 
 
-def _simple_models(
+def simple_models(
     workload: Workload, options: GateOptions, examples_dir: str
 ) -> dict[str, Predict]:
+    """Return the simple model of the options, of the train split; {} if there is none."""
     if options.baseline not in SIMPLE_MODELS or not has_columns(workload):
         return {}
     try:

@@ -19,7 +19,7 @@ def find_not_finite(predictions: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def why_undefined(
-    metric: str, held_out: HeldOut, rows: Any = slice(None), *, examples: str = TEST_SPLIT
+    metric: str, held_out: HeldOut, rows: Any = slice(None), *, examples: str = ""
 ) -> str:
     """Return why a metric of the trained model is not a finite number, in words.
 
@@ -27,8 +27,9 @@ def why_undefined(
         metric: Its name.
         held_out: The test split.
         rows: Indices of the examples that the metric is of.
-        examples: These examples in words.
+        examples: These examples in words; default: all of them.
     """
+    examples = examples or ("the whole dataset" if held_out.basis else TEST_SPLIT)
     predictions, labels = held_out.predictions[rows], held_out.labels[rows]
     if num_bad := len(find_not_finite(predictions)):
         return f"{num_bad:,} of {len(predictions):,} predictions are not finite numbers"

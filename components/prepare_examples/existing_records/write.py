@@ -28,7 +28,7 @@ from components.prepare_examples.existing_records.record_schema import (
 )
 from components.prepare_examples.output.quarantine import write_side_file
 from components.prepare_examples.output.split_files import SplitFiles, open_splits
-from components.prepare_examples.split_rule import SplitRule, Times
+from components.prepare_examples.split_rule import Hashes, SplitRule, Times
 from components.prepare_examples.statistics.states import Statistic, new_statistic
 from components.prepare_examples.tables.results import PartResult, Tally
 from components.prepare_examples.tables.table_schema import MAX_CLASSES
@@ -123,13 +123,13 @@ def _write_batch(
         {name: column.take(pa.array(rows)) for name, column in plain.items()} if len(rows) else {}
     )
     kept = pa.array([records[numbers[row]] for row in rows], pa.binary())
-    found = _split_numbers(kept, good, batch.path, options) if good else rows
+    found, hashes = _split_numbers(kept, good, batch.path, options) if good else (rows, None)
     tally.outside.update(options.rule.reason(number) for number in found[found < 0].tolist())
     for number, split in enumerate(SPLITS):
         chosen = pa.array(np.flatnonzero(found == number))
         if good and len(chosen):
             part = {name: column.take(chosen) for name, column in good.items()}
-            splits[split].add(part, kept.take(chosen))
+            splits[split].add(part, kept.take(chosen), options.rule.keys(hashes, chosen))
     return [
         {"file": batch.path, "row": batch.first + number + 1, "column": name, "reason": reason}
         for number, (name, reason) in sorted(reasons.items())
@@ -173,8 +173,8 @@ def times_of(paths: Sequence[str], options: RecordOptions) -> Iterator[Times]:
 
 def _split_numbers(
     records: pa.Array, plain: Mapping[str, pa.Array], path: str, options: RecordOptions
-) -> NDArray[np.int64]:
-    """Return the number of the split of each record of a file, see SplitRule.numbers."""
+) -> tuple[NDArray[np.int64], Hashes | None]:
+    """Return the number of the split of each record, see SplitRule.numbers, and its hash if any."""
     rule, hashes = options.rule, None
     if rule.is_hashed and options.key:
         hashes = hash_rows([plain[name] for name in options.key])
@@ -182,13 +182,14 @@ def _split_numbers(
         some = records.to_pylist()
         digests = b"".join(hashlib.blake2b(one, digest_size=HASH_BYTES).digest() for one in some)
         hashes = np.frombuffer(digests, "<u8").astype(np.uint64)
-    return rule.numbers(
+    numbers = rule.numbers(
         len(records),
         file=path,
         values=plain.get(rule.column),
         hashes=hashes,
         groups=hash_rows([plain[name] for name in rule.groups]) if rule.groups else None,
     )
+    return numbers, hashes
 
 
 def _plain(column: pa.Array, feature: RecordFeature) -> pa.Array:

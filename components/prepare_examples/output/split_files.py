@@ -3,34 +3,48 @@
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from components.prepare_examples.statistics.states import Statistic
 from components.prepare_examples.tfrecords.records import RecordFile, record_file
-from components.prepare_examples.tfrecords.shards import SPLITS, shard_file
+from components.prepare_examples.tfrecords.shards import MOST_KEYS, SPLITS, shard_file
 from components.prepare_examples.tfrecords.table_encoder import frame_records
 from trainer import Json
+
+Keys = NDArray[np.uint64] | None
 
 
 @dataclass
 class SplitFiles:
-    """Files of one split; until `publish` they have partial names."""
+    """Files of one split; until `publish` they have partial names.
+
+    `keys` has the hashes of each file's examples, unless they are many.
+    """
 
     paths: list[Path]
     files: list[RecordFile]
     statistics: dict[str, Statistic]
     num_examples: int = 0
+    keys: dict[int, str] = field(default_factory=dict)
 
-    def add(self, columns: Mapping[str, pa.Array], records: pa.Array) -> None:
-        """Write serialised examples, and count the columns that have statistics."""
+    def add(self, columns: Mapping[str, pa.Array], records: pa.Array, keys: Keys = None) -> None:
+        """Write serialised examples, and count the columns that have statistics.
+
+        `keys` are hashes, equal for examples that must stay in one split.
+        """
         for name, statistic in self.statistics.items():
             statistic.add(columns[name])
         count = len(self.files)
         for place, file in enumerate(self.files):
-            file.write(frame_records(records[(place - self.num_examples) % count :: count]))
+            own = slice((place - self.num_examples) % count, None, count)
+            file.write(frame_records(records[own]))
+            if keys is not None and self.num_examples <= MOST_KEYS:
+                self.keys[place] = self.keys.get(place, "") + keys[own].tobytes().hex()
         self.num_examples += len(records)
 
     def publish(self, split: str) -> list[Json]:
@@ -39,7 +53,9 @@ class SplitFiles:
         for place, (path, file) in enumerate(zip(self.paths, self.files, strict=True)):
             os.replace(partial_path(path), path)
             num_examples = len(range(place, self.num_examples, len(self.files)))
-            entry = {"split": split, "file": path.name, "num_examples": num_examples}
+            entry: Json = {"split": split, "file": path.name, "num_examples": num_examples}
+            if place in self.keys:
+                entry["keys"] = self.keys[place]
             entries.append({**entry, **file.digests()})
         return entries
 

@@ -116,14 +116,17 @@ def _write_block(
     _count_labels(block, tally, options)
     good = usable_rows(block, options.schema, options.period, tally)
     examples = columns.to_examples(good, options.schema, rule)
-    numbers = _split_numbers(good, path, options)
+    hashes = columns.hashes_of(good, options.key if options.rule.is_hashed else ())
+    numbers = _split_numbers(good, path, options, hashes)
     for number in np.unique(numbers[numbers < 0]).tolist():
         tally.outside[options.rule.reason(number)] += int((numbers == number).sum())
     for number, name in enumerate(SPLITS):
-        rows = _rows(examples, numbers == number)
+        mask = numbers == number
+        rows = _rows(examples, mask)
         if rows.num_rows:
             arrays = {column: rows[column].combine_chunks() for column in rows.column_names}
-            splits[name].add(arrays, columns.encode(rows, options.schema))
+            keys = options.rule.keys(hashes, mask)
+            splits[name].add(arrays, columns.encode(rows, options.schema), keys)
     tally.written += int((numbers >= 0).sum())
 
 
@@ -137,14 +140,16 @@ def usable_rows(block: Block, schema: TableSchema, period: Period | None, tally:
     return labelled
 
 
-def _split_numbers(rows: pa.Table, path: str, options: TableOptions) -> NDArray[np.int64]:
+def _split_numbers(
+    rows: pa.Table, path: str, options: TableOptions, hashes: NDArray[np.uint64] | None
+) -> NDArray[np.int64]:
     """Return the number of the split of each row of a file, see SplitRule.numbers."""
     rule = options.rule
     return rule.numbers(
         rows.num_rows,
         file=path,
         values=rows[rule.column].combine_chunks() if rule.column else None,
-        hashes=columns.hashes_of(rows, options.key if rule.is_hashed else ()),
+        hashes=hashes,
         groups=columns.hashes_of(rows, rule.groups),
     )
 

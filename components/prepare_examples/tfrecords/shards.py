@@ -14,7 +14,8 @@ DEFAULT_RATIOS = {"train": 0.8, "eval": 0.1, "test": 0.1}
 DEFAULT_NUM_SHARDS = {"train": 4, "eval": 1, "test": 2}
 COMPRESSIONS = {"gzip": "GZIP", "none": ""}
 SUFFIXES = {"GZIP": ".tfrecord.gz", "": ".tfrecord"}
-ENTRY_FIELDS = ("file", "num_examples", "sha256", "crc32c")  # of a shard in the manifest
+ENTRY_FIELDS = ("file", "num_examples", "sha256", "crc32c", "keys")  # of a shard in the manifest
+MOST_KEYS = 20_000  # examples of a dataset whose manifest has the hash of each one
 
 
 def check_ratios(ratios: Mapping[str, float]) -> dict[str, float]:

@@ -52,6 +52,8 @@ class Summary:
         drift: Drift of the examples' features, the largest first.
         evaluation: URI of evaluation.json, everything that a report of the evaluation draws.
         importance: Loss in the metric of the gate without each column, the largest first.
+        folds: Number of the folds that judged the model, of their rows, and the metrics on these;
+            {} if the test split did.
         run_time: Time of the run's date: when its schedule started it, or its creation.
         news: Reasons of the trigger's verdict: to train, or that there is nothing new.
         stop: Why a model that passed was not promoted: the outcome, a colon and the reason.
@@ -82,6 +84,7 @@ class Summary:
     project_digest: str = ""
     evaluation: str = ""
     importance: dict[str, float] = field(default_factory=dict)
+    folds: Json = field(default_factory=dict)
     serving: dict[str, dict[str, float]] = field(default_factory=dict)
     run_time: str = ""
     news: tuple[str, ...] = ()
@@ -96,6 +99,11 @@ class Summary:
     def is_good(self) -> bool:
         """True if the run succeeded and passed the gate."""
         return self.outcome in GOOD
+
+    @property
+    def judged(self) -> dict[str, float]:
+        """The metrics that thresholds are for: on the rows of folds, else on the test split."""
+        return {**self.metrics, **self.folds.get("metrics", {})}
 
     @property
     def failed_task(self) -> str:
@@ -186,6 +194,7 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
         project_digest=project_digest(job),
         evaluation=str(evaluated.get("evaluation", {}).get("uri", "")),
         importance=json.loads(evaluated.get("evaluation", {}).get("importance", "{}")),
+        folds=json.loads(evaluated.get("evaluation", {}).get("folds", "{}")),
         serving=_serving(outputs),
         run_time=str(started.get("run_time", "")),
         news=tuple(

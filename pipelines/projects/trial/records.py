@@ -56,7 +56,8 @@ def sample_records(
     job = plan(workload, Path(), sampled)
     written = (write_part(part, options=job.options, output_dir=str(folder)) for part in job.parts)
     result = finish(written)
-    tally, train = result["tally"], splits_of_entries(result["shards"])["train"]
+    tally, splits = result["tally"], splits_of_entries(result["shards"])
+    train = splits["train"]
     position = places.of_text(schema.label.name)
     problems = []
     if quarantine.is_above(result, options.max_quarantine):
@@ -75,6 +76,7 @@ def sample_records(
         detail=f"{'all ' if is_whole else ''}{tally['read']:,} records of {len(chosen)} of"
         f" {len(paths)} files read, {sum(tally['quarantined'].values()):,} bad",
         problems=problems,
+        splits=splits if is_whole else {},
     )
 
 

@@ -31,7 +31,7 @@ class Sample:
         detail: what was read, in words.
         problems: the mistakes in the data.
         absent: the classes that a split lacks, by split.
-        num_test: the examples of the test split, None if not all rows were read.
+        splits: the manifest's entries of all splits, {} if not all rows were read.
     """
 
     entries: Sequence[Json] = ()
@@ -41,7 +41,7 @@ class Sample:
     detail: str = ""
     problems: list[str] = field(default_factory=list)
     absent: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    num_test: int | None = None
+    splits: Json = field(default_factory=dict)
 
     @property
     def num_examples(self) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from components.evaluate.folds import folds_note, num_folds
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.gate.rivals import find_rules
 from components.evaluate.gate.undefined import NEEDED_CLASSES
@@ -156,14 +157,24 @@ class Trial:
             f"the {split} split has no {', '.join(map(repr, names))}"
             for split, names in sample.absent.items()
         ]
-        return "; ".join([sample.detail, *absent, *_size_of_test(sample.num_test)])
+        return "; ".join([sample.detail, *absent, *self._judges(sample.splits)])
+
+    def _judges(self, splits: Json) -> Iterator[str]:
+        """Yield that folds judge, or that a small test split tells only large differences."""
+        if not splits:
+            return
+        num_test = splits["test"]["num_examples"]
+        if count := num_folds({"splits": splits}, self._gate):
+            yield folds_note({"splits": splits}, count)
+        elif num_test < FEW_EXAMPLES:
+            yield f"{num_test} test examples cannot tell small differences between models"
 
     def _undefined(self, sample: Sample, workload: Workload) -> Iterator[str]:
         """Yield a problem if the verdict needs a class that the test split lacks."""
         from trainer.metrics.resampling import comparable
 
         absent = sample.absent.get("test", ())
-        if not absent:
+        if not absent or (sample.splits and num_folds({"splits": sample.splits}, self._gate)):
             return
         label = workload.label
         classes = sample.labels or sample.statistics[label.column]["top_values"]
@@ -322,12 +333,6 @@ class Trial:
 
 class _NotPossibleError(Exception):
     """A step lacks what another one did not produce."""
-
-
-def _size_of_test(num_test: int | None) -> Iterator[str]:
-    """Yield that a small test split tells only large differences of models."""
-    if num_test is not None and num_test < FEW_EXAMPLES:
-        yield f"{num_test} test examples cannot tell small differences between models"
 
 
 def _short(value: Any) -> Any:

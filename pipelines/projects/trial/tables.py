@@ -79,7 +79,7 @@ def sample_table(
         ),
         problems=problems,
         absent=_absent(result["statistics"], job.options.schema, workload) if is_whole else {},
-        num_test=outcome.splits["test"]["num_examples"] if is_whole else None,
+        splits=outcome.splits if is_whole else {},
     )
 
 

@@ -16,7 +16,7 @@ from pipelines.config.run_config import RunConfig
 from pipelines.places.target import Target
 from pipelines.runs.execute import RunResult
 from pipelines.runs.output.hints import after_failure, command, decisions_after, stop_command
-from pipelines.runs.output.tables import limits_of, metric_text
+from pipelines.runs.output.tables import limits_of, metric_lines
 
 NUM_DRIFT_SHOWN = 3
 COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "CANCELLED": "yellow"}
@@ -127,8 +127,7 @@ def _prediction_lines(uri: str) -> list[str]:
 
 def _metrics(summary: Summary) -> dict[str, str]:
     """Return the metrics with thresholds."""
-    names = dict.fromkeys(limit.metric for limit in limits_of(summary))
-    return {f"test {name}": metric_text(summary, name) for name in names if name in summary.metrics}
+    return metric_lines(summary, dict.fromkeys(limit.metric for limit in limits_of(summary)))
 
 
 def _drift(summary: Summary) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import textwrap
+from collections.abc import Iterable
 from typing import Any
 
 from components.evaluate.thresholds import Limit, format_metric, read_limits, with_threshold
@@ -61,7 +62,7 @@ def run_lines(run: Summary, job: Json) -> list[str]:
         "new data": "; ".join(run.news),
         "state": run.state,
         "model version": run.model_version + _unchanged(run),
-        **{f"test {name}": metric_text(run, name) for name in sorted(run.metrics)},
+        **metric_lines(run, sorted(run.metrics)),
         "settings": settings_text(run.settings),
         "data": _digest(run.data_digest),
         "date": moment(run.run_time, has_year=True) * bool(run.run_time),
@@ -124,12 +125,12 @@ def aligned(table: Table) -> list[str]:
 
 def metric_of(run: Summary) -> str:
     """Return the metric with the smallest margin over its threshold: `accuracy 0.9871`."""
-    limits = [limit for limit in limits_of(run) if limit.metric in run.metrics]
+    limits = [limit for limit in limits_of(run) if limit.metric in run.judged]
     if limits:
         name = min(limits, key=lambda limit: _relative_margin(limit, run)).metric
     else:
         name = next((name for name in run.metrics if not name.startswith("num_")), "")
-    return f"{name} {format_metric(run.metrics[name])}" if name else ""
+    return f"{name} {format_metric(run.judged[name])}" if name else ""
 
 
 def limits_of(run: Summary) -> tuple[Limit, ...]:
@@ -145,17 +146,25 @@ def limits_of(run: Summary) -> tuple[Limit, ...]:
         return ()
 
 
-def metric_text(run: Summary, name: str) -> str:
-    """Return a metric with its limits: `0.9871 (at least 0.985)`."""
-    value = run.metrics[name]
+def metric_lines(run: Summary, names: Iterable[str]) -> dict[str, str]:
+    """Return metrics by folds, if these judge the model, and then those of the test split."""
+    by_folds, names = run.folds.get("metrics", {}), list(names)
+    return {
+        **{f"folds {n}": _metric_text(run, n, by_folds[n]) for n in names if n in by_folds},
+        **{f"test {n}": _metric_text(run, n, run.metrics[n]) for n in names if n in run.metrics},
+    }
+
+
+def _metric_text(run: Summary, name: str, value: float) -> str:
+    """Return a metric, with its limits if they are for this value: `0.9871 (at least 0.985)`."""
     text = f"{value}" if isinstance(value, int) else format_metric(value)
     limits = " and ".join(str(limit) for limit in limits_of(run) if limit.metric == name)
-    return f"{text} ({limits})" if limits else text
+    return f"{text} ({limits})" if limits and value == run.judged[name] else text
 
 
 def _relative_margin(limit: Limit, run: Summary) -> float:
     """Return the distance of a metric from its limit as a share of the limit."""
-    return limit.margin(run.metrics[limit.metric]) / (abs(limit.value) or 1.0)
+    return limit.margin(run.judged[limit.metric]) / (abs(limit.value) or 1.0)
 
 
 def settings_text(settings: Json) -> str:

@@ -80,12 +80,16 @@ def evaluation(tmp_path, monkeypatch):
         model_dir=str(tmp_path / "model"), examples_dir=str(tmp_path / "examples"), thresholds="{}"
     )
 
-    def assess(case):
+    def assess(case, _):
         made.done.append("evaluated")
         check = Check(name="auc", value=1, limit=1, is_ok=made.is_passed, text="auc is 1")
         predictor = SimpleNamespace(workload=None)
         return SimpleNamespace(
-            checks=[check], held_out=None, predictor=predictor, judgement=judge([check])
+            checks=[check],
+            held_out=None,
+            judged=SimpleNamespace(num_folds=0),
+            predictor=predictor,
+            judgement=judge([check]),
         )
 
     def check_served_model(*_, **__):

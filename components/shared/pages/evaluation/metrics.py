@@ -7,7 +7,7 @@ from trainer import Json
 
 
 def metrics_section(evaluation: Json, metrics: Json) -> str:
-    """Return the metrics beside the champion's and the baseline's.
+    """Return the metrics beside those of folds, of the champion and of the baseline.
 
     `metrics` is shown if the evaluation has none.
     """
@@ -15,9 +15,11 @@ def metrics_section(evaluation: Json, metrics: Json) -> str:
     champion = evaluation.get("champion") or {}
     baseline = evaluation.get("baseline") or {}
     limits = {c["name"]: c["limit"] for c in evaluation.get("checks", [])}
+    folds = evaluation.get("folds") or {}
     compared = [
         (title, model.get("metrics", {}))
         for title, model in (
+            (fold_words(folds), folds),
             (f"champion {_version(champion)}", champion),
             (f"baseline {baseline.get('name', '')}", baseline),
         )
@@ -36,7 +38,13 @@ def metrics_section(evaluation: Json, metrics: Json) -> str:
         return ""
     titles = [title.strip() for title, _ in compared]
     body = table(("metric", "this model", *titles, "limit"), rows, css="numbers")
-    return section("Metrics of the test split", body, _gain(evaluation))
+    title = "Metrics of the test split" + " and by folds, which judge the model" * bool(folds)
+    return section(title, body, _gain(evaluation))
+
+
+def fold_words(folds: Json) -> str:
+    """Return `by 5 folds (150 rows)`, "" without folds."""
+    return f"by {folds['count']} folds ({folds['rows']:,} rows)" if folds else ""
 
 
 def _gain(evaluation: Json) -> str:
@@ -48,7 +56,7 @@ def _gain(evaluation: Json) -> str:
     return (
         f"<p>Gain in {escape(gain['metric'])}: <b>{signed(gain['difference'])}</b>, "
         f"{(gain.get('confidence') or 0) * 100:.4g} % interval {signed(gain['low'])} to"
-        f" {signed(gain['high'])}, on the same examples.</p>"
+        f" {signed(gain['high'])}, on the same examples{escape(gain.get('basis', ''))}.</p>"
     )
 
 

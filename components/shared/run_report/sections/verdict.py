@@ -3,6 +3,7 @@
 from html import escape
 
 from components.model_version.decisions import HELD, NOT_PROMOTED, STOPS
+from components.shared.pages.evaluation.metrics import fold_words
 from components.shared.pages.evaluation.sections import checks
 from components.shared.pages.html import measured, signed, tiles, verdict
 from components.shared.run_report.content import Content
@@ -51,10 +52,11 @@ def verdict_section(content: Content) -> str:
 
 def _tiles(content: Content) -> str:
     summary = content.summary
-    metrics = content.evaluation.get("metrics") or summary.metrics
-    before = (content.evaluation.get("champion") or {}).get("metrics", {})
+    folds = content.evaluation.get("folds") or {}
+    metrics = folds.get("metrics") or content.evaluation.get("metrics") or summary.metrics
+    before = {} if folds else (content.evaluation.get("champion") or {}).get("metrics", {})
     shown = [
-        (measured(value), name, _change(value, before.get(name)))
+        (measured(value), name, fold_words(folds) or _change(value, before.get(name)))
         for name, value in metrics.items()
         if not name.startswith("num_")
     ][:MAX_METRICS]

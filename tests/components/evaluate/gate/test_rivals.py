@@ -121,7 +121,7 @@ def test_the_champion_predicts_the_examples_of_this_run(first, second):
         first.metrics.metadata["rmse"]
     )
     assert evaluation["gain"] == pytest.approx(
-        {"metric": "rmse", "difference": 0, "low": 0, "high": 0, "confidence": 0.95}
+        {"metric": "rmse", "difference": 0, "low": 0, "high": 0, "confidence": 0.95, "basis": ""}
     )
     assert [
         (one["feature"], one["value"], one["num_examples"]) for one in evaluation["slices"]

@@ -177,6 +177,8 @@ def test_an_evaluation_is_json_without_constants(value):
         case=Case(model_dir="", examples_dir="", thresholds="{}"),
         predictor=SimpleNamespace(workload=kind, decision={}),
         held_out=data,
+        judged=data,
+        by_folds={},
         evaluation=score(data.predictions, data.labels, kind),
         comparison=comparison,
         checks=check_comparison(comparison, options, champion="version 3"),

@@ -151,7 +151,9 @@ def test_mistakes_of_a_table_are_named_with_their_lines(attempt, rows, changes, 
 
 
 @pytest.mark.parametrize(
-    ("gate", "state"), [({}, "wrong"), ({"metric": "accuracy"}, "ok")], ids=["auc", "accuracy"]
+    ("gate", "state"),
+    [({"folds": 0}, "wrong"), ({"folds": 0, "metric": "accuracy"}, "ok"), ({}, "ok")],
+    ids=["auc", "accuracy", "folds"],
 )
 def test_a_class_that_the_test_split_lacks_is_named(attempt, rows, gate, state):
     lines = rows.read_text().replace(",yes", ",no").splitlines()
@@ -174,7 +176,7 @@ def test_new_values_in_a_split_are_wrong_only_beside_a_declared_schema(tmp_path,
     declared = table().replace('Category("plan")', 'Category("plan"), Category("town")')
     found = attempt(declared, rows)["data"]
     assert found.state == "ok"
-    assert "test examples cannot tell small differences" in found.detail
+    assert "5 folds of all 60 rows judge the model" in found.detail
     options = {"files": (str(rows),), "num_shards": {"train": 1}}
     prepare(str(tmp_path / "own"), output_dir=tmp_path / "out", options=PrepareOptions(**options))
     changed = [line.replace("town", "village") for line in towns]

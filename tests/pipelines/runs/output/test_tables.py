@@ -1,11 +1,13 @@
 """Runs and schedules as tables and lines."""
 
+from dataclasses import replace
+
 import pytest
 
 from components.shared.run_summary.summary import summarize
 from pipelines.runs.output.tables import (
+    metric_lines,
     metric_of,
-    metric_text,
     run_lines,
     runs_table,
     schedule_facts,
@@ -99,9 +101,18 @@ def test_metrics_are_shown_with_the_directions_of_their_thresholds():
     metrics = {"rmse": 2.5, "r2": 0.75, "mae": 1.0}
     run = summarize(job(task("evaluate", metrics=metrics), thresholds=thresholds))
     assert run.settings["thresholds.rmse.at_most"] == 3.2
-    assert metric_text(run, "rmse") == "2.5000 (at least 1 and at most 3.2)"
-    assert metric_text(run, "r2") == "0.7500 (at least 0.5)"
-    assert metric_text(run, "mae") == "1.0000"
+    assert metric_lines(run, ["rmse", "r2", "mae"]) == {
+        "test rmse": "2.5000 (at least 1 and at most 3.2)",
+        "test r2": "0.7500 (at least 0.5)",
+        "test mae": "1.0000",
+    }
+    by_folds = replace(run, folds={"metrics": {"rmse": 3.0}})
+    assert metric_lines(by_folds, ["rmse", "r2"]) == {
+        "folds rmse": "3.0000 (at least 1 and at most 3.2)",
+        "test rmse": "2.5000",
+        "test r2": "0.7500 (at least 0.5)",
+    }
+    assert metric_of(by_folds) == "rmse 3.0000"
 
 
 def test_schedule_list_fits_and_has_the_last_outcome():

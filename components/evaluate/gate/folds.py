@@ -1,0 +1,110 @@
+"""Comparison of recipes by the predictions of rows that their models were not trained on."""
+
+import hashlib
+import logging
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from components.evaluate.folds import MODEL, OutOfFold
+from components.evaluate.gate.baseline import constant
+from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
+from components.evaluate.gate.options import CONSTANT, GateOptions
+from components.evaluate.held_out import HeldOut, as_texts, with_columns
+from components.model_version.companions import FOLDS_FILE, read_companion_object
+from trainer import Json
+from trainer.errors import InputError
+from trainer.metrics.evaluate import find_labelled, score
+
+if TYPE_CHECKING:
+    from trainer.serving.export import Predictor
+
+logger = logging.getLogger(__name__)
+
+
+def held_out_by_folds(
+    out: OutOfFold, predictor: "Predictor", test: HeldOut
+) -> tuple[HeldOut, dict[str, float]]:
+    """Return all rows with a label as examples, and the metrics but those of `compile`.
+
+    They have the simple rivals and columns of `test`. Their classes and the threshold are those of
+    the model that the run deploys.
+    """
+    import tensorflow as tf
+
+    from trainer.examples.tables import Decoder
+
+    workload = predictor.workload
+    decoder = Decoder(workload=workload, compression="", is_raw=True)
+    features, labels = decoder.decode(tf.constant(out.records))
+    rows = np.flatnonzero(find_labelled(labels.numpy(), workload.label))
+    truth = labels.numpy()[rows]
+    predictions = {name: predicted[rows] for name, predicted in out.predictions.items()}
+    predictions[CONSTANT] = constant(truth, workload.label, len(workload.labels))
+    judged = replace(
+        test,
+        labels=truth,
+        predictions=predictions[MODEL],
+        rivals={name: predictions[name] for name in test.rivals if name in predictions},
+        columns={name: as_texts(features[name].numpy()[rows]) for name in test.columns},
+        num_folds=out.num_folds,
+        hashes=[hashlib.sha256(out.records[row]).hexdigest() for row in rows.tolist()],
+    )
+    metrics = score(judged.predictions, truth, workload).metrics
+    return judged, {name: metrics[name] for name in metrics if name not in test.compiled}
+
+
+def to_companion(held_out: HeldOut) -> Json:
+    """Return the predictions of each row by its hash, for the comparison with a later version."""
+    predictions = defaultdict[str, list[Any]](list)
+    for key, predicted in zip(held_out.hashes, held_out.predictions.tolist(), strict=True):
+        predictions[key].append(predicted)
+    return {"names": list(held_out.names), "predictions": predictions}
+
+
+def compare_folds(
+    held_out: HeldOut, on_test: Comparison, options: GateOptions, *, champion_uri: str, **cut: Any
+) -> Comparison:
+    """Return the comparison of the rows of all folds with simple models and the champion.
+
+    Of a champion that was judged by folds, the rows that both have predicted count, if they are
+    more than those of the test split. Else its comparison `on_test` is kept: it was not trained on
+    that split. `cut` has the further arguments of `compare`.
+    """
+    comparison = compare(held_out, options, **cut)
+    if on_test.champion is None:
+        return comparison
+    shared, num_test = _shared(held_out, champion_uri), on_test.champion.num_examples
+    if shared and len(shared.labels) > num_test:
+        other = compare(shared, options, **cut)
+    else:
+        basis = f" on the test split ({num_test:,} rows, as it was not judged by folds of these)"
+        other = replace(on_test, champion=replace(on_test.champion, basis=basis))
+    return replace(comparison, champion=other.champion, slices=other.slices, small=other.small)
+
+
+def _shared(held_out: HeldOut, champion_uri: str) -> HeldOut | None:
+    """Return the rows that a champion's folds have predicted, too; None without any.
+
+    Equal rows share a hash, so the first of one is paired with the first of the other.
+    """
+    try:
+        content = read_companion_object(champion_uri, FOLDS_FILE, "names", "predictions") or {}
+    except InputError as error:
+        logger.warning("%s", error)
+        content = {}
+    known = {key: list(predicted) for key, predicted in content.get("predictions", {}).items()}
+    pairs = [(row, known[key].pop(0)) for row, key in enumerate(held_out.hashes) if known.get(key)]
+    if not pairs:
+        return None
+    rows = np.array([row for row, _ in pairs])
+    predicted = np.array([prediction for _, prediction in pairs], held_out.predictions.dtype)
+    return replace(
+        held_out,
+        labels=held_out.labels[rows],
+        predictions=held_out.predictions[rows],
+        rivals={CHAMPION: with_columns(predicted, content["names"], held_out.names)},
+        columns={name: column[rows] for name, column in held_out.columns.items()},
+    )
