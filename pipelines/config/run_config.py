@@ -21,10 +21,10 @@ from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 from trainer.references import BUILT_IN, valid_name, workload_name
 
-# Also inside quotes in the filter of a request, and part of a path.
+# Also inside quotes in the filter of a request, part of a path, and in the name of a job.
 DISPLAY_NAME = {
-    "pattern": r"""[^"\\/.\s][^"\\/]{0,127}""",
-    "form": "at most 128 characters on one line, without quotation marks, slashes and backslashes,"
+    "pattern": r"""[^"\\/.\s][^"\\/]{0,119}""",
+    "form": "at most 120 characters on one line, without quotation marks, slashes and backslashes,"
     " that do not begin with a dot or a space",
 }
 # The trainer's settings that the pipeline sets.

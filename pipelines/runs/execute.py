@@ -53,7 +53,7 @@ class RunResult:
 def new_run_name(prefix: str) -> str:
     """Return a name that sorts by time and is used once: `mnist-20261121-093015-4f1c`."""
     moment = datetime.datetime.now(datetime.UTC)
-    return f"{prefix}-{moment:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    return f"{prefix[:42]}-{moment:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"  # 63 are allowed
 
 
 def show_to_end(

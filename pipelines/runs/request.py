@@ -16,7 +16,7 @@ from trainer import Json
 if TYPE_CHECKING:
     from pipelines.package.spec import Package
 
-RUN_NAME = re.compile(r"[a-z][-a-z0-9]{0,127}")
+RUN_NAME = re.compile(r"[a-z][-a-z0-9]{0,62}")  # also the value of a label
 
 
 def run_request(

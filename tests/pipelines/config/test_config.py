@@ -87,7 +87,7 @@ def test_settings_reach_every_group():
         pytest.param("train.batch_size=0", "--batch-size is 0.*from 1", id="bad-flag"),
         pytest.param("model_name=[a", "model_name", id="not-yaml"),
         pytest.param('model_name=a" OR name="b', "model_name is .*without quotation", id="quote"),
-        pytest.param(f"endpoint_name={'a' * 129}", "endpoint_name is .*128", id="too-long"),
+        pytest.param(f"endpoint_name={'a' * 121}", "endpoint_name is .*120", id="too-long"),
         pytest.param("train.optimizer=amda", "did you mean 'adam'", id="optimizer"),
         pytest.param("train.momentum=0.9", "adam has none", id="no-momentum"),
         pytest.param("model.crosses=fare:company", "has no such setting", id="not-its-own"),

@@ -19,8 +19,10 @@ from pipelines.package.spec import (
     with_image,
 )
 from pipelines.places.target import local_target, vertex_target
+from pipelines.runs.execute import new_run_name
 from pipelines.runs.request import run_request
 from pipelines.runs.submit import (
+    check_run_name,
     check_source,
     config_of,
     is_package,
@@ -323,3 +325,11 @@ def test_missing_login_is_reported_with_the_remedy(arguments, monkeypatch, capsy
     assert main([*arguments, *place[arguments[0]]]) == 1
 
     assert "gcloud auth application-default login" in capsys.readouterr().err
+
+
+def test_the_name_of_a_run_fits_into_a_label():
+    name = new_run_name("a" * 63)
+    check_run_name(name)
+    assert len(name) == 63
+    with pytest.raises(ConfigError, match="is not allowed; it must match"):
+        check_run_name("a" * 64)
