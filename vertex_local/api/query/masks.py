@@ -10,9 +10,9 @@ from vertex_local.errors import invalid_argument
 # Paths of the fields to return, each with all that is below it; everything, if there is none.
 Mask = list[list[str]]
 
-EVERY = "*"
 # Fields of responses that are in no proto of Vertex AI: operations, locations, log entries.
-OTHER_FIELDS = ("done", "response", "locationId", "locations", "operations", "entries", EVERY)
+OTHER_FIELDS = ("done", "response", "locationId", "locations", "operations", "entries", "*")
+FREE = {"labels", "metadata", "metrics", "pipelineSpec", "pipeline_spec", "response"}  # any names
 MAX_CHARACTERS = 2000
 GROUP = re.compile(r"([^(),]+)\(([^()]*)\)")
 
@@ -29,7 +29,8 @@ def parse(text: str, *, parameter: str) -> Mask:
         rest = GROUP.sub(lambda at: f"{at[1]}/" + at[2].replace(",", f",{at[1]}/"), rest)
     mask = [re.split("[./]", path.strip()) for path in rest.split(",")] if text else []
     known = field_names().union(OTHER_FIELDS) if text else set()
-    unknown = [name for path in mask for name in path if camel_case(name) not in known]
+    checked = [name for path in mask for at, name in enumerate(path) if FREE.isdisjoint(path[:at])]
+    unknown = [name for name in checked if camel_case(name) not in known]
     if unknown or len(text) > MAX_CHARACTERS:
         raise invalid_argument(f"Invalid field selection {unknown[:1]} in {parameter}.")
     return mask
@@ -42,7 +43,6 @@ def apply(mask: Mask, value: Any) -> Any:
     if isinstance(value, list):
         return [apply(mask, item) for item in value]
     selected = {
-        key: [path[1:] for path in mask if path[0] in (key, snake_case(key), EVERY)]
-        for key in value
+        key: [path[1:] for path in mask if path[0] in (key, snake_case(key), "*")] for key in value
     }
     return {key: apply(below, value[key]) for key, below in selected.items() if below}

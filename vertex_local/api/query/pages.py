@@ -25,7 +25,7 @@ from vertex_local.errors import ApiError, invalid_argument
 MAX_PAGE_SIZE = 1000
 MAX_POSITION = 2**63 - 1
 NUM_DIGEST_CHARACTERS = 12
-UNMASKED = ("operations", "schedules")  # kinds whose lists have no `readMask`
+UNMASKED = ("operations", "schedules")  # their lists have no `readMask`
 
 
 @dataclass(frozen=True)

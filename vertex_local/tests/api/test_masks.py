@@ -23,6 +23,8 @@ MODEL = {
         ("name", {"name": "m"}),
         ("name, display_name", {"name": "m", "displayName": "d"}),
         ("etag", {}),
+        ("labels.a_key", {"labels": {"a_key": "1"}}),
+        ("models(labels(any-key)),pipeline_spec.pipeline_info", {}),
         ("containerSpec/imageUri", {"containerSpec": {"imageUri": "i"}}),
         ("container_spec.env.name", {"containerSpec": {"env": [{"name": "A"}]}}),
         (

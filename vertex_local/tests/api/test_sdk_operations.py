@@ -5,9 +5,11 @@ import sys
 import pytest
 from google.api_core.exceptions import BadRequest, FailedPrecondition
 from google.cloud import aiplatform
+from google.cloud.aiplatform.constants.pipeline import _READ_MASK_FIELDS
 from kfp import compiler, dsl
 
 from vertex_local import client
+from vertex_local.testing import PARENT
 from vertex_local.tests.support import service as services
 from vertex_local.tests.support.service import container_spec
 
@@ -148,6 +150,9 @@ def test_pipeline_runs(service, tmp_path):
     job = pipeline_job(tmp_path, job_id="slow-1")
     job.run()
     assert job.state.name == "PIPELINE_STATE_SUCCEEDED"
+    mask = {"paths": _READ_MASK_FIELDS}
+    [part] = job.api_client.list_pipeline_jobs({"parent": PARENT, "read_mask": mask})
+    assert (part.name, set(part.pipeline_spec)) == (job.resource_name, {"pipelineInfo"})
     job.delete()
     assert not is_there(service, job)
 
