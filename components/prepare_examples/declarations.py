@@ -61,10 +61,10 @@ def source_of(workload: str) -> Source:
     Raises:
         DataError: the workload is unknown, or has none.
     """
-    found = declared(workload)
-    if found.source is None:
+    declaration = declared(workload)
+    if declaration.source is None:
         raise DataError(
-            f"the workload {found.name} declares no source; give your files with"
+            f"the workload {declaration.name} declares no source; give your files with"
             " prepare.files (--files)"
         )
-    return found.source
+    return declaration.source

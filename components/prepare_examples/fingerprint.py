@@ -90,13 +90,13 @@ def check_unchanged(
     Raises:
         DataError: it has, so the examples would be cached under the wrong key.
     """
-    found = read_input(workload, data_dir=data_dir, options=options)
-    if before and before != found.fingerprint:
+    current = read_input(workload, data_dir=data_dir, options=options)
+    if before and before != current.fingerprint:
         raise DataError(
             "the input changed while the examples were prepared; run again when no program "
             "writes to it"
         )
-    return found
+    return current
 
 
 def _raw_facts(workload: str, folder: Path, options: PrepareOptions) -> Facts:
@@ -125,23 +125,23 @@ def _file_facts(patterns: Sequence[str], folder: Path) -> Facts:
         if not paths.is_in_bucket(pattern):
             facts += _file_facts([pattern], folder)
             continue
-        found = find_objects(pattern)
-        if not found:
+        objects = find_objects(pattern)
+        if not objects:
             raise DataError(f"{pattern} matches no file")
-        facts += [list(item) for item in found]
+        facts += [list(item) for item in objects]
     return sorted(facts)
 
 
 def _all_files(patterns: Sequence[str]) -> list[Path]:
     """Return the files that the patterns match, and those in the folders that they match."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for pattern in patterns:
         folders = [Path(path) for path in sorted(glob(pattern)) if Path(path).is_dir()]
         for folder in folders:
-            found += [path for path in sorted(folder.rglob("*")) if path.is_file()]
+            paths += [path for path in sorted(folder.rglob("*")) if path.is_file()]
         if not folders:
-            found += map(Path, find_files([pattern]))
-    return sorted(set(found))
+            paths += map(Path, find_files([pattern]))
+    return sorted(set(paths))
 
 
 def _baseline(options: PrepareOptions) -> str:

@@ -104,9 +104,9 @@ def explain(
     """
     options = _checked(options, local_path(output_dir))
     flags = " ".join(options.beam_options) or "--runner=DirectRunner, in this process"
-    found = declared(workload)
-    if options.source == "bigquery" and kind_of(found) == TABLE:
-        lines = [table_step.explain_query(found, options)]
+    declaration = declared(workload)
+    if options.source == "bigquery" and kind_of(declaration) == TABLE:
+        lines = [table_step.explain_query(declaration, options)]
     else:
         lines = _plan(workload, data_dir, options).explain()
     return [*lines, f"Beam: {flags}"]
@@ -128,9 +128,9 @@ def _checked(options: PrepareOptions | None, output: Path) -> PrepareOptions:
 
 
 def _plan(workload: str, data_dir: str | Path, options: PrepareOptions) -> Job:
-    found = declared(workload)
+    declaration = declared(workload)
     folder = local_path(data_folder(workload, data_dir))
-    return PLANS[kind_of(found)](found, folder, options)
+    return PLANS[kind_of(declaration)](declaration, folder, options)
 
 
 def read_manifest(examples_dir: str | Path) -> Json:
@@ -153,12 +153,12 @@ def describe(manifest: Json) -> dict[str, str]:
         f"num_{name}_examples": str(split["num_examples"])
         for name, split in manifest["splits"].items()
     }
-    found = {"workload": manifest["workload"], "split_rule": manifest["split_rule"], **counts}
+    facts = {"workload": manifest["workload"], "split_rule": manifest["split_rule"], **counts}
     if "rows" in manifest:
-        found |= {"report": REPORT, "notes": "\n".join(notes(manifest))}
+        facts |= {"report": REPORT, "notes": "\n".join(notes(manifest))}
     if "drift" in manifest:
-        found |= {"drift": "\n".join(manifest["drift"])}
-    return found
+        facts |= {"drift": "\n".join(manifest["drift"])}
+    return facts
 
 
 def notes(manifest: Json) -> list[str]:
@@ -166,7 +166,7 @@ def notes(manifest: Json) -> list[str]:
     rows = manifest["rows"]
     times = manifest.get("times", {"rows_converted_from": {}})
     columns = quarantine.by_column(manifest["quarantine"]["by_column"])
-    found = [
+    lines = [
         f"{rows['read']:,} rows: {rows['written']:,} examples, {rows['quarantined']:,} quarantined"
         + f" ({columns})" * bool(columns)
         + f", {rows.get('outside', 0):,} in no split" * ("outside" in rows)
@@ -180,5 +180,5 @@ def notes(manifest: Json) -> list[str]:
     ]
     if zones := times["rows_converted_from"]:
         named = ", ".join(f"{zone} ({count:,} rows)" for zone, count in sorted(zones.items()))
-        found.append(f"{times['column']}: wall time of {times['wall_time_of']}, from {named}")
-    return found
+        lines.append(f"{times['column']}: wall time of {times['wall_time_of']}, from {named}")
+    return lines

@@ -85,7 +85,7 @@ class SplitRule:
             return by_hash
         parts = self.split.parts
         if self.split.by == FILES:
-            parts = {name: tuple(Path(one).name for one in parts[name]) for name in parts}
+            parts = {name: tuple(Path(path).name for path in parts[name]) for name in parts}
         shown = "; ".join(f"{name} {', '.join(values)}" for name, values in parts.items())
         zone = f" (time of {self.zone})" * bool(self.zone)
         groups = f"; rows of one {' and '.join(self.groups)} in one split" * bool(self.groups)
@@ -218,12 +218,12 @@ class SplitRule:
 
     def _by_value(self, values: pa.Array) -> Numbers:
         parts = self.split.parts
-        known = {plain_text(one): SPLITS.index(name) for name in parts for one in parts[name]}
+        known = {plain_text(text): SPLITS.index(name) for name in parts for text in parts[name]}
         rest = NO_PART if "train" in parts else TRAIN
         encoded = values.dictionary_encode()
-        found = [known.get(_text(value), rest) for value in encoded.dictionary.to_pylist()]
+        codes = [known.get(_text(value), rest) for value in encoded.dictionary.to_pylist()]
         places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        numbers: Numbers = np.array([*found, NO_VALUE], np.int64)[places]
+        numbers: Numbers = np.array([*codes, NO_VALUE], np.int64)[places]
         return numbers
 
     def _in_first_split(self, numbers: Numbers, groups: Hashes) -> Numbers:
@@ -278,9 +278,9 @@ def _split_of_files(split: Split, paths: Sequence[str]) -> dict[str, str]:
         for path in sorted(own):
             if splits.setdefault(path, name) != name:
                 raise DataError(f"split: the file {path} is in {splits[path]} and {name}")
-    others = [path for path in paths if path not in splits]
-    if others and "train" in split.parts:
-        raise DataError(f"split: the file {others[0]} is in no split; name it in files.train")
+    unnamed = [path for path in paths if path not in splits]
+    if unnamed and "train" in split.parts:
+        raise DataError(f"split: the file {unnamed[0]} is in no split; name it in files.train")
     return splits
 
 
@@ -289,8 +289,8 @@ def _spans(tables: Sequence[pa.Table]) -> pa.Table:
     none = pa.array([], pa.int64())
     empty = pa.table({"group": none.cast(pa.uint64()), "first": none, "last": none})
     spans = pa.concat_tables([empty, *tables]).group_by("group")
-    found = spans.aggregate([("first", "min"), ("last", "max")])
-    return found.rename_columns({"first_min": "first", "last_max": "last"})
+    merged = spans.aggregate([("first", "min"), ("last", "max")])
+    return merged.rename_columns({"first_min": "first", "last_max": "last"})
 
 
 def _start(text: str, until: int) -> int:

@@ -55,8 +55,8 @@ def num_processes(flags: Sequence[str]) -> int:
     if not is_here or options["runner"] != IN_MEMORY_RUNNER:
         return 1
     is_given = any(flag.startswith("--direct_num_workers") for flag in flags)
-    given: int = options["direct_num_workers"] if is_given else 0
-    return given or num_cores
+    num_workers: int = options["direct_num_workers"] if is_given else 0
+    return num_workers or num_cores
 
 
 @contextlib.contextmanager
@@ -112,11 +112,11 @@ def run_pipeline(
             partial(_save_result, finish, str(result)),
             options=_without_threads(flags) if in_processes else pipeline_options(flags),
         )
-    found: Json = json.loads(result.read_text())
+    outcome: Json = json.loads(result.read_text())
     result.unlink()
-    if "problem" in found:
-        raise DataError(found["problem"])
-    return found
+    if "problem" in outcome:
+        raise DataError(outcome["problem"])
+    return outcome
 
 
 def _run(
@@ -193,6 +193,6 @@ def _save_result(
     finish: Callable[[Iterable[Any]], Json], path: str, results: Iterable[tuple[int, Any]]
 ) -> None:
     """Write what `finish` returns, or the problem of the first element that has one."""
-    found = [result for _, result in sorted(results, key=lambda pair: pair[0])]
-    problems = [{"problem": str(result)} for result in found if isinstance(result, DataError)]
-    Path(path).write_text(json.dumps(problems[0] if problems else finish(found)))
+    ordered = [result for _, result in sorted(results, key=lambda pair: pair[0])]
+    problems = [{"problem": str(result)} for result in ordered if isinstance(result, DataError)]
+    Path(path).write_text(json.dumps(problems[0] if problems else finish(ordered)))

@@ -103,10 +103,10 @@ def start(function: Callable[[Item], Any], items: Sequence[Item], *, key: str) -
 
 def _take_items(function: Callable[[Item], Result], items: Sequence[Item]) -> dict[int, Result]:
     """Return the function's results for the items that this process has taken, by their numbers."""
-    found = {}
+    results_by_number = {}
     while (number := _next_number()) < len(items):
-        found[number] = function(items[number])
-    return found
+        results_by_number[number] = function(items[number])
+    return results_by_number
 
 
 def _next_number() -> int:
@@ -125,10 +125,10 @@ def result(function: Callable[[Item], Result], number: int, item: Item, *, key: 
     if key not in _pools or not _pools[key].started:
         return function(item)
     with _names_kills():
-        found: dict[int, Result] = {}
+        results: dict[int, Result] = {}
         for taken in _pools[key].started:
-            found |= taken.result()
-        return found[number]
+            results |= taken.result()
+        return results[number]
 
 
 @contextlib.contextmanager

@@ -36,11 +36,11 @@ def checked_flags(flags: Sequence[str], output: Path) -> tuple[str, ...]:
     """
     if not flags:
         return ()
-    found = _parsed(flags)
-    runner = found["runner"] or RUNNERS[0]
+    values = _parsed(flags)
+    runner = values["runner"] or RUNNERS[0]
     if runner not in RUNNERS:
         raise DataError(f"runner is {runner!r}; allowed are {', '.join(RUNNERS)}")
-    return _for_dataflow(flags, found, output) if runner == DATAFLOW else tuple(flags)
+    return _for_dataflow(flags, values, output) if runner == DATAFLOW else tuple(flags)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -56,30 +56,30 @@ def _parsed(flags: Sequence[str]) -> dict[str, Any]:
     for group in PipelineOptions.__subclasses__():
         if "_add_argparse_args" in vars(group):
             group._add_argparse_args(parser)
-    found, unknown = parser.parse_known_args(list(flags))
+    namespace, unknown = parser.parse_known_args(list(flags))
     if unknown:
         known = [option for action in parser._actions for option in action.option_strings]
         hint = did_you_mean(unknown[0].partition("=")[0], known)
         raise DataError(f"{unknown[0]} is not a flag of Beam{';' if hint else ''}{hint}")
-    return vars(found)
+    return vars(namespace)
 
 
-def _for_dataflow(flags: Sequence[str], found: dict[str, Any], output: Path) -> tuple[str, ...]:
+def _for_dataflow(flags: Sequence[str], values: dict[str, Any], output: Path) -> tuple[str, ...]:
     for name in ("project", "region"):
-        if not found[name]:
+        if not values[name]:
             raise DataError(f"DataflowRunner needs --{name}; add it after --")
-    if not (found["sdk_container_image"] or found["setup_file"]):
+    if not (values["sdk_container_image"] or values["setup_file"]):
         raise DataError(
             "DataflowRunner needs an image with this repository for its workers: add "
             "--sdk_container_image=IMAGE (or --setup_file=setup.py) after --"
         )
-    staging = found["temp_location"] or _own_bucket(output)
+    staging = values["temp_location"] or _own_bucket(output)
     if not paths.is_bucket_uri(staging):
         raise DataError(
             f"temp_location is {staging!r}; DataflowRunner stages in a bucket: write the output to "
             "one, or add --temp_location=gs://BUCKET/FOLDER after --"
         )
-    return tuple(flags) if found["temp_location"] else (*flags, f"--temp_location={staging}")
+    return tuple(flags) if values["temp_location"] else (*flags, f"--temp_location={staging}")
 
 
 def _own_bucket(output: Path) -> str:

@@ -24,9 +24,9 @@ def wrong_values(column: pa.Array, feature: RecordFeature, label: Label) -> dict
     values = pc.list_flatten(column)
     if feature.dtype == FLOAT:
         is_bad = ~np.isfinite(values.to_numpy(zero_copy_only=False))
-        for place in np.flatnonzero(is_bad).tolist():
-            row = int(np.repeat(np.arange(len(lengths)), lengths)[place])
-            wrong.setdefault(row, f"{values[place].as_py()} is not a finite number")
+        for position in np.flatnonzero(is_bad).tolist():
+            row = int(np.repeat(np.arange(len(lengths)), lengths)[position])
+            wrong.setdefault(row, f"{values[position].as_py()} is not a finite number")
     if feature.name == label.name:
         for row, items in enumerate(column.to_pylist()):
             reason = _wrong_label(items, label)

@@ -69,7 +69,7 @@ def sample_of(paths: Sequence[Path]) -> dict[str, tuple[str, list[Any]]]:
     Raises:
         DataError: no file has a record, or the first one is not a tf.train.Example.
     """
-    path, first = next(((path, one) for path in paths for one in read_records(path)), (None, b""))
+    path, first = next(((path, data) for path in paths for data in read_records(path)), (None, b""))
     if path is None:
         raise DataError(f"{paths[0]} has no records")
     if example_features(first) is None:
@@ -108,19 +108,19 @@ def example_features(record: bytes) -> list[tuple[str, str, list[Any]]] | None:
 
 def is_sequence(record: bytes) -> bool:
     """Return whether a record has the second field, feature lists, of tf.train.SequenceExample."""
-    place = 0
-    while place < len(record):
-        tag, size, place = record[place], 0, place + 1
+    position = 0
+    while position < len(record):
+        tag, size, position = record[position], 0, position + 1
         for shift in range(0, 7 * MAX_VARINT_BYTES, 7):
-            if place >= len(record):
+            if position >= len(record):
                 return False
-            size |= (record[place] & 0x7F) << shift
-            place += 1
-            if record[place - 1] < HIGH_BIT:
+            size |= (record[position] & 0x7F) << shift
+            position += 1
+            if record[position - 1] < HIGH_BIT:
                 break
         if tag != FEATURES:
-            return tag == FEATURE_LISTS and place + size <= len(record)
-        place += size
+            return tag == FEATURE_LISTS and position + size <= len(record)
+        position += size
     return False
 
 
@@ -138,10 +138,12 @@ def parse(records: Sequence[bytes], features: Sequence[RecordFeature]) -> dict[s
     import tensorflow as tf
 
     try:
-        found = tf.io.parse_example(list(records), {one.name: one.spec() for one in features})
+        columns = tf.io.parse_example(
+            list(records), {feature.name: feature.spec() for feature in features}
+        )
     except tf.errors.InvalidArgumentError as error:
         raise ValueError(str(error)) from error
-    return {one.name: _as_lists(found[one.name]) for one in features}
+    return {feature.name: _as_lists(columns[feature.name]) for feature in features}
 
 
 def reason_of(record: bytes, features: Sequence[RecordFeature]) -> tuple[str, str]:

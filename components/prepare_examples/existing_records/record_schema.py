@@ -127,10 +127,10 @@ def _label_feature(label: Label, sample: Mapping[str, tuple[str, list[Any]]]) ->
     return RecordFeature(name=label.name, dtype=sample[label.name][0])
 
 
-def _is_binary(found: tuple[str, list[Any]] | None) -> bool:
+def _is_binary(sample: tuple[str, list[Any]] | None) -> bool:
     """Return whether the values of a sample are not texts, or very long ones."""
     longest = 256
-    values = found[1] if found else []
+    values = sample[1] if sample else []
     return any(len(value) > longest or not _is_text(value) for value in values)
 
 

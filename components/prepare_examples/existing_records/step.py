@@ -55,8 +55,8 @@ class RecordJob:
         lines = [self.options.rule.words]
         for part in self.parts:
             numbers = ", ".join(f"{shard:05d}" for shard in part.shards)
-            place = f"shard {numbers} of {self.options.num_shards}"
-            lines += [f"{place}: {path}" for path in part.files]
+            shards = f"shard {numbers} of {self.options.num_shards}"
+            lines += [f"{shards}: {path}" for path in part.files]
         return lines
 
     def write(self, folder: Path) -> None:
@@ -143,8 +143,8 @@ def _options(
     files = {path: split_in_name(path) for path in paths}
     splits = {*files.values()}
     if rule.split.by == HASH and "train" in splits and "" not in splits:
-        given = f"by the names of the files ({', '.join(sorted(splits))}); else"
-        rule = replace(rule, files=files, named=tuple(sorted(splits)), given=given)
+        names = f"by the names of the files ({', '.join(sorted(splits))}); else"
+        rule = replace(rule, files=files, named=tuple(sorted(splits)), given=names)
     sample = sample_of(list(map(Path, paths)))
     deciding = tuple(filter(None, (rule.column, *key)))
     chosen = RecordOptions(
@@ -157,7 +157,7 @@ def _options(
     )
     if not (rule.column and rule.split.has_windows):
         return chosen
-    [dtype] = [one.dtype for one in chosen.schema.features if one.name == rule.column]
+    [dtype] = [value.dtype for value in chosen.schema.features if value.name == rule.column]
     if dtype != INT:
         raise DataError(
             f"split is by {rule.column}, which is {dtype}; a time is a number of Unix seconds,"

@@ -123,10 +123,13 @@ def _write_batch(
         {name: column.take(pa.array(rows)) for name, column in plain.items()} if len(rows) else {}
     )
     kept = pa.array([records[numbers[row]] for row in rows], pa.binary())
-    found, hashes = _split_numbers(kept, good, batch.path, options) if good else (rows, None)
-    tally.outside.update(options.rule.reason(number) for number in found[found < 0].tolist())
+    splits_of_rows, hashes = (
+        _split_numbers(kept, good, batch.path, options) if good else (rows, None)
+    )
+    outside = splits_of_rows[splits_of_rows < 0].tolist()
+    tally.outside.update(map(options.rule.reason, outside))
     for number, split in enumerate(SPLITS):
-        chosen = pa.array(np.flatnonzero(found == number))
+        chosen = pa.array(np.flatnonzero(splits_of_rows == number))
         if good and len(chosen):
             part = {name: column.take(chosen) for name, column in good.items()}
             splits[split].add(part, kept.take(chosen), options.rule.keys(hashes, chosen))
@@ -166,7 +169,7 @@ def times_of(paths: Sequence[str], options: RecordOptions) -> Iterator[Times]:
         for records in batches(read_records(Path(path))):
             _, columns = _parsed(records, features)
             if columns:
-                plain = {one.name: _plain(columns[one.name], one) for one in features}
+                plain = {value.name: _plain(columns[value.name], value) for value in features}
                 hashes = [plain[name] for name in options.rule.groups]
                 yield plain[options.rule.column], hash_rows(hashes) if hashes else None
 
@@ -180,7 +183,9 @@ def _split_numbers(
         hashes = hash_rows([plain[name] for name in options.key])
     elif rule.is_hashed:
         some = records.to_pylist()
-        digests = b"".join(hashlib.blake2b(one, digest_size=HASH_BYTES).digest() for one in some)
+        digests = b"".join(
+            hashlib.blake2b(content, digest_size=HASH_BYTES).digest() for content in some
+        )
         hashes = np.frombuffer(digests, "<u8").astype(np.uint64)
     numbers = rule.numbers(
         len(records),
@@ -199,7 +204,9 @@ def _plain(column: pa.Array, feature: RecordFeature) -> pa.Array:
         try:
             texts = values.cast(pa.string())
         except pa.ArrowInvalid:
-            texts = pa.array([one.decode(errors="backslashreplace") for one in values.to_pylist()])
+            texts = pa.array(
+                [value.decode(errors="backslashreplace") for value in values.to_pylist()]
+            )
         column = pa.ListArray.from_arrays(column.offsets, texts)
     if feature.is_list:
         return column

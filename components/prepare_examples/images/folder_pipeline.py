@@ -52,12 +52,12 @@ def write_shard(element: tuple[Shard, int], *, options: FolderOptions, output_di
 
 def finish(results: Iterable[Json], *, output_dir: str, refused: list[tuple[str, str]]) -> Json:
     """Return the splits, their statistics, the quarantine and the digest."""
-    found = list(results)
+    shards = list(results)
     bad, digest = [_bad(path, reason) for path, reason in refused], 0
-    for result in found:
+    for result in shards:
         bad += result["bad"]
         digest += result["digest"]
-    merged = merge_entries(result["entry"] for result in found)
+    merged = merge_entries(result["entry"] for result in shards)
     num_bad = len(bad)
     num_written = sum(merged["splits"][split]["num_examples"] for split in SPLITS)
     return {

@@ -202,11 +202,11 @@ def image_shape(workload: Workload) -> tuple[int, int, int]:
     return height, width, channels[0] if channels else 1
 
 
-def write_listing(found: ImageFolder, path: Path) -> dict[str, list[int]]:
+def write_listing(images: ImageFolder, path: Path) -> dict[str, list[int]]:
     """Write path and class of each file, a line each; return the lines' offsets by split."""
     offsets: dict[str, list[int]] = {}
     with path.open("wb") as file:
-        for split, files in found.files.items():
+        for split, files in images.files.items():
             offsets[split] = []
             for image in files:
                 offsets[split].append(file.tell())

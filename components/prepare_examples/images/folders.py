@@ -67,11 +67,11 @@ def read_folder(root: Path, *, rule: SplitRule, label: Label | None = None) -> I
     """
     if not root.is_dir():
         raise DataError(f"{root} is not a folder; give a folder with a folder of images per class")
-    given = _given_splits(root, rule.split)
+    split_folders = _given_splits(root, rule.split)
     refused: list[tuple[str, str]] = []
-    found: list[tuple[Path, str, list[str]]] = []  # folder of a split, class and paths
+    class_folders: list[tuple[Path, str, list[str]]] = []  # folder of a split, class and paths
     classes: set[str] = set()
-    for _, folder in given or [("", root)]:
+    for _, folder in split_folders or [("", root)]:
         names = _class_folders(root, folder, refused)
         for name in names:
             paths = list(_images(root, folder / name, refused))
@@ -80,7 +80,7 @@ def read_folder(root: Path, *, rule: SplitRule, label: Label | None = None) -> I
                     f"the class folder {folder / name} has no images"
                     f"{_reason(root, folder / name, refused)}; add images to it, or remove it"
                 )
-            found.append((folder, name, paths))
+            class_folders.append((folder, name, paths))
         classes.update(names)
     if not classes:
         raise DataError(
@@ -88,12 +88,12 @@ def read_folder(root: Path, *, rule: SplitRule, label: Label | None = None) -> I
         )
     ordered, numbers = number_classes(root, sorted(classes), label)
     files: dict[str, list[ImageFile]] = {split: [] for split in SPLITS}
-    if given:
-        folders = {str(folder): split for split, folder in given}
+    if split_folders:
+        folders = {str(folder): split for split, folder in split_folders}
         rule = replace(rule, named=tuple(sorted({*folders.values()})), files=folders)
-    if given and rule.split.by == HASH:
+    if split_folders and rule.split.by == HASH:
         rule = replace(rule, given="by the folders train, eval and test; where one is missing,")
-    for folder, name, paths in found:
+    for folder, name, paths in class_folders:
         places = np.array([_hash(path) for path in paths], np.uint64)
         chosen = rule.numbers(len(paths), file=str(folder), hashes=places).tolist()
         for number, place, path in zip(chosen, places.tolist(), paths, strict=True):
@@ -150,14 +150,14 @@ def _given_splits(root: Path, split: Split) -> list[tuple[str, Path]]:
     """
     folders = [path for path in sorted(root.iterdir()) if _is_folder(path)]
     if split.by == FILES:
-        parts = [(name, one) for name, part in split.parts.items() for one in part]
-        named = [(name, root / local_path(one)) for name, one in parts]
+        parts = [(name, path) for name, part in split.parts.items() for path in part]
+        named = [(name, root / local_path(path)) for name, path in parts]
         for name, folder in named:
             if not folder.is_dir():
                 raise DataError(f"split.{name} is {folder}, which is not a folder of {root}")
         known = {folder for _, folder in named}
-        others = [] if split.train else [folder for folder in folders if folder not in known]
-        return [*named, *(("train", folder) for folder in others)]
+        undeclared = [] if split.train else [folder for folder in folders if folder not in known]
+        return [*named, *(("train", folder) for folder in undeclared)]
     splits = [(GIVEN.get(path.name.lower(), ""), path) for path in folders]
     names = {name for name, _ in splits}
     is_given = "train" in names and "" not in names and len(folders) > 1
@@ -186,12 +186,12 @@ def _images(root: Path, folder: Path, refused: list[tuple[str, str]]) -> Iterato
     """Yield the paths of a class folder's images in the root."""
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        place = _relative(root, Path(parent))
+        relative_parent = _relative(root, Path(parent))
         for name in folders:
             if os.path.islink(os.path.join(parent, name)):
-                refused.append((f"{place}/{name}", "is a link to a folder"))
+                refused.append((f"{relative_parent}/{name}", "is a link to a folder"))
         for name in sorted(names):  # without Paths, which take four times as long
-            path, relative = os.path.join(parent, name), f"{place}/{name}"
+            path, relative = os.path.join(parent, name), f"{relative_parent}/{name}"
             if name.startswith(".") or name.lower() in IGNORED:
                 continue
             if os.path.islink(path) and _leaves(root, Path(path)):

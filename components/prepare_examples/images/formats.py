@@ -31,8 +31,8 @@ def splits_of(kind: ImageFormat, data_dir: Path) -> dict[str, Rows]:
 
 def batches_of(kind: ImageFormat, data_dir: Path, shard: Shard) -> Iterator[Batch]:
     """Return the shard's images and labels, in the raw files' order."""
-    found: Iterator[Batch] = READERS[type(kind)].batches(kind, data_dir, shard)
-    return found
+    batches: Iterator[Batch] = READERS[type(kind)].batches(kind, data_dir, shard)
+    return batches
 
 
 def num_channels(kind: ImageFormat) -> int:

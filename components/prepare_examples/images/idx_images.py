@@ -77,9 +77,9 @@ def open_idx(path: Path, *, row_shape: tuple[int, ...]) -> Idx:
     shape = struct.unpack(f">{num_dimensions}I", header[4:])
     if shape[1:] != row_shape:
         raise DataError(f"{path}: its rows have the shape {shape[1:]}, expected {row_shape}")
-    found, expected = path.stat().st_size, header_bytes + math.prod(shape)
-    if found != expected:
-        raise DataError(f"{path}: has {found} bytes, but its header specifies {expected}")
+    num_bytes, expected = path.stat().st_size, header_bytes + math.prod(shape)
+    if num_bytes != expected:
+        raise DataError(f"{path}: has {num_bytes} bytes, but its header specifies {expected}")
     return Idx(path=path, shape=shape)
 
 

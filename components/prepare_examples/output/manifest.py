@@ -85,9 +85,9 @@ def split_of(manifest: Json) -> Json:
     A rule by time has the first moment of each split, too.
     """
     rule = str(manifest.get("split_rule", "")).partition(LIMITED)[0]
-    found = {"rule": rule, "columns": manifest.get("split_columns", [])}
+    facts = {"rule": rule, "columns": manifest.get("split_columns", [])}
     split = manifest.get("split", {})
-    return {**found, "by": split["by"], "starts": split["starts"]} if "starts" in split else found
+    return {**facts, "by": split["by"], "starts": split["starts"]} if "starts" in split else facts
 
 
 def split_notes(manifest: Json) -> list[str]:
@@ -118,9 +118,9 @@ def statistics_of(
         "splits": {
             split: {
                 "num_examples": splits[split]["num_examples"],
-                "features": {name: found[name] for name in names},
+                "features": {name: columns[name] for name in names},
             }
-            for split, found in features.items()
+            for split, columns in features.items()
         },
     }
 
@@ -135,25 +135,25 @@ def finish_dataset(
     """
     path = local_path(settings.schema) if settings.schema else None
     expected = schema.read_schema(path) if path else schema.infer_schema(statistics)
-    found = anomalies.find_anomalies(statistics, expected, is_inferred=path is None)
+    problems = anomalies.find_anomalies(statistics, expected, is_inferred=path is None)
     if manifest.split and path is None:  # no random parts: later rows may well differ
-        found = [replace(anomaly, severity=anomalies.WARNING) for anomaly in found]
+        problems = [replace(anomaly, severity=anomalies.WARNING) for anomaly in problems]
     columns, drifts, content = dict(statistics["splits"]), [], manifest.to_json()
     if settings.baseline:
         baseline = drift.read_baseline(local_path(settings.baseline))
         drifts = drift.measure_drift(statistics, baseline)
-        found += drift.drift_anomalies(drifts, settings.drift_threshold)
+        problems += drift.drift_anomalies(drifts, settings.drift_threshold)
         columns["train of the baseline"] = baseline["splits"]["train"]
         content["drift"] = [d.words for d in drift.beyond(drifts, settings.drift_threshold)]
-    anomalies.check(found, block_on=settings.block_on)
+    anomalies.check(problems, block_on=settings.block_on)
     (folder / drift.STATISTICS).write_text(json.dumps(statistics) + "\n")
     content["schema_sha256"] = schema.write_schema(expected, folder / "schema.pbtxt")
     for severity in (anomalies.ERROR, anomalies.WARNING):
-        content[f"num_{severity}s"] = sum(a.severity == severity for a in found)
-    listed = {"anomalies": [a.to_json() for a in found], "drift": [d.to_json() for d in drifts]}
+        content[f"num_{severity}s"] = sum(a.severity == severity for a in problems)
+    listed = {"anomalies": [a.to_json() for a in problems], "drift": [d.to_json() for d in drifts]}
     (folder / "anomalies.json").write_text(json.dumps(listed, indent=2) + "\n")
     title = f"Examples of {manifest.workload}"
     rule = ". ".join([f"Split {manifest.split_rule}", *split_notes(content)])
-    page = report.render(title, columns, rule=rule, anomalies=found, drifts=drifts)
+    page = report.render(title, columns, rule=rule, anomalies=problems, drifts=drifts)
     (folder / report.FILE).write_text(page, encoding="utf-8")
     (folder / MANIFEST).write_text(json.dumps(content, indent=2) + "\n")

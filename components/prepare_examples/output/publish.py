@@ -106,9 +106,9 @@ def check_replaceable(
     if output.exists() and not output.is_dir():
         raise DataError(f"output_dir {output} is a file; use a folder")
     entries = sorted(entry.name for entry in output.iterdir()) if output.exists() else []
-    others = [name for name in entries if not own.fullmatch(name)]
-    if others:
+    foreign = [name for name in entries if not own.fullmatch(name)]
+    if foreign:
         raise DataError(
-            f"output_dir {output} contains {others[0]!r}, which is not part of {content}: "
+            f"output_dir {output} contains {foreign[0]!r}, which is not part of {content}: "
             "use a new folder, or empty this one"
         )

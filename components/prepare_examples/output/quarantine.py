@@ -112,20 +112,20 @@ def _shown(column: str) -> str:
 
 def _first_rows(files: list[Path], counts: dict[str, int]) -> dict[str, str]:
     """Return the first rows of each column as a text: file, row and reason, with the value."""
-    found: dict[str, list[str]] = {name: [] for name in counts}
+    first: dict[str, list[str]] = {name: [] for name in counts}
     named: dict[str, str] = {}
     num_left = sum(min(count, NUM_ROWS) for count in counts.values())
     for file in files:
         with file.open(encoding="utf-8") as lines:
             for line in lines:
                 entry = json.loads(line)
-                rows = found.get(entry["column"])
+                rows = first.get(entry["column"])
                 if rows is not None and len(rows) < NUM_ROWS:
                     path = "" if named.get(entry["column"]) == entry["file"] else entry["file"]
                     named[entry["column"]] = entry["file"]
-                    place = f"row {entry['row']}:" if "row" in entry else ""
-                    rows.append(" ".join(filter(None, [path, place, entry["reason"]])))
+                    row_text = f"row {entry['row']}:" if "row" in entry else ""
+                    rows.append(" ".join(filter(None, [path, row_text, entry["reason"]])))
                     num_left -= 1
                 if not num_left:
                     break
-    return {name: "; ".join(rows) for name, rows in found.items()}
+    return {name: "; ".join(rows) for name, rows in first.items()}

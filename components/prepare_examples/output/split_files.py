@@ -40,22 +40,22 @@ class SplitFiles:
         for name, statistic in self.statistics.items():
             statistic.add(columns[name])
         count = len(self.files)
-        for place, file in enumerate(self.files):
-            own = slice((place - self.num_examples) % count, None, count)
+        for number, file in enumerate(self.files):
+            own = slice((number - self.num_examples) % count, None, count)
             file.write(frame_records(records[own]))
             if keys is not None and self.num_examples <= MOST_KEYS:
-                self.keys[place] = self.keys.get(place, "") + keys[own].tobytes().hex()
+                self.keys[number] = self.keys.get(number, "") + keys[own].tobytes().hex()
         self.num_examples += len(records)
 
     def publish(self, split: str) -> list[Json]:
         """Rename the files, which must be closed; return their entries for the manifest."""
         entries = []
-        for place, (path, file) in enumerate(zip(self.paths, self.files, strict=True)):
+        for number, (path, file) in enumerate(zip(self.paths, self.files, strict=True)):
             os.replace(partial_path(path), path)
-            num_examples = len(range(place, self.num_examples, len(self.files)))
+            num_examples = len(range(number, self.num_examples, len(self.files)))
             entry: Json = {"split": split, "file": path.name, "num_examples": num_examples}
-            if place in self.keys:
-                entry["keys"] = self.keys[place]
+            if number in self.keys:
+                entry["keys"] = self.keys[number]
             entries.append({**entry, **file.digests()})
         return entries
 

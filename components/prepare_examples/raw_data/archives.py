@@ -65,8 +65,8 @@ def unpack(archive: Path, data_dir: Path) -> Path:
 
 def _innermost(folder: Path) -> Path:
     """Return the folder below which everything is; a single class would be of no use."""
-    found = list(folder.iterdir())
-    return _innermost(found[0]) if len(found) == 1 and found[0].is_dir() else folder
+    entries = list(folder.iterdir())
+    return _innermost(entries[0]) if len(entries) == 1 and entries[0].is_dir() else folder
 
 
 def _extract(archive: Path, folder: Path) -> None:

@@ -40,7 +40,7 @@ def find_objects(pattern: str) -> list[Object]:
     wanted = re.compile(f"{translate(pattern_of_names)}|{translate(folder)}")
     try:
         blobs = connect().list_blobs(bucket, prefix=prefix)
-        found = [
+        objects = [
             Object(f"{paths.BUCKET_SCHEME}{bucket}/{blob.name}", blob.size, blob.generation)
             for blob in blobs
             if wanted.match(blob.name) and not blob.name.endswith("/")
@@ -50,7 +50,7 @@ def find_objects(pattern: str) -> list[Object]:
             f"{pattern}: {error}; check the bucket's name, and that this step's account has "
             "roles/storage.objectViewer on it"
         ) from error
-    return sorted(found)
+    return sorted(objects)
 
 
 def connect() -> Any:

@@ -37,20 +37,20 @@ def cached_digests(files: Iterable[Path], *, folder: Path) -> dict[Path, tuple[i
     unknown = [path for path in stamps if path not in known]
     if unknown:
         now_ns = time.time_ns()
-        found = dict(zip(unknown, in_threads(sha256_of, unknown), strict=True))
-        known |= found
-        for path, digest in found.items():
+        computed = dict(zip(unknown, in_threads(sha256_of, unknown), strict=True))
+        known |= computed
+        for path, digest in computed.items():
             stamp = _stamp(path)
             if stamp == stamps[path] and max(stamp[1:3]) < now_ns - SETTLED_NS:
                 cache[str(path)] = (stamp, digest)
-        _write(folder, {name: one for name, one in cache.items() if Path(name).exists()})
+        _write(folder, {name: entry for name, entry in cache.items() if Path(name).exists()})
     return {path: (stamp[0], known[path]) for path, stamp in stamps.items()}
 
 
 def _stamp(path: Path) -> Stamp:
     """Return values that change with a file's content; ctime does even if mtime is set back."""
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def _read(folder: Path) -> Cache:

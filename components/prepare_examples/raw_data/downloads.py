@@ -61,11 +61,11 @@ def download(url: str, path: Path, *, sha256: str) -> None:
 
 def check_sha256(path: Path, sha256: str, *, name: str) -> None:
     """Delete a file and raise DamagedError if it has another checksum."""
-    found = sha256_of(path)
-    if found != sha256:
+    digest = sha256_of(path)
+    if digest != sha256:
         path.unlink()
         raise DamagedError(
-            f"{name} has SHA-256 {found}, expected {sha256}: truncated or changed, deleted"
+            f"{name} has SHA-256 {digest}, expected {sha256}: truncated or changed, deleted"
         )
 
 

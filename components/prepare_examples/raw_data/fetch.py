@@ -79,8 +79,8 @@ def _use_unverified(source: Source, folder: Path) -> None:
 
 
 def _fetch_missing(source: Source, folder: Path) -> None:
-    found = in_threads(lambda file: _has_file(file, folder), source.files)
-    missing = [file for file, is_found in zip(source.files, found, strict=True) if not is_found]
+    are_there = in_threads(lambda file: _has_file(file, folder), source.files)
+    missing = [file for file, is_found in zip(source.files, are_there, strict=True) if not is_found]
     reasons = []
     for route in _routes(source):
         if not missing:
@@ -122,18 +122,18 @@ def _is_verified(path: Path, sha256: str) -> bool:
     """Return whether a file has the checksum; rename one that has another."""
     if not path.exists():
         return False
-    found = sha256_of(path)
-    if found != sha256:
-        aside = path.with_name(f"{path.name}.sha256-{found[:12]}")  # kept: maybe the only copy
+    digest = sha256_of(path)
+    if digest != sha256:
+        aside = path.with_name(f"{path.name}.sha256-{digest[:12]}")  # kept: maybe the only copy
         logger.warning(
             "%s has SHA-256 %s, expected %s: truncated, changed or another file; renamed to %s",
             path,
-            found,
+            digest,
             sha256,
             aside.name,
         )
         path.replace(aside)
-    return found == sha256
+    return digest == sha256
 
 
 def _instructions(

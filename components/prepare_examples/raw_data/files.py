@@ -27,7 +27,7 @@ def find_files(patterns: Sequence[str]) -> list[str]:
     Raises:
         DataError: a pattern matches nothing; names it.
     """
-    found: set[str] = set()
+    paths: set[str] = set()
     for pattern in patterns:
         matches = glob.glob(pattern, recursive=True)
         files = {path for path in matches if Path(path).is_file()}
@@ -35,8 +35,8 @@ def find_files(patterns: Sequence[str]) -> list[str]:
             files = {path for folder in matches for path in _files_in(folder)}
         if not files:
             raise DataError(f"{pattern} matches no file")
-        found |= files
-    return sorted(found)
+        paths |= files
+    return sorted(paths)
 
 
 def _files_in(folder: str) -> Iterator[str]:
@@ -52,8 +52,8 @@ def find_folder(patterns: Sequence[str]) -> Path:
     Raises:
         DataError: they match no folder, or several.
     """
-    found = [Path(path) for pattern in patterns for path in sorted(glob.glob(pattern))]
-    folders = [path for path in found if path.is_dir()]
+    paths = [Path(path) for pattern in patterns for path in sorted(glob.glob(pattern))]
+    folders = [path for path in paths if path.is_dir()]
     if len(folders) != 1:
         what = "no folder" if not folders else f"{len(folders)} folders"
         raise DataError(

@@ -26,7 +26,7 @@ def check_data_dir(data_dir: str) -> None:
         return
     if path.exists():
         raise DataError(f"--data-dir {data_dir} is not a folder")
-    hint = did_you_mean(path.name, sorted(one.name for one in path.parent.glob("*/")))
+    hint = did_you_mean(path.name, sorted(folder.name for folder in path.parent.glob("*/")))
     raise DataError(
         f"--data-dir {data_dir}: there is no such folder;{hint} create it first to download the "
         "data into it"

@@ -34,8 +34,8 @@ def resolved_text(text: str, moment: datetime.datetime) -> str:
     if not changes:
         return text
     kept = {name: value for name, value in values.items() if name not in changes}
-    given = {name: value for name, value in changes.items() if value}
-    return json.dumps({**kept, **given}, sort_keys=True)
+    changed = {name: value for name, value in changes.items() if value}
+    return json.dumps({**kept, **changed}, sort_keys=True)
 
 
 def resolve(options: PrepareOptions, moment: datetime.datetime) -> PrepareOptions:
@@ -69,22 +69,22 @@ def run_moment(
 
 def _resolved(options: PrepareOptions, moment: datetime.datetime) -> dict[str, Any]:
     """Return the options to replace: those with dates get values, those about dates are emptied."""
-    found: dict[str, Any] = {
+    changes: dict[str, Any] = {
         name: "" for name in ("run_date", "run_time_zone", "window") if getattr(options, name)
     }
     if options.baseline == PREVIOUS:
-        found["baseline"] = ""
+        changes["baseline"] = ""
     is_dated = any(map(has_dates, options.files))
     window = duration(options.window) if options.window else None
     if is_dated:
-        found["files"] = _files(options.files, moment, window)
+        changes["files"] = _files(options.files, moment, window)
         if (split := options.declared_split) and split.by == "files":
             parts = split.parts.items()
             dated = {name: list(_files(patterns, moment, window)) for name, patterns in parts}
-            found["split"] = {"by": split.by, **dated}
+            changes["split"] = {"by": split.by, **dated}
     if window and (not is_dated or options.time_column):
-        found["dates"] = _days_before(moment, window)
-    return found
+        changes["dates"] = _days_before(moment, window)
+    return changes
 
 
 def _days_before(moment: datetime.datetime, window: datetime.timedelta) -> tuple[str, str]:
@@ -101,18 +101,18 @@ def _files(
     Raises:
         DataError: a pattern matches no file of any date; names dates and files.
     """
-    found: list[str] = []
+    paths: list[str] = []
     for pattern in patterns:
         dated = expand(pattern, moment, window)
-        matching = [one for one in dated if not has_dates(pattern) or _matches(one)]
+        matching = [path for path in dated if not has_dates(pattern) or _matches(path)]
         if not matching:
             raise DataError(_no_match(pattern, dated))
-        if missing := {one: dated[one] for one in dated if one not in matching}:
+        if missing := {path: dated[path] for path in dated if path not in matching}:
             logger.warning(
                 "%d of %d dates have no file: %s", len(missing), len(dated), _shown(list(missing))
             )
-        found += matching
-    return tuple(dict.fromkeys(found))
+        paths += matching
+    return tuple(dict.fromkeys(paths))
 
 
 def _matches(pattern: str) -> bool:
@@ -122,7 +122,7 @@ def _matches(pattern: str) -> bool:
 
 
 def _no_match(pattern: str, dated: Mapping[str, datetime.datetime]) -> str:
-    moments = [f"{one:%Y-%m-%d}" for one in dated.values()]
+    moments = [f"{day:%Y-%m-%d}" for day in dated.values()]
     dates = moments[0] if len(set(moments)) == 1 else f"{moments[0]} to {moments[-1]}"
     what = "the date" if len(set(moments)) == 1 else f"any of {len(moments)} dates,"
     return (

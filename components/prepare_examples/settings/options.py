@@ -254,7 +254,7 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
                     f"files is {dict(files)!r}; it must be a list of texts, or have the files of"
                     f" {', '.join(SPLITS)}"
                 )
-            patterns = [one for some in files.values() for one in _as_list(some)]
+            patterns = [pattern for some in files.values() for pattern in _as_list(some)]
             object.__setattr__(self, "split", {"by": "files", **files})
             object.__setattr__(self, "files", tuple(patterns))
         if split := self.declared_split:

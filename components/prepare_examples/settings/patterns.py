@@ -63,10 +63,10 @@ def expand(
     if window is None or not has_dates(pattern):
         return {fill(pattern, moment): moment}
     step = datetime.timedelta(hours=1) if _has_hours(pattern) else datetime.timedelta(days=1)
-    found: dict[str, datetime.datetime] = {}
+    names: dict[str, datetime.datetime] = {}
     for number in reversed(range(window // step)):
-        found.setdefault(fill(pattern, moment - number * step), moment - number * step)
-    return found
+        names.setdefault(fill(pattern, moment - number * step), moment - number * step)
+    return names
 
 
 def duration(text: str) -> datetime.timedelta:

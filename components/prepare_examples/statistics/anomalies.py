@@ -41,12 +41,12 @@ def find_anomalies(
     If the schema `is_inferred` from the same data, deviations that chance explains are ignored,
     and new texts are only warnings: the model has an unknown category for them.
     """
-    found = [
+    anomalies = [
         anomaly
         for split, content in statistics["splits"].items()
         for anomaly in _of_split(split, content["features"], schema, is_inferred=is_inferred)
     ]
-    return sorted(found, key=lambda anomaly: (anomaly.severity, anomaly.split, anomaly.feature))
+    return sorted(anomalies, key=lambda anomaly: (anomaly.severity, anomaly.split, anomaly.feature))
 
 
 def check(anomalies: list[Anomaly], *, block_on: str) -> None:
@@ -60,11 +60,11 @@ def check(anomalies: list[Anomaly], *, block_on: str) -> None:
         DataError: lists the blocking ones.
     """
     blocking = {"none": (), "error": (ERROR,), "warning": (ERROR, WARNING)}[block_on]
-    found = [anomaly for anomaly in anomalies if anomaly.severity in blocking]
-    if found:
-        lines = "\n".join(f"  {anomaly}" for anomaly in found)
+    errors = [anomaly for anomaly in anomalies if anomaly.severity in blocking]
+    if errors:
+        lines = "\n".join(f"  {anomaly}" for anomaly in errors)
         raise DataError(
-            f"examples are rejected ({len(found)} anomalies; block_on is {block_on!r}):\n{lines}\n"
+            f"examples are rejected ({len(errors)} anomalies; block_on is {block_on!r}):\n{lines}\n"
             "correct the data or the schema, or set prepare.block_on=none to use them as they are"
         )
 
@@ -92,49 +92,49 @@ def _of_split(
             yield Anomaly(severity, split, name, reason)
 
 
-def _of_feature(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
-    if feature.type and feature.type != TYPES[found["type"]]:
+def _of_feature(summary: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
+    if feature.type and feature.type != TYPES[summary["type"]]:
         expected = TYPE_NAMES.get(feature.type, str(feature.type))
-        yield ERROR, f"has the type {found['type']}, the schema {expected}"
+        yield ERROR, f"has the type {summary['type']}, the schema {expected}"
         return
-    total = found["num_present"] + found["num_missing"]
-    share = found["num_present"] / total if total else 0.0
+    total = summary["num_present"] + summary["num_missing"]
+    share = summary["num_present"] / total if total else 0.0
     allowed = most_by_chance(total, 1 - feature.presence.min_fraction) if is_inferred else 0
-    if share < feature.presence.min_fraction and found["num_missing"] > allowed:
+    if share < feature.presence.min_fraction and summary["num_missing"] > allowed:
         yield (
             ERROR,
             f"is present in {share:.4%}, the schema requires {feature.presence.min_fraction:.4%}",
         )
-    if not found["num_present"]:
+    if not summary["num_present"]:
         yield WARNING, "is never present"
         return
-    if found["num_unique"] == 1 and "tokens" not in found:
-        yield WARNING, f"is always {found['top_values'][0][0]!r}"
-    yield from _outside(found, feature, is_inferred=is_inferred)
+    if summary["num_unique"] == 1 and "tokens" not in summary:
+        yield WARNING, f"is always {summary['top_values'][0][0]!r}"
+    yield from _outside(summary, feature, is_inferred=is_inferred)
 
 
-def _outside(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
+def _outside(summary: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
     """Yield findings on values outside the domain: a range of numbers, or a list of texts."""
     kind = feature.WhichOneof("domain_info")
-    if found["type"] != "STRING" and found["min"] is None:
+    if summary["type"] != "STRING" and summary["min"] is None:
         return
     if kind in {"int_domain", "float_domain"}:
         domain = getattr(feature, kind)
         has_low, has_high = domain.HasField("min"), domain.HasField("max")
-        if has_low and found["min"] < domain.min:
-            yield ERROR, f"has {found['min']}, below the schema's {domain.min}"
-        if has_high and found["max"] > domain.max:
-            yield ERROR, f"has {found['max']}, above the schema's {domain.max}"
+        if has_low and summary["min"] < domain.min:
+            yield ERROR, f"has {summary['min']}, below the schema's {domain.min}"
+        if has_high and summary["max"] > domain.max:
+            yield ERROR, f"has {summary['max']}, above the schema's {domain.max}"
     if kind == "string_domain":
-        yield from _new_texts(found, feature, is_inferred=is_inferred)
+        yield from _new_texts(summary, feature, is_inferred=is_inferred)
 
 
-def _new_texts(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
+def _new_texts(summary: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
     allowed = set(feature.string_domain.value)
-    new = {value: count for value, count in found["top_values"] if value not in allowed}
+    new = {value: count for value, count in summary["top_values"] if value not in allowed}
     if not new:
         return
-    total = found["num_values"] if found.get("is_list") else found["num_present"]
+    total = summary["num_values"] if summary.get("is_list") else summary["num_present"]
     share = 1 - sum(new.values()) / total
     least = feature.distribution_constraints.min_domain_mass
     if not feature.HasField("distribution_constraints"):

@@ -72,12 +72,12 @@ def measure_drift(statistics: Json, baseline: Json) -> list[Drift]:
     """Return the drift of each common feature, the largest first."""
     before = baseline["splits"]["train"]["features"]
     after = statistics["splits"]["train"]["features"]
-    found = [
+    drifts = [
         drift_of(name, shares_of(before[name], after[name]))
         for name in after
         if name in before and before[name]["type"] == after[name]["type"]
     ]
-    return sorted(found, key=lambda drift: (-_rank(drift.psi), drift.feature))
+    return sorted(drifts, key=lambda drift: (-_rank(drift.psi), drift.feature))
 
 
 def _rank(distance: float) -> float:

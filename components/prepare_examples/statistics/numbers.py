@@ -127,8 +127,8 @@ class Numbers:
         if not len(values):
             return None
         ranks = np.ceil(np.arange(101) / 100 * counts.sum()).clip(1)
-        found = self._middles()[np.searchsorted(np.cumsum(counts), ranks)]
-        return [self._plain(value) for value in found]
+        middles = self._middles()[np.searchsorted(np.cumsum(counts), ranks)]
+        return [self._plain(value) for value in middles]
 
     def _top_values(self) -> list[list[Any]]:
         if self.dropped_bits:

@@ -30,7 +30,7 @@ def render(
         anomalies: the findings.
         drifts: distances from an earlier run.
     """
-    names = list(dict.fromkeys(name for found in columns.values() for name in found["features"]))
+    names = list(dict.fromkeys(name for column in columns.values() for name in column["features"]))
     template = Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8"))
     return template.substitute(
         title=html.escape(title),
@@ -38,8 +38,8 @@ def render(
         anomalies=_anomalies(anomalies),
         drift=_drift(drifts),
         head="".join(
-            f"<th>{html.escape(name)} ({found['num_examples']:,})</th>"
-            for name, found in columns.items()
+            f"<th>{html.escape(name)} ({column['num_examples']:,})</th>"
+            for name, column in columns.items()
         ),
         rows="\n".join(_row(name, columns) for name in names),
     )
@@ -47,8 +47,8 @@ def render(
 
 def _row(name: str, columns: Mapping[str, Json]) -> str:
     cells = [
-        _cell(found["features"][name]) if name in found["features"] else "<td>absent</td>"
-        for found in columns.values()
+        _cell(column["features"][name]) if name in column["features"] else "<td>absent</td>"
+        for column in columns.values()
     ]
     return f"<tr><th>{html.escape(name)}</th>{''.join(cells)}</tr>"
 

@@ -24,36 +24,36 @@ def infer_schema(statistics: Json) -> "schema_pb2.Schema":
     from tensorflow_metadata.proto.v0 import schema_pb2
 
     schema = schema_pb2.Schema()
-    for name, found in statistics["splits"]["train"]["features"].items():
+    for name, summary in statistics["splits"]["train"]["features"].items():
         feature = schema.feature.add(name=name)
-        feature.type = TYPES[found["type"]]
-        _count_values(feature, found)
-        feature.presence.min_fraction = least_presence(found)
-        is_category = found["type"] == "STRING" and "tokens" not in found
-        if is_category and found["num_unique"] <= MAX_DOMAIN:
+        feature.type = TYPES[summary["type"]]
+        _count_values(feature, summary)
+        feature.presence.min_fraction = least_presence(summary)
+        is_category = summary["type"] == "STRING" and "tokens" not in summary
+        if is_category and summary["num_unique"] <= MAX_DOMAIN:
             feature.string_domain.name = name
-            feature.string_domain.value.extend(sorted(value for value, _ in found["top_values"]))
+            feature.string_domain.value.extend(sorted(value for value, _ in summary["top_values"]))
             feature.distribution_constraints.min_domain_mass = 0.9
     return schema
 
 
-def _count_values(feature: Any, found: Json) -> None:
+def _count_values(feature: Any, summary: Json) -> None:
     """Set how many values an example has; of lists of one length that length, of others any."""
     counts = feature.value_count
-    if not found.get("is_list"):
+    if not summary.get("is_list"):
         counts.min = counts.max = 1
-    elif found["min_length"] is not None:
+    elif summary["min_length"] is not None:
         counts.min = 0
-        if found["min_length"] == found["max_length"]:
-            counts.min = counts.max = found["max_length"]
+        if summary["min_length"] == summary["max_length"]:
+            counts.min = counts.max = summary["max_length"]
 
 
-def least_presence(found: Json) -> float:
+def least_presence(summary: Json) -> float:
     """Return the least share of examples with a feature, at 95 % confidence; 0 if some lack it.
 
     If all of n have it, up to 3 / n of all examples may lack it (the rule of three).
     """
-    return 0.0 if found["num_missing"] else max(0.0, 1 - 3 / max(found["num_present"], 1))
+    return 0.0 if summary["num_missing"] else max(0.0, 1 - 3 / max(summary["num_present"], 1))
 
 
 def read_schema(path: str | Path) -> "schema_pb2.Schema":

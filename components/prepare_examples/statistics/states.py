@@ -50,11 +50,11 @@ def new_statistic(kind: str, *, is_list: bool = False, num_listed: int = 0) -> S
         num_listed: how many values to list; NUM_TOP_VALUES if it is less.
     """
     listed = max(num_listed, NUM_TOP_VALUES)
-    found: Statistic
+    statistic: Statistic
     if kind == "words":
-        found = Words(num_listed=listed)
+        statistic = Words(num_listed=listed)
     elif kind == "text":
-        found = Strings(num_listed=listed)
+        statistic = Strings(num_listed=listed)
     else:
-        found = Numbers("FLOAT" if kind == "float" else "INT", num_listed=listed)
-    return Lists(found) if is_list else found
+        statistic = Numbers("FLOAT" if kind == "float" else "INT", num_listed=listed)
+    return Lists(statistic) if is_list else statistic

@@ -113,9 +113,9 @@ def _lower(texts: pa.Array) -> pa.Array:
     is_ascii = pc.string_is_ascii(texts)
     if pc.all(is_ascii).as_py() is not False:
         return pc.ascii_lower(texts)
-    others = [text.lower() for text in texts.filter(pc.invert(is_ascii)).to_pylist()]
+    lowered = [text.lower() for text in texts.filter(pc.invert(is_ascii)).to_pylist()]
     return pc.replace_with_mask(
-        pc.ascii_lower(texts), pc.invert(is_ascii), pa.array(others, pa.string())
+        pc.ascii_lower(texts), pc.invert(is_ascii), pa.array(lowered, pa.string())
     )
 
 

@@ -160,9 +160,9 @@ def check_key(key: Sequence[str], columns: Sequence[str], schema: TableSchema) -
     """
     if not key:
         return default_key(columns, schema)
-    others = {c.name for c in schema.columns if isinstance(c, Number) or c.is_list}
-    others.add(schema.label.name)
-    allowed = [name for name in columns if name not in others]
+    excluded = {c.name for c in schema.columns if isinstance(c, Number) or c.is_list}
+    excluded.add(schema.label.name)
+    allowed = [name for name in columns if name not in excluded]
     named = schema.named(key)
     for name in named:
         if name not in allowed:

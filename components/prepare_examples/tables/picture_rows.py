@@ -105,14 +105,14 @@ def _rows_of(block: Block, file: str, first_row: int, schema: TableSchema) -> It
     names = block.table[column.name].to_pylist()
     label = schema.label.name
     labels = block.table[label].to_pylist() if label in block.table.column_names else names
-    others = {
+    values = {
         name: block.table[name].combine_chunks()
         for name in block.table.column_names
         if name != column.name
     }
     content = (
-        hash_raw_rows(others, {name: name for name in others}).to_pylist()
-        if others
+        hash_raw_rows(values, {name: name for name in values}).to_pylist()
+        if values
         else [0] * len(names)
     )
     for at, name in enumerate(names):

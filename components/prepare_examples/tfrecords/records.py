@@ -69,9 +69,9 @@ def record_file(path: Path, *, compression: str) -> Iterator[RecordFile]:
         compression: `GZIP`, or empty, also for rows that `compress_images` has compressed.
     """
     with path.open("wb") as file:
-        found = RecordFile(file, compression=compression)
-        yield found
-        found.finish()
+        records = RecordFile(file, compression=compression)
+        yield records
+        records.finish()
 
 
 def compress_images(rows: NDArray[np.uint8]) -> bytes:

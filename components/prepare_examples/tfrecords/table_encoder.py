@@ -128,13 +128,13 @@ def _int_entries(name: str, column: pa.Array) -> pa.Array:
     """Return the entries of integers, built as a matrix for each length of their varints."""
     values = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     lengths = _varint_lengths(values)
-    found = np.unique(lengths)
-    if len(found) <= 1:  # none: a block without good rows
+    distinct = np.unique(lengths)
+    if len(distinct) <= 1:  # none: a block without good rows
         return _binary(_int_rows(name, values, int(lengths.max(initial=1))), column)
-    groups = [np.flatnonzero(lengths == length) for length in found]
+    groups = [np.flatnonzero(lengths == length) for length in distinct]
     parts = [
         _binary(_int_rows(name, values[group], int(length)), None)
-        for length, group in zip(found, groups, strict=True)
+        for length, group in zip(distinct, groups, strict=True)
     ]
     order = np.empty(len(values), np.int64)
     order[np.concatenate(groups)] = np.arange(len(values))
@@ -147,9 +147,9 @@ def _int_rows(name: str, values: NDArray[np.int64], length: int) -> NDArray[np.u
     rows = np.empty((len(values), len(head) + length), np.uint8)
     rows[:, : len(head)] = np.frombuffer(head, np.uint8)
     rest = values.view(np.uint64)
-    for place in range(length):
-        more = HIGH_BIT if place < length - 1 else 0
-        rows[:, len(head) + place] = (rest & np.uint64(0x7F)).astype(np.uint8) | more
+    for position in range(length):
+        more = HIGH_BIT if position < length - 1 else 0
+        rows[:, len(head) + position] = (rest & np.uint64(0x7F)).astype(np.uint8) | more
         rest = rest >> np.uint64(7)
     return rows
 
@@ -184,10 +184,10 @@ def _by_value(values: NDArray[np.int32], make: "Callable[[int], bytes]") -> pa.A
 
 def _binary(rows: NDArray[np.uint8], column: pa.Array | None) -> pa.Array:
     """Return the rows of a matrix as a binary array, null where the column is."""
-    found = _fixed_binary(rows, rows.shape[1])
+    binary = _fixed_binary(rows, rows.shape[1])
     if column is None or not column.null_count:
-        return found
-    return pc.if_else(column.is_valid(), found, pa.scalar(None, pa.binary()))
+        return binary
+    return pc.if_else(column.is_valid(), binary, pa.scalar(None, pa.binary()))
 
 
 def _fixed_binary(data: NDArray[np.uint8], width: int) -> pa.Array:

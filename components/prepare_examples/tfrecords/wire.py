@@ -14,12 +14,12 @@ HIGH_BIT = 0x80
 def varint(value: int) -> bytes:
     """Return a number as a protobuf varint; negative ones as their 64-bit complement."""
     value &= (1 << 64) - 1
-    found = bytearray()
+    encoded = bytearray()
     while value >= HIGH_BIT:
-        found.append(value % HIGH_BIT | HIGH_BIT)
+        encoded.append(value % HIGH_BIT | HIGH_BIT)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def sized(tag: int, content: bytes) -> bytes:

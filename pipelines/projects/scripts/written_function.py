@@ -24,11 +24,11 @@ KNOWN = {
     **dict.fromkeys(("input_dim", "num_features", "n_features"), "combined.shape[-1]"),
 }
 BY_NAME = """\
-given = {}
-for one in own.inputs:
-    values = inputs[one.name]
-    values = values if one.dtype == "string" else keras.ops.cast(values, one.dtype)
-    given[one.name] = keras.ops.reshape(values, (-1, *one.shape[1:]))"""
+columns = {}
+for wanted in own.inputs:
+    values = inputs[wanted.name]
+    values = values if wanted.dtype == "string" else keras.ops.cast(values, wanted.dtype)
+    columns[wanted.name] = keras.ops.reshape(values, (-1, *wanted.shape[1:]))"""
 COMPILED = """\
 if own.compiled:
     compiled = {**own.get_compile_config(), "optimizer": None, "loss": None}
@@ -144,7 +144,7 @@ class WrittenFunction(Written):
         arguments = [f"{name}={KNOWN[name]}" for name in required]
         arguments += [f"{name}={name}" for name in optional]
         is_by_name = self._takes_columns(made)
-        tensor = "given" if is_by_name else "combined"
+        tensor = "columns" if is_by_name else "combined"
         return {
             "settings": "".join(f", {name}={value!r}" for name, value in optional.items()),
             "combines": not is_by_name,

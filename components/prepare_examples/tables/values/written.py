@@ -30,8 +30,8 @@ def plain_texts(
     if not is_spelled:
         return plain
     for spelling in dict.fromkeys(SPELLINGS.values()):
-        others = [text for text, plain_one in SPELLINGS.items() if plain_one == spelling]
-        is_other = pc.is_in(plain, pa.array(others))
+        spellings = [text for text, plain_one in SPELLINGS.items() if plain_one == spelling]
+        is_other = pc.is_in(plain, pa.array(spellings))
         if pc.any(is_other).as_py():
             plain = pc.if_else(is_other, spelling, plain)
     return plain
