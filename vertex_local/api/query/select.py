@@ -14,21 +14,24 @@ from vertex_local.api.resource_names import ResourceName
 from vertex_local.errors import ApiError, invalid_argument
 
 COLUMN_LIST = ", ".join(f'"{column}"' for column in COLUMNS)
+# What both tables have is also in the resources.
 SCHEMA = f"""
-CREATE TABLE IF NOT EXISTS listed (
+DROP TABLE IF EXISTS listed;
+DROP TABLE IF EXISTS labels;
+CREATE TABLE listed (
     position INTEGER PRIMARY KEY,
     collection TEXT NOT NULL,
     {", ".join(f'"{column}" TEXT NOT NULL' for column in COLUMNS)}
 );
-CREATE INDEX IF NOT EXISTS listed_by_position ON listed (collection, position);
-CREATE INDEX IF NOT EXISTS listed_by_state ON listed (collection, state, position);
-CREATE INDEX IF NOT EXISTS listed_by_display_name ON listed (collection, display_name, position);
-CREATE INDEX IF NOT EXISTS listed_by_create_time ON listed (collection, create_time, position);
-CREATE TABLE IF NOT EXISTS labels (
+CREATE INDEX listed_by_position ON listed (collection, position);
+CREATE INDEX listed_by_state ON listed (collection, state, position);
+CREATE INDEX listed_by_display_name ON listed (collection, display_name, position);
+CREATE INDEX listed_by_create_time ON listed (collection, create_time, position);
+CREATE TABLE labels (
     key TEXT NOT NULL, value TEXT NOT NULL, position INTEGER NOT NULL,
     PRIMARY KEY (key, value, position)
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS labels_by_position ON labels (position);
+CREATE INDEX labels_by_position ON labels (position);
 """
 INSERT = (
     f"INSERT OR REPLACE INTO listed (position, collection, {COLUMN_LIST}) "

@@ -14,6 +14,7 @@ import pytest
 from vertex_local.api.database.opening import APPLICATION_ID, VERSION, StoreError
 from vertex_local.api.database.records import problem_of
 from vertex_local.api.database.store import Store
+from vertex_local.api.query.fields import COLUMNS
 from vertex_local.machine import lost_and_found
 from vertex_local.tests.support.strangers import as_stranger, needs_root
 
@@ -298,3 +299,19 @@ def test_the_database_of_an_earlier_version_is_migrated(path):
     assert rows == [(f"m{number}",) for number in range(NUM_ENDPOINTS)]
     assert store._connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
     store.close()
+
+
+def test_a_table_for_lists_with_other_columns_is_made_again(path):
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DROP INDEX listed_by_create_time")
+        connection.execute("ALTER TABLE listed DROP COLUMN create_time")
+        connection.execute("PRAGMA user_version = 1")
+    store = Store(path)
+    store.insert(f"{ENDPOINTS}/61", body(61))
+    assert len(store.list(ENDPOINTS)) == NUM_ENDPOINTS + 1
+    store.close()
+
+
+def test_other_columns_are_another_version_of_the_schema():
+    digest = hashlib.sha256(" ".join(COLUMNS).encode()).hexdigest()[:8]
+    assert (VERSION, digest) == (2, "998f4402"), "raise VERSION: existing databases lack a column"
