@@ -14,7 +14,8 @@ from vertex_local.tests.support.service import PARENT
 
 WHERE = {"project": "demo", "location": "us-central1", "api_transport": "rest"}
 KINDS = (
-    "customJobs, endpoints, hyperparameterTuningJobs, models, operations, pipelineJobs, schedules"
+    "customJobs, endpoints, hyperparameterTuningJobs, models, operations, pipelineJobs, schedules, "
+    "trainingPipelines"
 )
 
 
@@ -82,16 +83,6 @@ KIND_CALLS = {
     ),
     "Artifact.list": (lambda sdk: aiplatform.Artifact.list(), "metadataStores"),
     "Context.list": (lambda sdk: aiplatform.Context.list(), "metadataStores"),
-    "CustomContainerTrainingJob.run": (
-        lambda sdk: aiplatform.CustomContainerTrainingJob(
-            display_name="x", container_uri="i", staging_bucket="gs://b"
-        ).run(replica_count=1),
-        "trainingPipelines",
-    ),
-    "AutoMLTabularTrainingJob.list": (
-        lambda sdk: aiplatform.AutoMLTabularTrainingJob.list(),
-        "trainingPipelines",
-    ),
     "MatchingEngineIndex.list": (lambda sdk: aiplatform.MatchingEngineIndex.list(), "indexes"),
     "MatchingEngineIndexEndpoint.create": (
         lambda sdk: aiplatform.MatchingEngineIndexEndpoint.create(
@@ -116,10 +107,6 @@ KIND_CALLS = {
             parent=PARENT, study={"display_name": "x"}
         ),
         "studies",
-    ),
-    "list_training_pipelines": (
-        lambda sdk: list(sdk.client(PipelineServiceClient).list_training_pipelines(parent=PARENT)),
-        "trainingPipelines",
     ),
 }
 
