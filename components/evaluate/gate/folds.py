@@ -80,7 +80,8 @@ def compare_folds(
     if shared and len(shared.labels) > num_test:
         other = compare(shared, options, **cut)
     else:
-        basis = f" on the test split ({num_test:,} rows, as it was not judged by folds of these)"
+        why = "since the default version was not judged by folds of these"
+        basis = f" on the test split ({num_test:,} rows, {why})"
         other = replace(on_test, champion=replace(on_test.champion, basis=basis))
     return replace(comparison, champion=other.champion, slices=other.slices, small=other.small)
 

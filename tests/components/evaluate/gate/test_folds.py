@@ -81,7 +81,7 @@ def test_a_champion_without_folds_of_these_rows_is_compared_on_the_test_split(
     [text, _] = [
         check.text for check in check_comparison(comparison, OPTIONS, champion="version 1")
     ]
-    assert "on the test split (4 rows, as it was not judged by folds of these)" in text
+    assert "on the test split (4 rows, since the default version was not judged" in text
 
 
 @pytest.mark.parametrize(
