@@ -114,6 +114,8 @@ def canonical(spec: Json) -> Json:
         raise invalid_argument("pipelineSpec.root.dag has no tasks; compile it with kfp.compiler.")
     checked: Json = json_format.MessageToDict(message)
     executors = checked.get("deploymentSpec", {}).get("executors", {})
+    if not isinstance(executors, dict):
+        raise invalid_argument("pipelineSpec.deploymentSpec.executors is not an object.")
     for name, executor in executors.items():
         try:
             parsed = json_format.ParseDict(executor, PipelineDeploymentConfig.ExecutorSpec())

@@ -119,6 +119,14 @@ def test_an_invalid_executor_is_refused(executor):
         canonical(spec)
 
 
+@pytest.mark.parametrize("executors", [1.5, "text", [1], True], ids=str)
+def test_executors_that_are_no_object_are_refused(executors):
+    spec = pipeline()
+    spec["deploymentSpec"]["executors"] = executors
+    with pytest.raises(ApiError, match=r"deploymentSpec\.executors is not an object"):
+        canonical(spec)
+
+
 def test_executors_may_be_in_snake_case_or_camel_case():
     spec = pipeline()
     executors_of(spec)["exec-a"] = {"importer": {"artifact_uri": {"constant": "gs://b"}}}
