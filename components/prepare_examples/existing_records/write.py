@@ -27,7 +27,7 @@ from components.prepare_examples.existing_records.record_schema import (
     RecordSchema,
 )
 from components.prepare_examples.output.quarantine import write_side_file
-from components.prepare_examples.output.split_files import SplitFiles, open_splits
+from components.prepare_examples.output.split_files import SplitFiles, open_splits, published
 from components.prepare_examples.split_rule import Hashes, SplitRule, Times
 from components.prepare_examples.statistics.states import Statistic, new_statistic
 from components.prepare_examples.tables.results import PartResult, Tally
@@ -98,7 +98,7 @@ def write_part(part: RecordPart, *, options: RecordOptions, output_dir: str) -> 
     tally.quarantined = Counter(entry["column"] for entry in bad)
     tally.written = tally.read - len(bad) - tally.outside.total()
     return PartResult(
-        shards=[entry for name, split in splits.items() for entry in split.publish(name)],
+        shards=published(splits),
         quarantine=write_side_file(side, bad),
         statistics={name: split.statistics for name, split in splits.items()},
         tally=tally,

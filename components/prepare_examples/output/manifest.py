@@ -8,7 +8,7 @@ from pathlib import Path
 from components.prepare_examples.output.publish import MANIFEST, local_path
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.statistics import anomalies, drift, report, schema
-from components.prepare_examples.tfrecords.shards import ENTRY_FIELDS, MOST_KEYS, SPLITS
+from components.prepare_examples.tfrecords.shards import ENTRY_FIELDS, SPLITS, limit_keys
 from trainer import Json
 
 LIMITED = "; limited to "  # in a split rule: what follows it moves no row
@@ -64,18 +64,12 @@ def source_entry(file: str, sha256: str, *, is_verified: bool) -> Json:
 
 
 def splits_of_entries(entries: Iterable[Json]) -> Json:
-    """Return the manifest's `splits` from the entries of files.
-
-    The keys of examples are left out if they are many.
-    """
-    entries = list(entries)
-    is_large = sum(entry["num_examples"] for entry in entries) > MOST_KEYS
-    fields = [name for name in ENTRY_FIELDS if not (is_large and name == "keys")]
+    """Return the manifest's `splits` from the entries of files."""
     splits: Json = {split: {"num_examples": 0, "shards": []} for split in SPLITS}
-    for entry in entries:
+    for entry in limit_keys(entries):
         split = splits[entry["split"]]
         split["num_examples"] += entry["num_examples"]
-        split["shards"].append({name: entry[name] for name in fields if name in entry})
+        split["shards"].append({name: entry[name] for name in ENTRY_FIELDS if name in entry})
     return splits
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from components.prepare_examples.statistics.states import Statistic
 from components.prepare_examples.tfrecords.records import RecordFile, record_file
-from components.prepare_examples.tfrecords.shards import MOST_KEYS, SPLITS, shard_file
+from components.prepare_examples.tfrecords.shards import MOST_KEYS, SPLITS, limit_keys, shard_file
 from components.prepare_examples.tfrecords.table_encoder import frame_records
 from trainer import Json
 
@@ -58,6 +58,11 @@ class SplitFiles:
                 entry["keys"] = self.keys[number]
             entries.append({**entry, **file.digests()})
         return entries
+
+
+def published(splits: Mapping[str, SplitFiles]) -> list[Json]:
+    """Rename the files of all splits; return their entries for the manifest."""
+    return limit_keys(entry for name, split in splits.items() for entry in split.publish(name))
 
 
 def open_splits(

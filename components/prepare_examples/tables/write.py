@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 
 from components.prepare_examples.declarations import load_rule
 from components.prepare_examples.output.quarantine import side_file_entry
-from components.prepare_examples.output.split_files import SplitFiles, open_splits, partial_path
+from components.prepare_examples.output.split_files import (
+    SplitFiles,
+    open_splits,
+    partial_path,
+    published,
+)
 from components.prepare_examples.split_rule import SplitRule
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.period import Period, within
@@ -82,7 +87,7 @@ def write_part(part: Part, *, options: TableOptions, output_dir: str) -> PartRes
                 _quarantine(block, segment.path, first_row, side_file, tally)
                 _write_block(block, splits, tally, options, rule, path=segment.path)
     return PartResult(
-        shards=[entry for name, split in splits.items() for entry in split.publish(name)],
+        shards=published(splits),
         quarantine=_published_side(side, tally),
         statistics={name: split.statistics for name, split in splits.items()},
         tally=tally,

@@ -4,10 +4,11 @@ Every command that reads options imports this module, so it imports neither nump
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from components.prepare_examples.errors import DataError
+from trainer import Json
 
 SPLITS = ("train", "eval", "test")
 DEFAULT_RATIOS = {"train": 0.8, "eval": 0.1, "test": 0.1}
@@ -89,6 +90,14 @@ def limit_splits(splits: Mapping[str, Rows], max_examples: int) -> dict[str, Row
     kept = {name: max(1, size * max_examples // total) for name, size in sizes.items()}
     kept["train"] = max_examples - sum(kept[name] for name in kept if name != "train")
     return {name: rows._replace(stop=rows.start + kept[name]) for name, rows in splits.items()}
+
+
+def limit_keys(entries: Iterable[Json]) -> list[Json]:
+    """Return the entries of files, without the keys of their examples if these are many."""
+    entries = list(entries)
+    if sum(entry["num_examples"] for entry in entries) <= MOST_KEYS:
+        return entries
+    return [{name: entry[name] for name in entry if name != "keys"} for entry in entries]
 
 
 def shard_file(split: str, index: int, count: int, compression: str = "GZIP") -> str:

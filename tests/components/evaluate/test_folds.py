@@ -18,6 +18,7 @@ from components.evaluate.gate.options import GateOptions
 from components.evaluate.step import Case
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
+from components.prepare_examples.tfrecords import shards
 from tests.support.data.csv_tables import write_table
 from trainer.errors import ConfigError
 
@@ -134,6 +135,13 @@ def test_a_dataset_has_the_hash_of_each_row_unless_its_split_is_declared(
     keys = folds._keys(manifest)
     assert len(set(keys.tolist())) == num_groups
     assert len(keys) == (60 if num_groups else 0)
+
+
+def test_many_rows_have_no_hashes(monkeypatch):
+    entries = [{"num_examples": 10, "keys": "00"}, {"num_examples": 11}]
+    assert shards.limit_keys(entries) == entries
+    monkeypatch.setattr(shards, "MOST_KEYS", 20)
+    assert shards.limit_keys(entries) == [{"num_examples": 10}, {"num_examples": 11}]
 
 
 def test_a_failing_fold_is_named_with_the_end_of_its_log_and_ends_the_others(tmp_path, monkeypatch):
