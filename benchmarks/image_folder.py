@@ -43,8 +43,8 @@ class Usage(NamedTuple):
 def main() -> None:
     """Print one comparison as a JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=20_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--images", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--run", nargs=2, metavar=("WAY", "FOLDER"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.run:

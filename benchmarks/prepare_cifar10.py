@@ -36,7 +36,7 @@ RECORD_BYTES = 3073
 def main() -> None:
     """Run one measurement in this process, or all of them in new processes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each way (default: 3)")
+    parser.add_argument("--rounds", type=int, default=2, help="runs of each way (default: 2)")
     parser.add_argument("--images", type=int, default=60_000, help="of 60,000 (default: all)")
     hidden = {"nargs": 3, "help": argparse.SUPPRESS}
     parser.add_argument("--run", metavar=("WHAT", "FOLDER", "COMPRESSION"), **hidden)

@@ -43,12 +43,12 @@ FLOATS += tuple(
 def main() -> None:
     """Run one measurement in this process, or all of them in new processes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=1_000_000, help="for ours (default: 1,000,000)")
+    parser.add_argument("--rows", type=int, default=500_000, help="for ours (default: 500,000)")
     parser.add_argument(
         "--more-rows", type=int, default=0, help="for ours, too (default: 5 x --rows)"
     )
     parser.add_argument("--their-rows", type=int, default=50_000, help="for per-element Beam")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each way (default: 3)")
+    parser.add_argument("--rounds", type=int, default=2, help="runs of each way (default: 2)")
     parser.add_argument(
         "--run", nargs=3, metavar=("WHAT", "FILE", "COMPRESSION"), help=argparse.SUPPRESS
     )

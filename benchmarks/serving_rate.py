@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--servers", default=",".join(SERVERS), help="default: all")
     parser.add_argument("--clients", default=",".join(map(str, CLIENTS)))
     parser.add_argument("--seconds", type=int, default=3, help="of a run; default: %(default)s")
-    parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=2, help="default: %(default)s")
     parser.add_argument("--soak-seconds", type=int, default=0)
     arguments = parser.parse_args()
     if not has_wrk("serving_rate"):

@@ -301,7 +301,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workload", choices=sorted(NUM_EXAMPLES), action="append")
     parser.add_argument("--steps", type=int, default=100, help="steps in a round (default: 100)")
-    parser.add_argument("--rounds", type=int, default=9, help="counted rounds (default: 9)")
+    parser.add_argument("--rounds", type=int, default=5, help="counted rounds (default: 5)")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)  # of one process
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()

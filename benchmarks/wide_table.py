@@ -46,9 +46,9 @@ MISSING, POSITIVE = 0.05, 0.4  # shares
 def main() -> None:
     """Print one comparison as a JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--their-rows", type=int, default=50_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=400_000)
+    parser.add_argument("--their-rows", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--run", nargs=3, metavar=("WAY", "FILE", "FOLDER"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.run:
