@@ -2,6 +2,7 @@
 
 import base64
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
@@ -59,6 +60,8 @@ class ImageFolder(DeclaredWorkload):
         channels: 1 for grey, 3 for colour, 4 for colour and transparency.
         fit: `stretch` images to the size, `crop` the middle, or `pad` with black.
         label: the classes; default: the names of the folders.
+        group_by: a regular expression, such as `patient_[0-9]+`; images in whose path it matches
+            the same text are in one split.
         augment_with: a function from a training batch, uint8 [batch, height, width] and channels
             if there are several, and random numbers from 0 to 1, [batch, num_noise], to the images
             to train on; default: `shift_a_little`. None: no augmentation.
@@ -75,6 +78,7 @@ class ImageFolder(DeclaredWorkload):
     channels: int = 3
     fit: str = "stretch"
     label: Label = field(default_factory=Classes)
+    group_by: str = ""
     augment_with: Augment | None = shift_a_little
     num_noise: int = 0
     learn: Callable[[np.ndarray], Mapping[str, Any]] | None = None
@@ -88,6 +92,12 @@ class ImageFolder(DeclaredWorkload):
         object.__setattr__(self, "size", tuple(self.size))
         if not isinstance(self.label, Classes | Binary):
             raise ValueError("label: images in class folders have the label Classes()")
+        try:
+            re.compile(self.group_by)
+        except (re.error, TypeError) as error:
+            raise ValueError(
+                f"group_by: {self.group_by!r} is no regular expression: {error}"
+            ) from None
         if self.raw_inputs and self.model is None:
             raise ValueError("raw_inputs: the default model needs pixels from 0 to 1; give a model")
         num_noise = NUM_SHIFTS if self.augment_with is shift_a_little else self.num_noise

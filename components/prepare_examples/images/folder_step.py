@@ -113,7 +113,8 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
     """List the files, or fetch the source's ones; plan the shards."""
     options.check_images(workload.name, allowed=ALLOWED)
     root = find_root(workload, data_dir, options)
-    folder = read_folder(root, rule=folder_rule(workload, options), label=workload.label)
+    rule, group_by = folder_rule(workload, options), getattr(workload, "group_by", "")
+    folder = read_folder(root, rule=rule, label=workload.label, group_by=group_by)
     height, width, _ = image_shape(workload)
     splits = {name: Rows(name, 0, len(files)) for name, files in folder.files.items()}
     for name, rows in splits.items():
@@ -148,7 +149,9 @@ def folder_rule(workload: Workload, options: PrepareOptions) -> SplitRule:
     Raises:
         DataError: it is by a column.
     """
-    rule = rule_of(split_of(workload, options), options, hashed="the file's path")
+    group_by = getattr(workload, "group_by", "")
+    hashed = f"what {group_by!r} matches in the file's path" if group_by else "the file's path"
+    rule = rule_of(split_of(workload, options), options, hashed=hashed)
     if rule.column:
         raise DataError(
             f"split is by {rule.column}, but images in class folders have no columns; give the"

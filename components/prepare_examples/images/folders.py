@@ -1,11 +1,14 @@
 """Class folders of images: which files there are, their classes and their splits.
 
 `FOLDER/CLASS/…/*.png`, or `FOLDER/train/CLASS/…`, with `eval` (or `val`) and `test` beside it. The
-split of a file without a folder for it follows from a hash of its path in FOLDER.
+split of a file without a folder for it follows from a hash of its path in FOLDER, or of the part of
+it that names its group.
 """
 
 import hashlib
+import logging
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -21,6 +24,8 @@ from trainer.errors import did_you_mean
 from trainer.workloads import Binary, Classes, Label
 from trainer.workloads.declarations.split import FILES, HASH, Split
 from trainer.workloads.encoding.image_files import SUFFIXES
+
+logger = logging.getLogger(__name__)
 
 GIVEN = {"train": "train", "eval": "eval", "val": "eval", "valid": "eval", "validation": "eval"}
 GIVEN |= {"test": "test"}
@@ -54,16 +59,20 @@ class ImageFolder:
         return sum(map(len, self.files.values())) + len(self.refused)
 
 
-def read_folder(root: Path, *, rule: SplitRule, label: Label | None = None) -> ImageFolder:
+def read_folder(
+    root: Path, *, rule: SplitRule, label: Label | None = None, group_by: str = ""
+) -> ImageFolder:
     """Return the content of a folder.
 
     Args:
         root: the folder.
         rule: of the splits, which folders around the class folders may name.
         label: the declared classes; None, or Classes without values: the names of the folders.
+        group_by: a regular expression; images with the same match are in one split.
 
     Raises:
-        DataError: there are no class folders, one is empty, or is not a declared class.
+        DataError: there are no class folders, one is empty, or is not a declared class; or no file
+            has a group.
     """
     if not root.is_dir():
         raise DataError(f"{root} is not a folder; give a folder with a folder of images per class")
@@ -88,16 +97,21 @@ def read_folder(root: Path, *, rule: SplitRule, label: Label | None = None) -> I
         )
     ordered, numbers = number_classes(root, sorted(classes), label)
     files: dict[str, list[ImageFile]] = {split: [] for split in SPLITS}
+    num_single = 0
     if split_folders:
         folders = {str(folder): split for split, folder in split_folders}
         rule = replace(rule, named=tuple(sorted({*folders.values()})), files=folders)
     if split_folders and rule.split.by == HASH:
         rule = replace(rule, given="by the folders train, eval and test; where one is missing,")
     for folder, name, paths in class_folders:
-        places = np.array([_hash(path) for path in paths], np.uint64)
-        chosen = rule.numbers(len(paths), file=str(folder), hashes=places).tolist()
-        for number, place, path in zip(chosen, places.tolist(), paths, strict=True):
-            files[SPLITS[number]].append(ImageFile(place, path, numbers[name]))
+        groups = [_group(path, group_by) for path in paths]
+        hashes = np.array([_hash(group or path) for group, path in zip(groups, paths, strict=True)])
+        chosen = rule.numbers(len(paths), file=str(folder), hashes=hashes.astype(np.uint64))
+        for number, path in zip(chosen.tolist(), paths, strict=True):
+            files[SPLITS[number]].append(ImageFile(_hash(path), path, numbers[name]))
+        num_single += sum(not group for group in groups)
+    if group_by and num_single:
+        _tell_single(root, group_by, num_single, sum(len(paths) for _, _, paths in class_folders))
     for some in files.values():
         some.sort(key=attrgetter("place"))
     return ImageFolder(
@@ -135,6 +149,21 @@ def number_classes(
     ordered = values or list(folders)
     names = label.names_of_classes() if label and values else tuple(ordered)
     return names, {name: number for number, name in enumerate(ordered)}
+
+
+def _group(path: str, group_by: str) -> str:
+    """Return the group of an image: the first group of the match, or all of it; "" without one."""
+    match = re.search(group_by, path) if group_by else None
+    return str(match[1 if match.re.groups else 0] or "") if match else ""
+
+
+def _tell_single(root: Path, group_by: str, num_single: int, num_files: int) -> None:
+    if num_single == num_files:
+        raise DataError(f"group_by {group_by!r} matches no path of an image in {root}")
+    logger.warning(
+        "%d of %d images do not match group_by %r: each is a group of its own",
+        *(num_single, num_files, group_by),
+    )
 
 
 def _hash(path: str) -> int:

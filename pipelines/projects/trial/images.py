@@ -24,7 +24,8 @@ def sample_images(workload: Workload, root: Path, options: PrepareOptions, folde
     Raises:
         DataError: there is no class folder, one is empty, or there is only one.
     """
-    images = read_folder(root, rule=folder_rule(workload, options), label=workload.label)
+    rule, group_by = folder_rule(workload, options), getattr(workload, "group_by", "")
+    images = read_folder(root, rule=rule, label=workload.label, group_by=group_by)
     if len(images.classes) < 2:  # noqa: PLR2004
         raise DataError(
             f"{images.root} has only one class folder, {images.classes[0]!r}; add one for each"

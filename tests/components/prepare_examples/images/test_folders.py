@@ -173,6 +173,40 @@ def test_an_image_stays_in_its_split_when_others_are_added(tmp_path, run, flower
         assert images <= set(examples_of(tmp_path / "out", split))
 
 
+@pytest.fixture
+def patients(tmp_path) -> Path:
+    """A folder of two classes with pictures of 40 patients in both; their red names the patient."""
+    for green, name in enumerate(("healthy", "ill")):
+        (tmp_path / "patients" / name).mkdir(parents=True)
+        for patient in range(40):
+            for number in range(3):
+                path = tmp_path / "patients" / name / f"patient_{patient}_{number}.png"
+                path.write_bytes(picture((patient, green, number)))
+    return tmp_path / "patients"
+
+
+@pytest.mark.parametrize("pattern", [r"patient_[0-9]+", r"/patient_([0-9]+)_"])
+def test_images_of_a_group_are_in_one_split(tmp_path, run, patients, pattern, caplog):
+    manifest = run(patients, f"group_by={pattern!r}")
+    assert manifest["split_rule"].startswith(f"by a hash of what {pattern!r} matches")
+    reds = {
+        split: {image[0] for image, _ in examples_of(tmp_path / "out", split)}
+        for split in ("train", "eval", "test")
+    }
+    assert sorted(red for found in reds.values() for red in found) == list(range(40))
+    assert "do not match" not in caplog.text
+    (patients / "ill" / "unknown.png").write_bytes(picture((99, 0, 0)))
+    run(patients, f"group_by={pattern!r}")
+    assert "1 of 241 images do not match group_by" in caplog.text
+
+
+def test_a_group_that_no_image_has_is_an_error(run, patients):
+    with pytest.raises(DataError, match="'subject-.' matches no path of an image"):
+        run(patients, "group_by='subject-.'")
+    with pytest.raises(ValueError, match=r"group_by: '\(' is no regular expression"):
+        run(patients, "group_by='('")
+
+
 @pytest.mark.parametrize("names", [("train", "val", "test"), ("Train", "eval"), ("train", "test")])
 def test_folders_of_splits_decide_them(tmp_path, run, flowers, names):
     root = tmp_path / "given"
