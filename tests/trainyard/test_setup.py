@@ -13,12 +13,13 @@ pytestmark = pytest.mark.fast
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("trainyard", "pipelines", "components", "trainer")
 OURS = {*PACKAGES, "vertex_local"}
-OF_GOOGLE = {
+OTHERS = {
     "google.api_core": "google-api-core",
     "google.auth": "google-auth",
     "google.cloud.bigquery": "google-cloud-bigquery",
     "google.cloud.storage": "google-cloud-storage",
     "google.protobuf": "protobuf",
+    "sklearn": "scikit-learn",
 }
 # Not imported by name: started as a program, data, loaded by KFP or read by us as files.
 NOT_IMPORTED = {"tensorboard", "tzdata"}
@@ -32,6 +33,7 @@ def declared() -> set[str]:
     )
     lists = {one.arg: one.value for one in call.keywords}
     names = ast.literal_eval(lists["install_requires"])
+    names += ast.literal_eval(lists["extras_require"])["trees"]  # imported where it is installed
     return {re.split(r"[\[<>=]", name)[0].lower() for name in names}
 
 
@@ -44,7 +46,7 @@ def imported(packages: tuple[str, ...]) -> dict[str, str]:
             top = name.partition(".")[0]
             if top in sys.stdlib_module_names or top in OURS or top == "pytest":
                 continue
-            known = next((OF_GOOGLE[one] for one in OF_GOOGLE if name.startswith(one)), "")
+            known = next((OTHERS[one] for one in OTHERS if name.startswith(one)), "")
             found[(known or distributions[top][0]).lower()] = str(path)
     return found
 

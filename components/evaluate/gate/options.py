@@ -93,7 +93,7 @@ class GateOptions(Options):
         if self.baseline == TREES and not find_spec("sklearn"):
             raise ConfigError(
                 "gate.baseline is 'trees', which needs scikit-learn: pip install"
-                " 'trainyard-pipelines[trees]'; for Vertex AI, name it in requirements.txt"
+                " scikit-learn; for Vertex AI, name it in requirements.txt"
             )
 
     @property

@@ -113,8 +113,8 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
     """List the files, or fetch the source's ones; plan the shards."""
     options.check_images(workload.name, allowed=ALLOWED)
     root = find_root(workload, data_dir, options)
-    rule, group_by = folder_rule(workload, options), getattr(workload, "group_by", "")
-    folder = read_folder(root, rule=rule, label=workload.label, group_by=group_by)
+    declared, group_by = folder_rule(workload, options), getattr(workload, "group_by", "")
+    folder = read_folder(root, rule=declared, label=workload.label, group_by=group_by)
     height, width, _ = image_shape(workload)
     splits = {name: Rows(name, 0, len(files)) for name, files in folder.files.items()}
     for name, rows in splits.items():

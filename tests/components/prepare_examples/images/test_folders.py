@@ -201,7 +201,7 @@ def test_images_of_a_group_are_in_one_split(tmp_path, run, patients, pattern, ca
 
 
 def test_a_group_that_no_image_has_is_an_error(run, patients):
-    with pytest.raises(DataError, match="'subject-.' matches no path of an image"):
+    with pytest.raises(DataError, match=r"'subject-.' matches no path of an image"):
         run(patients, "group_by='subject-.'")
     with pytest.raises(ValueError, match=r"group_by: '\(' is no regular expression"):
         run(patients, "group_by='('")
