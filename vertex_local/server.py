@@ -115,7 +115,10 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
     num_notes = len(lost_and_found.notes(root))
     store = Store(root / "vertex.db")
     leftovers.remove(root)
-    mounts = (*options.mounts, *filter(None, [options.buckets]))
+    mounts = options.mounts
+    if options.buckets:
+        options.buckets.mkdir(parents=True, exist_ok=True)
+        mounts = (*mounts, options.buckets)
     engine = find_engine(root, mounts) if options.has_containers else None
     _remove_left_containers(root)
     listener = _listen(options)
@@ -180,7 +183,6 @@ def _serve_buckets(options: Options, *, port: int) -> str:
     os.environ.pop(buckets.VARIABLE, None)
     if not options.buckets:
         return ""
-    options.buckets.mkdir(parents=True, exist_ok=True)
     os.environ[buckets.VARIABLE] = str(options.buckets.resolve())
     if not buckets.MOUNT.is_dir():
         logger.info("Programs that open /gcs/BUCKET need the folder /gcs: sudo mkdir /gcs")

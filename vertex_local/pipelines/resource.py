@@ -132,7 +132,7 @@ def with_tasks(service: Service, job: Json) -> Json:
         if "startTime" in detail:
             main_job = step_job(job["name"], detail["taskUniqueName"])
             detail["executorDetail"] = {"containerDetail": {"mainJob": main_job}}
-        if job["runtimeConfig"]["gcsOutputDirectory"].startswith(buckets.SCHEME):
+        if job.get("runtimeConfig", {}).get("gcsOutputDirectory", "").startswith(buckets.SCHEME):
             _name_buckets(detail)
     return {**job, "jobDetail": {"taskDetails": details}} if details else job
 
