@@ -201,8 +201,8 @@ def _check_instances(body: Json) -> None:
     unknown = set(body) - {"instances", "parameters"}
     if unknown:
         raise invalid_argument(
-            f'Unknown name "{min(unknown)}"; write {{"instances": [...]}}, with "parameters" if the '
-            "model takes them."
+            f'Unknown name "{min(unknown)}"; write {{"instances": [...]}}, with "parameters" if '
+            "the model takes them."
         )
     if not isinstance(body.get("instances"), list):
         raise invalid_argument('"instances" is required, and must be a list.')
