@@ -14,7 +14,7 @@ from google.cloud import storage
 from kfp import dsl
 
 from vertex_local import client
-from vertex_local.machine import buckets
+from vertex_local.machine import buckets, namespaces
 from vertex_local.machine.files import local_path
 from vertex_local.tests.support.pipeline_runs import STEP, Runs, task_detail
 from vertex_local.tests.support.service import container_spec, running_service, sdk_at
@@ -66,6 +66,28 @@ def test_an_address_is_a_path_in_its_bucket(monkeypatch, folder, uri, path):
         assert buckets.uri_of(str(expected)) == uri
     monkeypatch.delenv(buckets.VARIABLE)
     assert local_path(uri) == (expected if uri == "gs:///tmp/a" else None)
+
+
+def test_programs_see_the_buckets_below_gcs_where_there_is_such_a_folder(
+    monkeypatch, tmp_path, folder
+):
+    mount, refused = tmp_path / "gcs", 77
+    mount.mkdir()
+    (folder / "mine").mkdir(parents=True)
+    monkeypatch.setattr(buckets, "MOUNT", mount)
+    monkeypatch.setenv(buckets.VARIABLE, str(folder))
+    if not (pid := os.fork()):  # as a supervisor does
+        try:
+            namespaces.enter_pid_namespace()
+            buckets.mount()
+            os._exit((mount / "mine").is_dir())
+        except OSError:
+            os._exit(refused)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code == refused:
+        pytest.skip("this system allows no namespaces")
+    assert code == 1
+    assert list(mount.iterdir()) == [], "seen by the programs only"
 
 
 def test_objects_are_files_and_files_are_objects(bucket, folder):
