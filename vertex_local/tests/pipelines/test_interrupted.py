@@ -401,7 +401,12 @@ def check_end(runs: Runs, job: dict) -> None:
     state = "SUCCEEDED" if is_complete else "FAILED"
     assert job["state"] == f"PIPELINE_STATE_{state}"
     assert notes(runs)[-1]["state"] == state
-    assert {name for name, _ in by_name} == {"mark", "mark-2", "mark-3", "mark-4", "close-down"}
+    names, every = (
+        {name for name, _ in by_name},
+        {"mark", "mark-2", "mark-3", "mark-4", "close-down"},
+    )
+    # Tasks run side by side: those that had not started are not in a run that cannot go on.
+    assert names == every if is_complete else {"mark", "close-down"} <= names <= every
 
 
 def kill_at(runs: Runs, number: int, kill) -> dict:
