@@ -113,8 +113,7 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
     """List the files, or fetch the source's ones; plan the shards."""
     options.check_images(workload.name, allowed=ALLOWED)
     root = find_root(workload, data_dir, options)
-    declared, group_by = folder_rule(workload, options), getattr(workload, "group_by", "")
-    folder = read_folder(root, rule=declared, label=workload.label, group_by=group_by)
+    folder = read_images(workload, root, options)
     height, width, _ = image_shape(workload)
     splits = {name: Rows(name, 0, len(files)) for name, files in folder.files.items()}
     for name, rows in splits.items():
@@ -141,6 +140,13 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
         split_rule=rule,
         settings=options,
     )
+
+
+def read_images(workload: Workload, root: Path, options: PrepareOptions) -> ImageFolder:
+    """Return the content of a run's folder; errors as of `read_folder`."""
+    group_by = getattr(workload, "group_by", "")
+    rule = folder_rule(workload, options)
+    return read_folder(root, rule=rule, label=workload.label, group_by=group_by)
 
 
 def folder_rule(workload: Workload, options: PrepareOptions) -> SplitRule:

@@ -104,13 +104,16 @@ def read_folder(
     if split_folders and rule.split.by == HASH:
         rule = replace(rule, given="by the folders train, eval and test; where one is missing,")
     for folder, name, paths in class_folders:
-        groups = [_group(path, group_by) for path in paths]
-        hashes = np.array([_hash(group or path) for group, path in zip(groups, paths, strict=True)])
-        chosen = rule.numbers(len(paths), file=str(folder), hashes=hashes.astype(np.uint64))
-        for number, path in zip(chosen.tolist(), paths, strict=True):
-            files[SPLITS[number]].append(ImageFile(_hash(path), path, numbers[name]))
-        num_single += sum(not group for group in groups)
-    if group_by and num_single:
+        places = hashes = np.array([_hash(path) for path in paths], np.uint64)
+        if group_by:
+            groups = [_group(path, group_by) for path in paths]
+            keys = [group or path for group, path in zip(groups, paths, strict=True)]
+            hashes = np.array([_hash(key) for key in keys], np.uint64)
+            num_single += groups.count("")
+        chosen = rule.numbers(len(paths), file=str(folder), hashes=hashes).tolist()
+        for number, place, path in zip(chosen, places.tolist(), paths, strict=True):
+            files[SPLITS[number]].append(ImageFile(place, path, numbers[name]))
+    if num_single:
         _tell_single(root, group_by, num_single, sum(len(paths) for _, _, paths in class_folders))
     for some in files.values():
         some.sort(key=attrgetter("place"))
@@ -153,7 +156,7 @@ def number_classes(
 
 def _group(path: str, group_by: str) -> str:
     """Return the group of an image: the first group of the match, or all of it; "" without one."""
-    match = re.search(group_by, path) if group_by else None
+    match = re.search(group_by, path)
     return str(match[1 if match.re.groups else 0] or "") if match else ""
 
 

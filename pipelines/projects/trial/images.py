@@ -7,8 +7,8 @@ from pathlib import Path
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.folder_pipeline import LISTING, finish, write_shard
-from components.prepare_examples.images.folder_step import folder_rule, options_of, write_listing
-from components.prepare_examples.images.folders import ImageFile, ImageFolder, read_folder
+from components.prepare_examples.images.folder_step import options_of, read_images, write_listing
+from components.prepare_examples.images.folders import ImageFile, ImageFolder
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tfrecords.shards import Shard, shard_file
 from pipelines.projects.trial.sample import Sample
@@ -24,8 +24,7 @@ def sample_images(workload: Workload, root: Path, options: PrepareOptions, folde
     Raises:
         DataError: there is no class folder, one is empty, or there is only one.
     """
-    rule, group_by = folder_rule(workload, options), getattr(workload, "group_by", "")
-    images = read_folder(root, rule=rule, label=workload.label, group_by=group_by)
+    images = read_images(workload, root, options)
     if len(images.classes) < 2:  # noqa: PLR2004
         raise DataError(
             f"{images.root} has only one class folder, {images.classes[0]!r}; add one for each"

@@ -17,10 +17,11 @@ from PIL import Image
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.fingerprint import read_input
-from components.prepare_examples.images import file_batches, folder_pipeline
+from components.prepare_examples.images import file_batches, folder_pipeline, folders
 from components.prepare_examples.prepare import explain, prepare
 from components.prepare_examples.raw_data import progress
 from components.prepare_examples.settings.options import PrepareOptions
+from components.prepare_examples.split_rule import SplitRule
 from trainer import Json
 from trainer.errors import ConfigError
 from trainer.workloads.encoding.image_files import decode_image
@@ -171,6 +172,23 @@ def test_an_image_stays_in_its_split_when_others_are_added(tmp_path, run, flower
     run(flowers)
     for split, images in before.items():
         assert images <= set(examples_of(tmp_path / "out", split))
+
+
+@pytest.mark.parametrize("more", ["", "group_by='[0-9]+'"], ids=["paths", "groups"])
+def test_the_hashes_that_split_images_are_exact(run, flowers, monkeypatch, more):
+    seen = []
+    numbers = SplitRule.numbers
+
+    def record(rule, count, *, hashes, **options):
+        seen.append(hashes)
+        return numbers(rule, count, hashes=hashes, **options)
+
+    monkeypatch.setattr(SplitRule, "numbers", record)
+    run(flowers, more)
+    keys = {folders._hash(f"{name}/{place}.png") for name in COLOURS for place in range(20)}
+    if more:
+        keys = {folders._hash(str(place)) for place in range(20)}
+    assert {*np.concatenate(seen).tolist()} == keys, "no float64 has 64 bits"
 
 
 @pytest.fixture
