@@ -82,13 +82,13 @@ class RunKind:
     outlives_service: Callable[[Path, Json], bool] = lambda folder, state: False
     follow_up: Callable[[Service, str, Json], Start | None] = lambda service, name, state: None
 
-    def routes(self, create: Any, get: Any) -> list[Route]:
-        """Return the routes to create, list, get, delete and cancel."""
+    def routes(self, create: Any, get: Any = None) -> list[Route]:
+        """Return the routes to create, list, get, delete and cancel; `get` has a default."""
         collection = f"projects/<project>/locations/<location>/{self.collection}"
         return [
             Route("POST", collection, create),
             Route("GET", collection, self.list),
-            Route("GET", f"{collection}/<id>", get),
+            Route("GET", f"{collection}/<id>", get or self.get),
             Route("DELETE", f"{collection}/<id>", self.delete),
             Route("POST", f"{collection}/<id>:cancel", self.cancel),
         ]
@@ -112,6 +112,10 @@ class RunKind:
             "createTime": created,
             "updateTime": created,
         }
+
+    def get(self, service: Service, call: Call) -> Json:
+        """GET …/ID."""
+        return service.store.get(call.name(self.collection))
 
     def list(self, service: Service, call: Call) -> Json:
         """GET …: list the runs of a project and location."""
@@ -188,6 +192,14 @@ class RunKind:
 
         service.store.update(name, change)
         logger.info("%s ended: %s %s", name, state, error.get("message", ""))
+
+    def continue_unfinished(
+        self, service: Service, driver: Callable[[Service, str], RunGroup]
+    ) -> None:
+        """Continue the runs of a previous service, whose drivers keep their state in the record."""
+        for run in service.store.list_kind(self.collection):
+            if self.is_unfinished(run):
+                self.watch(service, run["name"], partial(driver, service, run["name"]))
 
     def recover(self, service: Service) -> None:
         """Record the end of the unfinished runs of a previous service, and clear stray folders."""

@@ -65,11 +65,6 @@ def require_persistent_resource(parent: str, job_spec: Json) -> None:
         raise not_found(f"{parent}/persistentResources/{resource_id}")
 
 
-def get(service: Service, call: Call) -> Json:
-    """GET …/customJobs/ID."""
-    return service.store.get(call.name(KIND.collection))
-
-
 def list_replicas(service: Service, call: Call) -> Json:
     """GET …/customJobs/ID/replicas, an addition to Vertex AI's API."""
     return replica_status.list_replicas(KIND, service, call)
@@ -127,6 +122,6 @@ def launch(service: Service, job: Json, variables: Mapping[str, str] = {}) -> No
 
 
 ROUTES = [
-    *KIND.routes(create, get),
+    *KIND.routes(create),
     Route("GET", "projects/<project>/locations/<location>/customJobs/<id>/replicas", list_replicas),
 ]

@@ -138,16 +138,9 @@ def custom_job(training: Json) -> Json:
     return parsed
 
 
-def get(service: Service, call: Call) -> Json:
-    """GET …/trainingPipelines/ID."""
-    return service.store.get(call.name(KIND.collection))
-
-
 def recover(service: Service) -> None:
     """Continue the training pipelines that an earlier service has left unfinished."""
-    for record in service.store.list_kind(KIND.collection):
-        if KIND.is_unfinished(record):
-            KIND.watch(service, record["name"], partial(Training, service, record["name"]))
+    KIND.continue_unfinished(service, Training)
 
 
 def _upload_request(name: str, training: Json) -> Json:
@@ -155,4 +148,4 @@ def _upload_request(name: str, training: Json) -> Json:
     return request | {key: training[key] for key in ("modelId", "parentModel") if key in training}
 
 
-ROUTES = KIND.routes(create, get)
+ROUTES = KIND.routes(create)

@@ -42,16 +42,9 @@ def create(service: Service, call: Call) -> Json:
     return record
 
 
-def get(service: Service, call: Call) -> Json:
-    """GET …/hyperparameterTuningJobs/ID, with its trials."""
-    return service.store.get(call.name(KIND.collection))
-
-
 def recover(service: Service) -> None:
     """Continue the studies that an earlier service has left unfinished."""
-    for job in service.store.list_kind(KIND.collection):
-        if KIND.is_unfinished(job):
-            KIND.watch(service, job["name"], partial(Study, service, job["name"]))
+    KIND.continue_unfinished(service, Study)
 
 
-ROUTES = KIND.routes(create, get)
+ROUTES = KIND.routes(create)
