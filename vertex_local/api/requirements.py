@@ -1,6 +1,6 @@
 """Requirements of Vertex AI beyond the types of its protos, by the message that has them.
 
-Each has a row in `tests/requests/table.yaml`, with its source.
+Each has a row in `tests/requests.yaml`, with its source.
 """
 
 import re
