@@ -4,6 +4,7 @@ import json
 import statistics
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 
 def report(
@@ -13,7 +14,7 @@ def report(
     theirs: float | Sequence[float],
     unit: str,
     lower_is_better: bool = False,
-    **more: float,
+    **more: Any,
 ) -> None:
     """Print one comparison as a line of JSON; with a ratio above 1, ours is better.
 
@@ -26,7 +27,7 @@ def report(
         theirs: the other figure, or that of each round.
         unit: of both.
         lower_is_better: whether the better figure is the lower one, as of times.
-        more: other figures for the line.
+        more: other entries of the line.
     """
     pairs = list(zip(_rounds(ours), _rounds(theirs), strict=True))
     line = {

@@ -23,6 +23,7 @@ SMALLEST = {
     "defaults": "--tables wine --folds 1",
     "embedding_rows": "--optimizers sgd --sizes 4 --workers 1 --rounds 1",
     "endpoint_rate": "--clients 1 --seconds 1 --turns 1",
+    "growth": "--dimensions 'numeric columns' --sizes 2,4",
     "image_folder": "--images 100 --rounds 1",
     "importance": "--rows 1000 --columns 2 --rounds 1",
     "input_pipeline": "--workload taxi --rounds 1",

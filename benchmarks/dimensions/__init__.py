@@ -1,0 +1,1 @@
+"""Dimensions of `python -m benchmarks.growth`."""
