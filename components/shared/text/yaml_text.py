@@ -15,7 +15,7 @@ import yaml
 from components.shared.text.user_file import FileError, read_text_file
 
 NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
-MAX_BYTES = 100_000
+MAX_BYTES = 1_000_000  # the names of ten thousand files
 MAX_DEPTH = 100  # the limit of Google's parsers, too
 # https://yaml.org/spec/1.2.2/#103-core-schema, but a number with leading zeros is a text.
 _SCHEMA = {

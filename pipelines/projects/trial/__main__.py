@@ -1,4 +1,4 @@
-"""`python -m pipelines.projects.trial REFERENCE`: write the findings as JSON, one in each line."""
+"""`python -m pipelines.projects.trial REFERENCE FILE`: write findings as JSON, one in each line."""
 
 import argparse
 import faulthandler
@@ -19,25 +19,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Try a workload; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m pipelines.projects.trial", description=__doc__)
     parser.add_argument("reference", help="as of --workload of the trainer")
-    parser.add_argument("--train", default="{}", help="settings of the trainer, a JSON object")
-    parser.add_argument("--prepare", default="{}", help="settings of preparing, a JSON object")
-    parser.add_argument("--thresholds", default="{}", help="of metrics, a JSON object")
-    parser.add_argument("--gate", default="{}", help="settings of the gate, a JSON object")
+    parser.add_argument(
+        "settings", type=Path, help="JSON: train, prepare, thresholds and gate of a run"
+    )
     parser.add_argument("--data-dir", default="", help="folder of the workload's downloaded data")
     arguments = parser.parse_args(argv)
     # What the user's code prints goes to stderr, also what it does so below Python.
     stdout = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     faulthandler.register(signal.SIGUSR1)  # to find the line of the user's code that hangs
-    options = PrepareOptions.from_values(json.loads(arguments.prepare))
-    train = json.loads(arguments.train)
+    settings = json.loads(arguments.settings.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory(prefix="trainyard-check-") as folder, stdout:
         trial = Trial(
             arguments.reference,
-            train=train,
-            options=options,
-            thresholds=json.loads(arguments.thresholds),
-            gate=GateOptions.from_json(arguments.gate),
+            train=settings["train"],
+            options=PrepareOptions.from_values(settings["prepare"]),
+            thresholds=settings["thresholds"],
+            gate=GateOptions.from_json(json.dumps(settings["gate"])),
             folder=Path(folder),
             data_dir=arguments.data_dir,
         )

@@ -1,5 +1,6 @@
 """The check of a user's workload: what needs none of its code here, the rest in a process."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -18,7 +19,7 @@ from pipelines.projects.run_file import place_of, place_of_flag, try_run_file
 from pipelines.projects.runs import default_run, find_run
 from pipelines.projects.trial.findings import NOT_TRIED, OK, WRONG, Finding
 from pipelines.projects.trial.places import with_colons
-from pipelines.projects.user_code import STACKS_SECONDS, running
+from pipelines.projects.user_code import STACKS_SECONDS, UserProcess, running
 from trainer import paths
 from trainer.errors import ConfigError
 from trainer.references import BUILT_IN, FILE
@@ -93,15 +94,8 @@ def _try_code(
         detail = f"{remote[0]} is in a bucket; name files of this machine to check them"
         yield Finding(name="data", state=NOT_TRIED, detail=detail)
         return
-    command = [
-        *(MODULE, str(snapshot.folder) if snapshot else config.workload),
-        *("--train", json.dumps(config.train), "--prepare", json.dumps(config.prepare)),
-        *("--thresholds", json.dumps(config.thresholds)),
-        *("--gate", json.dumps(config.gate)),
-        *(("--data-dir", f"{data_root}/{config.name}") if data_root else ()),
-    ]
     last = "its start"
-    with running(command) as trial:
+    with _running_trial(config, snapshot, data_root) as trial:
         try:
             while line := trial.next_line(timeout_seconds):
                 finding = Finding.from_json(json.loads(line))
@@ -118,6 +112,22 @@ def _try_code(
             )
     if code:
         yield Finding(name="process", state=WRONG, problems=(problem,))
+
+
+@contextlib.contextmanager
+def _running_trial(
+    config: RunConfig, snapshot: Snapshot | None, data_root: str
+) -> Iterator[UserProcess]:
+    # A file, since the names of thousands of files exceed the 128 KiB of an argument.
+    with tempfile.NamedTemporaryFile("w", prefix="trainyard-check-", suffix=".json") as file:
+        groups = ("train", "prepare", "thresholds", "gate")
+        json.dump({name: getattr(config, name) for name in groups}, file)
+        file.flush()
+        command = [MODULE, str(snapshot.folder) if snapshot else config.workload, file.name]
+        if data_root:
+            command += ["--data-dir", f"{data_root}/{config.name}"]
+        with running(command) as trial:
+            yield trial
 
 
 def _with_place_in_run_file(

@@ -25,9 +25,10 @@ def try_folder(
     """Try a workload's folder with data; return the findings by name."""
     log = folder.parent / "log"
     log.unlink(missing_ok=True)
-    words = ["python", "-m", "pipelines.projects.trial", str(folder), "--train", json.dumps(train)]
-    words += ["--prepare", json.dumps({"files": [str(data)], **(prepare or {})})]
-    words += ["--thresholds", json.dumps(thresholds or {}), "--gate", json.dumps(gate or {})]
+    settings = folder.parent / "settings.json"
+    groups = {"train": train, "prepare": {"files": [str(data)], **(prepare or {})}}
+    settings.write_text(json.dumps({**groups, "thresholds": thresholds or {}, "gate": gate or {}}))
+    words = ["python", "-m", "pipelines.projects.trial", str(folder), str(settings)]
     fork = forks_with(*EVERYTHING).start(words, log_path=log)
     assert fork.wait(TIMEOUT_SECONDS) == 0, log.read_text()
     lines = [line for line in log.read_text().splitlines() if line.startswith('{"name"')]

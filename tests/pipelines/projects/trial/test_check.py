@@ -77,16 +77,18 @@ def test_a_workload_of_this_repository_is_refused(capsys):
 
 
 def test_the_code_of_the_trial_is_given_the_settings(folder, monkeypatch):
-    text = "prepare: {files: [a.csv]}\ntrain: {epochs: 3}\nthresholds: {auc: 0.5}\n"
-    text += "gate: {slices: [age]}\n"
-    (folder / "run.yaml").write_text(text)
-    show = "import sys, json; print(json.dumps({'name': 'x', 'problems': sys.argv[2:]}))"
+    """Also if thousands of files are named: Linux allows 128 KiB in an argument."""
+    names = [f"part-{number:05}-of-10000.parquet" for number in range(10_000)]
+    text = f"prepare: {{files: {json.dumps(names)}}}\ntrain: {{epochs: 3}}\n"
+    (folder / "run.yaml").write_text(text + "thresholds: {auc: 0.5}\ngate: {slices: [age]}\n")
+    show = "import sys, json; texts = [open(sys.argv[2]).read()]\n"
+    show += "print(json.dumps({'name': 'x', 'problems': texts}))"
     stand_in(show, monkeypatch)
-    given = list(checks.check("own"))[-1].problems
-    assert json.loads(given[1]) == {"epochs": 3}
-    assert [name.rpartition("/")[2] for name in json.loads(given[3])["files"]] == ["a.csv"]
-    assert json.loads(given[5]) == {"auc": 0.5}
-    assert json.loads(given[7]) == {"slices": ["age"]}
+    [given] = map(json.loads, list(checks.check("own"))[-1].problems)
+    files = given.pop("prepare")["files"]
+    assert [name.rpartition("/")[2] for name in files] == names
+    settings = {"thresholds": {"auc": 0.5}, "gate": {"slices": ["age"]}}
+    assert given == {"train": {"epochs": 3}, **settings}
 
 
 def test_a_slice_is_named_with_its_line(folder, monkeypatch):
