@@ -93,7 +93,7 @@ examples:
   trainyard prune --keep 10 --older-than 30d --dry-run
   trainyard models list
   trainyard predict taxi --input 'trips/*.csv' --output predicted
-  trainyard jobs logs JOB_ID --replica worker/1
+  trainyard jobs logs JOB --replica worker/1
 """
 USAGE_ERRORS = (ConfigError, ResourceError)
 FAILURES = (

@@ -42,7 +42,7 @@ from trainer.training.assembly import assemble
 from trainer.training.job import Job
 from trainer.training.model.flat_model import build_served_model
 from trainer.training.results.profiling import profile_calls
-from trainer.training.results.recorder import Totals
+from trainer.training.results.recorder import Recorder, Totals
 from trainer.training.results.results import Results
 
 logger = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ class _Training:
         served = build_served_model(job.workload, job.config) if job.cluster.is_chief else None
         parts = assemble(job, devices=devices, num_parts=num_parts, num_counters=num_counters)
         self._job, self._group, self._is_excused = job, group, is_excused
-        self.parameters, self.step = parts.parameters, parts.step
+        self.parameters, self.step, self._objective = parts.parameters, parts.step, parts.objective
         self._results = (
             Results(job, parts.parameters, parts.objective, served, schedule=parts.schedule)
             if served is not None
@@ -195,6 +195,7 @@ class _Training:
         self, driver: Driver, start: int, progress: Mapping[str, Any], watchdog: Watchdog
     ) -> None:
         total, step, limit = self._job.total_steps, start, 0.0
+        record = self._results.after_call if self._results else self._progress_log(start).add
         try:
             for totals in self._profile(driver.run(start, total, progress), start):
                 limit = limit or _EXPLOSION_FACTOR * max(1.0, totals.mean_loss)
@@ -205,13 +206,24 @@ class _Training:
                     raise DivergedError(
                         f"step {step}: the loss has exploded to {totals.mean_loss:.4g}"
                     )
-                if self._results:
-                    self._results.after_call(totals)
+                record(totals)
                 if driver.should_stop and step < total:
                     raise Preempted(f"stopped by SIGTERM; {self._save()}, start again to resume")
                 watchdog.report_progress()
         except DivergedError as error:
             raise DivergedError(f"{error}; {self._advise()}") from error
+
+    def _progress_log(self, start: int) -> Recorder:
+        """Return the recorder of a replica that is not the chief: for its log only."""
+        return Recorder(
+            "",
+            first_step=start,
+            total_steps=self._job.total_steps,
+            every_steps=self._job.config.log_every_steps,
+            measure=lambda totals: self._objective.metrics(
+                totals.sums, num_examples=totals.examples
+            ),
+        )
 
     def _save(self) -> str:
         return f"step {self._results.save()} is saved" if self._results else "the chief saves"

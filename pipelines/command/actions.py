@@ -11,6 +11,7 @@ from pipelines.resources.kinds import Kind
 from pipelines.resources.table import Table
 
 MIN_NAME_WIDTH, MIN_NOTE_WIDTH = 24, 11
+NAMES = {"JOB": "its number, its name (the newest of it), or latest", "RUN": "its name, or latest"}
 PIPE_WIDTH = 500  # wide enough to cut nothing when another program reads the output
 
 
@@ -27,7 +28,7 @@ def add_action(
         name, help=help_text, description=help_text
     )
     if argument:
-        parser.add_argument("name", metavar=argument)
+        parser.add_argument("name", metavar=argument, help=NAMES.get(argument))
     add_target(parser)
     parser.set_defaults(command=command)
     return parser
@@ -50,7 +51,7 @@ def add_cancel_and_delete(
 
 def _cancel(kind: Kind, arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        resource = kind.cancel(api, arguments.name)
+        resource = kind.cancel(api, kind.id_called(api, arguments.name))
     if kind.is_final(resource):
         print(f"{kind.noun} {arguments.name} has ended already: {kind.state_of(resource)}")
     else:
@@ -60,7 +61,7 @@ def _cancel(kind: Kind, arguments: argparse.Namespace) -> int:
 
 def _delete(kind: Kind, arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        kind.delete(api, arguments.name)
+        kind.delete(api, kind.id_called(api, arguments.name))
     print(f"deleted {arguments.name}")
     return 0
 

@@ -18,7 +18,7 @@ from pipelines.resources.table import Table
 from trainer import Json
 from trainer.config.settings import flag_name
 from trainer.config.train_config import TrainConfig
-from trainer.errors import ConfigError, did_you_mean
+from trainer.errors import ConfigError
 from trainer.metrics.directions import HIGHER_IS_BETTER, LOWER_IS_BETTER
 from trainer.references import valid_name, workload_name
 
@@ -81,28 +81,7 @@ def create_tuning_job(api: VertexApi, request: Json) -> Json:
     """Create a tuning job, once however often it is sent; return it."""
     name = request["displayName"]
     return api.post(
-        f"{api.parent}/{TUNING.collection}", request, find=lambda: find_tuning_job(api, name)
-    )
-
-
-def find_tuning_job(api: VertexApi, name: str) -> Json | None:
-    """Return the newest tuning job with a display name, or None."""
-    jobs = api.list_resources(TUNING.collection, filter=f'display_name="{name}"')
-    newest = max(jobs, key=lambda job: str(job["createTime"]), default=None)
-    return newest and api.get(newest["name"])
-
-
-def tuning_job_called(api: VertexApi, name: str) -> Json:
-    """Return the tuning job with a display name.
-
-    Raises:
-        ResourceError: there is none.
-    """
-    if job := find_tuning_job(api, name):
-        return job
-    names = [job["displayName"] for job in api.list_resources(TUNING.collection)]
-    raise ResourceError(
-        f"no tuning job {name!r};{did_you_mean(name, names)} there are {', '.join(names) or 'none'}"
+        f"{api.parent}/{TUNING.collection}", request, find=lambda: TUNING.find(api, name)
     )
 
 

@@ -4,32 +4,67 @@ import dataclasses
 import math
 import time
 from dataclasses import dataclass
+from operator import itemgetter
 
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
-from components.shared.vertex.api import VertexApi
+from components.shared.vertex.api import VertexApi, list_named
 from components.shared.vertex.errors import VertexError
 from pipelines.errors import ResourceError
+from pipelines.resources.names import not_found, short_name
 from trainer import Json
 
 POLL_SECONDS = 0.5
+LATEST = "latest"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of long-running resource; `final_states` are without the prefix."""
+    """A kind of long-running resource.
+
+    `final_states` are without the prefix. `has_chosen_ids` if a resource's creator chooses its id;
+    other ids are numbers.
+    """
 
     noun: str
     collection: str
     state_prefix: str
     final_states: frozenset[str]
+    has_chosen_ids: bool = False
 
     def path(self, api: VertexApi, name: str) -> str:
         """Return the resource name of an id."""
         return f"{api.parent}/{self.collection}/{name}"
 
     def get(self, api: VertexApi, name: str) -> Json:
-        """Return a resource as Vertex AI returns it."""
-        return api.get(self.path(api, name))
+        """Return a resource, by the names of `find`, as Vertex AI returns it.
+
+        Raises:
+            VertexError: NOT_FOUND; has the names that exist, the newest first.
+        """
+        if resource := self.find(api, name):
+            return resource
+        resources = list(api.list_resources(self.collection))
+        resources.sort(key=itemgetter("createTime"), reverse=True)
+        names = dict.fromkeys(resource["displayName"] for resource in resources)
+        raise not_found(self.noun, name, list(names))
+
+    def find(self, api: VertexApi, name: str) -> Json | None:
+        """Return a resource by id, the newest of a display name, or with `latest` of all."""
+        if self._is_id(name) and (resource := api.find(self.path(api, name))):
+            return resource
+        if name == LATEST:
+            resources = api.list_resources(self.collection)
+        else:
+            resources = list_named(api, self.collection, name)
+        newest = max(resources, key=itemgetter("createTime"), default=None)
+        return newest and api.get(newest["name"])
+
+    def id_called(self, api: VertexApi, name: str) -> str:
+        """Return the id that a name stands for."""
+        return name if self._is_id(name) else short_name(self.get(api, name)["name"])
+
+    def _is_id(self, name: str) -> bool:
+        return name != LATEST and (self.has_chosen_ids or name.isdecimal())
 
     def state_of(self, resource: Json) -> str:
         """Return the state without its prefix: `RUNNING`."""
@@ -96,4 +131,5 @@ RUN = Kind(
     collection="pipelineJobs",
     state_prefix="PIPELINE_STATE_",
     final_states=frozenset({"SUCCEEDED", "FAILED", "CANCELLED"}),
+    has_chosen_ids=True,
 )

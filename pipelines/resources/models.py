@@ -62,11 +62,6 @@ def history_table(entries: Sequence[HistoryEntry]) -> Table:
     return Table(("VERSION", "SINCE", "DEFAULT UNTIL", "BY", "WHY"), rows)
 
 
-def get_model(api: VertexApi, name: str) -> Json:
-    """Return a model by display name or id, with `@version` or `@alias` for a version."""
-    return api.get(model_name(api, name))
-
-
 def delete_model(api: VertexApi, name: str, *, confirm_all: Callable[[int], bool]) -> str:
     """Delete a model, or one version of it (`mnist@2`); return what was deleted.
 

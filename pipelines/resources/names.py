@@ -3,8 +3,9 @@
 import getpass
 import os
 import platform
+from collections.abc import Sequence
 
-from components.model_version.registry import find_model, version_name
+from components.model_version.registry import find_model, list_versions, version_name
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.resource_name import ResourceName
@@ -12,6 +13,8 @@ from pipelines.errors import ResourceError
 from trainer import Json
 from trainer.errors import did_you_mean
 from trainer.references import valid_name
+
+MAX_NAMES = 10  # of resources in a message
 
 
 def short_name(resource_name: str) -> str:
@@ -30,9 +33,27 @@ def model_name(api: VertexApi, name: str) -> str:
     if not name_of_model:
         models = list(api.list_resources("models"))
         if base not in {short_name(model["name"]) for model in models}:
-            raise _not_found("model", base, [model["displayName"] for model in models])
+            raise not_found("model", base, [model["displayName"] for model in models])
         name_of_model = f"{api.parent}/models/{base}"
     return f"{name_of_model}{at}{version}"
+
+
+def get_model(api: VertexApi, name: str) -> Json:
+    """Return a model by display name or id, with `@version` or `@alias` for a version.
+
+    Raises:
+        VertexError: NOT_FOUND; names the models, or the versions of the model, that exist.
+    """
+    full_name = model_name(api, name)
+    if model := api.find(full_name):
+        return model
+    base, _, version = full_name.partition("@")
+    known = [
+        ", ".join([entry["versionId"], *entry.get("versionAliases", [])])
+        for entry in list_versions(api, base)
+    ]
+    message = f"{name.partition('@')[0]} has no version {version!r}; versions: {'; '.join(known)}"
+    raise VertexError(code=404, status="NOT_FOUND", message=message)
 
 
 def version_called(api: VertexApi, name: str) -> ResourceName:
@@ -43,26 +64,29 @@ def version_called(api: VertexApi, name: str) -> ResourceName:
     """
     if not name.partition("@")[2]:
         raise ResourceError(f"{name!r} names no version; write MODEL@VERSION, such as {name}@2")
-    return version_name(api.get(model_name(api, name)))
+    return version_name(get_model(api, name))
 
 
 def endpoint_of(api: VertexApi, name: str) -> Json:
     """Return the endpoint with a display name or id.
 
     Raises:
-        VertexError: NOT_FOUND.
+        VertexError: NOT_FOUND; of a model that no endpoint serves, with the command that does.
     """
     endpoints = list(api.list_resources("endpoints"))
     for endpoint in endpoints:
         if name in (endpoint["displayName"], short_name(endpoint["name"])):
             return endpoint
-    raise _not_found("endpoint", name, [endpoint["displayName"] for endpoint in endpoints])
+    serve = f"; to serve the model: trainyard endpoints deploy {name}@default"
+    hint = serve if find_model(api, name) else ""
+    raise not_found("endpoint", name, [endpoint["displayName"] for endpoint in endpoints], hint)
 
 
-def _not_found(kind: str, name: str, names: list[str]) -> VertexError:
-    message = (
-        f"no {kind} {name!r};{did_you_mean(name, names)} {kind}s: {', '.join(names) or 'none'}"
-    )
+def not_found(kind: str, name: str, names: Sequence[str], hint: str = "") -> VertexError:
+    """Return the error that no resource has a name, with those that exist."""
+    shown = [*names[:MAX_NAMES], *(["…"] if len(names) > MAX_NAMES else [])]
+    existing = f"{kind}s: {', '.join(shown) or 'none'}{hint}"
+    message = f"no {kind} {name!r};{did_you_mean(name, names)} {existing}"
     return VertexError(code=404, status="NOT_FOUND", message=message)
 
 

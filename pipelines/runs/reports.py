@@ -13,21 +13,10 @@ from components.shared.vertex.labels import RUN_LABEL
 from pipelines.places.target import Target
 from pipelines.resources.kinds import RUN
 from pipelines.runs.differences import compare
-from pipelines.runs.facts import newest_runs
-from trainer.errors import ConfigError
 
 
 def report_run(api: VertexApi, run: str, *, target: Target) -> Path:
-    """Write the report of a run, with "" the newest, and return the file.
-
-    Raises:
-        ConfigError: There is no run.
-    """
-    if not run:
-        runs = newest_runs(api, limit=1)
-        if not runs:
-            raise ConfigError("there is no run to report on; start one with `trainyard run mnist`")
-        run = runs[0].run
+    """Write the report of a run and return the file."""
     content = content_of(api, run)
     path = target.run_dir(content.summary.run) / REPORT_FILE
     write_page(render(content), path)

@@ -25,6 +25,7 @@ from pipelines.package.spec import (
 )
 from pipelines.places.target import Target
 from pipelines.projects.runs import find_run, is_reference, unknown_workload
+from pipelines.resources.kinds import LATEST
 from pipelines.runs.request import RUN_NAME, run_request
 from trainer import Json, paths
 from trainer.errors import ConfigError
@@ -133,6 +134,8 @@ def check_run_name(run: str) -> None:
     """
     if not RUN_NAME.fullmatch(run):
         raise ConfigError(f"the name {run!r} is not allowed; it must match {RUN_NAME.pattern}")
+    if run == LATEST:
+        raise ConfigError(f"the name {run!r} stands for the newest run; give another name")
 
 
 def plan_run(

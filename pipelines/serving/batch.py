@@ -7,7 +7,7 @@ from components.model_version.registry import trust_of, version_name
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
-from pipelines.resources.names import model_name
+from pipelines.resources.names import get_model
 from trainer import Json, paths
 from trainer.config.trust import Trust
 
@@ -38,7 +38,7 @@ def find_version(api: VertexApi, name: str) -> tuple[ResourceName, str, Trust]:
     Raises:
         ResourceError: the version has no files of its own.
     """
-    model = api.get(model_name(api, name))
+    model = get_model(api, name)
     uri = str(model.get("artifactUri", ""))
     if not uri:
         raise ResourceError(f"{name} has no artifactUri, so its files are unknown")

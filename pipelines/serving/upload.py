@@ -12,7 +12,7 @@ from components.model_version.registry import find_model, list_versions, with_al
 from components.model_version.same_model import model_digest
 from components.model_version.saved_model import DESCRIPTION, check_saved_model
 from components.model_version.upload import upload_version
-from components.shared.vertex.api import VertexApi, list_named
+from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import MODEL_LABEL
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
@@ -122,7 +122,7 @@ def find_source(api: VertexApi, source: str) -> Source:
     Raises:
         ResourceError: there is neither, or the job has not succeeded.
     """
-    if "/" not in source and (job := _find_job(api, source)):
+    if "/" not in source and (job := JOB.find(api, source)):
         return _source_of(job)
     uri = paths.uri(source)
     if paths.is_bucket_uri(uri):
@@ -133,14 +133,6 @@ def find_source(api: VertexApi, source: str) -> Source:
             f"there is neither a job nor a folder {source!r}; `trainyard jobs list` shows the jobs"
         )
     return Source(uri=str(folder))
-
-
-def _find_job(api: VertexApi, source: str) -> Json | None:
-    """Return the job with an id, or the newest with a name; earlier ones share its folder."""
-    if source.isdecimal() and (job := api.find(JOB.path(api, source))):
-        return job
-    jobs = list_named(api, JOB.collection, source)
-    return max(jobs, key=lambda job: str(job["createTime"]), default=None)
 
 
 def _source_of(job: Json) -> Source:

@@ -69,7 +69,7 @@ class Runner:
     """Runs command lines; an AssertionError says why one failed.
 
     Args:
-        names: Placeholders of the pages, such as JOB_ID, and their values in the service.
+        names: Placeholders of the pages, such as JOB, and their values in the service.
         raw: Folders of raw files by workload.
     """
 
@@ -121,7 +121,7 @@ class Runner:
     def _trainyard(self, words: Sequence[str], environment: dict[str, str]) -> None:
         del environment
         job = self.names["LONG_JOB" if words[1:3] == ["jobs", "cancel"] else "JOB"]
-        names = {**self.names, "JOB_ID": job}
+        names = {**self.names, "JOB": job}
         if words[1] == "schedule":
             names["NAME"] = self.names["SCHEDULE"]
         if words[1] in ("endpoints", "models"):

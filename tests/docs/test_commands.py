@@ -84,7 +84,7 @@ class Scene:
     """A service with something in it, in a folder.
 
     Args:
-        names: Placeholders of the pages, such as JOB_ID, and their values in the service.
+        names: Placeholders of the pages, such as JOB, and their values in the service.
     """
 
     folder: Path

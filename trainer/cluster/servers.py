@@ -175,10 +175,10 @@ def _wait_for_end(watch: Watch, checkpoint_dir: str, *, stop: threading.Event) -
         lost = watch.find_lost()
         if end := read_end(checkpoint_dir):
             return _log_end(end)
+        _raise_if_set(stop)  # after the end is read: a service stops the replicas of an ended job
         if lost:
             raise ReplicaLostError(f"{lost}, without announcing the end of the job")
         stop.wait(_POLL_SECONDS)
-        _raise_if_set(stop)
 
 
 def _log_end(end: Json) -> int:

@@ -1,5 +1,7 @@
 """Asynchronous training on parameter servers: calls of several steps, scheduled on workers."""
 
+import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +24,7 @@ Coordinator: TypeAlias = tf.distribute.coordinator.ClusterCoordinator
 # Enough that a worker finds its next call waiting when it finishes one.
 CALLS_PER_WORKER = 3
 _CHECK_SECONDS = 0.5
+_SECONDS_BETWEEN_LINES = 2.0  # in the log of each worker
 
 
 class WorkerTables(Protocol):
@@ -122,6 +125,7 @@ class AsyncDriver:
         self._fetcher = ThreadPoolExecutor(1, thread_name_prefix="fetch")
         self._in_flight: deque[_Call] = deque()
         self._free_counters = list(range(CALLS_PER_WORKER * self._num_workers))
+        self._shown_at, self._num_to_show = 0.0, 0
         self._next_step = 0
 
     @property
@@ -180,13 +184,27 @@ class AsyncDriver:
 
     def _schedule(self, first: int, count: int, counter: int) -> _Call:
         location = self._tables.locate(first)
-        args = (location, tf.constant(first), tf.constant(count), tf.constant(counter))
+        args = (location, *map(tf.constant, (first, count, counter, self._is_shown())))
         value = self._coordinator.schedule(self._run_on_worker, args=args)
         return _Call(first, count, counter, self._fetcher.submit(value.fetch))
 
+    def _is_shown(self) -> bool:
+        """Return whether the worker logs the next call: one each, every few seconds."""
+        now = time.monotonic()
+        if now - self._shown_at >= _SECONDS_BETWEEN_LINES:
+            self._shown_at, self._num_to_show = now, self._num_workers
+        self._num_to_show -= 1
+        return self._num_to_show >= 0
+
     def _run_steps(
-        self, location: Any, start: tf.Tensor, count: tf.Tensor, counter: tf.Tensor
+        self,
+        location: Any,
+        start: tf.Tensor,
+        count: tf.Tensor,
+        counter: tf.Tensor,
+        is_shown: tf.Tensor,
     ) -> tf.Tensor:
+        began = tf.timestamp()
         table = self._tables.load(location)
         done = tf.cast(self._parameters.steps_done(counter), tf.int32)
         results = self._step.run(
@@ -195,7 +213,28 @@ class AsyncDriver:
             count - done,
             counter=counter,
         )
+        tf.cond(
+            is_shown,
+            lambda: self._log(results[0], start + done, start + count, began=began),
+            lambda: tf.constant(False),
+        )
         return tf.concat([results, [tf.cast(count - done, tf.float32)]], 0)
+
+    def _log(
+        self, loss: tf.Tensor, start: tf.Tensor, stop: tf.Tensor, *, began: tf.Tensor
+    ) -> tf.Tensor:
+        """Write steps, loss and rate of a call to the log of the worker that executes it."""
+        batches, text = self._job.batches, tf.strings.as_string
+        num_examples = tf.cast(batches.start(stop) - batches.start(start), tf.float32)
+        with tf.control_dependencies([loss]):
+            seconds = tf.cast(tf.timestamp() - began, tf.float32)
+        parts = (
+            *("steps ", text(start + 1), " to ", text(stop), " of ", text(self._job.total_steps)),
+            *(" loss ", text(loss / num_examples, precision=4), " "),
+            *(text(num_examples / seconds, precision=0), " examples/s"),
+        )
+        tf.print(tf.strings.join(parts), output_stream=sys.stderr)
+        return tf.constant(True)
 
     def _finish_call(self, call: _Call) -> Totals:
         *results, num_run = self._fetch(call)

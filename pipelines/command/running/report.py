@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pipelines.command.actions import describe
 from pipelines.command.target_options import add_target, api_of, target_of
+from pipelines.resources.kinds import LATEST
 from pipelines.runs.reports import report_comparison, report_run
 from trainer.errors import ConfigError
 
@@ -29,7 +30,7 @@ and the examples that only one of the models predicts correctly.
 def add_report(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `report`."""
     describe(parser, REPORT)
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="default: the newest run")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="default: latest, the newest run")
     parser.add_argument("--no-open", action="store_true", help="only print the path of the page")
     add_target(parser)
     parser.set_defaults(command=_report)
@@ -44,7 +45,7 @@ def _report(arguments: argparse.Namespace) -> int:
         if len(runs) == MAX_RUNS:
             path = report_comparison(api, *runs, target=target)
         else:
-            path = report_run(api, runs[0] if runs else "", target=target)
+            path = report_run(api, runs[0] if runs else LATEST, target=target)
     print(path)
     if not arguments.no_open:
         _open(path)

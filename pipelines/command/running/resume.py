@@ -8,6 +8,7 @@ from pipelines.command.actions import describe
 from pipelines.command.running.execution import start_run
 from pipelines.command.running.submit import EXIT_CODES
 from pipelines.command.target_options import add_containers, add_target, service_of, target_of
+from pipelines.resources.kinds import RUN
 from pipelines.runs.on_failure import add_on_failure, check_command
 from pipelines.runs.resume import await_end, explain_resume, plan_resume
 
@@ -40,7 +41,8 @@ def _resume(arguments: argparse.Namespace) -> int:
     with service_of(arguments, target) as service:
         api = connect(target.project, target.location)
         runs_image = service is None or arguments.containers
-        await_end(api, arguments.name, say=partial(print, flush=True))
-        submission = plan_resume(api, arguments.name, runs_image=runs_image)
-        print(explain_resume(api, arguments.name), flush=True)
+        run = RUN.id_called(api, arguments.name)
+        await_end(api, run, say=partial(print, flush=True))
+        submission = plan_resume(api, run, runs_image=runs_image)
+        print(explain_resume(api, run), flush=True)
         return start_run(arguments, submission, target=target, service=service)

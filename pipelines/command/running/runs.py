@@ -144,13 +144,12 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 def _logs(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        for line in run_log_lines(
-            api, arguments.name, task=arguments.task, is_followed=arguments.follow
-        ):
+        run = RUN.id_called(api, arguments.name)
+        for line in run_log_lines(api, run, task=arguments.task, is_followed=arguments.follow):
             print(line, flush=arguments.follow)
         if not arguments.follow:
             return OK
-        summary = summarize(RUN.get(api, arguments.name))
+        summary = summarize(RUN.get(api, run))
     note = f": {summary.error}" if summary.error else ""
     print(f"run {summary.run} is {summary.state}{note}", file=sys.stderr)
     return exit_code_of(summary)
@@ -160,10 +159,11 @@ def _delete(arguments: argparse.Namespace) -> int:
     target = target_of(arguments, needs_bucket=False)
     with service_of(arguments, target) as service:
         api = connect(target.project, target.location)
+        run = RUN.id_called(api, arguments.name)
         if service is None:
-            RUN.delete(api, arguments.name)
+            RUN.delete(api, run)
             note = ""
         else:
-            note = delete_run(RunFiles(api, target.state_dir), arguments.name)
-    print(f"deleted {arguments.name}" + (f"; {note}" if note else ""))
+            note = delete_run(RunFiles(api, target.state_dir), run)
+    print(f"deleted {run}" + (f"; {note}" if note else ""))
     return 0

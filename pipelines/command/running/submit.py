@@ -27,11 +27,12 @@ from pipelines.config.run_config import RunConfig
 from pipelines.exit_codes import FAILED, GATED, INTERRUPTED, OK, USAGE, exit_codes_text
 from pipelines.jobs.cluster_warnings import warn_of_local_limits, warn_of_restarts
 from pipelines.jobs.request import with_flags
-from pipelines.jobs.tuning import best_line, tuning_facts, tuning_job_called, winner_flags
+from pipelines.jobs.tuning import best_line, tuning_facts, winner_flags
 from pipelines.package.project_image import check_holds, image_of
 from pipelines.package.spec import Package, own_image
 from pipelines.places.target import Target
 from pipelines.projects.runs import FORMS, find_run
+from pipelines.resources.kinds import TUNING
 from pipelines.runs.execute import new_run_name
 from pipelines.runs.on_failure import add_on_failure, check_command, warn_of_readable_address
 from pipelines.runs.submit import (
@@ -227,7 +228,7 @@ def _tuned(arguments: argparse.Namespace, config: RunConfig) -> RunConfig:
     if not arguments.tuning_job:
         return config
     with api_of(arguments) as api:
-        job = tuning_job_called(api, arguments.tuning_job)
+        job = TUNING.get(api, arguments.tuning_job)
     flags = winner_flags(job, workload=config.name)
     print(f"{arguments.tuning_job}: {best_line(tuning_facts(job))}", file=sys.stderr)
     return with_flags(config, flags)

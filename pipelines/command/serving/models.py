@@ -12,12 +12,12 @@ from pipelines.command.actions import actions_of, add_action, describe, print_js
 from pipelines.command.target_options import api_of
 from pipelines.resources.models import (
     delete_model,
-    get_model,
     history_table,
     model_history,
     models_table,
     set_default_version,
 )
+from pipelines.resources.names import get_model
 from trainer.config.trust import add_trust_flags, trust_of
 
 UPLOAD = """\

@@ -29,18 +29,18 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `jobs`."""
     actions = actions_of(parser)
     add_action(actions, "list", _list, "list all jobs, newest first")
-    show = add_action(actions, "show", _show, "show a job and its replicas", "JOB_ID")
+    show = add_action(actions, "show", _show, "show a job and its replicas", "JOB")
     show.add_argument("--json", action="store_true", help="as Vertex AI returns it")
-    logs = add_action(actions, "logs", _logs, "print the logs of a job's replicas", "JOB_ID")
+    logs = add_action(actions, "logs", _logs, "print the logs of a job's replicas", "JOB")
     logs.add_argument("--replica", metavar="TASK", help="only this one, e.g. chief/0 or worker/1")
     logs.add_argument("--follow", action="store_true", help="continue until the job ends")
     logs.epilog = f"With --follow, {exit_codes_text(OK, FAILED)}"
     logs.add_argument("--timestamps", action="store_true", help="put the time before each line")
-    wait = add_action(actions, "wait", _wait, "wait until a job has ended", "JOB_ID")
+    wait = add_action(actions, "wait", _wait, "wait until a job has ended", "JOB")
     wait.epilog = f"The job continues after a timeout or Ctrl-C. {EXIT_CODES}"
     add_timeout(wait, "stop waiting after this time, e.g. 90, 30m or 2h; default: never")
     text = "delete a job that has ended, and its log"
-    add_cancel_and_delete(actions, JOB, "JOB_ID", delete_help=text)
+    add_cancel_and_delete(actions, JOB, "JOB", delete_help=text)
     text = "train a workload, without a pipeline"
     actions.add_parser(
         "submit", help=text, arguments="pipelines.command.training.jobs_submit:add_submit"
@@ -82,15 +82,16 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def _logs(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
+        job_id = JOB.id_called(api, arguments.name)
         for line in job_log_lines(
             api,
-            arguments.name,
+            job_id,
             replica=arguments.replica,
             has_times=arguments.timestamps,
             is_followed=arguments.follow,
         ):
             print(line, flush=arguments.follow)
-        return _print_end(api, arguments.name) if arguments.follow else OK
+        return _print_end(api, job_id) if arguments.follow else OK
 
 
 def _print_end(api: VertexApi, job_id: str) -> int:
@@ -104,7 +105,8 @@ def _print_end(api: VertexApi, job_id: str) -> int:
 def _wait(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
         try:
-            job = JOB.wait(api, arguments.name, timeout_seconds=arguments.timeout or math.inf)
+            job_id = JOB.id_called(api, arguments.name)
+            job = JOB.wait(api, job_id, timeout_seconds=arguments.timeout or math.inf)
         except TimeoutError as error:
             print(f"trainyard: {error}", file=sys.stderr)
             return TIMEOUT

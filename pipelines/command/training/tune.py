@@ -21,7 +21,6 @@ from pipelines.jobs.tuning import (
     ALGORITHMS,
     best_line,
     create_tuning_job,
-    find_tuning_job,
     trials_table,
     tuning_facts,
     tuning_request,
@@ -120,7 +119,7 @@ def _tune(arguments: argparse.Namespace) -> int:
         if service:
             warn_of_local_limits(config.cluster)
         api = connect(target.project, target.location)
-        job = find_tuning_job(api, name)
+        job = TUNING.find(api, name)
         if job is None:
             for line in (f"{name}: {arguments.trials} trials, {arguments.search} search", *varied):
                 print(line, file=sys.stderr)

@@ -21,14 +21,13 @@ from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import RUN_LABEL
 from pipelines.errors import ResourceError
-from pipelines.resources.kinds import JOB, RUN
+from pipelines.resources.kinds import JOB, LATEST, RUN
 from pipelines.resources.names import short_name
 from pipelines.runs.removal.cache import read_entry, step_cache
 from pipelines.runs.request import RUN_NAME
 from trainer import Json
 
 PACKAGE_FILE = "pipeline.yaml"
-LATEST = "latest"
 REMOVED_PREFIX = ".removed-"
 JOB_NAME = re.compile(r"customJobs/(\d+)")
 

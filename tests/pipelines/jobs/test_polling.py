@@ -28,6 +28,9 @@ class FakeApi(SimpleNamespace):
     parent = "projects/p/locations/l"
     num_requests = 0
 
+    def find(self, name):
+        return self.get(name)
+
     def get(self, name):
         self.num_requests += 1
         prefix = "PIPELINE" if "pipelineJobs" in name else "JOB"

@@ -95,6 +95,8 @@ class FakeApi:
             raise self._error
         return {"replicas": [], "warnings": ["open to the network"]}
 
+    find = get
+
     def list_resources(self, path: str, *, filter: str = ""):
         yield {"name": f"{self.parent}/{path}/7"}
 

@@ -38,6 +38,8 @@ class FakeApi:
         uri = "" if number == "2" else "gs://b/model"
         return {"name": f"{PARENT}/models/5", "versionId": number, "artifactUri": uri}
 
+    find = get
+
     def post(self, path, body, *, find):
         self.posted.append((path, body, find))
         return {"name": f"{PARENT}/batchPredictionJobs/1"}

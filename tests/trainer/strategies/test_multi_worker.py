@@ -53,6 +53,7 @@ def test_the_loss_curve_does_not_depend_on_the_strategy(
         assert curves[name] == pytest.approx(curves["single"], abs=1e-4), name
         expect_own_predictions(outs[name])
     assert "worker/0 writes the model" in workers["worker/1"].log
+    assert "worker/1 step 30/30 loss " in workers["worker/1"].log
     evaluator = workers["evaluator/0"]
     assert "step 30 eval: " in evaluator.log
     assert "the job has ended: training is done" in evaluator.log

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import signal
 
@@ -35,7 +36,10 @@ def test_a_cluster_trains_exactly_its_steps_and_all_replicas_end(
     logs = "\n".join(replica.log for replica in replicas.values())
     assert set(codes.values()) == {0}, logs
     assert "step 151/151" in replicas["chief/0"].log
-    assert "the job has ended: training is done" in replicas["worker/1"].log
+    for worker in ("worker/0", "worker/1"):
+        log = replicas[worker].log
+        assert re.search(r"steps \d+ to \d+ of 151 loss \d+\.\d{4} \d+ examples/s", log), log
+        assert "the job has ended: training is done" in log
     out = tmp_path / "out"
     lines = (out / "logs/metrics.jsonl").read_text().splitlines()
     assert max(json.loads(line)["step"] for line in lines) == 151

@@ -67,6 +67,8 @@ class StepRate:
 class Recorder:
     """Recorder of the totals of finished steps, which reports them every `every_steps` steps.
 
+    With the `log_dir` "", of the replicas that are not the chief, it only logs progress.
+
     In asynchronous training `count_steps` returns the number of steps, each of `batch_size`
     examples, that the workers have applied. Speed is computed from it: totals arrive later and in
     bursts, after an evaluation for example, so the time between two of them is meaningless.
@@ -88,13 +90,12 @@ class Recorder:
         self._batch_size = batch_size
         self._count_steps, self._rate = count_steps, StepRate(first_step)
         self._total_steps, self._every_steps = total_steps, every_steps
-        self._train = tf.summary.create_file_writer(f"{log_dir}/train")
-        self._eval = tf.summary.create_file_writer(f"{log_dir}/eval")
-        self._path = f"{log_dir}/metrics.jsonl"
+        self._train, self._eval = (_writer(log_dir, split) for split in ("train", "eval"))
+        self._path = log_dir and f"{log_dir}/metrics.jsonl"
         self._pending, self._since = NOTHING, time.monotonic()
         self._last_line = 0.0
 
-    def add(self, totals: Totals, *, learning_rate: float) -> None:
+    def add(self, totals: Totals, *, learning_rate: float = 0.0) -> None:
         """Add finished steps; report every `every_steps` steps and after the last one."""
         self._pending += totals
         last_report = self.step - self.step % self._every_steps
@@ -170,9 +171,17 @@ class Recorder:
         logger.info("%s", format_progress(progress), extra={"is_transient": not is_last})
 
     def _write(self, writer: Any, split: str, values: Mapping[str, float], *, step: int) -> None:
+        if not self._path:
+            return
         with writer.as_default(step=step):
             for name, value in values.items():
                 tf.summary.scalar(name, value)
         line = finite({"step": step, "split": split, **values, "time": time.time()})
         with tf.io.gfile.GFile(self._path, "a") as file:
             file.write(json.dumps(line) + "\n")
+
+
+def _writer(log_dir: str, split: str) -> Any:
+    if not log_dir:
+        return tf.summary.create_noop_writer()
+    return tf.summary.create_file_writer(f"{log_dir}/{split}")

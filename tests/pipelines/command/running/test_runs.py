@@ -95,7 +95,9 @@ def test_run_is_submitted_awaited_shown_logged_and_deleted(trainyard, package):
     assert "run nap-1 is SUCCEEDED" in output
 
     assert state(trainyard) == "succeeded"
+    assert trainyard("submit", package, "--name", "latest")[0] == 2
     shown = trainyard("runs", "show", "nap-1")[1]
+    assert trainyard("runs", "show", "latest")[1] == shown
     assert "team=vision" in shown
     assert "trainyard_run=nap-1" in shown
     log = trainyard("runs", "logs", "nap-1", "--task", "nap", "--follow")[1]

@@ -54,9 +54,11 @@ def test_job_is_listed_shown_logged_and_cancelled(trainyard, job_id):
     assert re.search(f"{job_id} is RUNNING.*trainyard jobs cancel {job_id}", error)
     assert trainyard("jobs", "wait", job_id, "--timeout", "1s")[0] == 124
 
-    assert trainyard("jobs", "cancel", job_id)[0] == 0
+    code, _, error = trainyard("jobs", "cancel", "tolker")
+    assert (code, "no job 'tolker'; did you mean 'talker'? jobs: talker" in error) == (1, True)
+    assert trainyard("jobs", "cancel", "talker")[0] == 0
 
-    assert trainyard("jobs", "wait", job_id, "--timeout", "60s")[0] == 1
+    assert trainyard("jobs", "wait", "latest", "--timeout", "60s")[0] == 1
     said = f"job {job_id} has ended already: CANCELLED\n"
     assert trainyard("jobs", "cancel", job_id)[:2] == (0, said)
     assert trainyard("jobs", "delete", job_id)[:2] == (0, f"deleted {job_id}\n")
@@ -111,7 +113,7 @@ def test_job_past_its_timeout_reports_it(service, trainyard):
     assert "the job's timeout of 1 s passed; chief/0 was still running" in error
 
 
-def test_the_default_version_is_set_by_hand_and_back(service, trainyard):
+def test_the_default_version_is_set_by_hand_and_back(service, trainyard, tmp_path):
     models = JOBS.replace("customJobs", "models")
     model = {"displayName": "digits", "containerSpec": {"imageUri": "i"}}
     first = service.do("POST", f"{models}:upload", {"model": model})["model"]
@@ -127,6 +129,15 @@ def test_the_default_version_is_set_by_hand_and_back(service, trainyard):
     said = trainyard("models", "set-default", "digits@previous")[:2]
     assert said == (0, "the default is digits@1\n")
     assert aliases() == ["default", "previous"]
+    for command in (["models", "show"], ["endpoints", "deploy"]):
+        code, _, error = trainyard(*command, "digits@9")
+        assert code == 1
+        assert "digits has no version '9'; versions: 1, default; 2, previous\n" in error
+    request = tmp_path / "request.json"
+    request.write_text('{"instances": [1]}')
+    error = trainyard("endpoints", "predict", "digits", "--instances", str(request))[2]
+    assert "no endpoint 'digits'" in error
+    assert "trainyard endpoints deploy digits@default\n" in error
 
 
 def test_missing_resource_is_one_line(trainyard):
