@@ -24,6 +24,7 @@ COMMANDS = (
     ),
     ("settings", "settings:add_settings", "list the settings of a workload's runs"),
     ("run", "running.submit:add_run", "run the pipeline, wait for its end and tear it down"),
+    ("plan", "running.submit:add_plan", "print what a run would do now, why, and its price"),
     ("submit", "running.submit:add_submit", "start a pipeline run"),
     ("tune", "training.tune:add_tune", "train with different settings, and name the best"),
     (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from components.plan_training.cluster_file import SPELLINGS, ClusterFile
 from components.plan_training.plan import SPOT_CHECKPOINT_SECONDS
 from components.plan_training.prices import PriceTable, cluster_cost
+from components.plan_training.quota import quota_needed
 from components.plan_training.shape import Shape
 from components.plan_training.spellings.tf_config import (
     placeholder_hosts,
@@ -146,7 +147,8 @@ def _cost(shape: Shape, prices: PriceTable) -> list[str]:
     ]
     if cost.unknown:
         lines.append(f"          without {', '.join(cost.unknown)}: not in the price table")
-    return lines
+    needed = ", ".join(f"{name} {count}" for name, count in quota_needed(shape).items())
+    return [*lines, f"quota     {needed or 'none'}"]
 
 
 def _tf_config_lines(shape: Shape, hosts: Sequence[str]) -> list[str]:

@@ -48,10 +48,10 @@ class Cost:
     spot: float
     unknown: tuple[str, ...]
 
-    def until(self, timeout_seconds: int, *, is_spot: bool) -> float:
-        """Return the cost of a job that runs until its time limit."""
+    def until(self, seconds: float, *, is_spot: bool) -> float:
+        """Return the cost of a job that runs for a time."""
         hourly = self.spot if is_spot else self.on_demand
-        return hourly * timeout_seconds / _SECONDS_PER_HOUR
+        return hourly * seconds / _SECONDS_PER_HOUR
 
 
 def cluster_cost(shape: Shape, table: PriceTable) -> Cost:

@@ -140,10 +140,18 @@ def copy_code(project: Project, target: Path, *, data: Sequence[str] = ()) -> st
 def folder_digest(folder: Path) -> str:
     """Return twelve hexadecimal digits of the SHA-256 of the files of a folder."""
     digest = hashlib.sha256()
-    for path in sorted(file for file in folder.rglob("*") if file.is_file()):
-        digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    for name, content in file_digests(folder).items():
+        digest.update(name.encode() + b"\0")
+        digest.update(content)
     return digest.hexdigest()[:DIGEST_DIGITS]
+
+
+def file_digests(folder: Path) -> dict[str, bytes]:
+    """Return the SHA-256 of each file of a folder by its path there."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).digest()
+        for path in sorted(file for file in folder.rglob("*") if file.is_file())
+    }
 
 
 def code_files(folder: Path, *, data: Sequence[str] = ()) -> list[str]:

@@ -142,6 +142,7 @@ class Runner:
         if "submit" in words:
             words = [word for word in words if word not in WAITING]
             words.insert(words.index("submit") + 2, "--dry-run")
+            words += ["--json"] * (words[0] == "submit")
         assert _exit_code(main, words) == 0
 
     def _vertex_local(self, words: Sequence[str], environment: dict[str, str]) -> None:

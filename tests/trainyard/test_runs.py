@@ -15,6 +15,7 @@ def test_settings_and_options_become_those_of_the_command(capsys, tmp_path):
         set={"train.epochs": 3, "keep_endpoint": True, "labels.team": "vision"},
         cluster="configs/clusters/single.yaml",
         dry_run=True,
+        json=True,
         state_dir=tmp_path,
     )
     request = json.loads(capsys.readouterr().out)

@@ -65,7 +65,7 @@ def leaf_tasks(spec: Json) -> dict[str, str]:
     names: dict[str, str] = {}
 
     def walk(dag: Json) -> None:
-        for name, task in _in_order(dag["tasks"]):
+        for name, task in in_order(dag["tasks"]):
             component = spec["components"][task["componentRef"]["name"]]
             if "dag" in component:
                 walk(component["dag"])
@@ -81,14 +81,15 @@ def _task_view(name: str, detail: Json) -> TaskView:
     return TaskView(
         name=name,
         state=TASK_STATES.get(state, state),
-        seconds=_seconds(detail),
+        seconds=seconds_of(detail),
         is_cached=state == "SKIPPED",
         error=detail.get("error", {}).get("message", ""),
         note=detail.get("execution", {}).get("metadata", {}).get("note", ""),
     )
 
 
-def _seconds(detail: Json) -> float:
+def seconds_of(detail: Json) -> float:
+    """Return the duration of a task, 0 if it has not ended."""
     if "startTime" not in detail or "endTime" not in detail:
         return 0.0
     start, end = (
@@ -97,7 +98,7 @@ def _seconds(detail: Json) -> float:
     return round(end - start, 2)
 
 
-def _in_order(tasks: Json) -> list[tuple[str, Json]]:
+def in_order(tasks: Json) -> list[tuple[str, Json]]:
     """Return tasks after those they depend on, else by name: a service returns them in any order.
 
     Of a group, the exit task comes last.

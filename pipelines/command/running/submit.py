@@ -4,17 +4,21 @@
 """
 
 import argparse
+import contextlib
 import dataclasses
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
+from components.errors import StepError
 from components.prepare_examples.raw_data.fetch import fetch
 from pipelines.command.actions import describe, print_json
 from pipelines.command.running.execution import start_run
+from pipelines.command.running.plan import planned, show_plan, within_cost
 from pipelines.command.target_options import (
     add_containers,
     add_target,
@@ -31,6 +35,7 @@ from pipelines.jobs.tuning import best_line, tuning_facts, winner_flags
 from pipelines.package.project_image import check_holds, image_of
 from pipelines.package.spec import Package, own_image
 from pipelines.places.target import Target
+from pipelines.plan.text import summary_of
 from pipelines.projects.runs import FORMS, find_run
 from pipelines.resources.kinds import TUNING
 from pipelines.runs.execute import new_run_name
@@ -49,6 +54,7 @@ from pipelines.runs.submit import (
     run_prefix,
 )
 from pipelines.runs.workload_code import with_code
+from trainer.errors import TrainerError
 
 EXIT_CODES = exit_codes_text(OK, FAILED, USAGE, GATED, INTERRUPTED)
 RUN_HELP = f"""\
@@ -72,6 +78,16 @@ With --wait, {EXIT_CODES}
 """
 
 
+PLAN_HELP = """\
+Prints what `trainyard run` would do now, and sends nothing: each task with its state (cached, runs,
+or depends on the verdict), which setting, file of code or file of data has changed since which run,
+seconds as in earlier runs, the price of the training on Vertex AI and the quota it needs.
+
+  trainyard plan mnist --set train.epochs=5
+  trainyard plan churn/ --on vertex --json
+"""
+
+
 def add_run(run: argparse.ArgumentParser) -> None:
     """Add the arguments of `run`."""
     describe(run, RUN_HELP)
@@ -82,7 +98,7 @@ def add_run(run: argparse.ArgumentParser) -> None:
         metavar="TUNE",
         help="train with the settings of the best trial of a `trainyard tune`; --set changes them",
     )
-    _add_options(run)
+    add_options(run)
     run.set_defaults(command=_start, name="", wait=True, dry_run=False, tears_down=True)
 
 
@@ -97,12 +113,27 @@ def add_submit(submit: argparse.ArgumentParser) -> None:
     submit.add_argument("--name", help="name of the run; default: the workload and the time")
     ending = submit.add_mutually_exclusive_group()
     ending.add_argument("--wait", action="store_true", help="wait until the run has ended")
-    ending.add_argument("--dry-run", action="store_true", help="only print the request, as JSON")
-    _add_options(submit)
-    submit.set_defaults(command=_start, tears_down=False, tuning_job=None)
+    ending.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="send nothing: print the plan, as `trainyard plan`; --json: the request",
+    )
+    submit.add_argument("--json", action="store_true", help="with --dry-run: print the request")
+    add_options(submit)
+    submit.set_defaults(command=_start, tears_down=False, tuning_job=None, is_plan=False)
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
+def add_plan(plan: argparse.ArgumentParser) -> None:
+    """Add the arguments of `plan`."""
+    describe(plan, PLAN_HELP)
+    plan.add_argument("source", metavar="WORKLOAD", help=f"{FORMS}, or a package")
+    plan.add_argument("--json", action="store_true", help="print the plan as JSON")
+    add_options(plan)
+    defaults = {"name": "", "wait": False, "dry_run": True, "is_plan": True}
+    plan.set_defaults(command=_start, tears_down=False, tuning_job=None, **defaults)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that `run` and `submit` share."""
     parser.add_argument(
         "--cluster", type=Path, metavar="FILE", help="cluster file: configs/clusters"
@@ -136,6 +167,13 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         dest="settings",
         help="end after the evaluation, without a version, as --set release.promote=false",
     )
+    parser.add_argument(
+        "--max-cost",
+        type=float,
+        metavar="DOLLARS",
+        help="refuse a training that cost more in an earlier run, by its time and Vertex AI's "
+        "prices, and limit its time so that it cannot cost more",
+    )
     add_on_failure(parser)
     add_target(parser)
     advanced = parser.add_argument_group("advanced")
@@ -152,7 +190,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Checked:
+class CheckedRun:
     """A run of which everything has been checked that can be before anything is sent."""
 
     name: str
@@ -169,12 +207,10 @@ def _start(arguments: argparse.Namespace) -> int:
     """Run `trainyard run` or `trainyard submit`."""
     check_command(arguments.on_failure, is_waiting=arguments.wait)
     target = target_of(arguments)
-    run = _check(arguments, target)
+    run = check_run(arguments, target)
     config = run.config
     if arguments.dry_run:
-        print(f"POST /v1/{target.parent}/pipelineJobs?pipelineJobId={run.name}", file=sys.stderr)
-        package = _compile(arguments, run, target)
-        return print_json(_plan(arguments, run, package, target).request)
+        return _show(arguments, run, target)
     if config:
         warn_of_restarts(config.cluster)
     if config and arguments.tears_down:
@@ -183,19 +219,55 @@ def _start(arguments: argparse.Namespace) -> int:
     mounts = folders_of_files(config.prepare_options().files) if config else []
     pool = ThreadPoolExecutor(1)
     # While the service starts: both take about as long.
-    compiling = pool.submit(_compile, arguments, run, target)
+    compiling = pool.submit(compiled, arguments, run, target)
     pool.shutdown(wait=False)
     with service_of(arguments, target, image=run.image, mounts=mounts) as service:
         if service and config:
             warn_of_local_limits(config.cluster)
             if arguments.tears_down:
                 _fetch_data(config, target)
-        submission = _plan(arguments, run, compiling.result(), target)
+        submission = submission_of(arguments, run, compiling.result(), target)
+        if arguments.max_cost is not None:
+            submission = _limited(arguments, run, compiling.result(), target)
+        if arguments.tears_down:
+            _say_plan(arguments, submission, target)
         warn_of_readable_address(submission.request)
         return start_run(arguments, submission, target=target, service=service)
 
 
-def _check(arguments: argparse.Namespace, target: Target) -> _Checked:
+def _show(arguments: argparse.Namespace, run: CheckedRun, target: Target) -> int:
+    """Print what would be sent: a plan of the run, or with --json the request."""
+    package = compiled(arguments, run, target)
+    submission = submission_of(arguments, run, package, target)
+    if arguments.is_plan or not arguments.json:
+        with service_of(arguments, target):
+            if arguments.max_cost is not None:
+                submission = _limited(arguments, run, package, target)
+            return show_plan(arguments, submission, target)
+    print(f"POST /v1/{target.parent}/pipelineJobs?pipelineJobId={run.name}", file=sys.stderr)
+    return print_json(submission.request)
+
+
+def _limited(
+    arguments: argparse.Namespace, run: CheckedRun, package: Package, target: Target
+) -> Submission:
+    """Return the request of a run whose training costs at most --max-cost."""
+
+    def build(config: RunConfig) -> Submission:
+        return submission_of(arguments, dataclasses.replace(run, config=config), package, target)
+
+    plan = partial(planned, arguments, target=target)
+    return within_cost(build, run.config, limit=arguments.max_cost, plan=plan)
+
+
+def _say_plan(arguments: argparse.Namespace, submission: Submission, target: Target) -> None:
+    """Print which tasks are cached, and why others are not; a run finds mistakes itself."""
+    with contextlib.suppress(TrainerError, StepError, OSError):
+        if line := summary_of(planned(arguments, submission, target)):
+            print(line)
+
+
+def check_run(arguments: argparse.Namespace, target: Target) -> CheckedRun:
     """Read the run's source and settings, and check them."""
     source, package = arguments.source, None
     options = {"settings": arguments.settings, "cluster": arguments.cluster}
@@ -220,7 +292,7 @@ def _check(arguments: argparse.Namespace, target: Target) -> _Checked:
     workload = config.workload if config else ""
     image = arguments.image or (own_image(package) if package else image_of(workload))
     check_holds(image, workload)
-    return _Checked(name=name, workload=workload, image=image, config=config, package=package)
+    return CheckedRun(name=name, workload=workload, image=image, config=config, package=package)
 
 
 def _tuned(arguments: argparse.Namespace, config: RunConfig) -> RunConfig:
@@ -234,19 +306,20 @@ def _tuned(arguments: argparse.Namespace, config: RunConfig) -> RunConfig:
     return with_flags(config, flags)
 
 
-def _compile(arguments: argparse.Namespace, run: _Checked, target: Target) -> Package:
+def compiled(arguments: argparse.Namespace, run: CheckedRun, target: Target) -> Package:
+    """Return the package of a run; packages of workloads are kept in the local state."""
     if run.package:
         return run.package
-    is_kept = arguments.on == "local" and not arguments.dry_run
-    kept_in = target.state_dir / "packages" if is_kept else None
+    kept_in = target.state_dir / "packages" if arguments.on == "local" else None
     return compile_package(
         arguments.source, workload=run.workload, image=run.image, kept_in=kept_in
     )
 
 
-def _plan(
-    arguments: argparse.Namespace, run: _Checked, package: Package, target: Target
+def submission_of(
+    arguments: argparse.Namespace, run: CheckedRun, package: Package, target: Target
 ) -> Submission:
+    """Return the request of a run."""
     return plan_run(
         package,
         run=run.name,

@@ -204,14 +204,16 @@ OLD_FILES = sorted(
 )
 
 
-@pytest.mark.parametrize("command", [["jobs", "submit"], ["submit"]], ids=["job", "pipeline"])
+@pytest.mark.parametrize(
+    "command", [["jobs", "submit"], ["submit", "--json"]], ids=["job", "pipeline"]
+)
 @pytest.mark.parametrize("file", OLD_FILES, ids=lambda path: path.stem)
 def test_old_cluster_file_is_accepted_by_jobs_and_pipelines(file, command, tmp_path, capsys):
     where = ["--cluster", str(file), "--state-dir", str(tmp_path)]
     assert main([*command, "mnist", "--dry-run", *where]) == 0
 
     sent = json.loads(capsys.readouterr().out)
-    if command == ["submit"]:
+    if "jobs" not in command:
         cluster = json.loads(sent["runtimeConfig"]["parameterValues"]["cluster"])
         assert (cluster["strategy"], cluster["workers"]) == ("multi_worker_mirrored", 1)
         assert "parameter_servers" not in cluster

@@ -131,7 +131,7 @@ def test_the_command_uploads_a_workload_and_submit_takes_its_address(
     assert address in capsys.readouterr().out.split()
 
     where = ["--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/r"]
-    assert main(["submit", address, "--dry-run", "--set", "train.epochs=1", *where]) == 0
+    assert main(["submit", address, "--dry-run", "--json", "--set", "train.epochs=1", *where]) == 0
     request = json.loads(capsys.readouterr().out)
     assert request["templateUri"] == address
     assert json.loads(request["runtimeConfig"]["parameterValues"]["train"])["epochs"] == 1

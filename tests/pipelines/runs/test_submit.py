@@ -261,7 +261,7 @@ def test_the_option_service_account_is_the_setting(tmp_path, capsys):
     setting = "tensorboard=projects/p/locations/l/tensorboards/5"
     where = ["--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/r"]
     image = ["--image", "us-docker.pkg.dev/p/r/i:1", "--state-dir", str(tmp_path)]
-    arguments = ["submit", "mnist", "--dry-run", "--set", setting, *where, *image]
+    arguments = ["submit", "mnist", "--dry-run", "--json", "--set", setting, *where, *image]
 
     assert main(arguments) == 2
     capsys.readouterr()

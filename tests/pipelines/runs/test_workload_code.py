@@ -55,7 +55,7 @@ def churn(tmp_path: Path, monkeypatch) -> Path:
 
 
 def request_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
-    assert main(["submit", "--dry-run", *arguments]) == 0, capsys.readouterr().err
+    assert main(["submit", "--dry-run", "--json", *arguments]) == 0, capsys.readouterr().err
     return json.loads(capsys.readouterr().out)
 
 
@@ -106,7 +106,7 @@ def test_an_edit_changes_the_next_run_only(churn, capsys):
 
 
 def test_no_code_of_the_user_runs_in_the_commands_process(churn, capfd):
-    assert main(["submit", "--dry-run", "churn"]) == 0
+    assert main(["submit", "--dry-run", "--json", "churn"]) == 0
     json.loads(capfd.readouterr().out)  # what the user's code prints is not in it
     pids = (churn.parent / "pids").read_text().split()
     assert len(pids) == 1

@@ -1,0 +1,70 @@
+"""Outputs that some tasks will have, foreseen without running them."""
+
+import datetime
+from collections.abc import Callable
+
+from components.model_version.champion import champion_of, find_champion
+from components.model_version.decisions import stop_of
+from components.model_version.registry import find_model, list_versions
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.labels import MODEL_LABEL
+from components.start.step import start_run
+from components.start.trigger import TRAIN
+from pipelines.plan.earlier_tasks import EarlierTasks
+from pipelines.plan.forecast import Values, has_inputs
+from trainer import Json
+
+Foresee = Callable[[Values], Json | None]
+PASSED = "passed"
+START_INPUTS = ("model_name", "workload", "data_dir", "trust_files", "prepare", "trigger")
+
+
+def without_registry() -> dict[str, Foresee]:
+    """Return what can be foreseen without the API: a run without a trigger trains."""
+
+    def start(inputs: Values) -> Json | None:
+        has_trigger = inputs.parameters["trigger"] != "{}"
+        return None if has_trigger else {"verdict": TRAIN, "comparison": ""}
+
+    def plan_training(inputs: Values) -> Json | None:
+        return {"verdict": TRAIN} if inputs.parameters["comparison"] == "" else None
+
+    return {"start": start, "plan-training": plan_training}
+
+
+def foreseen(api: VertexApi, *, run: str, earlier: EarlierTasks) -> dict[str, Foresee]:
+    """Return the functions that foresee outputs, by the display names of the tasks."""
+
+    def start(inputs: Values) -> Json:
+        """Look at the registry and at the raw data, as the task will."""
+        values = {name: inputs.parameters[name] for name in START_INPUTS}
+        return start_run(
+            api,
+            champion=find_champion(api, values["model_name"]),
+            run=run,
+            schedule_time="",
+            create_time=datetime.datetime.now(datetime.UTC).isoformat(),
+            **values,
+        )._asdict()
+
+    def evaluate(inputs: Values) -> Json | None:
+        """Return the verdict of an earlier run on the same model, if it still holds."""
+        if inputs.unknown:
+            return None
+        before = next((t for t in earlier.of("evaluate") if has_inputs(t, inputs)), None)
+        if before is None:
+            return None
+        outputs = before.output_parameters
+        model = find_model(api, str(inputs.parameters["model_name"]))
+        versions = list_versions(api, model) if model else []
+        champion = champion_of(versions).version
+        digest = outputs["digest"]
+        same = [v for v in versions if v.get("labels", {}).get(MODEL_LABEL) == digest]
+        is_known = any(champion_of([version]).version == champion for version in same)
+        if is_known and outputs["verdict"] == PASSED and not outputs["stop"]:
+            return {**outputs, "state": "", "known_version": champion}
+        if outputs["champion_version"] != champion or stop_of(versions, digest):
+            return None
+        return outputs
+
+    return {**without_registry(), "start": start, "evaluate": evaluate}

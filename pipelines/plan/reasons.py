@@ -1,0 +1,125 @@
+"""Reasons why a task will run although an earlier run has executed it: what has changed since."""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from components.model_version.companions import INPUT_FILE, read_companion_object
+from components.prepare_examples.fingerprint import read_input
+from components.prepare_examples.settings.options import PrepareOptions
+from components.shared.run_summary.settings import SOURCE_DIGEST, WORKLOAD, settings_of
+from pipelines.plan.earlier_tasks import EarlierTask
+from pipelines.plan.forecast import PLACEHOLDER, TaskForecast
+from pipelines.projects.project import file_digests
+from trainer import Json
+from trainer.errors import InputError
+from trainer.references import SNAPSHOT, code_digest
+
+MAX_NAMED = 3
+FINGERPRINT, COMPARISON, IMAGE = "input_fingerprint", "comparison", "image"
+EXAMPLES = "examples"
+RAW_DATA = "the raw data"
+
+
+def changes(task: TaskForecast, before: EarlierTask) -> list[str]:
+    """Return what has changed since an earlier task: code, settings and data, each in words.
+
+    Args:
+        task: the forecast, with the inputs of now.
+        before: an earlier run's task of the same name.
+    """
+    now = {
+        name: value
+        for name, value in task.inputs.parameters.items()
+        if not (isinstance(value, str) and PLACEHOLDER in value)
+    }
+    earlier = {name: value for name, value in before.parameters.items() if name in now}
+    found = [
+        *_code(task, before),
+        *_project(str(earlier.get(WORKLOAD, "")), str(now.get(WORKLOAD, ""))),
+    ]
+    if earlier.get(FINGERPRINT) != now.get(FINGERPRINT):
+        found.append(_data(now, before))
+    if earlier.get(COMPARISON) != now.get(COMPARISON):
+        found.append("another version to compare with")
+    settings = [_settings(values) for values in (earlier, now)]
+    found += [
+        f"{name} {_shown(settings[0].get(name))} → {_shown(settings[1].get(name))}"
+        for name in dict.fromkeys([*settings[0], *settings[1]])
+        if settings[0].get(name) != settings[1].get(name)
+    ]
+    if before.artifacts != dict(task.inputs.artifacts) and not found:
+        found.append("other inputs")
+    return found
+
+
+def _settings(parameters: Json) -> dict[str, Any]:
+    """Return parameters as settings, without those that have words of their own."""
+    plain = {
+        name: value
+        for name, value in parameters.items()
+        if name not in (FINGERPRINT, COMPARISON, IMAGE)
+    }
+    return settings_of({"runtimeConfig": {"parameterValues": plain}})
+
+
+def _code(task: TaskForecast, before: EarlierTask) -> Iterator[str]:
+    images = [str(container.get("image", "")) for container in (before.container, task.container)]
+    if images[0] != images[1]:
+        is_source = all(map(SOURCE_DIGEST.search, images))
+        yield "Trainyard's source" if is_source else f"image {images[0]} → {images[1]}"
+    elif (before.component, before.container) != (task.component, task.container):
+        yield "the step's code"
+
+
+def _project(before: str, now: str) -> Iterator[str]:
+    """Yield the files of a user's workload that have changed, by their snapshots."""
+    if code_digest(before) == code_digest(now):
+        return
+    folders = [Path(before), Path(now)]
+    if not all(folder.is_dir() and SNAPSHOT.fullmatch(folder.name) for folder in folders):
+        yield "the workload's code"
+        return
+    digests = [file_digests(folder) for folder in folders]
+    yield _named(*digests) or "the workload's code"
+
+
+def _data(now: Json, before: EarlierTask) -> str:
+    """Return which raw files are new, changed or gone since an earlier task prepared them."""
+    [folder] = before.output_artifacts.get(EXAMPLES, ("",))
+    options = PrepareOptions.from_json(now["prepare"], trust_files=now["trust_files"])
+    with contextlib.suppress(InputError, OSError):
+        known = read_companion_object(folder, INPUT_FILE)
+        data = read_input(now[WORKLOAD], data_dir=now["data_dir"], options=options)
+        if known and known.get("files") and data.listed:
+            return _named(_by_name(known["files"]), _by_name(data.listed)) or RAW_DATA
+    return RAW_DATA
+
+
+def _by_name(facts: Iterable[Any]) -> dict[str, Any]:
+    return {fact if isinstance(fact, str) else str(fact[0]): fact for fact in facts}
+
+
+def _named(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return the files that differ: "a.csv changed, b.csv is new"; "" if none does."""
+    words = [
+        f"{Path(name).name} {word}"
+        for name in dict.fromkeys([*now, *before])
+        if before.get(name) != now.get(name)
+        for word in [
+            "is new" if name not in before else "is gone" if name not in now else "changed"
+        ]
+    ]
+    more = f" and {len(words) - MAX_NAMED} more files" if len(words) > MAX_NAMED else ""
+    return ", ".join(words[:MAX_NAMED]) + more
+
+
+def _shown(value: Any) -> str:
+    return (
+        "none"
+        if value in (None, "")
+        else str(value).lower()
+        if isinstance(value, bool)
+        else f"{value}"
+    )

@@ -1,0 +1,186 @@
+"""Plan of a run: the forecast of its tasks, with reasons, times, price and quota."""
+
+import datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from components.plan_training.prices import PRICES, Cost, cluster_cost, read_prices
+from components.plan_training.quota import quota_needed
+from components.plan_training.shape import Shape
+from components.shared.run_summary.settings import WORKLOAD, parameters_of, shown_workload
+from components.shared.vertex.api import VertexApi
+from pipelines.plan.earlier_tasks import EarlierTask, EarlierTasks
+from pipelines.plan.forecast import CACHED, DEPENDS, RUNS, SKIPPED, TaskForecast, forecast
+from pipelines.plan.foreseen import foreseen, without_registry
+from pipelines.plan.local_cache import LocalCache
+from pipelines.plan.reasons import changes
+from pipelines.runs.submit import Submission
+from trainer import Json
+
+MAX_RUNS = 50  # of the same workload, newest first
+TRAINING_TASK = "train"
+CONDITIONS = {
+    "if-new-data": "only if its trigger finds news in the data",
+    "if-train": "only if its trigger finds news in the data",
+    "if-new": "only if the model passes the gate, or is kept as a challenger",
+    "if-passed": "only if the model passes the gate",
+    "if-known": "only if the model is the default version already",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedTask:
+    """A task of a run before its start.
+
+    Attributes:
+        name: display name.
+        state: RUNS, CACHED, DEPENDS or SKIPPED.
+        reason: in words, why.
+        seconds: duration of its last execution in an earlier run; None if there is none.
+        earlier: that run, or the one whose output it takes; "" if there is none.
+    """
+
+    name: str
+    state: str
+    reason: str
+    seconds: float | None
+    earlier: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingPrice:
+    """Price of a training on Vertex AI, in US dollars.
+
+    Attributes:
+        cost: of an hour.
+        expected: for the duration of an earlier run's training; None without one.
+        most: for the job's time limit.
+        kind: "spot" or "on demand".
+        table: region and date of the prices.
+    """
+
+    cost: Cost
+    expected: float | None
+    most: float
+    kind: str
+    table: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPlan:
+    """The tasks of a run before its start, the price of its training, and the quota it needs.
+
+    A run that does not train, or a pipeline of another repository, has neither price nor quota.
+    """
+
+    run: str
+    tasks: tuple[PlannedTask, ...]
+    price: TrainingPrice | None = None
+    quota: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """The duration of the tasks that will run for certain, as far as it is known."""
+        return sum(task.seconds or 0.0 for task in self.tasks if task.state == RUNS)
+
+
+def plan_of(api: VertexApi | None, submission: Submission, *, state_dir: Path | None) -> RunPlan:
+    """Return the plan of a run.
+
+    Args:
+        api: project and location; None if they cannot be reached.
+        submission: the run, as it would be sent.
+        state_dir: folder of this machine's state; None on Vertex AI, whose cache cannot be read.
+
+    Raises:
+        TrainerError: the run would fail at its start: a file is missing.
+        VertexError: the earlier runs cannot be read.
+    """
+    request, config = submission.request, submission.config
+    parameters = parameters_of(request)
+    has_outputs = LocalCache(state_dir).has if state_dir else lambda _: True
+    jobs = earlier_jobs(api, str(parameters.get(WORKLOAD, ""))) if api else ()
+    earlier = EarlierTasks(jobs, is_reusable=has_outputs)
+    forecasts = forecast(
+        request["pipelineSpec"],
+        parameters,
+        earlier,
+        outputs=foreseen(api, run=submission.run, earlier=earlier) if api else without_registry(),
+    )
+    titles = {task.task: task.name for task in forecasts}
+    tasks = tuple(_planned(task, earlier, titles) for task in forecasts)
+    training = next((task for task in tasks if task.name == TRAINING_TASK), None)
+    if not config or not training or training.state == CACHED:
+        return RunPlan(run=submission.run, tasks=tasks)
+    return RunPlan(
+        run=submission.run,
+        tasks=tasks,
+        price=training_price(config.cluster, training.seconds),
+        quota=quota_needed(config.cluster),
+    )
+
+
+def earlier_jobs(api: VertexApi, workload: str) -> Iterator[Json]:
+    """Yield the newest runs of a workload, with their tasks, each requested when it is needed."""
+    records = [
+        record
+        for record in api.list_resources("pipelineJobs")
+        if shown_workload(parameters_of(record).get(WORKLOAD, "")) == shown_workload(workload)
+    ]
+    records.sort(key=lambda record: str(record["createTime"]), reverse=True)
+    for record in records[:MAX_RUNS]:
+        if job := api.find(record["name"]):  # None: deleted in the meantime
+            yield job
+
+
+def training_price(shape: Shape, seconds: float | None) -> TrainingPrice:
+    """Return the price of a training with a duration; its start is not counted."""
+    table = read_prices(PRICES)
+    cost = cluster_cost(shape, table)
+    return TrainingPrice(
+        cost=cost,
+        expected=None if seconds is None else cost.until(seconds, is_spot=shape.spot),
+        most=cost.until(shape.timeout_seconds, is_spot=shape.spot),
+        kind="spot" if shape.spot else "on demand",
+        table=f"{table.region}, {table.date}",
+    )
+
+
+def _planned(task: TaskForecast, earlier: EarlierTasks, titles: Mapping[str, str]) -> PlannedTask:
+    executed = (before for before in earlier.of(task.task) if not before.is_cached)
+    return PlannedTask(
+        name=task.name,
+        state=task.state,
+        reason=_reason(task, titles),
+        seconds=next((before.seconds for before in executed), None),
+        earlier=task.earlier.run if task.earlier else "",
+    )
+
+
+def _reason(task: TaskForecast, titles: Mapping[str, str]) -> str:
+    if task.state in (DEPENDS, SKIPPED):
+        return CONDITIONS.get(task.condition, f"only if {task.condition}")
+    if not task.can_be_cached:
+        return "always runs"
+    if task.inputs.unknown:
+        return f"its inputs come from {', '.join(titles[name] for name in task.inputs.unknown)}"
+    return _since(task, task.earlier) if task.earlier else "no earlier run of this workload"
+
+
+def _since(task: TaskForecast, before: EarlierTask) -> str:
+    """Return what has changed since an earlier task, if anything has."""
+    run = f"{before.run} ({ago(before.moment)})"
+    if task.state == CACHED:
+        return f"as in {run}"
+    changed = "; ".join(changes(task, before))
+    return f"{changed} since {run}" if changed else f"the cache has no output of {run}"
+
+
+def ago(moment: datetime.datetime) -> str:
+    """Return the time since a moment: `3 min ago`."""
+    seconds = (datetime.datetime.now(datetime.UTC) - moment).total_seconds()
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit} ago"
+    return "just now"

@@ -1,0 +1,65 @@
+"""`trainyard plan`, `submit --dry-run` and --max-cost, with a service and without one."""
+
+import json
+
+import pytest
+
+PULLABLE = ("--image", "us-docker.pkg.dev/p/r/trainyard:1")
+ON_VERTEX = ("--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/runs", *PULLABLE)
+
+
+def test_a_plan_names_tasks_price_and_quota_and_sends_nothing(trainyard):
+    code, output, error = trainyard("plan", "taxi")
+    assert code == 0, error
+    lines = output.splitlines()
+    assert lines[0].split() == ["TASK", "SECONDS", "WHY"]
+    assert "no earlier run of this workload" in output
+    assert "at most $0.44 by its time limit" in output
+    assert "quota     on Vertex AI in us-central1: custom_model_training_cpus 4" in lines
+    assert json.loads(trainyard("runs", "list", "--json")[1]) == []
+
+
+def test_a_plan_as_json(trainyard):
+    plan = json.loads(trainyard("plan", "taxi", "--json")[1])
+    states = {task["name"]: task["state"] for task in plan["tasks"]}
+    assert states["prepare-examples"] == states["train"] == "runs"
+    assert states["upload-model"] == "depends"
+    assert plan["price"]["most"] == pytest.approx(0.437)
+
+
+def test_without_a_login_a_dry_run_still_shows_what_is_known(trainyard, monkeypatch, caplog):
+    monkeypatch.delenv("VERTEX_EMULATOR_HOST")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent.json")
+    code, output, _ = trainyard("submit", "taxi", "--dry-run", *ON_VERTEX)
+    assert code == 0
+    assert "nothing is known of earlier runs: File /nonexistent.json was not found" in caplog.text
+    assert any(line.split()[:2] == ["train", "runs"] for line in output.splitlines())
+
+
+def test_a_dry_run_prints_the_request_as_json(trainyard):
+    code, output, error = trainyard("submit", "taxi", "--dry-run", "--json", *ON_VERTEX)
+    assert code == 0
+    assert error.startswith("POST /v1/projects/p/locations/us-central1/pipelineJobs?")
+    assert json.loads(output)["runtimeConfig"]["parameterValues"]["workload"] == "taxi"
+
+
+def test_a_limit_of_the_cost_is_the_time_limit_of_the_job(trainyard):
+    _, output, _ = trainyard("plan", "taxi", "--max-cost", "0.1")
+    assert "at most $0.10 by its time limit" in output
+    plan = json.loads(trainyard("plan", "taxi", "--max-cost", "0.1", "--json")[1])
+    assert plan["price"]["most"] <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["cluster.machine=n2-standard-4"], "has no price of n2-standard-4; add it there"),
+        ([], "--max-cost is $1e-09, which pays for less than a second"),
+    ],
+    ids=["unknown price", "too little"],
+)
+def test_a_limit_that_cannot_be_kept_is_refused(trainyard, settings, message):
+    flags = [word for setting in settings for word in ("--set", setting)]
+    code, _, error = trainyard("plan", "taxi", "--max-cost", "1e-9", *flags)
+    assert code == 2
+    assert message in error
