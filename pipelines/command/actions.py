@@ -2,17 +2,16 @@
 
 import argparse
 import json
+import shutil
 import sys
 from functools import partial
 from typing import Any
 
 from pipelines.command.target_options import add_target, api_of
 from pipelines.resources.kinds import Kind
-from pipelines.resources.table import Table
+from pipelines.resources.table import Table, table_lines
 
-MIN_NAME_WIDTH, MIN_NOTE_WIDTH = 24, 11
 NAMES = {"JOB": "its number, its name (the newest of it), or latest", "RUN": "its name, or latest"}
-PIPE_WIDTH = 500  # wide enough to cut nothing when another program reads the output
 
 
 def actions_of(parser: argparse.ArgumentParser) -> Any:
@@ -66,28 +65,10 @@ def _delete(kind: Kind, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def print_table(table: Table, *, is_whole: bool = False) -> int:
-    """Print rows under headings; fold long names and cut long notes, unless `is_whole`."""
-    from rich.cells import cell_len  # 0.05 s, which commands without a table save
-    from rich.console import Console
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    rows = [table.headings, *table.rows]
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    whole_width = sum(widths) + 2 * len(widths)  # with the padding of each column
-    console = Console(
-        width=whole_width if is_whole else None if sys.stdout.isatty() else PIPE_WIDTH
-    )
-    note_width = console.width - sum(widths[:-1]) - 2 * len(widths[:-1])
-    shown = RichTable(box=None, pad_edge=False)
-    shown.add_column(table.headings[0], overflow="fold", min_width=min(widths[0], MIN_NAME_WIDTH))
-    for heading in table.headings[1:-1]:
-        shown.add_column(heading, no_wrap=True)
-    shown.add_column(table.headings[-1], no_wrap=True, max_width=max(note_width, MIN_NOTE_WIDTH))
-    for row in table.rows:
-        shown.add_row(*map(Text, row))
-    console.print(shown)
+def print_table(table: Table) -> int:
+    """Print rows under headings, as wide as the terminal, or uncut for another program."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    print("\n".join(table_lines(table, width=width)))
     return 0
 
 

@@ -6,6 +6,7 @@ from components.shared.vertex.api import connect
 from pipelines.command.actions import describe, print_table
 from pipelines.command.parser import count, seconds
 from pipelines.command.target_options import add_target, service_of, target_of
+from pipelines.places.target import check_state_dir
 from pipelines.runs.removal.cache import MEGABYTE, cache_table, clear_cache
 from pipelines.runs.removal.code import remove_snapshots, unused_snapshots
 from pipelines.runs.removal.files import RunFiles
@@ -15,8 +16,8 @@ from trainer.errors import ConfigError
 PRUNE = """\
 Removes old runs of this machine: folders, records, training jobs, and the entries of the step cache
 that refer to them (a repeated run then executes these steps again). Model versions are copies and
-stay. Also kept: unfinished runs, the newest runs, the run that `latest` points to, and runs whose
-cached files a kept run uses. Jobs of `trainyard jobs submit` and downloaded data are not touched.
+stay. Also kept: unfinished runs, the newest runs, and runs whose cached files a kept run uses. Not
+touched: jobs of `trainyard jobs submit`, and downloaded data.
 Copies of the code of your own workloads are removed once no run, job, schedule or model names them.
 
   trainyard prune --keep 10 --dry-run
@@ -66,7 +67,9 @@ def _clear_cache(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             "cache clear is for this machine; in the cloud use --no-cache, or delete the runs"
         )
-    removed = clear_cache(target_of(arguments).state_dir, step=arguments.step)
+    target = target_of(arguments)
+    check_state_dir(target.state_dir)
+    removed = clear_cache(target.state_dir, step=arguments.step)
     if removed:
         print_table(cache_table(removed))
     entries = "1 entry" if len(removed) == 1 else f"{len(removed)} entries"

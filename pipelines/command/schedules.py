@@ -76,7 +76,7 @@ def _apply(arguments: argparse.Namespace) -> int:
     wanted = [plan_schedule(file, target=target, image=arguments.image) for file in files]
     for schedule in wanted:
         warn_of_readable_address(schedule.body[REQUEST]["pipelineJob"])
-    with service_of(arguments, target) as service:
+    with service_of(arguments, target, makes_state=True) as service:
         api = connect(target.project, target.location)
         now = datetime.datetime.now(datetime.UTC)
         changes = schedules.differences(wanted, schedules.ours(api), now=now)

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import glob
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.folders import check_data_dir
 from components.prepare_examples.settings.patterns import without_dates
-from components.shared.vertex.api import VertexApi, connect
+from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from pipelines.places.containers import check_image
 from pipelines.places.local_service import local_service
 from pipelines.places.target import (
     Target,
+    check_state_dir,
     default_state_dir,
     local_target,
     make_state_dir,
@@ -100,11 +102,19 @@ def folders_of_files(patterns: Sequence[str]) -> list[Path]:
 
 @contextlib.contextmanager
 def service_of(
-    arguments: argparse.Namespace, target: Target, *, image: str = "", mounts: Sequence[Path] = ()
+    arguments: argparse.Namespace,
+    target: Target,
+    *,
+    makes_state: bool = False,
+    image: str = "",
+    mounts: Sequence[Path] = (),
 ) -> "Iterator[LocalService | None]":
     """Use this machine's service during the block; None if the target is Vertex AI.
 
     With `--containers` the service runs `image`, and containers also have access to `mounts`.
+
+    Raises:
+        ConfigError: the folder of local state does not exist, unless `makes_state`.
     """
     has_containers = getattr(arguments, "containers", False)
     if arguments.on == "vertex":
@@ -114,6 +124,8 @@ def service_of(
         return
     if has_containers:
         check_image(image)
+    if not makes_state and EMULATOR_VARIABLE not in os.environ:
+        check_state_dir(target.state_dir)
     needed = [*mounts_of(arguments, target), *mounts] if has_containers else None
     make_state_dir(target.state_dir)
     with local_service(target.state_dir / "vertex", mounts=needed) as service:
@@ -123,13 +135,15 @@ def service_of(
 
 
 @contextlib.contextmanager
-def api_of(arguments: argparse.Namespace, *, keeps_service: bool = False) -> Iterator[VertexApi]:
-    """Connect to the API of the target during the block.
+def api_of(
+    arguments: argparse.Namespace, *, makes_state: bool = False, keeps_service: bool = False
+) -> Iterator[VertexApi]:
+    """Connect to the API of the target during the block, as `service_of`.
 
     With `keeps_service` this machine's service continues to run afterwards.
     """
     target = target_of(arguments, needs_bucket=False)
-    with service_of(arguments, target) as service:
+    with service_of(arguments, target, makes_state=makes_state) as service:
         yield connect(target.project, target.location)
         if service and keeps_service:
             service.keep()

@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from components.shared.vertex.api import VertexApi
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import JOB, POLL_SECONDS, Kind
 from trainer import Json
 from trainer.cluster.roles import ROLES
+
+Label = TypeVar("Label")
 
 
 class LogReader:
@@ -48,9 +51,9 @@ def follow_logs(
     kind: Kind,
     name: str,
     *,
-    readers_of: Callable[[Json], Iterable[tuple[str, LogReader]]],
+    readers_of: Callable[[Json], Iterable[tuple[Label, LogReader]]],
     is_followed: bool,
-) -> Iterator[tuple[str, Json]]:
+) -> Iterator[tuple[Label, Json]]:
     """Yield the log entries of a job or run, each with its reader's label.
 
     Args:

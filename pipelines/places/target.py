@@ -47,6 +47,19 @@ def default_state_dir() -> Path:
     return Path(os.environ.get(STATE_DIR_VARIABLE, ".trainyard")).absolute()
 
 
+def check_state_dir(folder: Path) -> None:
+    """Check that a folder has local state.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    if not (folder / "vertex").is_dir():
+        raise ConfigError(
+            f"{folder} has no Trainyard state: nothing was run from there; begin with `trainyard "
+            "run`, or give the folder with --state-dir or TRAINYARD_DIR"
+        )
+
+
 def make_state_dir(folder: Path) -> None:
     """Create the folder of local state if missing, and restrict access to its owner.
 

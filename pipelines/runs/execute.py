@@ -24,7 +24,7 @@ from components.shared.vertex.task_details import leaf_tasks
 from components.teardown.teardown import teardown
 from pipelines.places.target import Target, make_state_dir
 from pipelines.resources.kinds import RUN
-from pipelines.runs.output.display import display_for
+from pipelines.runs.output.display import Display, display_for
 from pipelines.runs.submit import Submission
 from pipelines.runs.view import RunView, TrainingLog, follow, view_of
 from trainer import Json
@@ -70,15 +70,16 @@ def show_to_end(
     KeyboardInterrupt is raised.
     """
     run, task_names = submission.run, leaf_tasks(submission.package.spec)
-    is_interrupted = False
+    is_interrupted, display = False, display_for(console)
     try:
         create()
-        view = _show(api, run=run, task_names=task_names, console=console)
+        view = _show(api, run=run, task_names=task_names, display=display)
     except KeyboardInterrupt:
         if not wants_cancel():
             raise
         is_interrupted = True
         view = _cancel(api, run=run, task_names=task_names)
+        display.show(view)
     summary = summary_of(view, submission.request, run=run)
     return RunResult(summary=summary, view=view, is_interrupted=is_interrupted)
 
@@ -128,10 +129,10 @@ def summary_of(view: RunView, request: Json, *, run: str) -> Summary:
     return dataclasses.replace(summary, warnings=tuple(warnings))
 
 
-def _show(api: VertexApi, *, run: str, task_names: dict[str, str], console: Console) -> RunView:
+def _show(api: VertexApi, *, run: str, task_names: dict[str, str], display: Display) -> RunView:
     """Show a run to its end; if the service stops responding, the run counts as failed."""
     view = view_of({}, task_names=task_names)
-    with display_for(console) as display:
+    with display:
         try:
             for view in follow(api, run=run, task_names=task_names):
                 display.show(view)

@@ -40,14 +40,13 @@ OWN_PARAMETERS = {"workload", "cluster", "train", "thresholds"}
 class Submission:
     """A run that can be created: its name, its package, and the body of the request.
 
-    `config` is None for a pipeline of another repository; `source` is what the user gave.
+    `config` is None for a pipeline of another repository.
     """
 
     run: str
     package: Package
     config: RunConfig | None
     request: Json
-    source: str = ""
 
 
 def is_package(source: str) -> bool:
@@ -147,7 +146,6 @@ def plan_run(
     settings: list[str] | None = None,
     use_cache: bool = True,
     service_account: str = "",
-    source: str = "",
 ) -> Submission:
     """Return the request for a run, with everything checked that can be checked before sending.
 
@@ -159,7 +157,6 @@ def plan_run(
         settings: KEY=VALUE, for a pipeline without `config`.
         use_cache: False to run every step again.
         service_account: Account of the run, for a pipeline without `config`.
-        source: What the user gave, for the hints at the end.
 
     Raises:
         ConfigError: a field is missing or has an invalid value.
@@ -182,7 +179,7 @@ def plan_run(
         service_account=config.service_account if config else service_account,
         use_cache=use_cache,
     )
-    return Submission(run=run, package=package, config=config, request=request, source=source)
+    return Submission(run=run, package=package, config=config, request=request)
 
 
 def parameters_of(config: RunConfig, target: Target) -> Json:

@@ -117,6 +117,11 @@ class TrainingLog:
         """Return the id of the run's training job, "" if it has not been created."""
         if self._job_id:
             return self._job_id
-        jobs = self._api.list_resources("customJobs", filter=f'labels.{RUN_LABEL}="{self._run}"')
-        self._job_id = next((ResourceName.from_name(job["name"]).id for job in jobs), "")
+        self._job_id = training_job(self._api, self._run)
         return self._job_id
+
+
+def training_job(api: VertexApi, run: str) -> str:
+    """Return the id of a run's training job, "" if it has not been created."""
+    jobs = api.list_resources("customJobs", filter=f'labels.{RUN_LABEL}="{run}"')
+    return next((ResourceName.from_name(job["name"]).id for job in jobs), "")

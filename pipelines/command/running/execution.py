@@ -81,7 +81,6 @@ def start_run(
             target=target,
             is_kept=is_kept,
             console=console,
-            source=submission.source,
         )
     else:
         result = show(api, submission)

@@ -23,10 +23,11 @@ from pipelines.command.target_options import (
 )
 from pipelines.exit_codes import FAILED, GATED, OK, exit_codes_text
 from pipelines.resources.kinds import RUN
+from pipelines.resources.table import table_lines
 from pipelines.runs.differences import compare, differences_json, differences_table
 from pipelines.runs.facts import exit_code_of, newest_runs
 from pipelines.runs.log import run_log_lines
-from pipelines.runs.output.tables import aligned, run_lines, runs_table, tasks_table
+from pipelines.runs.output.tables import run_lines, runs_table, tasks_table
 from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import delete_run
 from pipelines.runs.selection import chosen_table, select
@@ -137,7 +138,7 @@ def _diff(arguments: argparse.Namespace) -> int:
     if arguments.json:
         return print_json(differences_json(first, second, differences))
     same = ["no difference in settings, data, code or metrics"]
-    lines = aligned(differences_table(differences)) if differences else same
+    lines = table_lines(differences_table(differences)) if differences else same
     print("\n".join([f"A  {first.run}", f"B  {second.run}", "", *lines]))
     return 0
 

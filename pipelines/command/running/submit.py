@@ -221,7 +221,7 @@ def _start(arguments: argparse.Namespace) -> int:
     # While the service starts: both take about as long.
     compiling = pool.submit(compiled, arguments, run, target)
     pool.shutdown(wait=False)
-    with service_of(arguments, target, image=run.image, mounts=mounts) as service:
+    with service_of(arguments, target, makes_state=True, image=run.image, mounts=mounts) as service:
         if service and config:
             warn_of_local_limits(config.cluster)
             if arguments.tears_down:
@@ -328,7 +328,6 @@ def submission_of(
         settings=arguments.settings,
         use_cache=not arguments.no_cache,
         service_account=arguments.service_account,
-        source=arguments.source,
     )
 
 

@@ -148,7 +148,7 @@ def _predict(arguments: argparse.Namespace) -> int:
     if arguments.format:
         is_table = arguments.format == "table"
     if is_table:
-        return print_table(instances.predictions_table(predictions), is_whole=True)
+        return print_table(instances.predictions_table(predictions))
     return print_json(predictions)
 
 

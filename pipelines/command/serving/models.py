@@ -144,7 +144,7 @@ def _show(arguments: argparse.Namespace) -> int:
 def _upload(arguments: argparse.Namespace) -> int:
     from pipelines.serving.upload import upload  # imports NumPy and YAML
 
-    with api_of(arguments) as api:
+    with api_of(arguments, makes_state=True) as api:
         lines = upload(
             api,
             arguments.source,

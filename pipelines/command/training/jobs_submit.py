@@ -102,7 +102,7 @@ def _submit(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print(f"POST /v1/{target.parent}/customJobs", file=sys.stderr)
         return print_json(request)
-    with service_of(arguments, target, image=job["image"]) as service:
+    with service_of(arguments, target, makes_state=True, image=job["image"]) as service:
         if service:
             warn_of_local_limits(config.cluster)
         examples.prepare()

@@ -30,9 +30,9 @@ from pipelines.places.target import Target
 from pipelines.projects.runs import FORMS, find_run
 from pipelines.resources.kinds import POLL_SECONDS, TUNING
 from pipelines.resources.names import short_name
+from pipelines.resources.table import table_lines
 from pipelines.runs.execute import new_run_name
 from pipelines.runs.output.hints import command
-from pipelines.runs.output.tables import aligned
 from pipelines.runs.submit import configured
 from pipelines.runs.workload_code import with_code
 from trainer import Json
@@ -115,7 +115,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print(f"POST /v1/{target.parent}/{TUNING.collection}", file=sys.stderr)
         return print_json(request)
-    with service_of(arguments, target, image=parts["image"]) as service:
+    with service_of(arguments, target, makes_state=True, image=parts["image"]) as service:
         if service:
             warn_of_local_limits(config.cluster)
         api = connect(target.project, target.location)
@@ -166,7 +166,7 @@ def _show_to_end(api: VertexApi, job_id: str) -> Json:
             facts = tuning_facts(job)
             ended = [trial for trial in facts["trials"] if trial["seconds"] is not None]
             if console.is_terminal:
-                lines = "\n".join(aligned(trials_table(facts)))
+                lines = "\n".join(table_lines(trials_table(facts)))
                 live.update(Text(lines, no_wrap=True, overflow="ellipsis"), refresh=True)
             elif len(ended) > num_ended:
                 news = "" if best == best_line(facts) else f"; {best_line(facts)}"

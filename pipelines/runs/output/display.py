@@ -12,16 +12,11 @@ from pipelines.runs.view import TRAINING_TASK, RunView
 from trainer.runtime.progress import format_progress
 
 PLAIN_INTERVAL_SECONDS = 5.0
-MARKS = {"SUCCEEDED": "[green]✓[/]", "FAILED": "[red]✗[/]"}
+MARKS = {"SUCCEEDED": "[green]✓[/]", "FAILED": "[red]✗[/]", "CANCELLED": "[yellow]✗[/]"}
 
 
-def display_for(console: Console) -> "LiveDisplay | PlainDisplay":
-    """Return a live display for a terminal, else a plain one."""
-    return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
-
-
-class PlainDisplay:
-    """Lines for task starts and ends, and for training progress every few seconds."""
+class Display:
+    """A line for each task that has ended, and for training progress every few seconds."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -49,21 +44,19 @@ class PlainDisplay:
         self._show_training(view)
 
     def _show_task(self, task: TaskView) -> None:
-        if task.state == "RUNNING":
-            self._console.print(f"  … {task.name}", highlight=False)
-        elif task.state in MARKS:
+        if task.state in MARKS:
             self._console.print(ended_line(task), highlight=False, soft_wrap=True)
 
     def _show_training(self, view: RunView) -> None:
         now = time.monotonic()
         progress = format_progress(view.training) if view.training else ""
         is_due = now - self._progress_at >= PLAIN_INTERVAL_SECONDS
-        if is_due and progress != self._progress:
+        if progress and is_due and progress != self._progress:
             self._progress_at, self._progress = now, progress
             self._console.print(f"      {progress}", highlight=False, soft_wrap=True)
 
 
-class LiveDisplay(PlainDisplay):
+class LiveDisplay(Display):
     """A spinner for each running task, with a bar and progress for training."""
 
     def __init__(self, console: Console) -> None:
@@ -96,8 +89,7 @@ class LiveDisplay(PlainDisplay):
             self._rows[task.name] = self._live.add_task(task.name, total=None, note="")
         elif task.name in self._rows:
             self._live.remove_task(self._rows.pop(task.name))
-        if task.state in MARKS:
-            self._console.print(ended_line(task), highlight=False, soft_wrap=True)
+        super()._show_task(task)
 
     def _show_training(self, view: RunView) -> None:
         row = self._rows.get(TRAINING_TASK)
@@ -108,6 +100,11 @@ class LiveDisplay(PlainDisplay):
                 total=view.training.total_steps,
                 note=format_progress(view.training),
             )
+
+
+def display_for(console: Console) -> Display:
+    """Return a live display for a terminal, else a plain one."""
+    return LiveDisplay(console) if console.is_terminal else Display(console)
 
 
 def ended_line(task: TaskView) -> str:

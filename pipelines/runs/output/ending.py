@@ -5,8 +5,6 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from components.model_version.decisions import STOPS
 from components.shared.run_report.page import REPORT_FILE
@@ -19,7 +17,6 @@ from pipelines.runs.output.hints import after_failure, command, decisions_after,
 from pipelines.runs.output.tables import limits_of, metric_lines
 
 NUM_DRIFT_SHOWN = 3
-COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "CANCELLED": "yellow"}
 NEXT_FACT_LINE = "\n" + " " * 18
 
 
@@ -30,17 +27,14 @@ def print_result(
     target: Target,
     is_kept: bool,
     console: Console,
-    source: str = "",
 ) -> None:
-    """Print a result in full: tasks, predictions, metrics, files, and commands to try next.
-
-    `source` is the workload as the user gave it.
-    """
+    """Print a result in full: predictions, metrics, files, and commands to try next."""
     summary, outputs = result.summary, result.view.outputs
     evaluated = outputs.get("evaluate", {})
     reasons = evaluated.get("reasons", "").splitlines()
     logs = _inside(outputs.get("plan-training", {}).get("base_output_directory"), "logs")
     facts = {
+        "whole run": f"{summary.state.lower()}, {summary.seconds:.1f} s",
         **_metrics(summary),
         "verdict": ": ".join(filter(None, [summary.verdict, "; ".join(reasons)])),
         "new data": "; ".join(summary.news),
@@ -53,7 +47,7 @@ def print_result(
         "TensorBoard logs": logs,
         "run folder": str(target.run_dir(summary.run)),
     }
-    console.print("", _task_table(summary), "", sep="\n")
+    console.print()
     for line in _prediction_lines(outputs.get("release-model", {}).get("table", {}).get("uri", "")):
         console.print(line, soft_wrap=True, highlight=False, markup=False)
     for label, fact in facts.items():
@@ -63,9 +57,9 @@ def print_result(
         console.print(f"\n[yellow]warning: {escape(warning)}[/]", soft_wrap=True, highlight=False)
     if summary.error:
         console.print(f"\n[red]{escape(summary.error)}[/]", soft_wrap=True, highlight=False)
-    instances = str(evaluated.get("golden", {}).get("uri", "")) if is_kept else ""
+    golden = str(evaluated.get("golden", {}).get("uri", ""))
     commands = next_commands(
-        summary, config=config, target=target, logs=logs, instances=instances, source=source
+        summary, config=config, target=target, logs=logs, instances=golden, is_kept=is_kept
     )
     console.print("\n[bold]Try next[/]")
     for line in commands:
@@ -78,43 +72,29 @@ def next_commands(
     config: RunConfig,
     target: Target,
     logs: str,
-    instances: str = "",
-    source: str = "",
+    instances: str,
+    is_kept: bool = False,
 ) -> list[str]:
-    """Return commands to try after a run; `instances` is a file for an endpoint that stays."""
+    """Return commands to try after a run; `instances` is a file for its endpoint."""
     if summary.state != "SUCCEEDED":
         return after_failure(summary, target)
     if summary.outcome == NO_NEWS:
         return [command(f"trainyard runs show {summary.run}", target)]
     if summary.outcome in STOPS:
         return [command(line, target) for line in decisions_after(summary)]
-    show = "trainyard models list"
+    tensorboard = command(f"tensorboard --logdir {logs}", target)
     if summary.outcome == GATE_FAILED:
-        show = f"trainyard runs show {summary.run}"
-    predict = f"trainyard run {shlex.quote(source or config.name)} --keep-endpoint"
-    if instances:
-        predict = f"trainyard endpoints predict {config.endpoint_name} --instances {instances}"
-    stop = [stop_command(target)] if instances else []
+        return [command(f"trainyard runs show {summary.run}", target), tensorboard]
+    endpoint = shlex.quote(config.endpoint_name)
+    version = shlex.quote(summary.model_version)
+    deploy = f"trainyard endpoints deploy {version} --endpoint {endpoint}"
+    predict = f"trainyard endpoints predict {endpoint} --instances {shlex.quote(instances)}"
     return [
-        command(show, target),
+        command("trainyard models list" if is_kept else deploy, target),
         command(predict, target),
-        command(f"tensorboard --logdir {logs}", target),
-        *stop,
+        tensorboard,
+        *([stop_command(target)] if is_kept else []),
     ]
-
-
-def _task_table(summary: Summary) -> Table:
-    """Return the tasks with their states and seconds."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("task")
-    table.add_column("state")
-    table.add_column("seconds", justify="right")
-    for task in summary.tasks:
-        state = task["state"].lower().replace("_", " ") + (" (cached)" if task["cached"] else "")
-        style = COLOURS.get(task["state"], "dim")
-        table.add_row(task["name"], Text(state, style=style), f"{task['seconds']:.1f}")
-    table.add_row("whole run", Text(summary.state.lower(), style="bold"), f"{summary.seconds:.1f}")
-    return table
 
 
 def _prediction_lines(uri: str) -> list[str]:

@@ -63,7 +63,6 @@ def decide(
             run,
             is_newest=rank < keep,
             keep=keep,
-            is_latest=run.name == files.latest(),
             age_seconds=now - (run.ended or now),
             older_than_seconds=older_than_seconds,
         )
@@ -126,7 +125,6 @@ def _reason(
     *,
     is_newest: bool,
     keep: int,
-    is_latest: bool,
     age_seconds: float,
     older_than_seconds: int,
 ) -> str:
@@ -139,7 +137,6 @@ def _reason(
         "it may have just started": may_have_started,
         f"one of the newest {keep}": is_newest,
         f"younger than {_age(older_than_seconds)}": age_seconds < older_than_seconds,
-        "latest points to it": is_latest,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
 

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from components.shared.run_summary.summary import summarize
+from pipelines.resources.table import table_lines
 from pipelines.runs.differences import compare, differences_json, differences_table
-from pipelines.runs.output.tables import aligned
 from tests.support.data.run_records import LONG_NAME, promoted
 
 pytestmark = pytest.mark.fast
@@ -34,4 +34,4 @@ def test_two_runs_differ_in_settings_data_code_and_metrics():
     content = differences_json(first, second, found)
     assert content["settings"]["train.epochs"] == {"a": 5, "b": 7}
     assert content["a"] == LONG_NAME
-    assert all(len(line) <= 80 for line in aligned(differences_table(compare(first, second))))
+    assert all(len(line) <= 80 for line in table_lines(differences_table(compare(first, second))))

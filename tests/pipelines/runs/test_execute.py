@@ -3,6 +3,7 @@ import signal
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from components.shared.vertex.errors import VertexError
 from pipelines.runs import execute
@@ -78,7 +79,7 @@ def test_a_run_that_is_created_after_the_interruption_is_cancelled(num_without, 
 
     submission = SimpleNamespace(run="r-1", package=SimpleNamespace(spec=SPEC), request={})
     result = execute.show_to_end(
-        service, submission, console=None, create=interrupted, wants_cancel=lambda: True
+        service, submission, console=Console(), create=interrupted, wants_cancel=lambda: True
     )
 
     assert result.is_interrupted

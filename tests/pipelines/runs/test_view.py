@@ -5,6 +5,7 @@ from components.shared.vertex.errors import VertexError
 from components.shared.vertex.task_details import NOT_RUN, leaf_tasks
 from pipelines.runs import view as run_view
 from pipelines.runs.execute import summary_of
+from pipelines.runs.log import run_log_lines
 from pipelines.runs.view import follow, view_of
 
 pytestmark = pytest.mark.fast
@@ -135,3 +136,26 @@ def test_run_is_followed_without_readable_warnings(code):
 
     assert views[-1].state == "PIPELINE_STATE_SUCCEEDED"
     assert views[-1].warnings == ()
+
+
+def test_the_log_of_the_task_that_trains_has_its_jobs():
+    tasks = {"train": {"componentRef": {"name": "comp"}}}
+    launcher = {"executorDetail": {"containerDetail": {"mainJob": "projects/p/locations/l/x/1"}}}
+
+    class Api(FakeApi):
+        def get(self, name):
+            spec = {"components": {"comp": {}}, "root": {"dag": {"tasks": tasks}}}
+            details = {"taskDetails": [{"taskName": "train", **launcher}]}
+            return {"state": "PIPELINE_STATE_SUCCEEDED", "pipelineSpec": spec, "jobDetail": details}
+
+        find = get
+
+        def log_entries(self, filter, *, page_token=""):
+            job = filter.rpartition("=")[2].strip('"')
+            labels = {"task_name": "workerpool1-0"}
+            return [{"textPayload": f"of job {job}", "resource": {"labels": labels}}], ""
+
+    assert list(run_log_lines(Api(), "m-1", task="train")) == [
+        "train  of job 1",
+        "train  worker/0 of job 7",
+    ]

@@ -62,16 +62,19 @@ def _advice(content: Content) -> list[tuple[str, str]]:
         return [("See who decided what, and why:", f"trainyard models history {model}"), compare]
     if not summary.model_version:
         return [("See the facts of the run:", f"trainyard runs show {run}")]
+    rollback = [("Return to the previous version:", f"trainyard models rollback {model}")]
+    if not content.evaluation.get("champion"):
+        rollback = []
     return [
         (
             "See the version, with its labels and the reasons:",
             f"trainyard models show {summary.model_version}",
         ),
         (
-            "Serve the model on this machine, and request predictions:",
-            f"trainyard run {summary.workload} --keep-endpoint",
+            "Serve the model, and request predictions:",
+            f"trainyard endpoints deploy {summary.model_version}",
         ),
-        ("Return to the previous version:", f"trainyard models rollback {model}"),
+        *rollback,
         compare,
     ]
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from components.shared.run_report.content import read_content, training_cost
 from components.shared.run_report.page import REPORT_FILE, render, write_report
 from components.shared.run_summary.summary import summarize
+from tests.support.data import run_records
 from tests.support.data.report_files import (
     HOSTILE,
     a_number,
@@ -122,6 +124,16 @@ def test_without_a_champion_slices_show_the_metric_itself(tmp_path):
     assert page.count('class="bar "') == 5 + 3 + 1 + num_tasks
     assert "worse</b>" not in page
     assert "baseline linear" in page
+
+
+@pytest.mark.parametrize("champion", [None, {"version": "2"}], ids=["first", "another"])
+def test_a_rollback_is_proposed_only_if_there_is_a_version_to_go_back_to(champion):
+    record = run_records.job(run_records.task("release-model", Output=run_records.VERSION))
+    content = read_content(record, summarize(record), replicas=[])
+    page = render(replace(content, evaluation={"champion": champion}))
+
+    assert ("trainyard models rollback mnist" in page) is bool(champion)
+    assert "trainyard endpoints deploy mnist@3" in page
 
 
 def test_each_task_has_its_time_or_the_reason_for_having_none(tmp_path):

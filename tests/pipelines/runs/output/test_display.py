@@ -6,7 +6,7 @@ from rich.console import Console
 
 from components.shared.vertex.task_details import TaskView
 from pipelines.runs.output import display
-from pipelines.runs.output.display import PlainDisplay
+from pipelines.runs.output.display import Display
 from pipelines.runs.view import RunView
 from trainer.runtime.progress import Progress
 
@@ -31,7 +31,7 @@ def running(step: int) -> RunView:
 def test_progress_is_shown_at_intervals_and_only_when_changed(monkeypatch, interval_seconds, shown):
     monkeypatch.setattr(display, "PLAIN_INTERVAL_SECONDS", interval_seconds)
     written = io.StringIO()
-    plain = PlainDisplay(Console(file=written, width=200))
+    plain = Display(Console(file=written, width=200))
     for step in (10, 10, 20, 20):
         plain.show(running(step))
     assert [f"step {step}/100" in written.getvalue() for step in (10, 20)] == [
@@ -42,7 +42,7 @@ def test_progress_is_shown_at_intervals_and_only_when_changed(monkeypatch, inter
 
 def test_warning_is_shown_once():
     written = io.StringIO()
-    plain = PlainDisplay(Console(file=written, width=200))
+    plain = Display(Console(file=written, width=200))
     view = dataclasses.replace(running(10), warnings=("open [to] all",))
     for one in (running(10), view, view, dataclasses.replace(view, training=None)):
         plain.show(one)
@@ -66,6 +66,15 @@ def test_the_reason_why_a_cached_step_was_executed_is_shown():
     written = io.StringIO()
     note = "its cached output was dropped: /runs/[one]/a has changed or is missing"
     task = TaskView(name="prepare-examples", state="SUCCEEDED", seconds=2.1, note=note)
-    plain = PlainDisplay(Console(file=written, width=40))
+    plain = Display(Console(file=written, width=40))
     plain.show(dataclasses.replace(running(10), tasks=(task,)))
     assert f"prepare-examples     2.1 s; {note}\n" in written.getvalue()
+
+
+def test_each_task_has_one_line_and_the_end_of_a_training_none():
+    written = io.StringIO()
+    lines = Display(Console(file=written, width=40))
+    for state in ("RUNNING", "RUNNING", "CANCELLED"):
+        task = TaskView(name="train", state=state, seconds=2.0)
+        lines.show(RunView(state="RUNNING", tasks=(task,), outputs={}))
+    assert written.getvalue() == "  ✗ train                2.0 s\n"

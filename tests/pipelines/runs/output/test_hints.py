@@ -1,14 +1,17 @@
 """Commands to try next."""
 
+import dataclasses
 import sys
 from pathlib import Path
 
 import pytest
 
 from components.shared.run_summary.summary import summarize
+from pipelines.config.built_in import mnist
 from pipelines.places.target import local_target, vertex_target
 from pipelines.runs.output import hints
-from tests.support.data.run_records import job, task
+from pipelines.runs.output.ending import next_commands
+from tests.support.data.run_records import VERSION, job, task
 
 pytestmark = pytest.mark.fast
 
@@ -36,3 +39,22 @@ def test_hints_after_a_failure_name_task_and_state_folder(places):
     assert hints.command("trainyard runs show r", cloud).endswith(
         "--on vertex --project p --location l"
     )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        ("passed", ["endpoints deploy mnist@3 --endpoint 'the e'", "endpoints predict 'the e' "]),
+        ("failed", ["runs show m-1"]),
+    ],
+)
+def test_a_promoted_version_is_served_without_another_run(places, verdict, expected):
+    promoted = [task("release-model", Output=VERSION)] if verdict == "passed" else []
+    config = dataclasses.replace(mnist(), endpoint_name="the e")
+    run = summarize(job(task("evaluate", verdict=verdict), *promoted))
+
+    commands = next_commands(run, config=config, target=places[0], logs="/l", instances="/golden")
+
+    assert commands[-1] == "tensorboard --logdir /l"
+    for command, start in zip(commands[:-1], expected, strict=True):
+        assert command.startswith(f"trainyard {start}")

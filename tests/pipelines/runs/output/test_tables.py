@@ -96,6 +96,19 @@ def test_listed_metric_is_the_one_that_failed_the_gate(thresholds, shown):
     assert metric_of(summarize(found)) == shown
 
 
+@pytest.mark.parametrize("thresholds", ["{}", '{"auc": 0.79}'], ids=["no-threshold", "passed"])
+def test_listed_metric_of_a_failed_comparison_is_the_gates(thresholds):
+    metrics = {"accuracy": 0.9, "rmse": 0.3, "auc": 0.8}
+    reasons = (
+        "auc 0.8000 is at least 0.79\n"
+        "rmse 0.3000 is 0.1000 worse than that of a linear model, 0.2000 (95 % interval -0.2 to 0)"
+    )
+    failed = job(task("evaluate", metrics=metrics, verdict="failed"), thresholds=thresholds)
+    run = replace(summarize(failed), reasons=tuple(reasons.splitlines()))
+
+    assert metric_of(run) == "rmse 0.3000"
+
+
 def test_metrics_are_shown_with_the_directions_of_their_thresholds():
     thresholds = '{"rmse": {"at_most": 3.2, "at_least": 1}, "r2": 0.5}'
     metrics = {"rmse": 2.5, "r2": 0.75, "mae": 1.0}
