@@ -14,7 +14,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import BaseConverter, Map, MapAdapter, Rule
 from werkzeug.wrappers import Request, Response
 
-from vertex_local import Json, console
+from vertex_local import Json
 from vertex_local.api.query import masks
 from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
@@ -91,8 +91,6 @@ class Application:
             if self._service.closing.is_set():
                 # Not UNAVAILABLE, which clients would retry.
                 raise ApiError("ABORTED", "The service is shutting down.")
-            if request.path == "/" and request.method in ("GET", "HEAD"):
-                return console.page(self._service)
             return self._dispatch(request)
         except HTTPException as error:
             return self._http_error(request, error)

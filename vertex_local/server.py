@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, ModuleType
 
-from vertex_local import logs
+from vertex_local import console, logs
 from vertex_local.api import locations, operations
 from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.database.store import Store
@@ -58,6 +58,7 @@ MODULES: tuple[ModuleType, ...] = (
     pipelines,
     schedules,
     logs,
+    console,
 )
 
 

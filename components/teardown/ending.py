@@ -7,8 +7,11 @@ from pathlib import Path
 from components.errors import StepError
 from components.model_version.registry import version_name, was_promoted
 from components.prepare_examples.output.publish import remove_leftovers
-from components.shared.run_report.page import write_report
-from components.shared.run_summary.summary import Summary, as_ended, summarize
+from components.shared.pages.page import write_page
+from components.shared.run_report.content import Content, read_content
+from components.shared.run_report.facts import facts_of
+from components.shared.run_report.page import REPORT_FILE, render
+from components.shared.run_summary.summary import as_ended, summarize
 from components.shared.run_summary.webhook import post_summary
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
@@ -32,7 +35,7 @@ def end_run(
     summary_path: str,
     on_failure_url: str = "",
     report_success: bool = False,
-) -> dict[str, str]:
+) -> Json:
     """Tear a run down, post its summary to the webhook unless the result is good, and write it.
 
     If the summary or the report cannot be written, or the webhook not reached, the run does not
@@ -50,7 +53,8 @@ def end_run(
         report_success: Post the summary whatever the result is.
 
     Returns:
-        Metadata of the summary artifact: facts that are in no other task's outputs.
+        Metadata of the summary artifact: facts that are in no other task's outputs, and those that
+        lists of runs show.
 
     Raises:
         StepError: Something could not be removed; lists it with the reasons.
@@ -84,10 +88,15 @@ def end_run(
             summary = summarize(job, run=run, exit_metadata=metadata)
     run_folder = Path(summary_path).parent
     remove_leftovers(run_folder / "prepare-examples" / "examples")  # of a killed step
-    _write(job, summary, Path(summary_path), replicas=replicas)
+    content = Content(summary=summary)
+    try:
+        content = read_content(job, summary, replicas=replicas)
+    except Exception:  # its files are for people; the run's result does not depend on them
+        logger.exception("the results of %s cannot be read", run)
+    _write(content, run_folder)
     if problem:
         raise problem
-    return metadata
+    return {**metadata, **facts_of(content)}
 
 
 def _end_earlier(api: VertexApi, job: Json) -> list[str]:
@@ -99,16 +108,16 @@ def _end_earlier(api: VertexApi, job: Json) -> list[str]:
         return [f"earlier runs of the schedule were not looked at: {error}"]
 
 
-def _write(job: Json, summary: Summary, path: Path, *, replicas: list[Json]) -> None:
-    """Write the summary and the report beside it; log an error instead of raising it."""
+def _write(content: Content, folder: Path) -> None:
+    """Write the summary and the report; log an error instead of raising it."""
     try:
-        summary.write(path.parent)
+        content.summary.write(folder)
     except OSError as error:
-        logger.error("%s cannot be written: %s", path, error)
+        logger.error("%s cannot be written: %s", folder, error)
     try:
-        write_report(job, summary, path.parent, replicas=replicas)
+        write_page(render(content), folder / REPORT_FILE)
     except Exception:  # of a page for people; the run's result does not depend on it
-        logger.exception("the report of %s cannot be written", summary.run)
+        logger.exception("the report of %s cannot be written", content.summary.run)
 
 
 def _promoted(resources: RunResources) -> str:

@@ -54,7 +54,7 @@ def console_url(api: VertexApi, run: str) -> str:
     """Return the address of a run's page: in Google's console, or the local service's console."""
     emulator = os.environ.get(EMULATOR_VARIABLE)
     if emulator:
-        return f"http://{emulator}/"
+        return f"http://{emulator}/runs/{api.project}/{api.location}/{run}"
     return (
         f"https://console.cloud.google.com/vertex-ai/locations/{api.location}/pipelines/runs/{run}"
         f"?project={api.project}"

@@ -71,6 +71,7 @@ class RunKind:
             next service continues the run.
         follow_up: Returns the start of the processes that finish an ended run; None if it is
             finished.
+        details: Returns further fields of an ended run, from its folder.
     """
 
     collection: str
@@ -81,6 +82,7 @@ class RunKind:
     close_grace_seconds: float
     outlives_service: Callable[[Path, Json], bool] = lambda folder, state: False
     follow_up: Callable[[Service, str, Json], Start | None] = lambda service, name, state: None
+    details: Callable[[Path], Json] = lambda folder: {}
 
     def routes(self, create: Any, get: Any = None) -> list[Route]:
         """Return the routes to create, list, get, delete and cancel; `get` has a default."""
@@ -175,7 +177,8 @@ class RunKind:
 
     def record_end(self, service: Service, name: str, group_state: Json) -> None:
         """Store a run's last state and error; one that a user has cancelled does not succeed."""
-        state, error = self.outcome(self.folder_of(service, name), group_state)
+        folder = self.folder_of(service, name)
+        (state, error), details = self.outcome(folder, group_state), self.details(folder)
         ended = now()
 
         def change(run: Json) -> None:
@@ -183,7 +186,7 @@ class RunKind:
             by_service = "error" in run  # it says that the service stopped
             if state == "SUCCEEDED" and self._is_cancelling(run) and not by_service:
                 state, error = "CANCELLED", rpc_status("CANCELLED", CANCELLED_AT_THE_END)
-            run.update(state=f"{self.prefix}{state}", endTime=ended, updateTime=ended)
+            run.update(details, state=f"{self.prefix}{state}", endTime=ended, updateTime=ended)
             if state == "CANCELLED" and by_service:
                 return
             run.pop("error", None)

@@ -8,8 +8,10 @@ import json
 import logging
 import threading
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from http import HTTPStatus
 
 import orjson
@@ -40,7 +42,17 @@ MAX_SENDS = 3
 FIRST_PAUSE_SECONDS = 0.05
 MAX_PAUSE_SECONDS = 1.0
 JSON_FIELDS = {"Content-Type": "application/json"}
+MAX_MEASURED = 5000  # requests of a deployed model, for its rate and latency
 REQUEST_START = b'{"instances"'
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request that was sent to a prediction server; `time` in seconds since 1970."""
+
+    time: float
+    milliseconds: float
+    is_error: bool
 
 
 class Forwarder:
@@ -52,6 +64,11 @@ class Forwarder:
         self._log = request_log.log_of(service)
         self._routes = Routes(service.store)
         self.in_flight = threading.BoundedSemaphore(MAX_PREDICTIONS)
+        self._sent: dict[str, deque[Sent]] = defaultdict(lambda: deque(maxlen=MAX_MEASURED))
+
+    def measured(self, name: str, deployed_id: str) -> list[Sent]:
+        """Return the newest requests to a deployed model, oldest first."""
+        return list(self._sent[deployments.key_of(name, deployed_id)])
 
     def forward(self, path: str, body: bytes, channel: Channel) -> bool:
         """Forward a plain request of a channel; return False if it needs a thread."""
@@ -151,13 +168,16 @@ class Forwarder:
         arrived, began = time.time(), time.monotonic()
 
         def finish(outcome: Message | Exception) -> None:
+            milliseconds = 1000 * (time.monotonic() - began)
+            is_error = not isinstance(outcome, Message) or outcome.status != HTTPStatus.OK
+            self._sent[target.key].append(Sent(arrived, milliseconds, is_error))
             if isinstance(outcome, Message) and request_log.is_sampled(target.sampling_rate):
                 logged = request_log.LoggedRequest(
                     endpoint=target.endpoint,
                     deployed_model_id=target.id,
                     model_version_id=target.version_id,
                     arrived=arrived,
-                    milliseconds=1000 * (time.monotonic() - began),
+                    milliseconds=milliseconds,
                     status=outcome.status,
                     request=request.data,
                     response=outcome.data,

@@ -20,6 +20,7 @@ from vertex_local.machine import buckets
 from vertex_local.machine.files import local_path
 from vertex_local.pipelines import interrupted, journal, kfp_version
 from vertex_local.pipelines import record as pipeline_record
+from vertex_local.pipelines.facts import run_context
 from vertex_local.pipelines.gcpc.requests import RUN_LABELS_VARIABLE
 from vertex_local.pipelines.interrupted import BILLING_LABEL
 from vertex_local.pipelines.run_state import EXIT_TASKS_SECONDS
@@ -89,6 +90,7 @@ KIND = RunKind(
     close_grace_seconds=10.0,
     outlives_service=_outlives_service,
     follow_up=_follow_up,
+    details=lambda folder: run_context(journal.read(folder)),
 )
 recover, close = KIND.recover, KIND.close
 
@@ -134,7 +136,8 @@ def with_tasks(service: Service, job: Json) -> Json:
             detail["executorDetail"] = {"containerDetail": {"mainJob": main_job}}
         if job.get("runtimeConfig", {}).get("gcsOutputDirectory", "").startswith(buckets.SCHEME):
             _name_buckets(detail)
-    return {**job, "jobDetail": {"taskDetails": details}} if details else job
+    job_detail = {**job.get("jobDetail", {}), "taskDetails": details}
+    return {**job, "jobDetail": job_detail} if details else job
 
 
 def _name_buckets(detail: Json) -> None:

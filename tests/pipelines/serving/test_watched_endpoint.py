@@ -78,5 +78,5 @@ def test_changed_requests_fail_the_command_and_the_run(api, tmp_path, capfd):
     assert "the requests of churn have changed: skew of plan" in summary["error"]
     [endpoint] = api.list_resources("endpoints")
     assert endpoint["labels"][VERDICT_LABEL] == "skew"
-    page = api.session.get(f"{api.base_url}/", timeout=10).text
+    page = api.session.get(f"{api.base_url}/endpoints", timeout=10).text
     assert VERDICT_LABEL in page

@@ -12,8 +12,8 @@ from vertex_local.machine import lost_and_found
 MAGIC = b"SQLite format 3\0"
 PAGE_SIZE_AT, LEAST_PAGE = 16, 512  # https://www.sqlite.org/fileformat.html
 APPLICATION_ID = 0x76746C63  # "vtlc"; not set by earlier versions of the service
-# PRAGMA user_version of the schema; 0 lacks the tables for lists, which have other columns in 1.
-VERSION = 2
+# PRAGMA user_version of the schema; 0 lacks the tables for lists, of which 1 and 2 lack columns.
+VERSION = 3
 TABLES = {"resources", "ids"}
 # Folders of the root whose contents belong to records of the database.
 FOLDERS = ("models", "jobs", "pipelines", "endpoints")

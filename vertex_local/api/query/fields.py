@@ -28,6 +28,10 @@ FIELDS = {
     "endpoints": ("display_name", "create_time", "update_time", "endpoint", "base_model_name"),
     "operations": ("done", "create_time", "update_time"),
 }
+# Runs as the console lists them, with facts that no request of the API may name.
+RUNS = "runs"
+FACTS = ("outcome", "workload", "metric", "value", "gain", "seconds", "cost")
+FIELDS[RUNS] = (*FIELDS["pipelineJobs"], *FACTS)
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 DEFAULT_FIELDS = ("display_name", "create_time", "update_time")
 COLUMNS = tuple(dict.fromkeys(field for fields in FIELDS.values() for field in fields))
@@ -68,7 +72,34 @@ def row_of(name: str, body: Json) -> dict[str, str]:
         "done": "true" if body.get("done") else "false",
         **{field: _stored_time(_time(kind, body, field)) for field in TIMES},
     }
+    if kind == "pipelineJobs":
+        facts = run_facts(body)
+        kind = RUNS
+        own |= {name: _sortable(facts.get(name, "")) for name in FACTS}
     return {field: str(own.get(field, "")) if field in fields_of(kind) else "" for field in COLUMNS}
+
+
+def run_facts(run: Json) -> Json:
+    """Return the facts of a run: those that its pipeline says, else what its record shows."""
+    return {
+        "outcome": str(run.get("state", "")).removeprefix("PIPELINE_STATE_").lower(),
+        "workload": _at(run, "pipelineSpec", "pipelineInfo", "name"),
+        "seconds": _seconds(run),
+        **(_value_at(run, "jobDetail", "pipelineRunContext", "metadata") or {}),
+    }
+
+
+def _seconds(run: Json) -> float | str:
+    try:
+        start, end = (datetime.fromisoformat(run[field]) for field in ("createTime", "endTime"))
+        return (end - start).total_seconds()
+    except (KeyError, ValueError, TypeError):  # it has not ended
+        return ""
+
+
+def _sortable(value: Any) -> str:
+    """Return a number as a text in the order of numbers; a text as it is."""
+    return f"{value + 1e9:021.9f}" if isinstance(value, int | float) else str(value)
 
 
 def labels_of(body: Json) -> dict[str, str]:
@@ -123,6 +154,11 @@ def _time(kind: str, body: Json, field: str) -> str:
 
 
 def _at(body: Any, *keys: str) -> str:
+    value = _value_at(body, *keys)
+    return "" if value is None else str(value)
+
+
+def _value_at(body: Any, *keys: str) -> Any:
     for key in keys:
         body = body.get(key) if isinstance(body, dict) else None
-    return "" if body is None else str(body)
+    return body

@@ -248,7 +248,7 @@ def test_crash_loop_is_reported_and_ends_by_itself(service, endpoint, deploy, up
     assert "forbidden" in status["message"]
     assert status["restarts"] >= 2
     assert status["restartTime"]
-    assert "crash loop" in service.call("GET", "/").text
+    assert "crash loop" in service.call("GET", "/endpoints").text
     error = predict(service, endpoint, 1).json()["error"]
     assert error["status"] == "UNAVAILABLE"
     assert "forbidden" in error["message"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from components.shared.run_report.content import read_content, training_cost
+from components.shared.run_report.facts import facts_of
 from components.shared.run_report.page import REPORT_FILE, render, write_report
 from components.shared.run_summary.summary import summarize
 from tests.support.data import run_records
@@ -168,6 +169,27 @@ def test_damaged_files_are_left_out(tmp_path, caplog):
     assert len(content.progress) == 25  # all but the line that is cut
     assert "evaluation.json is left out of the report" in caplog.text
     assert "Learning curves" in render(content)
+
+
+def test_facts_of_a_run_have_what_decided_and_how_it_is_shown(tmp_path):
+    job = run_with_files(tmp_path, evaluation=two_classes())
+    facts = facts_of(read_content(job, summarize(job), replicas=[]))
+
+    assert (facts["outcome"], facts["tone"]) == (summarize(job).outcome, "good")
+    assert (facts["metric"], facts["gain"]) == ("auc", 0.0012)
+    assert (facts["gain_low"], facts["gain_high"]) == (0.0002, 0.0021)
+    assert facts["report"] == REPORT_FILE
+    assert "loss" in facts["lower_is_better"].split()
+    assert "auc" in facts["higher_is_better"].split()
+    assert all(isinstance(value, str | float | int) for value in facts.values())
+
+
+def test_facts_of_a_run_that_failed_are_bad_and_without_metrics(tmp_path):
+    job = {"name": "projects/p/locations/l/pipelineJobs/m-1", "state": "PIPELINE_STATE_FAILED"}
+    facts = facts_of(read_content(job, summarize(job), replicas=[]))
+
+    assert (facts["outcome"], facts["tone"]) == ("failed", "bad")
+    assert facts.keys() & {"metric", "value", "gain", "cost", "model", "commands"} == set()
 
 
 def test_a_run_that_has_not_begun_has_a_report(tmp_path):

@@ -259,11 +259,13 @@ def test_a_request_of_columns_is_named_with_what_to_write(service):
 def test_logging_of_requests_is_switched_on_and_off(trainyard, service):
     parent = f"/v1/projects/{LOCAL_PROJECT}/locations/us-central1"
     endpoint = service.do("POST", f"{parent}/endpoints", {"displayName": "e"})["name"]
+    endpoint_id = endpoint.rpartition("/")[2]
     log = ["endpoints", "log-requests", "e", "--rate"]
 
     def config():
         found = service.do("GET", f"/v1/{endpoint}")["predictRequestResponseLoggingConfig"]
-        return {**found, "console": "logs 10% of its requests" in service.call("GET", "/").text}
+        page = service.call("GET", f"/endpoints/{LOCAL_PROJECT}/us-central1/{endpoint_id}").text
+        return {**found, "console": "logs 10% of its requests" in page}
 
     said = trainyard(*log, "0.1", "--table", "bq://p.d.t")[:2]
     assert said == (0, "e logs 0.1 of its requests\n")

@@ -1,0 +1,53 @@
+"""Facts of a run as metadata of its artifact `summary`, by which lists show a run's result.
+
+`vertex_local/README.md`, "What the console reads", documents the names; Vertex AI shows them beside
+the artifact.
+"""
+
+from components.shared.run_report.content import Content
+from components.shared.run_report.page import REPORT_FILE
+from components.shared.vertex.labels import WAITING
+from trainer import Json
+from trainer.metrics.directions import HIGHER_IS_BETTER, LOWER_IS_BETTER
+
+
+def facts_of(content: Content) -> Json:
+    """Return texts and numbers by name, without those that are unknown."""
+    summary, gain = content.summary, content.evaluation.get("gain") or {}
+    metrics = {**(content.evaluation.get("metrics") or {}), **summary.judged}
+    checked = [check["name"] for check in content.evaluation.get("checks", [])]
+    metric = gain.get("metric") or next((n for n in checked if n in metrics), "")
+    model = summary.model_version.partition("@")[0]
+    facts = {
+        "outcome": summary.outcome,
+        "tone": _tone(content),
+        "workload": summary.workload,
+        "reasons": "\n".join((*summary.reasons, *summary.news)) or summary.stop,
+        "metric": metric,
+        "value": metrics.get(metric),
+        "gain": gain.get("difference"),
+        "gain_low": gain.get("low"),
+        "gain_high": gain.get("high"),
+        "cost": content.cost and round(content.cost.dollars, 4),
+        "model": summary.model_version,
+        "report": REPORT_FILE,  # beside summary.json
+        "lower_is_better": " ".join(sorted(LOWER_IS_BETTER & metrics.keys())),
+        "higher_is_better": " ".join(sorted(HIGHER_IS_BETTER & metrics.keys())),
+        "commands": "\n".join(_commands(model)) if model else "",
+    }
+    return {name: value for name, value in facts.items() if value not in (None, "")}
+
+
+def _tone(content: Content) -> str:
+    if content.summary.outcome == WAITING:
+        return "wait"
+    return "good" if content.summary.is_good else "bad"
+
+
+def _commands(model: str) -> list[str]:
+    return [
+        f"trainyard models hold {model} --reason TEXT",
+        f"trainyard models release {model} --reason TEXT",
+        f"trainyard models approve {model}@VERSION --reason TEXT",
+        f"trainyard models rollback {model} --reason TEXT",
+    ]

@@ -1,0 +1,27 @@
+const state = document.getElementById("state");
+const isLive = document.querySelector("[data-live]");
+function follow(log) { log.scrollTop = log.scrollHeight; }
+document.querySelectorAll("pre.log").forEach(follow);
+async function refresh() {
+  try {
+    const response = await fetch(location.href);
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    for (const part of document.querySelectorAll("[data-part]")) {
+      const fresh = page.querySelector(`[data-part="${part.dataset.part}"]`);
+      const isUsed = part.contains(document.activeElement) || !getSelection().isCollapsed;
+      if (!fresh || isUsed || fresh.innerHTML === part.innerHTML) continue;
+      const isAtEnd = part.scrollTop + part.clientHeight > part.scrollHeight - 20;
+      const isOpen = [...part.querySelectorAll("details")].map((one) => one.open);
+      part.innerHTML = fresh.innerHTML;
+      part.querySelectorAll("details").forEach((one, at) => { one.open = isOpen[at] || one.open; });
+      if (part.matches("pre.log") && isAtEnd) follow(part);
+    }
+    document.body.classList.remove("lost");
+    state.textContent = "";
+  } catch {
+    document.body.classList.add("lost");
+    state.textContent = "no response from the service";
+  }
+  setTimeout(refresh, document.hidden ? 10000 : 2000);
+}
+if (isLive) setTimeout(refresh, 2000);

@@ -1,0 +1,217 @@
+"""The other pages, their forms, and what all pages have in common."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from vertex_local.api.routes import Message
+from vertex_local.console import web
+from vertex_local.endpoints import forwarding
+from vertex_local.endpoints.forwarding import Sent
+from vertex_local.models import record as registry
+from vertex_local.pipelines import resource as pipelines
+from vertex_local.tests.support.console_records import (
+    FACTS,
+    PARENT,
+    TIME,
+    add_endpoint,
+    add_job,
+    add_model,
+    add_run,
+    add_schedule,
+    add_study,
+)
+
+pytestmark = pytest.mark.fast
+
+HOSTILE = "<script>alert('x')</script>\"&"
+SECTIONS = ("runs", "jobs", "models", "endpoints", "schedules", "tuning")
+
+
+def text_of(client, path):
+    response = client.get(path)
+    assert response.status_code == 200, response.get_data(as_text=True)
+    return response.get_data(as_text=True)
+
+
+def submit(client, path, **form):
+    return client.post(path, data={"token": web.token_of(path), **form})
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_pages_of_an_empty_service(client, section):
+    html = text_of(client, f"/{section}")
+    assert re.search("no [a-z ]+ yet", html)
+    assert f'<a href="/{section}" aria-current="page">' in html
+
+
+def test_pages_escape_everything_and_run_only_their_own_script(client, service):
+    name = f"{PARENT}/models/5"
+    record = registry.new_record(name, folder="5", model={"displayName": HOSTILE}, time=HOSTILE)
+    record["labels"] = {HOSTILE: HOSTILE}
+    model = {"labels": {}, "versionAliases": ["golden"], "versionDescription": HOSTILE}
+    registry.add_version(record, model=model, artifact_uri=HOSTILE, time=HOSTILE)
+    service.store.insert(name, record)
+    job = {"displayName": HOSTILE, "state": HOSTILE, "createTime": HOSTILE, "jobSpec": {}}
+    error = {"error": {"message": HOSTILE}}
+    for kind in ("pipelineJobs", "customJobs"):
+        service.store.insert(f"{PARENT}/{kind}/5", {"name": f"{PARENT}/{kind}/5", **job, **error})
+    deployed = {"id": HOSTILE, "displayName": HOSTILE, "model": name, "modelVersionId": "1"}
+    endpoint = {"name": f"{PARENT}/endpoints/5", "createTime": "", "deployedModels": [deployed]}
+    service.store.insert(endpoint["name"], endpoint)
+
+    for section in ("runs", "jobs", "models", "endpoints"):
+        for path in (f"/{section}", f"/{section}/p/l/5"):
+            response = client.get(path)
+            html = response.get_data(as_text=True)
+            assert "alert('x')" not in html
+            assert html.count("<script") == 1
+            assert "&lt;script&gt;" in html
+            policy = response.headers["Content-Security-Policy"]
+            assert policy.startswith("default-src 'none'; ")
+            (nonce,) = re.findall('nonce="([^"]+)"', html)
+            assert f"'nonce-{nonce}'" in policy
+
+
+def test_an_unknown_resource_is_a_page_that_says_so(client):
+    response = client.get("/models/p/l/404")
+    assert response.status_code == 404
+    assert f"{PARENT}/models/404" in response.get_data(as_text=True)
+
+
+def test_page_of_a_job_has_replicas_progress_and_the_log_of_one(client, service):
+    add_job(service, "3")
+    html = text_of(client, "/jobs/p/l/3?replica=workerpool1-0")
+    assert "<b>250</b> steps/s" in html
+    assert "<b>0.25</b> eval loss" in html
+    assert '<td data-head="restarts">2</td>' in html
+    assert '<td data-head="CPU">7.5 s</td>' in html
+    assert '<td data-head="memory">512 MB</td>' in html
+    assert "a warning" in html
+    assert "worker started" in html
+    assert "&lt;started&gt;" in html.partition("<h2>Log")[0]  # the chief's last line
+    assert 'aria-label="loss by step, 0.125 to 1"' in html
+    assert "train-taxi" in text_of(client, "/jobs")
+
+
+def test_page_of_a_tuning_job_has_the_best_trial_first(client, service):
+    add_study(service)
+    html = text_of(client, "/tuning/p/l/5")
+    trials = re.findall(r"trial (\d)", html)
+    assert trials == ["2", "1", "3"]
+    assert html.count("best</span>") == 1
+    assert '<td data-head="rate">0.002</td>' in html
+    assert "3 of 4" in text_of(client, "/tuning")
+
+
+def test_page_of_a_model_has_its_history_with_who_and_why(client, service):
+    add_run(service, "night", **FACTS)
+    model = add_model(service, run_id="night")
+    add_endpoint(service, model)
+    html = text_of(client, "/models/p/l/7")
+    assert "acme_default_" not in html
+    assert re.search(r"held</td>\s*<td data-head=\"by\">ann@desk</td>.*&lt;audit&gt;", html)
+    assert re.search(r"default: promoted</td>.*night", html, re.DOTALL)
+    assert "<b>0.95</b> auRoc" in html
+    assert 'by <a href="/runs/p/l/night">' in html
+    assert "hold taxi" in html
+    assert "version 2 with 100 % of the traffic" in html
+    assert "acme_default_" not in text_of(client, "/models")
+
+
+def test_page_of_an_endpoint_has_rate_latency_and_errors(client, service, monkeypatch):
+    add_endpoint(service, add_model(service, run_id="night"))
+    monkeypatch.setattr("vertex_local.console.endpoints.time.time", lambda: 1000.0)
+    sent = [Sent(time=990.0 + n, milliseconds=float(n), is_error=n == 9) for n in range(10)]
+    old = Sent(time=1.0, milliseconds=900.0, is_error=True)
+    measured = SimpleNamespace(measured=lambda name, deployed_id: [old, *sent])
+    service.running[forwarding.KEY] = measured
+    html = text_of(client, "/endpoints/p/l/9")
+    assert '<td data-head="requests/s">1 <small>10 in all</small>' in html
+    assert '<td data-head="median">5 ms</td>' in html
+    assert '<td data-head="errors">1</td>' in html
+    assert "&#34;miles&#34;: [1, 2]" in html  # the instance in golden.json
+    assert "taxi-endpoint" in text_of(client, "/endpoints")
+
+
+def test_form_of_an_endpoint_sends_the_instance_and_shows_the_prediction(
+    client, service, monkeypatch
+):
+    add_endpoint(service, add_model(service, run_id="night"))
+    sent = []
+
+    def predict(service, name, message):
+        sent.append((name, message.data))
+        return Message(b'{"predictions": [0.5]}')
+
+    monkeypatch.setattr(forwarding, "predict", predict)
+    page = submit(client, "/endpoints/p/l/9:predict", instance='{"fare": 3}')
+    assert "&#34;predictions&#34;" in page.get_data(as_text=True)
+    assert sent == [(f"{PARENT}/endpoints/9", b'{"instances": [{"fare": 3}]}')]
+    page = submit(client, "/endpoints/p/l/9:predict", instance="{fare").get_data(as_text=True)
+    assert "The instance is not JSON" in page
+    assert ">{fare</textarea>" in page
+
+
+def test_schedules_show_next_runs_last_outcomes_and_runs_by_hand(client, service):
+    add_run(service, "by-hand", **FACTS)
+    add_schedule(service)
+    html = text_of(client, "/schedules")
+    times = re.findall(r"2099-01-0\d 03:00", html)
+    assert times == ["2099-01-01 03:00", "2099-01-02 03:00", "2099-01-03 03:00"]
+    assert '<span class="pill good">promoted</span>' in html
+    assert "0 by the clock, 1 by hand" in html
+
+
+def test_buttons_pause_and_resume_a_schedule(client, service):
+    name = add_schedule(service)
+    for verb, state in (("pause", "PAUSED"), ("resume", "ACTIVE")):
+        response = submit(client, f"/schedules/p/l/13:{verb}")
+        assert (response.status_code, response.location) == (303, "/schedules")
+        assert service.store.get(name)["state"] == state
+
+
+def test_run_now_starts_a_run_of_the_schedule(client, service, monkeypatch):
+    name = add_schedule(service)
+    launched = []
+    monkeypatch.setattr(pipelines, "require_kfp", lambda: None)
+    monkeypatch.setattr(
+        pipelines, "plan", lambda service, body: {"pipelineSpec": body["pipelineSpec"]}
+    )
+    monkeypatch.setattr(pipelines, "launch", lambda service, job: launched.append(job))
+    response = submit(client, "/schedules/p/l/13:run")
+    (job,) = launched
+    assert response.location == f"/runs/p/l/{job['name'].rpartition('/')[2]}"
+    assert service.store.get(job["name"])["scheduleName"] == name
+    assert "0 by the clock, 1 by hand" in text_of(client, "/schedules")
+
+
+@pytest.mark.parametrize(
+    ("section", "kind", "state"),
+    [
+        ("runs", "pipelineJobs", "PIPELINE_STATE_RUNNING"),
+        ("jobs", "customJobs", "JOB_STATE_RUNNING"),
+        ("tuning", "hyperparameterTuningJobs", "JOB_STATE_RUNNING"),
+    ],
+)
+def test_button_cancels(client, service, section, kind, state):
+    name = f"{PARENT}/{kind}/5"
+    service.store.insert(name, {"name": name, "state": state, "createTime": TIME})
+    assert submit(client, f"/{section}/p/l/5:cancel").location == f"/{section}/p/l/5"
+    assert service.store.get(name)["state"].endswith("CANCELLING")
+
+
+def test_form_without_the_token_of_its_page_changes_nothing(client, service):
+    name = add_schedule(service)
+    other = web.token_of("/schedules/p/l/14:pause")
+    for form in ({}, {"token": ""}, {"token": other}, {"token": "é"}):
+        response = client.post("/schedules/p/l/13:pause", data=form)
+        assert response.status_code == 403
+        assert "reload the page" in response.get_data(as_text=True)
+    path = "/schedules/p/l/13:pause"
+    form = {"token": web.token_of(path)}
+    for headers in ({"Origin": "http://evil"}, {"Origin": "null"}, {"Host": "evil"}):
+        assert client.post(path, data=form, headers=headers).status_code == 403
+    assert client.get(path).status_code in (404, 405, 501)
+    assert service.store.get(name)["state"] == "ACTIVE"

@@ -1,0 +1,172 @@
+"""Pages of runs: the table, a run, a task, and the comparison."""
+
+import pytest
+
+from vertex_local.api.routes import Call
+from vertex_local.console import dag
+from vertex_local.errors import ApiError
+from vertex_local.pipelines import journal
+from vertex_local.pipelines import resource as pipelines
+from vertex_local.tests.support.console_records import FACTS, PARENT, SPEC, add_job, add_run
+
+pytestmark = pytest.mark.fast
+
+RUN = "/runs/p/l"
+
+
+def rows(client, query=""):
+    """Return the titles in the table, in their order."""
+    html = client.get(f"/runs?{query}").get_data(as_text=True)
+    return [part.partition('"')[0] for part in html.split('aria-label="compare ')[1:]]
+
+
+@pytest.fixture
+def some_runs(service):
+    add_run(service, "good", **FACTS)
+    add_run(service, "bad", **{**FACTS, "outcome": "gate-failed", "tone": "bad", "gain": -0.2})
+    add_run(service, "best", **{**FACTS, "workload": "mnist", "gain": 0.3})
+    add_run(service, "plain", state="FAILED")
+
+
+def test_table_shows_the_outcome_and_not_the_state(client, some_runs):
+    html = client.get("/").get_data(as_text=True)
+    assert '<span class="pill bad">gate-failed</span>' in html
+    assert '<span class="pill bad">failed</span>' in html  # of a pipeline that says no outcome
+    assert "auc 0.95" in html
+    assert "+0.01 <small>0.002 to 0.018</small>" in html
+    assert "$1.25" in html
+    assert "1 min 30 s" in html
+
+
+@pytest.mark.parametrize(
+    ("query", "titles"),
+    [
+        ("sort=gain+desc", ["best", "good", "bad", "plain"]),
+        ("sort=display_name+asc", ["bad", "best", "good", "plain"]),
+        ("outcome=gate-failed", ["bad"]),
+        ("workload=taxi&sort=display_name+asc", ["bad", "good"]),
+        ("q=plai", ["plain"]),
+        ("q=run%3Dbest", ["best"]),
+        ("q=team%3Dvision+oo", ["good"]),
+        ("q=%22%5C", []),
+        ("page=2", []),
+    ],
+)
+def test_table_is_searched_filtered_and_sorted_by_its_address(client, some_runs, query, titles):
+    assert rows(client, query) == titles
+
+
+def test_table_has_pages_and_keeps_the_query(client, service):
+    for number in range(60):
+        add_run(service, f"run-{number:02}", **FACTS)
+    html = client.get("/runs?q=run-&sort=display_name+asc").get_data(as_text=True)
+    assert "page 1 of 2" in html
+    assert "q=run-" in html.partition('rel="next" href="')[2].partition('"')[0]
+    assert rows(client, "q=run-&sort=display_name+asc&page=2") == [
+        f"run-{n}" for n in range(50, 60)
+    ]
+
+
+def test_table_shows_the_settings_that_the_query_names(client, some_runs):
+    html = client.get("/runs?show=train.epochs").get_data(as_text=True)
+    assert '<td data-head="train.epochs">5</td>' in html
+    assert '<td data-head="train.seed">' not in html
+
+
+def test_an_unknown_order_is_an_error_that_names_the_known_ones(client):
+    response = client.get("/runs?sort=colour")
+    assert response.status_code == 400
+    assert "has no field &#34;colour&#34;" in response.get_data(as_text=True)
+
+
+def test_page_of_a_run_has_the_verdict_its_reasons_and_the_report(client, some_runs):
+    html = client.get(f"{RUN}/bad").get_data(as_text=True)
+    assert 'class="verdict bad"' in html
+    assert "<li>better than version 1</li>" in html
+    assert "hold taxi" in html
+    assert "<dt>train.epochs</dt><dd>3</dd>" in html
+    assert "run=bad" not in html  # a label that repeats the name
+    report = client.get(f"{RUN}/bad/report")
+    assert report.get_data(as_text=True) == "<h1>The report</h1>"
+    assert report.headers["Content-Security-Policy"].startswith("sandbox;")
+
+
+def test_page_of_a_run_without_facts_has_no_report(client, some_runs):
+    assert "Report</a>" not in client.get(f"{RUN}/plain").get_data(as_text=True)
+    assert client.get(f"{RUN}/plain/report").status_code == 404
+
+
+def test_page_of_a_task_has_its_log_its_outputs_and_why_it_was_executed(client, some_runs):
+    html = client.get(f"{RUN}/good/tasks/train").get_data(as_text=True)
+    assert "first line\n100 %\nlast &lt;line&gt;" in html
+    assert "the pipeline does not let it use the cache" in html
+    assert "<dt>auc</dt><dd>0.95</dd>" in html
+    assert 'href="/jobs/p/l/good"' in html
+    assert "<dt>rate</dt><dd>0.5</dd>" in html
+    cached = client.get(f"{RUN}/good/tasks/prepare").get_data(as_text=True)
+    assert "an earlier run had the same inputs" in cached
+
+
+def test_artifacts_are_served_without_rights(client, some_runs):
+    page = client.get(f"{RUN}/good/tasks/train/page")
+    assert page.mimetype == "text/html"
+    assert page.headers["Content-Security-Policy"].startswith("sandbox;")
+    assert client.get(f"{RUN}/good/tasks/train/metrics").status_code == 404  # it has no file
+    assert client.get(f"{RUN}/good/tasks/train/..").status_code in (400, 404)
+
+
+def test_graph_has_layers_and_the_shortest_set_of_edges():
+    drawing = dag.draw(SPEC, [{"taskName": "train", "state": "RUNNING"}])
+    rows = {node.name: node.y for node in drawing.nodes}
+    assert sorted(rows, key=rows.__getitem__) == ["prepare", "train", "upload", "end"]
+    assert len(drawing.edges) == 3  # train → end is implied by train → upload → end
+    assert {node.name: node.task.get("state") for node in drawing.nodes}["train"] == "RUNNING"
+
+
+def test_comparison_shows_what_differs_and_what_is_better(client, service, some_runs):
+    add_job(service, "good")
+    add_run(service, "worse", **{**FACTS, "value": 0.9})
+    names = "&".join(
+        f"run{n}={PARENT}/pipelineJobs/{name}" for n, name in enumerate(("good", "worse"))
+    )
+    html = client.get(f"/compare?{names}").get_data(as_text=True)
+    assert "<td>train.epochs</td>" in html
+    assert "<td>train.seed</td>" not in html
+    assert '<td class="worse">0.9' in html
+    assert "-0.05, worse" in html
+    assert 'class="line c0"' in html
+    assert "train/metrics: latency" in html  # of unknown direction, so not judged
+    assert "3, better" not in html
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_comparison_takes_two_to_eight_runs(client, count):
+    names = "&".join(f"run{n}={PARENT}/pipelineJobs/{n}" for n in range(count))
+    response = client.get(f"/compare?{names}")
+    assert response.status_code == 400
+    assert "mark 2 to 8" in response.get_data(as_text=True)
+
+
+def test_the_end_of_a_run_records_the_facts_of_its_summary(client, service):
+    name = add_run(service, "night", **{**FACTS, "outcome": "held"})
+
+    def begin(run):
+        run.update(state="PIPELINE_STATE_RUNNING")
+        del run["jobDetail"]
+
+    service.store.update(name, begin)
+    journal.Journal(pipelines.KIND.folder_of(service, name)).write(
+        "pipeline_ended", state="SUCCEEDED", error=""
+    )
+    pipelines.KIND.record_end(service, name, {"state": "succeeded", "message": ""})
+
+    assert rows(client, "outcome=held") == ["night"]
+    context = pipelines.with_tasks(service, service.store.get(name))["jobDetail"]
+    assert context["pipelineRunContext"]["metadata"]["outcome"] == "held"
+    assert [task["taskName"] for task in context["taskDetails"]] == ["prepare", "train", "end"]
+
+
+def test_facts_are_no_fields_of_the_api(service, some_runs):
+    call = Call({"project": "p", "location": "l"}, {"filter": 'outcome="promoted"'})
+    with pytest.raises(ApiError, match='has no field "outcome"'):
+        pipelines.KIND.list(service, call)
