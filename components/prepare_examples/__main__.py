@@ -2,6 +2,6 @@
 
 import sys
 
-from components.prepare_examples.command_line.cli import main
+from components.prepare_examples.cli import main
 
 sys.exit(main())

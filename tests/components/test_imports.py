@@ -12,9 +12,9 @@ HEAVY = ("tensorflow", "keras", "apache_beam", "google.cloud.aiplatform")
     "module",
     [
         "components.endpoint.predict.step",
-        "components.prepare_examples.command_line.cli",
+        "components.prepare_examples.cli",
         "components.prepare_examples.raw_data.fetch",
-        "components.prepare_examples.images.beam_pipeline",
+        "components.prepare_examples.images.shards",
         "components.evaluate.step",
         "components.start.step",
         "components.start.comparison",

@@ -9,9 +9,13 @@ from pathlib import Path
 
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.images.file_batches import FolderOptions
-from components.prepare_examples.images.folder_pipeline import LISTING, finish, write_shard
 from components.prepare_examples.images.folders import ImageFolder, read_folder
+from components.prepare_examples.images.shards import (
+    LISTING,
+    FolderOptions,
+    finish_folder,
+    write_folder_shard,
+)
 from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import (
     LIMITED,
@@ -78,8 +82,8 @@ class FolderJob:
         offsets = write_listing(self.folder, folder / LISTING)
         result = run_pipeline(
             [(shard, offsets[shard.split][shard.start]) for shard in self.shards],
-            partial(write_shard, options=options, output_dir=str(folder)),
-            partial(finish, output_dir=str(folder), refused=list(self.folder.refused)),
+            partial(write_folder_shard, options=options, output_dir=str(folder)),
+            partial(finish_folder, output_dir=str(folder), refused=list(self.folder.refused)),
             folder=folder,
             flags=settings.beam_options,
         )
@@ -92,7 +96,7 @@ class FolderJob:
         is_verified = not settings.files and not settings.trust_files
         manifest = Manifest(
             workload=self.workload,
-            compression=options.compression,
+            compression=COMPRESSIONS[settings.compression],
             split_rule=self.split_rule,
             split=self.folder.rule.to_json(),
             labels=self.folder.classes,
@@ -127,7 +131,6 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
         name: options.planned_shards((rows.stop - rows.start) * height * width * 3, split=name)
         for name, rows in splits.items()
     }
-    compression = COMPRESSIONS[options.compression]
     kept = {name: folder.files[name][rows.start : rows.stop] for name, rows in splits.items()}
     rule = folder.rule.words
     if options.max_examples:
@@ -135,8 +138,8 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
     return FolderJob(
         workload=workload.name,
         folder=replace(folder, files=kept),
-        shards=plan_shards(splits, num_shards, compression=compression),
-        options=options_of(workload, folder, compression=compression),
+        shards=plan_shards(splits, num_shards, compression=COMPRESSIONS[options.compression]),
+        options=options_of(workload, folder),
         split_rule=rule,
         settings=options,
     )
@@ -192,7 +195,7 @@ def find_root(workload: Workload, data_dir: Path, options: PrepareOptions) -> Pa
     return unpack(paths[0], data_dir) if len(paths) == 1 and is_archive(paths[0]) else data_dir
 
 
-def options_of(workload: Workload, folder: ImageFolder, *, compression: str) -> FolderOptions:
+def options_of(workload: Workload, folder: ImageFolder) -> FolderOptions:
     """Return what every shard of a workload's images needs."""
     height, width, channels = image_shape(workload)
     return FolderOptions(
@@ -201,7 +204,6 @@ def options_of(workload: Workload, folder: ImageFolder, *, compression: str) -> 
         channels=channels,
         fit=getattr(workload, "fit", "stretch"),
         num_classes=len(folder.classes),
-        compression=compression,
     )
 
 

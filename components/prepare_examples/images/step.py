@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from components.prepare_examples.beam.options import run_pipeline
-from components.prepare_examples.images.beam_pipeline import merge_entries, write_shard
-from components.prepare_examples.images.formats import row_bytes, splits_of
+from components.prepare_examples.images.raw_files import row_bytes, splits_of
+from components.prepare_examples.images.shards import merge_entries, write_shard
 from components.prepare_examples.output.manifest import (
     LIMITED,
     Manifest,

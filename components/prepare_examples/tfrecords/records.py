@@ -9,6 +9,7 @@ seconds. The file's digests are computed while it is written, so it is not read 
 import base64
 import contextlib
 import hashlib
+import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -62,16 +63,18 @@ class RecordFile:
 
 @contextlib.contextmanager
 def record_file(path: Path, *, compression: str) -> Iterator[RecordFile]:
-    """Open a TFRecord file for writing; it is complete when the context ends.
+    """Open a TFRecord file for writing, which appears under its name when the context ends.
 
     Args:
         path: the file; an existing one is replaced.
         compression: `GZIP`, or empty, also for rows that `compress_images` has compressed.
     """
-    with path.open("wb") as file:
+    unfinished = path.with_name(f".{path.name}.partial")
+    with unfinished.open("wb") as file:
         records = RecordFile(file, compression=compression)
         yield records
         records.finish()
+    os.replace(unfinished, path)
 
 
 def compress_images(rows: NDArray[np.uint8]) -> bytes:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.images.folder_pipeline import LISTING, finish, write_shard
 from components.prepare_examples.images.folder_step import options_of, read_images, write_listing
 from components.prepare_examples.images.folders import ImageFile, ImageFolder
+from components.prepare_examples.images.shards import LISTING, finish_folder, write_folder_shard
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tfrecords.shards import Shard, shard_file
 from pipelines.projects.trial.sample import Sample
@@ -32,10 +32,10 @@ def sample_images(workload: Workload, root: Path, options: PrepareOptions, folde
         )
     chosen = _some_of_each(images)
     write_listing(replace(images, files={"train": tuple(chosen)}), folder / LISTING)
-    settings = options_of(workload, images, compression="")
+    settings = options_of(workload, images)
     shard = Shard(shard_file("train", 0, 1, ""), "train", "train", 0, len(chosen))
-    result = write_shard((shard, 0), options=settings, output_dir=str(folder))
-    merged = finish([result], output_dir=str(folder), refused=[])
+    result = write_folder_shard((shard, 0), options=settings, output_dir=str(folder))
+    merged = finish_folder([result], output_dir=str(folder), refused=[])
     bad = [(entry["file"], entry["reason"]) for entry in result["bad"]]
     num_files = images.num_files
     return Sample(

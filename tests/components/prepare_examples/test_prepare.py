@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.images import beam_pipeline
+from components.prepare_examples.images.shards import write_shard
 from components.prepare_examples.output.quarantine import side_file_entry
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.raw_data.files import sha256_of
@@ -122,7 +122,7 @@ def test_a_shard_has_its_name_only_when_it_is_complete(tmp_path, tiny_mnist, mon
     shard = Shard("test-00000-of-00001.tfrecord.gz", "test", "t10k", 0, 20)
     folders = {"data_dir": str(tiny_mnist()), "output_dir": str(tmp_path)}
     with pytest.raises(KeyboardInterrupt):
-        beam_pipeline.write_shard(shard, kind=MNIST.format, **folders)
+        write_shard(shard, kind=MNIST.format, **folders)
     assert [path.name for path in tmp_path.glob("*test-*")] == [f".{shard.file}.partial"]
 
 
@@ -130,7 +130,7 @@ def test_a_raw_file_that_has_shrunk_is_an_error(tmp_path, tiny_cifar10):
     folders = {"data_dir": str(tiny_cifar10(num_batch=20)), "output_dir": str(tmp_path)}
     shard = Shard("train-00000-of-00001.tfrecord.gz", "train", "train", 0, 101)
     with pytest.raises(DataError, match=r"101 images were .* train-00000.*, but 100 read"):
-        beam_pipeline.write_shard(shard, kind=CIFAR10.format, **folders)
+        write_shard(shard, kind=CIFAR10.format, **folders)
 
 
 def test_images_have_a_schema_and_a_report(tmp_path, tiny_cifar10):
@@ -197,7 +197,7 @@ def test_a_shard_that_cannot_be_written_is_an_error_that_names_it(tmp_path, tiny
     shard = Shard("test-00000-of-00001.tfrecord.gz", "test", "t10k", 0, 1)
     folders = {"data_dir": str(tiny_mnist()), "output_dir": str(tmp_path / "nowhere")}
     with pytest.raises(OSError, match=r"nowhere.*test-00000"):
-        beam_pipeline.write_shard(shard, kind=MNIST.format, **folders)
+        write_shard(shard, kind=MNIST.format, **folders)
 
 
 def test_cifar10_examples_hold_rows_of_pixels_of_three_colours(tmp_path, tiny_cifar10):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from components.prepare_examples.command_line.cli import main
+from components.prepare_examples.cli import main
 
 GOLDEN = Path(__file__).with_name("golden") / "dataflow_job.json"
 UPDATE = f"to accept: remove {GOLDEN.name} and run the test again, which writes it"

@@ -8,8 +8,7 @@ import pytest
 from PIL import Image
 
 from components.prepare_examples.errors import DataError, RouteError
-from components.prepare_examples.images import binary_batches
-from components.prepare_examples.images.formats import splits_of
+from components.prepare_examples.images.raw_files import raw_records, splits_of
 from components.prepare_examples.raw_data import png_batches
 from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.raw_data.png_batches import fetch_png_batches, to_binary
@@ -37,8 +36,7 @@ def test_a_shard_reads_across_batches_in_the_given_order(tiny_cifar10):
     folder = tiny_cifar10(num_batch=20)
     raw = b"".join((folder / file).read_bytes() for file in CIFAR10.format.train)
     found = b"".join(
-        batch.tobytes()
-        for batch in binary_batches.raw_records(CIFAR10.format, folder, shard("train", 15, 63))
+        batch.tobytes() for batch in raw_records(CIFAR10.format, folder, shard("train", 15, 63))
     )
     assert found == raw[15 * 3073 : 63 * 3073]
 

@@ -17,7 +17,7 @@ from PIL import Image
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.fingerprint import read_input
-from components.prepare_examples.images import file_batches, folder_pipeline, folders
+from components.prepare_examples.images import folders, shards
 from components.prepare_examples.prepare import explain, prepare
 from components.prepare_examples.raw_data import progress
 from components.prepare_examples.settings.options import PrepareOptions
@@ -132,7 +132,7 @@ def test_the_same_folder_gives_the_same_bytes_on_any_number_of_workers(
     tmp_path, run, flowers, monkeypatch
 ):
     (flowers / "iris" / "bad.png").write_text("not an image")
-    monkeypatch.setattr(file_batches, "MAX_BATCH", 4)
+    monkeypatch.setattr(shards, "MAX_BATCH", 4)
     run(flowers)
     one = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     for flags in (ONE_THREAD, THREADS):
@@ -142,7 +142,7 @@ def test_the_same_folder_gives_the_same_bytes_on_any_number_of_workers(
 
 def test_progress_is_logged(run, flowers, monkeypatch, caplog):
     monkeypatch.setattr(progress, "LINE_SECONDS", 0)
-    monkeypatch.setattr(file_batches, "MAX_BATCH", 4)
+    monkeypatch.setattr(shards, "MAX_BATCH", 4)
     caplog.set_level("INFO")
     manifest = run(flowers, num_shards={"train": 1}, beam_options=ONE_THREAD)
     count = manifest["splits"]["train"]["num_examples"]
@@ -157,7 +157,7 @@ def kill_process(*_, **__) -> None:
 
 
 def test_a_killed_process_is_an_error(tmp_path, run, flowers, monkeypatch):
-    monkeypatch.setattr(folder_pipeline, "encode_files", kill_process)
+    monkeypatch.setattr(shards, "decode_files", kill_process)
     with pytest.raises(DataError, match=r"a process .* was killed.*--direct-workers"):
         run(flowers, beam_options=THREADS)
     assert not (tmp_path / "out").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from components.prepare_examples.beam.runner_flags import checked_flags, runner_flags
-from components.prepare_examples.command_line.cli import main
+from components.prepare_examples.cli import main
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import explain, prepare
 from components.prepare_examples.settings.options import PrepareOptions

@@ -6,7 +6,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from components.prepare_examples.command_line.cli import main
+from components.prepare_examples.cli import main
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import describe, prepare
 from components.prepare_examples.settings.options import PrepareOptions

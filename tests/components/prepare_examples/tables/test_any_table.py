@@ -475,7 +475,7 @@ def test_each_time_is_converted_to_its_own_zone(tmp_path, run):
 
 
 def test_the_command_takes_the_path_of_a_workload_file(tmp_path, churn, capsys):
-    from components.prepare_examples.command_line.cli import main
+    from components.prepare_examples.cli import main
 
     file = write_table(tmp_path / "rows.csv", make_rows())
     flags = ["--workload", f"{churn}/workload.py", "--output-dir", str(tmp_path / "out")]

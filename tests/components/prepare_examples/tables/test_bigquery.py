@@ -5,7 +5,7 @@ import pytest
 from google.api_core.exceptions import Forbidden
 from pyarrow import parquet
 
-from components.prepare_examples.command_line.cli import main
+from components.prepare_examples.cli import main
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.reading import bigquery

@@ -4,11 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from components.prepare_examples.command_line.cli import main
+from components.prepare_examples.cli import main
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.images.beam_pipeline import merge_entries
-from components.prepare_examples.images.formats import splits_of
-from components.prepare_examples.images.idx_images import open_idx
+from components.prepare_examples.images.raw_files import open_idx, splits_of
+from components.prepare_examples.images.shards import merge_entries
 from components.prepare_examples.output import publish
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.tfrecords.shards import Rows, limit_splits, plan_shards

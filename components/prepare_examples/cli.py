@@ -1,8 +1,15 @@
-"""Command-line flags of prepare_examples and their help."""
+"""Command line of prepare_examples: prepare examples without a pipeline."""
 
 import argparse
+import dataclasses
+import logging
+import sys
+from collections.abc import Sequence
 
-from components.prepare_examples.raw_data.folders import CACHE_DIR
+from components.errors import exit_code_of
+from components.prepare_examples.beam.runner_flags import runner_flags
+from components.prepare_examples.prepare import explain, prepare
+from components.prepare_examples.raw_data.folders import CACHE_DIR, check_data_dir
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
 from trainer.config.flags import add_flags
@@ -36,8 +43,38 @@ _SHARDS_HELP = {
 }
 
 
-def create_parser() -> argparse.ArgumentParser:
-    """Return the parser of all flags."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prepare examples and return the exit code: 0 done, 1 failed, 2 wrong input."""
+    args = _parser().parse_args(arguments)
+    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
+    return exit_code_of(lambda: _prepare(args))
+
+
+def _prepare(args: argparse.Namespace) -> None:
+    options = _options(args)
+    check_data_dir(args.data_dir)
+    folders = {"output_dir": args.output_dir, "data_dir": args.data_dir}
+    if args.dry_run:
+        print("\n".join(explain(args.workload, **folders, options=options)))
+    else:
+        prepare(args.workload, **folders, options=options)
+
+
+def _options(args: argparse.Namespace) -> PrepareOptions:
+    flags = vars(args)
+    names = {field.name for field in dataclasses.fields(PrepareOptions)} & set(flags)
+    counts = {split: flags[f"{split}_shards"] for split in DEFAULT_NUM_SHARDS}
+    beam = runner_flags(args.runner, num_workers=args.direct_workers)
+    return PrepareOptions(
+        **{name: flags[name] for name in names}
+        | {
+            "num_shards": {split: count for split, count in counts.items() if count is not None},
+            "beam_options": (*beam, *args.beam_options),
+        }
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m components.prepare_examples",
         description=DESCRIPTION,
@@ -68,11 +105,6 @@ def create_parser() -> argparse.ArgumentParser:
             help=f"number of {split} files (default: {_SHARDS_HELP[split]})",
         )
     add_flags(parser, PrepareOptions)
-    _add_runner_flags(parser)
-    return parser
-
-
-def _add_runner_flags(parser: argparse.ArgumentParser) -> None:
     runner = parser.add_argument_group("Beam's runner")
     runner.add_argument(
         "--runner",
@@ -91,3 +123,4 @@ def _add_runner_flags(parser: argparse.ArgumentParser) -> None:
         help="processes that do the work of the DirectRunner (default: one per core)",
     )
     runner.add_argument("beam_options", nargs="*", help="Beam's own flags, after --")
+    return parser

@@ -1,1 +1,0 @@
-"""`python -m components.prepare_examples`: its flags and its output."""

@@ -1,0 +1,188 @@
+"""Images in raw files: idx, as MNIST has them, and binary batches, as CIFAR-10 has them.
+
+An idx file (https://yann.lecun.com/exdb/mnist, at the end) has four bytes of magic (0, 0, type,
+number of dimensions), one big-endian 32-bit size for each dimension, then the values in row-major
+order. Only unsigned bytes (type 8) are supported.
+
+A binary batch (https://www.cs.toronto.edu/~kriz/cifar.html) is a run of records: the label's byte,
+then the planes of red, of green and of blue, each row by row.
+"""
+
+import math
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.raw_data.files import in_threads
+from components.prepare_examples.tfrecords.image_encoder import Batch
+from components.prepare_examples.tfrecords.shards import Rows, Shard
+from trainer.workloads.declarations.sources import BinaryBatches, IdxImages, ImageFormat
+
+UNSIGNED_BYTE = 8
+IDX_BATCH_BYTES, RECORD_BATCH_BYTES = 784_000, 786_688  # fit in the CPU's cache
+
+
+def splits_of(kind: ImageFormat, data_dir: Path) -> dict[str, Rows]:
+    """Return the rows of each split, after checking every raw file.
+
+    Raises:
+        DataError: a file is invalid; names it.
+    """
+    if isinstance(kind, IdxImages):
+        train, test = kind.train, kind.test
+        num_train, num_test = (_checked_idx(kind, data_dir, part) for part in (train, test))
+    else:
+        train, test = "train", "test"
+        files = [*kind.train, *kind.test]
+        rows = in_threads(lambda file: _checked_records(kind, data_dir / file), files)
+        num_train, num_test = sum(rows[: len(kind.train)]), sum(rows[len(kind.train) :])
+    first_eval = num_train - num_train // kind.eval_share
+    return {
+        "train": Rows(train, 0, first_eval),
+        "eval": Rows(train, first_eval, num_train),
+        "test": Rows(test, 0, num_test),
+    }
+
+
+def batches_of(kind: ImageFormat, data_dir: Path, shard: Shard) -> Iterator[Batch]:
+    """Yield the shard's images and labels, in the raw files' order."""
+    if isinstance(kind, BinaryBatches):
+        for batch in raw_records(kind, data_dir, shard):
+            yield batch[:, 1:].reshape(len(batch), num_channels(kind), -1), batch[:, 0]
+        return
+    images, labels = _open_part(kind, data_dir, shard.part)
+    batch_size = max(1, IDX_BATCH_BYTES // images.row_bytes)
+    for start in range(shard.start, shard.stop, batch_size):
+        stop = min(start + batch_size, shard.stop)
+        pixels = images.read(start, stop).reshape(stop - start, -1, num_channels(kind))
+        yield pixels.transpose(0, 2, 1), labels.read(start, stop).reshape(-1)
+
+
+def num_channels(kind: ImageFormat) -> int:
+    """Return the channels of an image."""
+    return kind.shape[2] if len(kind.shape) > 2 else 1  # noqa: PLR2004
+
+
+def row_bytes(kind: ImageFormat) -> int:
+    """Return the bytes of an image."""
+    return math.prod(kind.shape)
+
+
+@dataclass(frozen=True)
+class Idx:
+    """A checked idx file: `shape[0]` rows of `math.prod(shape[1:])` bytes."""
+
+    path: Path
+    shape: tuple[int, ...]
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of a row."""
+        return math.prod(self.shape[1:])
+
+    def read(self, start: int, stop: int) -> NDArray[np.uint8]:
+        """Return rows `start` to `stop`, flattened: shape (stop - start, row_bytes)."""
+        header_bytes = 4 + 4 * len(self.shape)
+        return _read_rows(self.path, start, stop, self.row_bytes, offset=header_bytes)
+
+
+def open_idx(path: Path, *, row_shape: tuple[int, ...]) -> Idx:
+    """Check a file's magic number, dimensions and length; return its description.
+
+    Args:
+        path: the raw, uncompressed file.
+        row_shape: the dimensions after the first one: () for labels, (28, 28) for images.
+
+    Raises:
+        DataError: the file is invalid; names it with the expected and actual values.
+    """
+    num_dimensions = 1 + len(row_shape)
+    header_bytes = 4 + 4 * num_dimensions
+    with path.open("rb") as file:
+        header = file.read(header_bytes)
+    magic = bytes([0, 0, UNSIGNED_BYTE, num_dimensions])
+    if header[:4] != magic:
+        raise DataError(
+            f"{path}: starts with {header[:4].hex() or 'nothing'}, but an idx file of bytes in "
+            f"{num_dimensions} dimensions starts with {magic.hex()}"
+        )
+    if len(header) < header_bytes:
+        raise DataError(f"{path}: is shorter than its header of {header_bytes} bytes")
+    shape = struct.unpack(f">{num_dimensions}I", header[4:])
+    if shape[1:] != row_shape:
+        raise DataError(f"{path}: its rows have the shape {shape[1:]}, expected {row_shape}")
+    num_bytes, expected = path.stat().st_size, header_bytes + math.prod(shape)
+    if num_bytes != expected:
+        raise DataError(f"{path}: has {num_bytes} bytes, but its header specifies {expected}")
+    return Idx(path=path, shape=shape)
+
+
+def _open_part(kind: IdxImages, data_dir: Path, part: str) -> tuple[Idx, Idx]:
+    """Return the images and the labels of a part."""
+    images = open_idx(data_dir / f"{part}-images-idx3-ubyte", row_shape=kind.shape)
+    return images, open_idx(data_dir / f"{part}-labels-idx1-ubyte", row_shape=())
+
+
+def _checked_idx(kind: IdxImages, data_dir: Path, part: str) -> int:
+    images, labels = _open_part(kind, data_dir, part)
+    num_images, num_labels = images.shape[0], labels.shape[0]
+    if num_images != num_labels:
+        raise DataError(
+            f"{images.path} has {num_images} images, {labels.path.name} {num_labels} labels"
+        )
+    _check_labels(labels.read(0, num_labels).reshape(-1), labels.path, kind.num_classes)
+    return num_images
+
+
+def raw_records(kind: BinaryBatches, data_dir: Path, shard: Shard) -> Iterator[NDArray[np.uint8]]:
+    """Yield the shard's raw records of binary batches, uint8 [batch, bytes of a record]."""
+    first, record_bytes = 0, 1 + row_bytes(kind)
+    batch_size = max(1, RECORD_BATCH_BYTES // record_bytes)
+    for file in kind.train if shard.part == "train" else kind.test:
+        path = data_dir / file
+        num_rows = _num_records(kind, path)
+        start, stop = max(shard.start - first, 0), min(shard.stop - first, num_rows)
+        for row in range(start, stop, batch_size):
+            yield _read_rows(path, row, min(row + batch_size, stop), record_bytes)
+        first += num_rows
+
+
+def _num_records(kind: BinaryBatches, path: Path) -> int:
+    num_bytes, size = path.stat().st_size, 1 + row_bytes(kind)
+    if num_bytes % size or not num_bytes:
+        sides = " by ".join(map(str, kind.shape))
+        raise DataError(
+            f"{path}: has {num_bytes:,} bytes, not a multiple of {size:,}, the size "
+            f"of a record (one label and {sides} pixels): record "
+            f"{num_bytes // size} (the first is 0) has {num_bytes % size:,}"
+        )
+    return num_bytes // size
+
+
+def _checked_records(kind: BinaryBatches, path: Path) -> int:
+    num_rows = _num_records(kind, path)
+    # Mapped, as only one byte of each record is looked at.
+    labels = np.memmap(path, np.uint8, "r").reshape(num_rows, -1)[:, 0]
+    _check_labels(labels, path, kind.num_classes)
+    return num_rows
+
+
+def _read_rows(
+    path: Path, start: int, stop: int, size: int, *, offset: int = 0
+) -> NDArray[np.uint8]:
+    """Return rows of `size` bytes of a file; a memory map takes twice as long."""
+    count = (stop - start) * size
+    return np.fromfile(path, np.uint8, count, offset=offset + start * size).reshape(-1, size)
+
+
+def _check_labels(labels: NDArray[np.uint8], path: Path, num_classes: int) -> None:
+    wrong = (labels >= num_classes).nonzero()[0]
+    if wrong.size:
+        raise DataError(
+            f"{path}: label {wrong[0]} is {labels[wrong[0]]}; allowed are 0 to {num_classes - 1}"
+        )
