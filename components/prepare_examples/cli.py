@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from components.errors import exit_code_of
 from components.prepare_examples.beam.runner_flags import runner_flags
 from components.prepare_examples.prepare import explain, prepare
-from components.prepare_examples.raw_data.folders import CACHE_DIR, check_data_dir
+from components.prepare_examples.raw_data.files import CACHE_DIR, check_data_dir
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
 from trainer.config.flags import add_flags

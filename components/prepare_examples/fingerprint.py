@@ -15,8 +15,7 @@ from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.buckets import find_objects
 from components.prepare_examples.raw_data.digests import cached_digests
 from components.prepare_examples.raw_data.fetch import fetch
-from components.prepare_examples.raw_data.files import find_files
-from components.prepare_examples.raw_data.folders import data_folder
+from components.prepare_examples.raw_data.files import data_folder, find_files
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.statistics.drift import statistics_file
 from components.prepare_examples.tables.reading.bigquery import table_modified

@@ -28,7 +28,7 @@ from components.prepare_examples.output.publish import (
     local_path,
     published,
 )
-from components.prepare_examples.raw_data.folders import data_folder
+from components.prepare_examples.raw_data.files import data_folder
 from components.prepare_examples.raw_data.run_files import resolve, run_moment
 from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.statistics.report import FILE as REPORT

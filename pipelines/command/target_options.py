@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.raw_data.folders import check_data_dir
+from components.prepare_examples.raw_data.files import check_data_dir
 from components.prepare_examples.settings.patterns import without_dates
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from pipelines.places.containers import check_image

@@ -6,6 +6,7 @@ connect.
 
 import contextlib
 import fcntl
+import functools
 import logging
 import os
 import queue
@@ -14,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 import requests
 
@@ -25,26 +26,31 @@ from components.prepare_examples.raw_data.progress import counted
 CONNECT_TIMEOUT_SECONDS = 8
 READ_TIMEOUT_SECONDS = 30
 FILE_TIMEOUT_SECONDS = 1800
-ATTEMPTS = 2
 
 HTTP_PARTIAL = 206
 HTTP_BAD_RANGE = 416
 
 Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 
 logger = logging.getLogger(__name__)
 
 
-def twice(attempt: Callable[[], Result]) -> Result:
-    """Return the result of an attempt, repeated once if a file arrived damaged."""
-    for _ in range(ATTEMPTS - 1):
+def twice(fetch: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Return a function that repeats `fetch` once if a file arrives damaged."""
+
+    @functools.wraps(fetch)
+    def fetch_twice(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         try:
-            return attempt()
+            return fetch(*args, **kwargs)
         except DamagedError as error:
             logger.warning("%s; retrying", error)
-    return attempt()
+            return fetch(*args, **kwargs)
+
+    return fetch_twice
 
 
+@twice
 def download(url: str, path: Path, *, sha256: str) -> None:
     """Download a file to `path`, which appears when it is complete and verified.
 
@@ -61,8 +67,7 @@ def download(url: str, path: Path, *, sha256: str) -> None:
 
 def check_sha256(path: Path, sha256: str, *, name: str) -> None:
     """Delete a file and raise DamagedError if it has another checksum."""
-    digest = sha256_of(path)
-    if digest != sha256:
+    if (digest := sha256_of(path)) != sha256:
         path.unlink()
         raise DamagedError(
             f"{name} has SHA-256 {digest}, expected {sha256}: truncated or changed, deleted"

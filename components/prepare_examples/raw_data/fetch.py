@@ -6,7 +6,6 @@ from pathlib import Path
 from components.prepare_examples.declarations import source_of
 from components.prepare_examples.errors import DamagedError, DataError, RouteError
 from components.prepare_examples.raw_data.files import gunzip, in_threads, sha256_of
-from components.prepare_examples.raw_data.png_batches import fetch_png_batches
 from components.prepare_examples.raw_data.routes import fetch_by
 from trainer.workloads.declarations.sources import (
     Addresses,
@@ -18,8 +17,6 @@ from trainer.workloads.declarations.sources import (
 
 TABLES = ("*.parquet", "*.csv", "*.csv.gz")
 OWN_TABLES = "bigquery-"
-
-fetch_by.register(fetch_png_batches)
 
 logger = logging.getLogger(__name__)
 

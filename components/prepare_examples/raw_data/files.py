@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from components.prepare_examples.errors import DamagedError, DataError
+from trainer import paths
+from trainer.errors import did_you_mean
+from trainer.references import workload_name
 
 CHUNK_BYTES = 1 << 20
 
@@ -81,6 +84,7 @@ def save(chunks: Iterable[bytes], path: Path, *, sha256: str | None) -> None:
     Raises:
         DamagedError: the checksum differs; no file is left.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
@@ -111,3 +115,29 @@ def chunks_of(file: gzip.GzipFile | IO[bytes]) -> Iterator[bytes]:
     """Yield the rest of an open file in chunks of CHUNK_BYTES."""
     while chunk := file.read(CHUNK_BYTES):
         yield chunk
+
+
+CACHE_DIR = ".trainyard/cache"
+
+
+def data_folder(workload: str, data_dir: str | Path = "") -> str | Path:
+    """Return the folder of a workload's raw files: `data_dir`, or else the default cache."""
+    return data_dir or Path(CACHE_DIR, workload_name(workload))
+
+
+def check_data_dir(data_dir: str) -> None:
+    """Check that a data folder exists: a mistyped one would be created and filled with downloads.
+
+    Raises:
+        DataError: it does not; suggests an existing folder of a similar name.
+    """
+    path = Path(data_dir)
+    if not data_dir or paths.is_in_bucket(data_dir) or path.is_dir():
+        return
+    if path.exists():
+        raise DataError(f"--data-dir {data_dir} is not a folder")
+    hint = did_you_mean(path.name, sorted(folder.name for folder in path.parent.glob("*/")))
+    raise DataError(
+        f"--data-dir {data_dir}: there is no such folder;{hint} create it first to download the "
+        "data into it"
+    )

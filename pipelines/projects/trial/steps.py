@@ -18,8 +18,7 @@ from components.prepare_examples.declarations import IMAGE_FOLDER, TABLE, kind_o
 from components.prepare_examples.images.folder_step import find_root
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.fetch import fetch
-from components.prepare_examples.raw_data.files import find_files
-from components.prepare_examples.raw_data.folders import data_folder
+from components.prepare_examples.raw_data.files import data_folder, find_files
 from components.prepare_examples.raw_data.run_files import resolve, run_moment
 from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.trial.findings import NOT_TRIED, OK, WRONG, Finding, ProblemsError

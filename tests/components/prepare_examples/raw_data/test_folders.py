@@ -3,7 +3,7 @@
 import pytest
 
 from components.prepare_examples.cli import main
-from components.prepare_examples.raw_data.folders import check_data_dir
+from components.prepare_examples.raw_data.files import check_data_dir
 
 pytestmark = pytest.mark.fast
 
