@@ -159,9 +159,9 @@ def without_beam(file: str, output: Path, compression: str) -> None:
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
+    from components.prepare_examples.parts import finish
     from components.prepare_examples.settings.options import PrepareOptions
     from components.prepare_examples.tables import step as table_step
-    from components.prepare_examples.tables.results import finish
     from components.prepare_examples.tables.write import write_part
     from trainer.workloads import load_workload
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
 from components.prepare_examples.declarations import table_fields
@@ -110,7 +109,7 @@ def _batches(
     good = np.flatnonzero(block.is_good)
     rows = (block.numbers[good] + first_row + 1).tolist()
     table = block.table.take(good)
-    values = pa.table({name: table[schema.values_of(name)] for name in names})
+    values = {name: table[schema.values_of(name)].combine_chunks() for name in names}
     examples = columns.encode(values, schema)
     records = examples.to_numpy(zero_copy_only=False)
     has_keys = columns.has_key(table.column_names, schema)

@@ -26,12 +26,12 @@ from components.prepare_examples.output.manifest import (
     statistics_of,
 )
 from components.prepare_examples.output.publish import local_path
+from components.prepare_examples.parts import finish, row_counts
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files, sha256_of
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.split_rule import rule_of, split_of
 from components.prepare_examples.tables.checks import check_label, check_splits
-from components.prepare_examples.tables.results import finish, row_counts
 from components.prepare_examples.tables.table_schema import label_words
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS
 from trainer import Json

@@ -1,8 +1,6 @@
 """Checking, splitting and writing of the records of some files."""
 
-import contextlib
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from components.prepare_examples.existing_records.check import wrong_values
 from components.prepare_examples.existing_records.read import (
@@ -26,15 +23,11 @@ from components.prepare_examples.existing_records.record_schema import (
     RecordFeature,
     RecordSchema,
 )
-from components.prepare_examples.output.quarantine import write_side_file
-from components.prepare_examples.output.split_files import SplitFiles, open_splits, published
+from components.prepare_examples.parts import PartFiles, PartResult, open_part
 from components.prepare_examples.split_rule import Hashes, SplitRule, Times
 from components.prepare_examples.statistics.states import Statistic, new_statistic
-from components.prepare_examples.tables.results import PartResult, Tally
 from components.prepare_examples.tables.table_schema import MAX_CLASSES
 from components.prepare_examples.tfrecords.row_splits import hash_rows
-from components.prepare_examples.tfrecords.shards import SPLITS
-from trainer import Json
 
 HASH_BYTES = 8
 
@@ -59,84 +52,59 @@ class RecordPart:
     files: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """Records of a file from number `first` on."""
-
-    path: str
-    first: int
-    records: list[bytes]
-
-
 def write_part(part: RecordPart, *, options: RecordOptions, output_dir: str) -> PartResult:
     """Write the files of one part.
 
     Raises:
         DataError: a file is damaged.
     """
-    folder, count = Path(output_dir), options.num_shards
-    side = folder / f"quarantine-{part.shards[0]:05d}-of-{count:05d}.jsonl"
-    bad: list[Json] = []
-    tally = Tally()
-    with contextlib.ExitStack() as stack:
-        splits = open_splits(
-            stack,
-            part.shards,
-            folder=folder,
-            num_shards=count,
-            compression=options.compression,
-            new_statistics=lambda: _new_statistics(options.schema),
-        )
+    with open_part(
+        part.shards,
+        folder=Path(output_dir),
+        num_shards=options.num_shards,
+        compression=options.compression,
+        new_statistics=lambda: _new_statistics(options.schema),
+    ) as files:
         for path in part.files:
             for records in batches(read_records(Path(path))):
-                left = options.max_records - tally.read if options.max_records else len(records)
-                kept = records[: max(left, 0)]
+                left = options.max_records - files.tally.read
+                kept = records[:left] if options.max_records else records
                 if kept:
-                    batch = _Batch(path, tally.read, kept)
-                    bad += _write_batch(batch, splits, options, tally)
-                tally.read += len(kept)
-    tally.quarantined = Counter(entry["column"] for entry in bad)
-    tally.written = tally.read - len(bad) - tally.outside.total()
-    return PartResult(
-        shards=published(splits),
-        quarantine=write_side_file(side, bad),
-        statistics={name: split.statistics for name, split in splits.items()},
-        tally=tally,
-    )
+                    _write_batch(kept, path, files, options)
+                    files.tally.read += len(kept)
+    return files.result()
 
 
-def _write_batch(
-    batch: _Batch, splits: dict[str, SplitFiles], options: RecordOptions, tally: Tally
-) -> list[Json]:
-    """Write the good records of a batch; return the entries of the bad ones."""
-    schema, records = options.schema, batch.records
+def _write_batch(records: list[bytes], path: str, files: PartFiles, options: RecordOptions) -> None:
+    schema = options.schema
     reasons, columns = _parsed(records, schema.features)
-    numbers = np.array([number for number in range(len(records)) if number not in reasons], int)
+    read = np.array([number for number in range(len(records)) if number not in reasons], int)
     plain = {}
     for feature in schema.features if columns else ():
         column = columns[feature.name]
         for row, reason in wrong_values(column, feature, schema.label).items():
-            reasons.setdefault(int(numbers[row]), (feature.name, reason))
+            reasons.setdefault(int(read[row]), (feature.name, reason))
         plain[feature.name] = _plain(column, feature)
-    rows = np.array([row for row, number in enumerate(numbers) if int(number) not in reasons], int)
-    good = (
-        {name: column.take(pa.array(rows)) for name, column in plain.items()} if len(rows) else {}
+    files.refuse(
+        [
+            {"file": path, "row": files.tally.read + number + 1, "column": name, "reason": reason}
+            for number, (name, reason) in sorted(reasons.items())
+        ]
     )
-    kept = pa.array([records[numbers[row]] for row in rows], pa.binary())
-    splits_of_rows, hashes = (
-        _split_numbers(kept, good, batch.path, options) if good else (rows, None)
-    )
-    outside = splits_of_rows[splits_of_rows < 0].tolist()
-    tally.outside.update(map(options.rule.reason, outside))
-    for number, split in enumerate(SPLITS):
-        chosen = pa.array(np.flatnonzero(splits_of_rows == number))
-        if good and len(chosen):
-            part = {name: column.take(chosen) for name, column in good.items()}
-            splits[split].add(part, kept.take(chosen), options.rule.keys(hashes, chosen))
-    return [
-        {"file": batch.path, "row": batch.first + number + 1, "column": name, "reason": reason}
-        for number, (name, reason) in sorted(reasons.items())
-    ]
+    rows = np.array([row for row, number in enumerate(read) if int(number) not in reasons], int)
+    if len(rows):
+        good = {name: column.take(pa.array(rows)) for name, column in plain.items()}
+        kept = pa.array([records[read[row]] for row in rows], pa.binary())
+        hashes = _hashes(kept, good, options)
+        groups = options.rule.groups
+        numbers = options.rule.numbers(
+            len(kept),
+            file=path,
+            values=good.get(options.rule.column),
+            hashes=hashes,
+            groups=hash_rows([good[name] for name in groups]) if groups else None,
+        )
+        files.write(good, kept, numbers, rule=options.rule, hashes=hashes)
 
 
 def _parsed(
@@ -174,27 +142,18 @@ def times_of(paths: Sequence[str], options: RecordOptions) -> Iterator[Times]:
                 yield plain[options.rule.column], hash_rows(hashes) if hashes else None
 
 
-def _split_numbers(
-    records: pa.Array, plain: Mapping[str, pa.Array], path: str, options: RecordOptions
-) -> tuple[NDArray[np.int64], Hashes | None]:
-    """Return the number of the split of each record, see SplitRule.numbers, and its hash if any."""
-    rule, hashes = options.rule, None
-    if rule.is_hashed and options.key:
-        hashes = hash_rows([plain[name] for name in options.key])
-    elif rule.is_hashed:
-        some = records.to_pylist()
-        digests = b"".join(
-            hashlib.blake2b(content, digest_size=HASH_BYTES).digest() for content in some
-        )
-        hashes = np.frombuffer(digests, "<u8").astype(np.uint64)
-    numbers = rule.numbers(
-        len(records),
-        file=path,
-        values=plain.get(rule.column),
-        hashes=hashes,
-        groups=hash_rows([plain[name] for name in rule.groups]) if rule.groups else None,
+def _hashes(
+    records: pa.Array, columns: Mapping[str, pa.Array], options: RecordOptions
+) -> Hashes | None:
+    """Return the hashes of the records' keys, or of whole records, if any of them decides."""
+    if not options.rule.is_hashed:
+        return None
+    if options.key:
+        return hash_rows([columns[name] for name in options.key])
+    digests = (
+        hashlib.blake2b(content, digest_size=HASH_BYTES).digest() for content in records.to_pylist()
     )
-    return numbers, hashes
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
 def _plain(column: pa.Array, feature: RecordFeature) -> pa.Array:

@@ -34,6 +34,7 @@ INDEX_NAMES = {"", "unnamed:_0", "__index_level_0__"}
 WHOLE_ROW = "all values of a row"
 
 Rule = Callable[[Mapping[str, Any]], Any]
+Columns = dict[str, pa.Array]
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ def check_key(key: Sequence[str], columns: Sequence[str], schema: TableSchema) -
     return tuple(map(schema.key_of, named))
 
 
-def to_examples(table: pa.Table, schema: TableSchema, rule: Rule | None = None) -> pa.Table:
+def to_examples(table: pa.Table, schema: TableSchema, rule: Rule | None) -> Columns:
     """Return the features and the label of clean rows, which a rule computes if there is one.
 
     Raises:
@@ -179,7 +180,7 @@ def to_examples(table: pa.Table, schema: TableSchema, rule: Rule | None = None) 
     columns = {name: table[schema.values_of(name)].combine_chunks() for name in schema.features}
     label = schema.label.name
     columns[label] = _ruled(table, schema, rule) if rule else table[label].combine_chunks()
-    return pa.table(columns)
+    return columns
 
 
 def _ruled(table: pa.Table, schema: TableSchema, rule: Rule) -> pa.Array:
@@ -221,9 +222,9 @@ def new_statistics(schema: TableSchema) -> dict[str, Statistic]:
     }
 
 
-def encode(examples: pa.Table, schema: TableSchema) -> pa.Array:
+def encode(examples: Columns, schema: TableSchema) -> pa.Array:
     """Return a serialised tf.train.Example for each row; missing values are absent features."""
-    columns = {name: examples[name].combine_chunks() for name in examples.column_names}
+    columns = dict(examples)
     floats = [c.name for c in schema.stored if isinstance(c, Number) and c.name in columns]
     floats += [schema.label.name] if isinstance(schema.label, Regression) else []
     for name in floats:

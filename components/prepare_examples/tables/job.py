@@ -18,6 +18,7 @@ from components.prepare_examples.output.manifest import (
     statistics_of,
 )
 from components.prepare_examples.output.publish import UNUSED
+from components.prepare_examples.parts import finish, row_counts
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.checks import (
     absent_classes,
@@ -28,7 +29,6 @@ from components.prepare_examples.tables.checks import (
 from components.prepare_examples.tables.picture_rows import PictureRows
 from components.prepare_examples.tables.plan import TablePlan
 from components.prepare_examples.tables.reading.files import CSV, STREAM
-from components.prepare_examples.tables.results import finish, row_counts
 from components.prepare_examples.tables.table_schema import TableSchema, label_words
 from components.prepare_examples.tables.write import TableOptions, write_part
 from trainer import Json

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
+from components.prepare_examples.parts import Tally
 from components.prepare_examples.split_rule import SplitRule, Times
 from components.prepare_examples.tables.columns import hashes_of
 from components.prepare_examples.tables.period import Period
 from components.prepare_examples.tables.plan import Part
 from components.prepare_examples.tables.reading.files import CSV
-from components.prepare_examples.tables.results import Tally
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.labels import binary_text, is_whole

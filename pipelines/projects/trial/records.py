@@ -12,9 +12,9 @@ from components.prepare_examples.existing_records.write import (
 )
 from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import splits_of_entries
+from components.prepare_examples.parts import finish
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.checks import check_label
-from components.prepare_examples.tables.results import finish
 from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.sample import Sample, bad_rows, problem_of, without_service
 from trainer.workloads import Workload

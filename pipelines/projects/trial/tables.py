@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from components.prepare_examples.parts import Tally, finish
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.checks import absent_classes
 from components.prepare_examples.tables.job import Outcome, TableJob
 from components.prepare_examples.tables.plan import Part, Segment, TablePlan, segment_of
 from components.prepare_examples.tables.reading.files import STREAM, TableFile, scan
-from components.prepare_examples.tables.results import Tally, finish
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.step import OpenedTable, make_job, open_files
 from components.prepare_examples.tables.table_schema import TableSchema

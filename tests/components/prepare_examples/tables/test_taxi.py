@@ -16,10 +16,10 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.parts import PartResult, Tally, finish
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.reading import bigquery
-from components.prepare_examples.tables.results import PartResult, Tally, finish
 from tests.support.data.prepared import files_of, quarantined
 from trainer.workloads.data_sets import TAXI as SOURCE
 from trainer.workloads.taxi import workload as taxi

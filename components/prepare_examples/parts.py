@@ -1,0 +1,212 @@
+"""Files and results of a part of a table or of records, and the sum of all parts."""
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from components.prepare_examples.output.quarantine import side_file_entry
+from components.prepare_examples.split_rule import Hashes, Numbers, SplitRule
+from components.prepare_examples.statistics.states import Statistic
+from components.prepare_examples.tfrecords.records import RecordFile, record_file
+from components.prepare_examples.tfrecords.shards import MOST_KEYS, SPLITS, limit_keys, shard_file
+from components.prepare_examples.tfrecords.table_encoder import frame_records
+from trainer import Json
+
+
+@dataclass
+class Tally:
+    """Numbers of rows: each is written, quarantined, unlabelled, filtered, outside or repeated.
+
+    Attributes:
+        filtered: rows outside the period.
+        outside: rows in no split, by the reason.
+        headers: rows that repeat the header of their file.
+        repeated: rows that repeat another one with the same picture.
+        quarantined: bad rows by column.
+        zones: converted times by `COLUMN ZONE`.
+        labels: rows by the value of a binary label.
+    """
+
+    read: int = 0
+    written: int = 0
+    filtered: int = 0
+    unlabelled: int = 0
+    headers: int = 0
+    repeated: int = 0
+    outside: Counter[str] = field(default_factory=Counter)
+    quarantined: Counter[str] = field(default_factory=Counter)
+    zones: Counter[str] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: "Tally") -> None:
+        """Add the numbers of other rows."""
+        for name, number in vars(other).items():
+            setattr(self, name, getattr(self, name) + number)
+
+
+def row_counts(tally: Json) -> Json:
+    """Return the manifest's numbers of rows or records: those read, and what became of them."""
+    more = {
+        "outside": sum(tally["outside"].values()),
+        "unlabelled": tally["unlabelled"],
+        "repeated_headers": tally["headers"],
+        "repeated_pictures": tally["repeated"],
+    }
+    return {
+        "read": tally["read"],
+        "written": tally["written"],
+        "quarantined": sum(tally["quarantined"].values()),
+        "filtered": tally["filtered"],
+        **{name: count for name, count in more.items() if count},
+    }
+
+
+@dataclass(frozen=True)
+class PartResult:
+    """The entries of a part's files, the statistics of each split's features, and the tally."""
+
+    shards: Sequence[Json]
+    quarantine: Sequence[Json]
+    statistics: Mapping[str, Mapping[str, Statistic]]
+    tally: Tally
+
+
+@dataclass
+class _SplitFiles:
+    """Files of one split, which get its examples in turn.
+
+    `keys` has the hashes of each file's examples, unless they are many.
+    """
+
+    files: dict[str, RecordFile]
+    statistics: dict[str, Statistic]
+    num_examples: int = 0
+    keys: dict[str, str] = field(default_factory=dict)
+
+    def add(self, records: pa.Array, keys: Hashes | None) -> None:
+        for number, (name, file) in enumerate(self.files.items()):
+            own = slice((number - self.num_examples) % len(self.files), None, len(self.files))
+            file.write(frame_records(records[own]))
+            if keys is not None and self.num_examples <= MOST_KEYS:
+                self.keys[name] = self.keys.get(name, "") + keys[own].tobytes().hex()
+        self.num_examples += len(records)
+
+    def entries(self, split: str) -> Iterator[Json]:
+        """Yield the manifest's entries of the files, which must be closed."""
+        for number, (name, file) in enumerate(self.files.items()):
+            num_examples = len(range(number, self.num_examples, len(self.files)))
+            keys = {"keys": self.keys[name]} if name in self.keys else {}
+            entry = {"split": split, "file": name, "num_examples": num_examples}
+            yield {**entry, **keys, **file.digests()}
+
+
+@dataclass
+class PartFiles:
+    """Open files of a part: for each of its shards one of each split, and one of bad rows."""
+
+    splits: Mapping[str, _SplitFiles]
+    side: Path
+    tally: Tally = field(default_factory=Tally)
+
+    def write(
+        self,
+        columns: Mapping[str, pa.Array],
+        records: pa.Array,
+        numbers: Numbers,
+        *,
+        rule: SplitRule,
+        hashes: Hashes | None,
+    ) -> None:
+        """Write examples to the files of their splits, and count them.
+
+        Args:
+            columns: the values of the examples.
+            records: the serialised examples.
+            numbers: of their splits, or why they are in none, see SplitRule.numbers.
+            rule: of the splits.
+            hashes: of the examples, equal for those that must stay in one split.
+        """
+        for number in np.unique(numbers[numbers < 0]).tolist():
+            self.tally.outside[rule.reason(number)] += int((numbers == number).sum())
+        for number, split in enumerate(self.splits.values()):
+            rows = np.flatnonzero(numbers == number)
+            if len(rows):
+                for name, statistic in split.statistics.items():
+                    statistic.add(columns[name].take(pa.array(rows)))
+                split.add(records.take(pa.array(rows)), rule.keys(hashes, rows))
+                self.tally.written += len(rows)
+
+    def refuse(self, rows: Sequence[Json]) -> None:
+        """Append bad rows to their file, a JSON object per line, and count them."""
+        self.tally.quarantined.update(row["column"] for row in rows)
+        if rows:
+            with self.side.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
+
+    def result(self) -> PartResult:
+        """Return the result of the part, whose files must be closed."""
+        num_bad = self.tally.quarantined.total()
+        return PartResult(
+            shards=limit_keys(
+                entry for name, split in self.splits.items() for entry in split.entries(name)
+            ),
+            quarantine=[side_file_entry(self.side, num_bad)] if num_bad else [],
+            statistics={name: split.statistics for name, split in self.splits.items()},
+            tally=self.tally,
+        )
+
+
+@contextlib.contextmanager
+def open_part(
+    shards: Sequence[int],
+    *,
+    folder: Path,
+    num_shards: int,
+    compression: str,
+    new_statistics: Callable[[], dict[str, Statistic]],
+) -> Iterator[PartFiles]:
+    """Open the files of a part's shards, which appear under their names when the context ends."""
+    side = folder / f"quarantine-{shards[0]:05d}-of-{num_shards:05d}.jsonl"
+    side.unlink(missing_ok=True)  # of an attempt that failed
+    with contextlib.ExitStack() as stack:
+        splits = {}
+        for split in SPLITS:
+            names = [shard_file(split, shard, num_shards, compression) for shard in shards]
+            contexts = {name: record_file(folder / name, compression=compression) for name in names}
+            files = {name: stack.enter_context(context) for name, context in contexts.items()}
+            splits[split] = _SplitFiles(files, new_statistics())
+        yield PartFiles(splits, side)
+
+
+def finish(results: Iterable[PartResult]) -> Json:
+    """Return the sum of all parts' results, in any order, with the files in order."""
+    parts = sorted(results, key=lambda part: str(part.shards[0]["file"]))
+    tally = Tally()
+    for part in parts:
+        tally.add(part.tally)
+    return {
+        "shards": _in_order(entry for part in parts for entry in part.shards),
+        "quarantine": _in_order(entry for part in parts for entry in part.quarantine),
+        "tally": vars(tally),
+        "statistics": {
+            split: _summaries([part.statistics[split] for part in parts]) for split in SPLITS
+        },
+    }
+
+
+def _in_order(entries: Iterable[Json]) -> list[Json]:
+    return sorted(entries, key=lambda entry: str(entry["file"]))
+
+
+def _summaries(parts: Sequence[Mapping[str, Statistic]]) -> Json:
+    first, *others = parts
+    for other in others:
+        for name, statistic in first.items():
+            statistic.merge(other[name])  # type: ignore[arg-type]
+    return {name: statistic.summary() for name, statistic in first.items()}
