@@ -240,7 +240,7 @@ def _show(arguments: argparse.Namespace, run: CheckedRun, target: Target) -> int
     package = compiled(arguments, run, target)
     submission = submission_of(arguments, run, package, target)
     if arguments.is_plan or not arguments.json:
-        with service_of(arguments, target):
+        with service_of(arguments, target, makes_state=True):
             if arguments.max_cost is not None:
                 submission = _limited(arguments, run, package, target)
             return show_plan(arguments, submission, target)
