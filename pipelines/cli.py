@@ -147,6 +147,10 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser = _parser()
     end = argv.index("--") if "--" in argv else len(argv)
     arguments = parser.parse_args(argv[:end])
+    if getattr(arguments, "env", ""):
+        from pipelines.command.environments import with_environment  # reads YAML
+
+        arguments = _parser().parse_args(with_environment(argv[:end], arguments))
     if flags := argv[end + 1 :]:
         if not hasattr(arguments, "flags"):
             parser.error(f"this command passes no flags to the trainer: -- {' '.join(flags)}")

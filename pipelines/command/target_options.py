@@ -35,6 +35,11 @@ MAX_NOTES = 10
 def add_target(parser: argparse.ArgumentParser) -> None:
     """Add the options that `target_of` reads."""
     target = parser.add_argument_group("target")
+    target.add_argument(
+        "--env",
+        metavar="NAME",
+        help="options from environments/NAME.yaml, of the workload's folder or of this one",
+    )
     target.add_argument("--on", choices=["local", "vertex"], default="local", help="%(default)s")
     target.add_argument("--project", help="Vertex AI; default: GOOGLE_CLOUD_PROJECT")
     target.add_argument("--location", help="Vertex AI; default: GOOGLE_CLOUD_REGION, us-central1")

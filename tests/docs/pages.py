@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 YOUR_OWN = ROOT / "docs" / "your-own.md"
 RETRAINING = ROOT / "docs" / "retraining.md"
+RUNS = ROOT / "docs" / "runs.md"
 CHOOSING = ROOT / "docs" / "choosing.md"
 OLD_COMMANDS = ROOT / "docs" / "from-old-commands.md"
 PROGRAMS = ("trainyard", "vertex-local", "make", "python -m")

@@ -23,6 +23,7 @@ from tests.docs.pages import (
     PAGES,
     RETRAINING,
     ROOT,
+    RUNS,
     YOUR_OWN,
     Command,
     commands_of,
@@ -165,7 +166,8 @@ def write_files(page: Path) -> None:
     """Write the files of the page about the user's own data; of others the customers."""
     rows = [f"{at},{at % 7},{'yes' if at % 3 else 'no'}\n" for at in range(60)]
     Path("customers.csv").write_text("".join(["customer_id,visits,churned\n", *rows]))
-    for name, text in files_of(page).items() if page in (YOUR_OWN, RETRAINING, CHOOSING) else ():
+    has_own = page in (YOUR_OWN, RETRAINING, CHOOSING, RUNS)
+    for name, text in files_of(page).items() if has_own else ():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(text)
 

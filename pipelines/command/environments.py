@@ -1,0 +1,88 @@
+"""Environments: `--env prod` gives a command the options of environments/prod.yaml."""
+
+import argparse
+import itertools
+from pathlib import Path
+from typing import Any
+
+from components.shared.text.yaml_text import Sources, YamlError, read_yaml_file, value_text
+from trainer.errors import ConfigError, did_you_mean
+
+FOLDER = "environments"
+SETTINGS = "set"
+# Keys of a file, which are options of commands; a command leaves out those that it does not have.
+KEYS = (
+    "on",
+    "project",
+    "location",
+    "pipeline_root",
+    "service_account",
+    "image",
+    "cluster",
+    "data_dir",
+    SETTINGS,
+)
+PATHS = ("cluster",)  # relative to the file
+
+
+def with_environment(argv: list[str], arguments: argparse.Namespace) -> list[str]:
+    """Return a command with the options of its environment, which its own options override.
+
+    Args:
+        argv: words of the command.
+        arguments: those words, parsed.
+
+    Raises:
+        ConfigError: there is no such environment, or its file has an unknown key.
+    """
+    path = _file_of(arguments)
+    values, sources = _load(path)
+    options = []
+    for key, value in values.items():
+        line = f"{path}, line {sources[key,].line}"
+        if key not in KEYS:
+            raise ConfigError(
+                f"{line}: {key!r} is unknown;{did_you_mean(key, KEYS)} keys: {', '.join(KEYS)}"
+            )
+        if key == SETTINGS:
+            settings = _settings(value, sources, line)
+            options += settings if hasattr(arguments, "settings") else []
+        elif hasattr(arguments, key):
+            text = value_text(value, sources[key,])
+            given = str(path.parent / text) if key in PATHS else text
+            options.append(f"--{key.replace('_', '-')}={given}")
+    words = list(itertools.takewhile(lambda word: not word.startswith("-"), argv))
+    return [*words, *options, *argv[len(words) :]]
+
+
+def _file_of(arguments: argparse.Namespace) -> Path:
+    """Return the file of an environment: of the workload's folder, or of the current one."""
+    folders = [Path(getattr(arguments, "source", "")), Path()]
+    files = [folder / FOLDER / f"{arguments.env}.yaml" for folder in folders]
+    for file in files:
+        if file.is_file():
+            return file
+    names = [path.stem for folder in folders for path in sorted((folder / FOLDER).glob("*.yaml"))]
+    known = f"there are {', '.join(dict.fromkeys(names))}" if names else f"there is no {FOLDER}/"
+    raise ConfigError(
+        f"--env: there is no {files[-1]};{did_you_mean(arguments.env, names)} {known}"
+    )
+
+
+def _load(path: Path) -> tuple[dict[str, Any], Sources]:
+    try:
+        values, sources = read_yaml_file(path)
+    except YamlError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(values, dict | None):
+        raise ConfigError(f"{path} must hold keys and values, such as `project: my-project`")
+    return values or {}, sources
+
+
+def _settings(values: Any, sources: Sources, line: str) -> list[str]:
+    if not isinstance(values, dict):
+        raise ConfigError(f"{line}: set is {values!r}; it must hold settings, as train.epochs: 5")
+    return [
+        f"--set={name}={value_text(value, sources[SETTINGS, name])}"
+        for name, value in values.items()
+    ]
