@@ -81,6 +81,8 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
         ],
         "curves": _curves(evaluation, held_out),
         "confusion": evaluation.confusion,
+        "pairs": evaluation.pairs,
+        "by_class": evaluation.by_class,
         "by_label": evaluation.by_label,
         "answers": _answers(held_out),
         "mistakes": [_mistake(held_out, index) for index in held_out.mistakes],

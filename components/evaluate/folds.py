@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from components.errors import StepError
 from components.evaluate.gate.options import GateOptions
-from components.evaluate.held_out import with_columns
+from components.evaluate.held_out import Predict, predict_table, with_columns
 from components.evaluate.step import Case
 from components.model_version.companions import STATISTICS_FILE
 from components.model_version.saved_model import DESCRIPTION
@@ -45,7 +45,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class OutOfFold:
-    """All rows of a dataset, and predictions of each by models that were not trained on it."""
+    """All rows of a dataset, and predictions of each by models that were not trained on it.
+
+    The predictions are as HeldOut has them.
+    """
 
     num_folds: int
     records: Sequence[bytes]
@@ -248,16 +251,22 @@ def _predict(folder: str, case: Case) -> None:
     from trainer.examples.manifest import checked_split, read_manifest
     from trainer.examples.tables import read_table
     from trainer.serving.export import load_predictor
-    from trainer.workloads.declarations.labels import Regression
 
     predictor = load_predictor(f"{folder}/model", trust=OWN)
     workload = predictor.workload
     split = checked_split(read_manifest(folder, workload=workload.name), "test")
-    features, _ = read_table(split, workload, compression="", raw=True)
-    output = "value" if isinstance(workload.label, Regression) else "probabilities"
-    found = {MODEL: predictor.predict_batch(features)[output]}
-    for name, predict in simple_models(workload, GateOptions.from_json(case.gate), folder).items():
-        found[name] = predict(features)
+    features, labels = read_table(split, workload, compression="", raw=True)
+    models: dict[str, Predict] = {MODEL: predictor.predict_values}
+    models |= simple_models(workload, GateOptions.from_json(case.gate), folder)
     names = read_object(Path(case.model_dir, DESCRIPTION), "labels")["labels"]  # the deployed one's
-    aligned: Any = {name: with_columns(found[name], workload.labels, names) for name in found}
-    np.savez(f"{folder}/{PREDICTIONS_FILE}", **aligned)
+
+    def predicted(predict: Predict) -> Array:
+        return predict_table(
+            lambda rows: with_columns(predict(rows), workload.labels, names),
+            features,
+            labels.numpy(),
+            workload,
+        )
+
+    found: Any = {name: predicted(predict) for name, predict in models.items()}
+    np.savez(f"{folder}/{PREDICTIONS_FILE}", **found)

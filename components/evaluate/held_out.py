@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.errors import StepError
-from trainer.metrics.class_metrics import predicted_classes
-from trainer.metrics.evaluate import LIKELY, find_labelled
+from trainer.metrics.class_metrics import likelihoods, predicted_classes, summarized
+from trainer.metrics.evaluate import LIKELY, find_labelled, num_rows_at_once
+from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ class HeldOut:
         label: What is predicted.
         names: Names of the classes or labels.
         labels: True labels, as Workload.parse returns them.
-        predictions: Values [n] of a Regression, else probabilities [n, names].
+        predictions: Values [n] of a Regression, else probabilities [n, names], of more than two
+            classes a CHOICE of each.
         golden: Indices of the examples whose predictions the deployed model must repeat.
         mistakes: Indices of the examples to show in the report, the worst first.
         rows: Raw features of the golden examples and mistakes, by index.
@@ -52,7 +54,7 @@ class HeldOut:
     label: Label
     names: Sequence[str]
     labels: NDArray[Any]
-    predictions: NDArray[np.float32]
+    predictions: NDArray[Any]
     golden: list[int]
     mistakes: list[int]
     rows: dict[int, Row]
@@ -95,7 +97,7 @@ class HeldOut:
         """Return the probability of the predicted class; None for other kinds of labels."""
         if isinstance(self.label, Regression | Multilabel):
             return None
-        return float(self.predictions[index, self._predicted_class(index)])
+        return float(likelihoods(self.predictions[index : index + 1], self.label)[0])
 
     def _predicted_class(self, index: int) -> int:
         return int(predicted_classes(self.predictions[index : index + 1], self.label)[0])
@@ -137,17 +139,17 @@ def read_held_out(
     decoder = Decoder(workload=workload, compression=manifest.compression, is_raw=True)
     checked = checked_split(manifest, split)
     chunks = SplitChunks(checked, decoder)
-    output = "value" if isinstance(workload.label, Regression) else "probabilities"
     compiled = predictor.compiled_score()
     predicted = []
     kept: dict[str, list[NDArray[Any]]] = {name: [] for name in columns}
     of_rivals: dict[str, list[NDArray[Any]]] = {name: [] for name in rivals or {}}
     for features, labels in _labelled(chunks, workload.label):
-        predicted.append((labels, predictor.predict_batch(features)[output]))
+        predictions = summarized(predictor.predict_values(features), labels, workload.label)
+        predicted.append((labels, predictions))
         for name, values in kept.items():
             values.append(features[name].numpy())
         for name, predict in (rivals or {}).items():
-            of_rivals[name].append(predict(features))
+            of_rivals[name].append(summarized(predict(features), labels, workload.label))
         if compiled is not None:
             compiled.add(features, labels)
     if not predicted:
@@ -181,6 +183,19 @@ def read_held_out(
     )
 
 
+def predict_table(
+    predict: Predict, features: Mapping[str, Any], labels: NDArray[Any], workload: Workload
+) -> NDArray[Any]:
+    """Return the predictions for a table in memory, as HeldOut has them."""
+    size = num_rows_at_once(workload)
+    pieces = []
+    for start in range(0, len(labels), size):
+        rows = slice(start, start + size)
+        predictions = predict({name: column[rows] for name, column in features.items()})
+        pieces.append(summarized(predictions, labels[rows], workload.label))
+    return np.concatenate(pieces)
+
+
 def as_texts(column: NDArray[Any]) -> NDArray[Any]:
     """Return a column with texts instead of bytes."""
     if column.dtype != object:
@@ -197,9 +212,10 @@ def with_columns(
     if tuple(names) == tuple(wanted):
         return predictions
     changed = np.zeros((len(predictions), len(wanted)), predictions.dtype)
-    for column, name in enumerate(names):
-        if name in wanted:
-            changed[:, wanted.index(name)] = predictions[:, column]
+    columns = {name: column for column, name in enumerate(names)}
+    for at, name in enumerate(wanted):
+        if name in columns:
+            changed[:, at] = predictions[:, columns[name]]
     return changed
 
 
@@ -226,9 +242,7 @@ def choose_golden(groups: Sequence[int], count: int) -> list[int]:
     return (chosen + [index for index, _ in zip(rest, range(count), strict=False)])[:count]
 
 
-def error_sizes(
-    predictions: NDArray[np.float32], labels: NDArray[Any], label: Label
-) -> NDArray[Any]:
+def error_sizes(predictions: NDArray[Any], labels: NDArray[Any], label: Label) -> NDArray[Any]:
     """Return the size of the error of each prediction, 0 for a right one.
 
     It is the distance of a number, the probability of the wrong class, or, if one of several
@@ -239,9 +253,8 @@ def error_sizes(
     if isinstance(label, Multilabel):
         is_wrong = ((predictions >= LIKELY) != (labels >= LIKELY)).any(axis=1)
         return np.where(is_wrong, np.abs(predictions - labels).max(axis=1), 0)
-    predicted = predicted_classes(predictions, label)
-    likely = predictions[np.arange(len(labels)), predicted]
-    return np.where(predicted != labels, likely, 0)
+    is_wrong = predicted_classes(predictions, label) != labels
+    return np.where(is_wrong, likelihoods(predictions, label), 0)
 
 
 def find_largest(sizes: NDArray[Any], count: int) -> list[int]:

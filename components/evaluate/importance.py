@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from components.evaluate.gate.gain import SEED, measure_slice_gain
+from components.evaluate.held_out import predict_table
 from trainer import Json
 from trainer.metrics.evaluate import find_labelled
 from trainer.metrics.resampling import statistic
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.features import Image, TimePart
-from trainer.workloads.declarations.labels import Regression
 
 if TYPE_CHECKING:
     from trainer.serving.export import Predictor
@@ -50,8 +50,8 @@ def measure_importance(
     shuffled = np.random.default_rng(SEED).permutation(len(rows))
 
     def measured(changed: Mapping[str, Any]) -> Any:
-        output = "value" if isinstance(workload.label, Regression) else "probabilities"
-        predictions = predictor.predict_batch({**features, **changed})[output]
+        table = {**features, **changed}
+        predictions = predict_table(predictor.predict_values, table, labels.numpy(), workload)
         return statistic(metric, predictions, labels.numpy(), workload.label)
 
     whole, found = measured({}), list[Json]()

@@ -215,7 +215,8 @@ def publish(
 
     A metric that is not a number, such as the auc of a split with one class, is left out. The file
     of the metrics also has the rows of several labels at once, or of the deciles of a number; the
-    file of the confusion matrix, true classes in rows, is written without classes too.
+    file of the confusion matrix, true classes in rows, is written without classes too. Of many
+    classes there is no matrix, but the sums of each class and the most frequent mistakes.
     """
     content, judgement = evaluated.content, evaluated.judgement
     counts = {name: content[name] for name in ("num_examples", "num_unlabelled") if content[name]}
@@ -229,7 +230,7 @@ def publish(
         confusion.log_confusion_matrix(content["labels"], content["confusion"])
     if roc := content["curves"].get("roc"):  # which Vertex AI's page of the run shows
         confusion.log_roc_curve(roc["false_positive"], roc["true_positive"], roc["thresholds"])
-    matrix = {name: content[name] for name in ("labels", "confusion")}
+    matrix = {name: content.get(name) for name in ("labels", "confusion", "pairs", "by_class")}
     _write(confusion.path, json.dumps(matrix))
     _write(golden_path, json.dumps(evaluated.golden))
     _write(evaluation_path, json.dumps(content))

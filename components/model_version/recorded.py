@@ -37,6 +37,7 @@ SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/{}_metrics_1.0.0.y
 CLASS_METRICS = {"auc": "auRoc", "pr_auc": "auPrc", "loss": "logLoss"}
 NUMBER_METRICS = {"rmse": "rootMeanSquaredError", "mae": "meanAbsoluteError", "r2": "rSquared"}
 REGRESSION = "Regression"
+NUM_PAIRS = 15
 
 
 def record_evaluation(
@@ -91,9 +92,10 @@ def model_evaluation(content: Json, *, display_name: str, verdict: str) -> Json:
         for name, vertex_name in names.items()
         if measured.get(name) is not None
     }
+    pairs, labels = content.get("pairs", ()), content.get("labels", ())
     if content["confusion"]:
         metrics["confusionMatrix"] = {
-            "annotationSpecs": [{"displayName": label} for label in content["labels"]],
+            "annotationSpecs": [{"displayName": label} for label in labels],
             "rows": content["confusion"],
         }
     return {
@@ -105,5 +107,6 @@ def model_evaluation(content: Json, *, display_name: str, verdict: str) -> Json:
             **{name: content[name] for name in ("checks", "gain", "champion", "baseline")},
             **{name: content[name] for name in ("slices", "num_examples")},
             "all_metrics": measured,
+            "confused": [[labels[a], labels[b], count] for a, b, count in pairs[:NUM_PAIRS]],
         },
     }

@@ -5,47 +5,81 @@ from typing import Any
 
 import numpy as np
 
-from trainer.workloads.declarations.labels import DEFAULT_THRESHOLD, Label
+from trainer.workloads.declarations.labels import DEFAULT_THRESHOLD, Label, Multilabel
 
 # A metric of a draw: whole numbers [examples], how often each one is drawn; best uint8, which stay
 # in the processor's cache. NaN if it is not defined. Not for use by several threads.
 Statistic = Callable[[np.ndarray], float]
 
+# What metrics need of the probabilities of more than two classes, however many they are. The
+# likelihood is that of the predicted class, NaN if a probability is not finite.
+CHOICE = np.dtype([("predicted", np.int32), ("likelihood", np.float32), ("truth", np.float32)])
 COST = "cost"
 LEAST_LIKELIHOOD = 1e-12
 _BINARY = 2
 _NUM_BINS = 10
 
 
-def predicted_classes(probabilities: np.ndarray, label: Label) -> np.ndarray:
-    """Return the predicted class of each example [examples, classes].
+def summarized(predictions: np.ndarray, labels: np.ndarray, label: Label) -> np.ndarray:
+    """Return a CHOICE for each row of probabilities of more than two classes, else all predictions.
+
+    These are values [examples] for Regression, else probabilities [examples, labels].
+    """
+    if predictions.ndim == 1 or predictions.shape[1] == _BINARY or isinstance(label, Multilabel):
+        return predictions
+    rows = np.arange(len(labels))
+    choices = np.empty(len(labels), CHOICE)
+    choices["predicted"] = predictions.argmax(axis=1)
+    likelihoods = predictions[rows, choices["predicted"]]
+    is_finite = np.isfinite(predictions.sum(axis=1))
+    choices["likelihood"] = np.where(is_finite, likelihoods, np.nan)
+    choices["truth"] = predictions[rows, labels]
+    return choices
+
+
+def predicted_classes(predictions: np.ndarray, label: Label) -> np.ndarray:
+    """Return the predicted class of each example, of CHOICE or probabilities of two classes.
 
     It is the likeliest one or, with a threshold, the second of two classes from that probability
     on. A threshold that is not chosen yet, which is on the eval split, counts as 0.5.
     """
+    if predictions.dtype == CHOICE:
+        return predictions["predicted"]
     threshold = getattr(label, "threshold", None)
     is_own = isinstance(threshold, float) and threshold != DEFAULT_THRESHOLD
-    if probabilities.shape[1] != _BINARY or not is_own:
-        return np.asarray(probabilities.argmax(axis=1))
-    return (probabilities[:, 1] >= threshold).astype(np.int64)
+    if not is_own:
+        return np.asarray(predictions.argmax(axis=1))
+    return (predictions[:, 1] >= threshold).astype(np.int64)
 
 
-def measure_classes(
-    probabilities: np.ndarray, labels: np.ndarray, label: Label
-) -> dict[str, float]:
+def likelihoods(predictions: np.ndarray, label: Label) -> np.ndarray:
+    """Return the probability of each example's predicted class, see `predicted_classes`."""
+    if predictions.dtype == CHOICE:
+        return predictions["likelihood"]
+    return predictions[np.arange(len(predictions)), predicted_classes(predictions, label)]
+
+
+def true_likelihoods(predictions: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the probability of each example's class, of CHOICE or probabilities of two classes."""
+    if predictions.dtype == CHOICE:
+        return predictions["truth"].astype(np.float64)
+    return predictions[np.arange(len(labels)), labels].astype(np.float64)
+
+
+def measure_classes(predictions: np.ndarray, labels: np.ndarray, label: Label) -> dict[str, float]:
     """Return accuracy, loss (mean cross-entropy) and, of two classes, the auc of the second."""
-    likelihoods = probabilities[np.arange(len(labels)), labels].astype(np.float64)
+    likelihoods = true_likelihoods(predictions, labels)
     metrics = {
-        "accuracy": float((predicted_classes(probabilities, label) == labels).mean()),
+        "accuracy": float((predicted_classes(predictions, label) == labels).mean()),
         "loss": float(-np.log(np.maximum(likelihoods, LEAST_LIKELIHOOD)).mean()),
     }
-    if probabilities.shape[1] == _BINARY:
-        metrics["auc"] = area_under_curve(probabilities[:, 1], labels)
+    if predictions.dtype != CHOICE:
+        metrics["auc"] = area_under_curve(predictions[:, 1], labels)
     return metrics
 
 
 def measure_probabilities(
-    probabilities: np.ndarray, labels: np.ndarray, label: Label
+    predictions: np.ndarray, labels: np.ndarray, label: Label
 ) -> dict[str, float]:
     """Return further metrics of classes.
 
@@ -53,16 +87,12 @@ def measure_probabilities(
     second of two classes, and with costs the mean `cost` of an example; or f1, the mean over more
     classes (without those that are neither predicted nor true).
     """
-    predicted = predicted_classes(probabilities, label)
-    if probabilities.shape[1] != _BINARY:
-        size = probabilities.shape[1]
-        hits = np.bincount(labels[predicted == labels], minlength=size)
-        both = np.bincount(predicted, minlength=size) + np.bincount(labels, minlength=size)
-        return {"f1": float((2 * hits[both > 0] / both[both > 0]).mean())}
-    scores = probabilities[:, 1].astype(np.float64)
+    predicted, every = predicted_classes(predictions, label), np.ones(len(labels), np.int64)
+    if predictions.dtype == CHOICE:
+        return {"f1": macro_f1(predicted, labels, label)(every)}
+    scores = predictions[:, 1].astype(np.float64)
     curve = calibration(scores, labels)
     gaps = [row["num_examples"] * abs(row["predicted"] - row["actual"]) for row in curve]
-    every = np.ones(len(labels), np.int64)
     return {
         "pr_auc": average_precision(scores, labels == 1)(every),
         **{
@@ -72,6 +102,21 @@ def measure_probabilities(
         "brier": float(((scores - labels) ** 2).mean()),
         "calibration_error": float(sum(gaps) / len(labels)),
     }
+
+
+def macro_f1(predicted: np.ndarray, labels: np.ndarray, _label: Label) -> Statistic:
+    """Return the mean f1 of the classes that are predicted or true."""
+    classes = np.concatenate([predicted, labels])
+    _, numbered = np.unique(classes, return_inverse=True)
+    predicted, labels = np.split(numbered, 2)
+    size, hits = int(numbered.max()) + 1, predicted == labels
+
+    def score(counts: np.ndarray) -> float:
+        both = np.bincount(predicted, counts, size) + np.bincount(labels, counts, size)
+        doubled_hits = 2 * np.bincount(labels[hits], counts[hits], size)
+        return float((doubled_hits[both > 0] / both[both > 0]).mean())
+
+    return score
 
 
 def precision(predicted: np.ndarray, labels: np.ndarray, label: Label) -> Statistic:

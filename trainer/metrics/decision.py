@@ -1,7 +1,7 @@
 """Calibration and threshold of a classifier, both chosen on the eval split."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +19,10 @@ logger = logging.getLogger(__name__)
 
 # Fewer examples cannot tell whether a temperature lowers the loss.
 MIN_EXAMPLES = 100
-MAX_EXAMPLES = 20_000
+MAX_EXAMPLES, MAX_VALUES = 20_000, 2_000_000
 # Standard errors by which the loss must fall on examples that the temperature was not fitted to.
 _SURE = 2.0
-_NUM_HALVINGS = 40
+_NUM_HALVINGS = 24  # to 8 digits
 _INVERSES = (0.2, 5.0)  # range of 1 / temperature
 
 
@@ -53,11 +53,28 @@ def has_decision(label: Label) -> bool:
     return isinstance(label, Binary | Classes)
 
 
-def decide(probabilities: np.ndarray, labels: np.ndarray, label: Label) -> Decision:
-    """Return the decision for probabilities [examples, classes] of the eval split."""
-    every = -(-len(labels) // MAX_EXAMPLES)
-    likely, truth = probabilities[::every].astype(np.float64), labels[::every]
-    logs = np.log(np.maximum(likely, LEAST_LIKELIHOOD))
+def sampled(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return as many of the probabilities and labels of batches as `decide` should get.
+
+    They are every first, second, fourth … example of the split, MAX_EXAMPLES at most, or, of many
+    classes, MAX_VALUES probabilities.
+    """
+    kept, every, num_examples = list[tuple[np.ndarray, np.ndarray]](), 1, 0
+    for probabilities, labels in batches:
+        rows = slice(-num_examples % every, None, every)
+        kept.append((np.ascontiguousarray(probabilities[rows]), labels[rows]))
+        num_examples += len(labels)
+        most = min(MAX_EXAMPLES, max(MIN_EXAMPLES, MAX_VALUES // probabilities.shape[1]))
+        while num_examples > most * every:
+            likely, truth = map(np.concatenate, zip(*kept, strict=True))
+            kept, every = [(likely[::2].copy(), truth[::2])], 2 * every
+    likely, truth = map(np.concatenate, zip(*kept, strict=True))
+    return likely, truth
+
+
+def decide(probabilities: np.ndarray, truth: np.ndarray, label: Label) -> Decision:
+    """Return the decision for some probabilities [examples, classes] of the eval split."""
+    logs = np.log(np.maximum(probabilities.astype(np.float64), LEAST_LIKELIHOOD))
     inverse = _fit_sure_inverse(logs, truth)
     powers = np.exp(_scaled(logs, inverse))
     decision = Decision(

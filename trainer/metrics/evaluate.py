@@ -14,6 +14,7 @@ from trainer.metrics.class_metrics import (
     measure_classes,
     measure_probabilities,
     predicted_classes,
+    summarized,
 )
 from trainer.metrics.directions import LOWER_IS_BETTER
 from trainer.workloads.base import Workload
@@ -21,6 +22,8 @@ from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 
 LIKELY = 0.5
 _BINARY = 2
+MAX_CONFUSION, MAX_PAIRS = 100, 1000
+MIN_ROWS, MAX_PROBABILITIES = 1024, 4_000_000  # predicted at once: 16 MB
 _NUM_DECILES = 10
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
@@ -35,7 +38,9 @@ class Evaluation:
         num_examples: the examples with a label; others are left out.
         metrics: by name, the loss included.
         labels: names of the classes or labels.
-        confusion: counts, true classes in rows, predicted ones in columns; of classes only.
+        confusion: counts, true classes in rows, predicted ones in columns; [] of many classes.
+        pairs: (true class, predicted class, examples), the most frequent mistakes of classes first.
+        by_class: (examples, examples predicted as it, hits) of each class.
         by_label: a row for each label of a Multilabel, see `score_labels`.
         by_decile: a row for each decile of the predictions of a Regression, see `score_deciles`.
     """
@@ -44,6 +49,8 @@ class Evaluation:
     metrics: dict[str, float]
     labels: list[str]
     confusion: list[list[int]] = field(default_factory=list)
+    pairs: list[list[int]] = field(default_factory=list)
+    by_class: list[list[int]] = field(default_factory=list)
     by_label: list[Row] = field(default_factory=list)
     by_decile: list[Row] = field(default_factory=list)
 
@@ -63,6 +70,7 @@ def score(
     labels at once, or the mean squared error of a number.
     """
     label = label or workload.label
+    predictions = summarized(predictions, labels, label)
     names, num_examples, own = list(workload.labels), len(labels), compiled or {}
     metrics = measure(predictions, labels, label)
     if isinstance(label, Regression):
@@ -79,14 +87,36 @@ def score(
             labels=names,
             by_label=score_labels(predictions, labels, names),
         )
-    confusion = np.zeros((len(names), len(names)), dtype=np.int64)
-    np.add.at(confusion, (labels, predicted_classes(predictions, label)), 1)
+    predicted = predicted_classes(predictions, label)
     return Evaluation(
         num_examples=num_examples,
         metrics={**metrics, **measure_probabilities(predictions, labels, label), **own},
         labels=names,
-        confusion=confusion.tolist(),
+        **count_confusion(labels, predicted, len(names)),
     )
+
+
+def count_confusion(labels: np.ndarray, predicted: np.ndarray, size: int) -> dict[str, Any]:
+    """Return `confusion`, `pairs` and `by_class` of an Evaluation."""
+    cells, counts = np.unique(labels.astype(np.int64) * size + predicted, return_counts=True)
+    true, chosen = np.divmod(cells, size)
+    wrong = np.flatnonzero(true != chosen)
+    worst = wrong[(-counts[wrong]).argsort(kind="stable")[:MAX_PAIRS]]
+    matrix = np.zeros(size**2 if size <= MAX_CONFUSION else 0, np.int64)
+    if len(matrix):
+        matrix[cells] = counts
+    sums = [np.bincount(classes, minlength=size) for classes in (labels, predicted)]
+    hits = np.bincount(labels[labels == predicted], minlength=size)
+    return {
+        "confusion": matrix.reshape(-1, size).tolist(),
+        "pairs": np.stack([true, chosen, counts], axis=1)[worst].tolist(),
+        "by_class": np.stack([*sums, hits], axis=1).tolist(),
+    }
+
+
+def num_rows_at_once(workload: Workload) -> int:
+    """Return how many examples to predict at once: few of many classes."""
+    return max(MIN_ROWS, MAX_PROBABILITIES // max(len(workload.labels), 1))
 
 
 def find_labelled(labels: np.ndarray, label: Label) -> np.ndarray:
@@ -129,13 +159,13 @@ def metric_names(workload: Workload) -> dict[str, bool]:
 def measure(predictions: np.ndarray, labels: np.ndarray, label: Label) -> dict[str, float]:
     """Return the metrics of the label's kind.
 
-    `predictions` are values [examples] for Regression, else probabilities [examples, labels].
+    `predictions` are as `summarized` takes or returns them.
     """
     if isinstance(label, Regression):
         return measure_values(predictions, labels)
     if isinstance(label, Multilabel):
         return measure_several(predictions, labels)
-    return measure_classes(predictions, labels, label)
+    return measure_classes(summarized(predictions, labels, label), labels, label)
 
 
 def measure_values(predictions: np.ndarray, labels: np.ndarray) -> dict[str, float]:

@@ -15,8 +15,11 @@ from trainer.metrics.class_metrics import (
     Statistic,
     average_precision,
     decided_metrics,
+    macro_f1,
     mean_of,
     predicted_classes,
+    summarized,
+    true_likelihoods,
 )
 from trainer.metrics.directions import LOWER_IS_BETTER
 from trainer.metrics.evaluate import LIKELY
@@ -30,9 +33,9 @@ _TWO_CLASSES = 2
 def statistic(metric: str, predictions: np.ndarray, labels: np.ndarray, label: Label) -> Statistic:
     """Return a metric of `comparable` as a function of a draw.
 
-    `predictions` are values [examples] for Regression, else probabilities [examples, labels];
-    `labels` are as Workload.parse returns them.
+    `predictions` are as `summarized` takes or returns them, `labels` as Workload.parse does.
     """
+    predictions = summarized(predictions, labels, label)
     num_classes = 0 if predictions.ndim == 1 else predictions.shape[1]
     return _builders(label, num_classes)[metric](predictions, labels)
 
@@ -44,7 +47,7 @@ def comparable(label: Label, num_classes: int) -> tuple[str, ...]:
 
 def comparable_metrics() -> tuple[str, ...]:
     """Return the metrics by which models of any label are compared."""
-    kinds = [*_TWO_CLASS, *DECIDED, *_CLASSES, *_SEVERAL, *_NUMBER]
+    kinds = [*_TWO_CLASS, *DECIDED, *_SEVERAL, *_NUMBER]
     return tuple(dict.fromkeys(kinds))
 
 
@@ -58,26 +61,22 @@ def _builders(label: Label, num_classes: int) -> dict[str, Build]:
         return _NUMBER
     if isinstance(label, Multilabel):
         return _SEVERAL
-    if num_classes != _TWO_CLASSES:
-        return _CLASSES
 
     def build(of: Callable[..., Statistic]) -> Build:
         return lambda predictions, labels: of(predicted_classes(predictions, label), labels, label)
 
+    if num_classes != _TWO_CLASSES:
+        return {"accuracy": build(_right), "loss": _cross_entropy, "f1": build(macro_f1)}
     decided = {"accuracy": _right, **decided_metrics(label)}
     return {**_TWO_CLASS, **{name: build(of) for name, of in decided.items()}}
-
-
-def _accuracy(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
-    return mean_of(probabilities.argmax(axis=1) == labels)
 
 
 def _right(predicted: np.ndarray, labels: np.ndarray, _label: Label) -> Statistic:
     return mean_of(predicted == labels)
 
 
-def _cross_entropy(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
-    likelihoods = probabilities[np.arange(len(labels)), labels].astype(np.float64)
+def _cross_entropy(predictions: np.ndarray, labels: np.ndarray) -> Statistic:
+    likelihoods = true_likelihoods(predictions, labels)
     return mean_of(-np.log(np.maximum(likelihoods, LEAST_LIKELIHOOD)))
 
 
@@ -115,18 +114,6 @@ def area_statistic(scores: np.ndarray, is_true: np.ndarray) -> Statistic:
 
 def _precision(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
     return average_precision(probabilities[:, 1], labels == 1)
-
-
-def _macro_f1(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
-    size, predicted = probabilities.shape[1], probabilities.argmax(axis=1)
-    hits = predicted == labels
-
-    def score(counts: np.ndarray) -> float:
-        both = np.bincount(predicted, counts, size) + np.bincount(labels, counts, size)
-        doubled_hits = 2 * np.bincount(labels[hits], counts[hits], size)
-        return float((doubled_hits[both > 0] / both[both > 0]).mean())
-
-    return score
 
 
 def _several_f1(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
@@ -195,12 +182,10 @@ def _errors(predictions: np.ndarray, labels: np.ndarray) -> Any:
 
 _TWO_CLASS: dict[str, Build] = {
     "auc": _area,
-    "accuracy": _accuracy,  # replaced by that of the label's threshold
     "loss": _cross_entropy,
     "pr_auc": _precision,
     "brier": _brier,
 }
-_CLASSES: dict[str, Build] = {"accuracy": _accuracy, "loss": _cross_entropy, "f1": _macro_f1}
 _SEVERAL: dict[str, Build] = {
     "f1": _several_f1,
     "accuracy": _several_accuracy,

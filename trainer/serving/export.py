@@ -125,6 +125,11 @@ class Predictor:
         }
         return {name: output.numpy() for name, output in self._predict(**tensors).items()}
 
+    def predict_values(self, features: Mapping[str, Any]) -> np.ndarray:
+        """Return the values [batch] of a Regression, else probabilities [batch, labels]."""
+        is_number = isinstance(self.workload.label, Regression)
+        return self.predict_batch(dict(features))["value" if is_number else "probabilities"]
+
 
 class _ServedModel(tf.Module):
     """The graph of the exported model: raw features in, predictions out."""

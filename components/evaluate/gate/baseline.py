@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.errors import InputError
+from trainer.metrics.class_metrics import CHOICE
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 
@@ -27,7 +28,12 @@ def constant(labels: Array, label: Label, num_names: int) -> Array:
     if isinstance(label, Multilabel):
         return np.tile(labels.mean(axis=0), (len(labels), 1))
     shares = np.bincount(labels, minlength=num_names) / len(labels)
-    return np.tile(shares, (len(labels), 1))
+    if num_names == 2:  # noqa: PLR2004
+        return np.tile(shares, (len(labels), 1))
+    choices = np.empty(len(labels), CHOICE)
+    choices["predicted"], choices["likelihood"] = shares.argmax(), shares.max()
+    choices["truth"] = shares[labels]
+    return choices
 
 
 def has_columns(workload: Workload) -> bool:

@@ -15,7 +15,7 @@ from trainer import Json, paths
 from trainer.config.trust import Trust
 from trainer.errors import InputError, TrainerError, first_line
 from trainer.workloads.base import Workload
-from trainer.workloads.declarations.labels import Binary, Label, Regression
+from trainer.workloads.declarations.labels import Binary, Label
 
 if TYPE_CHECKING:
     from trainer.serving.export import Predictor
@@ -40,10 +40,9 @@ def load_champion(model_uri: str, workload: Workload) -> tuple[Predict, Label]:
     _check_label(champion.workload, workload)
     _check_inputs(champion.workload.input_specs(), workload.input_specs())
     _try_out(champion)
-    output = "value" if isinstance(workload.label, Regression) else "probabilities"
 
     def predict(features: Mapping[str, Any]) -> NDArray[Any]:
-        predictions = champion.predict_batch(dict(features))[output]
+        predictions = champion.predict_values(features)
         return with_columns(predictions, champion.workload.labels, workload.labels)
 
     return predict, _with_costs(champion.workload.label, workload.label)

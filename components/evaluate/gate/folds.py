@@ -3,10 +3,12 @@
 import hashlib
 import logging
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from components.evaluate.folds import MODEL, OutOfFold
 from components.evaluate.gate.baseline import constant
@@ -16,6 +18,7 @@ from components.evaluate.held_out import HeldOut, as_texts, with_columns
 from components.model_version.companions import FOLDS_FILE, read_companion_object
 from trainer import Json
 from trainer.errors import InputError
+from trainer.metrics.class_metrics import CHOICE, summarized
 from trainer.metrics.evaluate import find_labelled, score
 
 if TYPE_CHECKING:
@@ -61,7 +64,9 @@ def to_companion(held_out: HeldOut) -> Json:
     predictions = defaultdict[str, list[Any]](list)
     for key, predicted in zip(held_out.hashes, held_out.predictions.tolist(), strict=True):
         predictions[key].append(predicted)
-    return {"names": list(held_out.names), "predictions": predictions}
+    are_choices = held_out.predictions.dtype == CHOICE
+    names = list(held_out.names)
+    return {"names": names, "are_choices": are_choices, "predictions": predictions}
 
 
 def compare_folds(
@@ -101,11 +106,25 @@ def _shared(held_out: HeldOut, champion_uri: str) -> HeldOut | None:
     if not pairs:
         return None
     rows = np.array([row for row, _ in pairs])
-    predicted = np.array([prediction for _, prediction in pairs], held_out.predictions.dtype)
+    predicted = [prediction for _, prediction in pairs]
     return replace(
         held_out,
         labels=held_out.labels[rows],
         predictions=held_out.predictions[rows],
-        rivals={CHAMPION: with_columns(predicted, content["names"], held_out.names)},
+        rivals={CHAMPION: _read_predictions(predicted, content, held_out, rows)},
         columns={name: column[rows] for name, column in held_out.columns.items()},
     )
+
+
+def _read_predictions(
+    predicted: Sequence[Any], content: Json, held_out: HeldOut, rows: NDArray[Any]
+) -> NDArray[Any]:
+    """Return a champion's predictions of rows with today's names, of a record of `to_companion`."""
+    names, wanted = content["names"], held_out.names
+    if not content.get("are_choices"):
+        known = with_columns(np.array(predicted, np.float32), names, wanted)
+        return summarized(known, held_out.labels[rows], held_out.label)
+    choices = np.array(list(map(tuple, predicted)), CHOICE)
+    numbers = {name: number for number, name in enumerate(wanted)}
+    choices["predicted"] = [numbers.get(names[number], -1) for number in choices["predicted"]]
+    return choices

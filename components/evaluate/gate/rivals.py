@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 # By `gate.baseline`: the model and the most rows that it is fitted to, which takes seconds.
 SIMPLE_MODELS = {LINEAR: (fit_linear, 5_000), TREES: (fit_trees, 100_000)}
 
+MAX_CLASSES = 1000  # of which simple models are fitted in seconds, and in some megabytes
+
 Predict = Callable[[Mapping[str, Any]], NDArray[Any]]
 
 
@@ -109,6 +111,8 @@ def _fit(workload: Workload, examples_dir: str, name: str) -> Predict:
     from trainer.examples.manifest import read_manifest
     from trainer.examples.tables import Decoder, Slice, as_tensors
 
+    if len(workload.labels) > MAX_CLASSES:
+        raise InputError(f"{len(workload.labels):,} classes are more than {MAX_CLASSES:,}")
     manifest = read_manifest(examples_dir, workload=workload.name)
     train = manifest.splits.get("train")
     if train is None or not train.num_examples:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.evaluate.held_out import HeldOut
+from trainer.metrics.class_metrics import CHOICE
 from trainer.workloads.declarations.labels import Multilabel
 
 # Of two classes, those that must be among the examples.
@@ -14,7 +15,9 @@ TEST_SPLIT = "the test split"
 
 
 def find_not_finite(predictions: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the examples whose predictions [n] or [n, names] have a NaN or an infinity."""
+    """Return the examples whose predictions, as HeldOut has them, have a NaN or an infinity."""
+    if predictions.dtype == CHOICE:
+        predictions = predictions["likelihood"]
     return np.flatnonzero(~np.atleast_2d(np.isfinite(predictions).T).all(axis=0))
 
 

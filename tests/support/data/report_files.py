@@ -6,6 +6,9 @@ import math
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
+from trainer.metrics.evaluate import count_confusion
 from trainer.workloads.encoding.image_files import encode_png
 
 SPEC = Path(__file__).parents[2] / "pipelines" / "package" / "golden" / "mnist.yaml"
@@ -76,7 +79,7 @@ def two_classes(*, has_champion: bool = True) -> dict:
                 for x in (0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.9)
             ],
         },
-        "confusion": [[2200, 120], [160, 520]],
+        **counted([[2200, 120], [160, 520]]),
         "by_label": [],
         "mistakes": [
             {"index": 7, **mistake, "instance": fields},
@@ -87,8 +90,6 @@ def two_classes(*, has_champion: bool = True) -> dict:
 
 def ten_classes() -> dict:
     """Return the evaluation of a model of images; the mistakes are pictures."""
-    import numpy as np
-
     digits = range(10)
     pixels = np.add.outer(np.arange(28), np.arange(28)).astype(np.uint8) * 4
     image = "data:image/png;base64," + base64.b64encode(encode_png(pixels)).decode()
@@ -105,13 +106,21 @@ def ten_classes() -> dict:
             {"name": "accuracy", "value": 0.987, "limit": 0.985, "ok": True, "text": "accuracy ok"}
         ],
         "curves": {},
-        "confusion": [[98 if a == b else int((a + b) % 7 == 0) for b in digits] for a in digits],
+        **counted([[98 if a == b else int((a + b) % 7 == 0) for b in digits] for a in digits]),
         "by_label": [],
         "mistakes": [
             {"index": n, "label": "3", "predicted": "5", "confidence": 0.9, "image": image}
             for n in range(12)
         ],
     }
+
+
+def counted(confusion: list[list[int]]) -> dict:
+    """Return the confusion of classes, as an evaluation has it, of a matrix."""
+    matrix = np.array(confusion)
+    size, counts = len(matrix), matrix.ravel()
+    true, predicted = np.divmod(np.arange(size**2).repeat(counts), size)
+    return count_confusion(true, predicted, size)
 
 
 def a_number() -> dict:

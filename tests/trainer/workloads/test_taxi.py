@@ -62,14 +62,14 @@ def test_held_out_data_is_collected_from_small_tables(trips_dir, monkeypatch):
 
     def predict(features):
         share = 1 / (1 + features["fare"].numpy())
-        return {"probabilities": np.stack([share, 1 - share], axis=1)}
+        return np.stack([share, 1 - share], axis=1)
 
     monkeypatch.setattr("trainer.examples.tables.CHUNK_SIZE", 33)
-    predictor = SimpleNamespace(workload=taxi, predict_batch=predict, compiled_score=lambda: None)
+    predictor = SimpleNamespace(workload=taxi, predict_values=predict, compiled_score=lambda: None)
     found = read_held_out(str(trips_dir), predictor)
 
     np.testing.assert_array_equal(found.labels, labels)
-    np.testing.assert_array_equal(found.predictions, predict(table)["probabilities"])
+    np.testing.assert_array_equal(found.predictions, predict(table))
     assert 24 <= len(found.rows) <= 24 + 10
     assert max(found.rows) > 33
     for index, row in found.rows.items():

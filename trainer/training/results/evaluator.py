@@ -16,8 +16,9 @@ from trainer.cluster.servers import read_end
 from trainer.cluster.tf_config import Cluster
 from trainer.errors import InputError, Preempted, ReplicaLostError, TrainerError
 from trainer.examples.tables import CHUNK_SIZE, gather_rows
-from trainer.metrics.decision import Decision, decide, has_decision
-from trainer.metrics.evaluate import find_labelled, measure
+from trainer.metrics.class_metrics import summarized
+from trainer.metrics.decision import Decision, decide, has_decision, sampled
+from trainer.metrics.evaluate import find_labelled, measure, num_rows_at_once
 from trainer.runtime.tracing import traced
 from trainer.serving.finite_json import finite
 from trainer.serving.output_kind import output_kind
@@ -55,8 +56,11 @@ class EvalStep:
         Raises:
             InputError: no example has a label.
         """
-        predictions, labels, states = self._predict(weights, state)
-        metrics = measure(predictions, labels, self._workload.label)
+        label, results = self._workload.label, []
+        for predictions, labels, states in self._predict(weights, state):  # noqa: B007
+            results.append((summarized(predictions, labels, label), labels))
+        predictions, labels = map(np.concatenate, zip(*results, strict=True))
+        metrics = measure(predictions, labels, label)
         own = self._objective.evaluated(states, num_examples=len(labels))
         if self._objective.is_own:
             return {**metrics, **own}
@@ -66,29 +70,31 @@ class EvalStep:
         """Return the step from the probabilities to predictions that is best on the tables."""
         if not has_decision(self._workload.label):
             return Decision()
-        predictions, labels, _ = self._predict(weights, state)
-        return decide(predictions, labels, self._workload.label)
+        predicted = ((p, labels) for p, labels, _ in self._predict(weights, state))
+        return decide(*sampled(predicted), self._workload.label)
 
     def _predict(
         self, weights: tf.Tensor, state: tf.Tensor
-    ) -> tuple[np.ndarray, np.ndarray, list[tf.Tensor]]:
-        """Return predictions and labels of all labelled examples, and the objective's states."""
-        states, results = self._objective.first_states(), []
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, list[tf.Tensor]]]:
+        """Yield predictions and labels of labelled examples, and the objective's states so far."""
+        states = self._objective.first_states()
         for table in self._labelled():
             predictions, states = self._run(table, weights, state, states)
-            results.append((predictions.numpy(), table[1].numpy()))
-        predictions, labels = map(np.concatenate, zip(*results, strict=True))
-        return predictions, labels, states
+            yield predictions.numpy(), table[1].numpy(), states
 
     def _labelled(self) -> Iterator[Any]:
-        """Yield the tables without the examples that have no label."""
+        """Yield tables without the examples that have no label, small ones of many classes."""
         label, num_labelled, num_unlabelled = self._workload.label, 0, 0
+        most_rows = num_rows_at_once(self._workload)
         for table in self._tables:
             rows = np.flatnonzero(find_labelled(table[1].numpy(), label))
             num_labelled += len(rows)
             num_unlabelled += len(table[1]) - len(rows)
-            if len(rows):
-                yield table if len(rows) == len(table[1]) else gather_rows(table, rows)
+            if 0 < len(rows) == len(table[1]) <= most_rows:
+                yield table
+                continue
+            for start in range(0, len(rows), most_rows):
+                yield gather_rows(table, rows[start : start + most_rows])
         if not num_labelled:
             raise InputError(
                 f"no example of the eval split has the label {label.column!r}: give more examples,"

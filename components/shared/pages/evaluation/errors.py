@@ -1,6 +1,5 @@
 """Sections on errors: confusion of classes, residuals of a number, rows by label, mistakes."""
 
-import itertools
 import math
 from collections.abc import Sequence
 from html import escape
@@ -14,7 +13,7 @@ from trainer import Json
 
 MAX_MATRIX = 15
 MAX_PAIRS = 15
-MAX_WHOLE_MATRIX = 100  # 10,000 cells, half a megabyte
+MAX_CLASSES = 100  # in tables; evaluation.json has all
 LABEL_COLUMNS = {
     "label": "label",
     "share": "share of the examples",
@@ -39,20 +38,17 @@ PNG_IN_BASE64 = "iVBORw0KGgo"  # its signature
 def confusion_section(evaluation: Json) -> str:
     """Return the matrix and the scores by class; of many classes, the pairs most often confused."""
     labels = [str(label) for label in evaluation.get("labels", [])]
-    confusion = evaluation.get("confusion") or []
-    if not confusion:
+    confusion, sums = evaluation.get("confusion") or [], evaluation.get("by_class") or []
+    if not sums:
         return ""
+    matrix, classes = _matrix(labels, confusion) if confusion else "", _classes(labels, sums)
     if len(labels) > MAX_MATRIX:
-        more = [details("Recall and precision by class", _classes(labels, confusion))]
-        if len(labels) <= MAX_WHOLE_MATRIX:
-            more.append(details("Confusion matrix", _matrix(labels, confusion)))
-        return section("Classes most often confused", _pairs(labels, confusion), *more)
-    return section(
-        "Confusion matrix",
-        _matrix(labels, confusion),
-        _classes(labels, confusion),
-        note="Rows: true class. Columns: predicted class. Colour: share of the row.",
-    )
+        pairs = _pairs(labels, evaluation["pairs"][:MAX_PAIRS], sums)
+        more = [details(f"Recall and precision by class{_limit(labels, 'most mistakes')}", classes)]
+        more += [details("Confusion matrix", matrix)] * bool(matrix)
+        return section("Classes most often confused", pairs, *more)
+    note = "Rows: true class. Columns: predicted class. Colour: share of the row."
+    return section("Confusion matrix", matrix, classes, note=note)
 
 
 def residual_section(evaluation: Json) -> str:
@@ -78,14 +74,23 @@ def label_section(evaluation: Json) -> str:
     if not rows:
         return ""
     names = [name for name in LABEL_COLUMNS if name in rows[0]]
+    if len(rows) > MAX_CLASSES:
+        rows = sorted(rows, key=lambda row: -(row.get("share") or 0))
     cells = [
-        [(percent if name in SHARES else number)(row.get(name)) for name in names] for row in rows
+        [(percent if name in SHARES else number)(row.get(name)) for name in names]
+        for row in rows[:MAX_CLASSES]
     ]
     return section(
-        "By label",
+        f"By label{_limit(rows, 'most examples')}",
         table([LABEL_COLUMNS[name] for name in names], cells, css="numbers"),
         note="A label is predicted from probability 0.5 on.",
     )
+
+
+def _limit(rows: Sequence[Any], order: str) -> str:
+    if len(rows) <= MAX_CLASSES:
+        return ""
+    return f" (the {MAX_CLASSES} with the {order}; evaluation.json has all {len(rows):,})"
 
 
 def mistakes_section(evaluation: Json) -> str:
@@ -168,32 +173,32 @@ def _cell(count: int, total: int, *, is_hit: bool) -> str:
     return f'<td class="{"hit" if is_hit else "miss"}" style="--share:{share:.2f}">{count:,}</td>'
 
 
-def _classes(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> str:
-    columns = [sum(column) for column in zip(*confusion, strict=True)]
+def _classes(labels: Sequence[str], sums: Sequence[Sequence[int]]) -> str:
+    """Return a table of the classes, of many those with the most mistakes."""
+    shown = list(range(len(labels)))
+    if len(labels) > MAX_CLASSES:
+        num_wrong = [examples + predicted - 2 * hits for examples, predicted, hits in sums]
+        shown = sorted(shown, key=lambda at: -num_wrong[at])[:MAX_CLASSES]
     rows = [
         (
-            escape(label),
-            f"{sum(row):,}",
-            _percent(row[at], sum(row)),
-            _percent(row[at], columns[at]),
+            escape(labels[at]),
+            f"{examples:,}",
+            _percent(hits, examples),
+            _percent(hits, predicted),
         )
-        for at, (label, row) in enumerate(zip(labels, confusion, strict=True))
+        for at, (examples, predicted, hits) in ((at, sums[at]) for at in shown)
     ]
     return table(("class", "examples", "recall", "precision"), rows, css="numbers")
 
 
-def _pairs(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> str:
-    pairs = [
-        (row[b], labels[a], labels[b], sum(row))
-        for (a, row), b in itertools.product(enumerate(confusion), range(len(labels)))
-        if a != b and row[b]
+def _pairs(
+    labels: Sequence[str], pairs: Sequence[Sequence[int]], sums: Sequence[Sequence[int]]
+) -> str:
+    rows = [
+        (escape(labels[a]), escape(labels[b]), f"{count:,}", _percent(count, sums[a][0]))
+        for a, b, count in pairs
     ]
-    worst = sorted(pairs, key=lambda pair: -pair[0])[:MAX_PAIRS]
-    return table(
-        ("true class", "predicted as", "examples", "of the class"),
-        [(escape(a), escape(b), f"{count:,}", _percent(count, n)) for count, a, b, n in worst],
-        css="numbers",
-    )
+    return table(("true class", "predicted as", "examples", "of the class"), rows, css="numbers")
 
 
 def _against(points: Json) -> str:

@@ -1,20 +1,24 @@
 """Comparison of recipes by folds."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from components.evaluate.gate.checks import check_comparison
-from components.evaluate.gate.comparison import CHAMPION, compare
+from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
 from components.evaluate.gate.folds import compare_folds, to_companion
+from components.evaluate.gate.gain import Gain
 from components.evaluate.gate.options import CONSTANT, LINEAR, GateOptions
 from components.evaluate.held_out import HeldOut
 from components.model_version.companions import FOLDS_FILE
+from trainer.metrics.class_metrics import summarized
 from trainer.workloads import Classes
 
 LABEL = Classes("y", values=("a", "b"))
 OPTIONS = GateOptions(metric="accuracy")
+NO_GAIN = {"candidate": 1.0, "other": 1.0, "confidence": 0.95}
 
 
 def held_out(labels, predicted, **more) -> HeldOut:
@@ -63,6 +67,30 @@ def test_a_champion_is_compared_by_the_rows_that_both_have_predicted(tmp_path, o
     )
     assert "accuracy 1.0000 by 5 folds (5 rows) is 0.4000 better than version 1's 0.6000" in texts
     assert "accuracy 1.0000 by 5 folds (6 rows) is" in texts
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_champion_of_many_classes_is_compared_by_names(tmp_path, is_older):
+    def predicting(names, labels, predicted) -> HeldOut:
+        numbers = {name: number for number, name in enumerate(names)}
+        truth = np.array([numbers[name] for name in labels])
+        dense = np.eye(len(names), dtype=np.float32)[[numbers[name] for name in predicted]]
+        choices = dense if is_older else summarized(dense, truth, label)
+        rows = held_out(truth, 0, hashes=list("rst"), num_folds=5, rivals={})
+        return replace(rows, label=label, names=names, predictions=choices)
+
+    label = Classes("y", values=("a", "b", "c", "d"))
+    earlier = predicting(("c", "b", "a"), "abc", "acc")
+    (tmp_path / FOLDS_FILE).write_text(json.dumps(to_companion(earlier)))
+    ours = predicting(("a", "b", "d", "c"), "abc", "abd")
+    on_test = Comparison(metric="accuracy", champion=Gain(metric="accuracy", **NO_GAIN))
+
+    comparison = compare_folds(
+        ours, on_test, OPTIONS, champion_uri=str(tmp_path), rules=(), missing={}
+    )
+
+    assert comparison.champion.num_examples == 3
+    assert comparison.champion.other == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"names": ["a", "b"], "predictions": {}}'])

@@ -279,6 +279,6 @@ def test_trees_without_scikit_learn_say_what_to_install(monkeypatch):
 def test_the_best_constant_is_the_mean_or_the_shares():
     assert constant(np.array([1.0, 3.0]), Regression("y"), 0).tolist() == [2, 2]
     shares = constant(np.array([0, 0, 1, 0]), Classes("y"), 3)
-    assert shares.tolist() == [[0.75, 0.25, 0]] * 4
+    assert shares.tolist() == [(0, 0.75, truth) for truth in (0.75, 0.75, 0.25, 0.75)]
     assert constant(np.eye(2), Multilabel("y"), 2).tolist() == [[0.5, 0.5]] * 2
     assert not has_columns(ImageFolder(name="t"))

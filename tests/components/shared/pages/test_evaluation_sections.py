@@ -7,14 +7,14 @@ import pytest
 
 from components.shared.pages.evaluation.errors import (
     MAX_MATRIX,
-    MAX_WHOLE_MATRIX,
     confusion_section,
     label_section,
     mistakes_section,
     residual_section,
 )
 from components.shared.pages.evaluation.sections import checks
-from tests.support.data.report_files import a_number
+from tests.support.data.report_files import a_number, counted
+from trainer.metrics.evaluate import MAX_CONFUSION
 
 pytestmark = pytest.mark.fast
 
@@ -25,24 +25,27 @@ def cells_of(page: str) -> list[list[str]]:
     return [[unescape(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t", row)] for row in rows]
 
 
+def confused(labels: list[str], confusion: list[list[int]]) -> str:
+    return confusion_section({"labels": labels, **counted(confusion)})
+
+
 def test_a_class_has_recall_and_precision():
-    confusion = [[3, 1, 0], [0, 2, 0], [0, 0, 0]]
-    rows = cells_of(confusion_section({"labels": ["cat", "<dog>", "owl"], "confusion": confusion}))
+    rows = cells_of(confused(["cat", "<dog>", "owl"], [[3, 1, 0], [0, 2, 0], [0, 0, 0]]))
     assert ["cat", "4", "75.0%", "100.0%"] in rows
     assert ["<dog>", "2", "100.0%", "66.7%"] in rows
     assert ["owl", "0", "n/a", "n/a"] in rows
 
 
-@pytest.mark.parametrize("size", [MAX_MATRIX, MAX_MATRIX + 1, MAX_WHOLE_MATRIX + 1])
-def test_many_classes_are_all_in_closed_parts(size):
+@pytest.mark.parametrize("size", [MAX_MATRIX, MAX_MATRIX + 1, MAX_CONFUSION + 1])
+def test_many_classes_are_in_closed_parts(size):
     confusion = [
         [int(row == column) * 4 + (column == 0) for column in range(size)] for row in range(size)
     ]
-    page = confusion_section({"labels": list(map(str, range(size))), "confusion": confusion})
+    page = confused(list(map(str, range(size))), confusion)
     opened = re.sub("<details>.*?</details>", "", page)
     assert ('class="matrix"' in opened) == (size <= MAX_MATRIX)
-    assert ('class="matrix"' in page) == (size <= MAX_WHOLE_MATRIX)
-    assert [str(size - 1), "5", "80.0%", "100.0%"] in cells_of(page)
+    assert ('class="matrix"' in page) == (size <= MAX_CONFUSION)
+    assert ["9", "5", "80.0%", "100.0%"] in cells_of(page)
 
 
 def test_labels_have_shares_and_scores():

@@ -16,6 +16,7 @@ from keras import layers, losses, metrics  # noqa: E402
 
 from trainer.training.model.flat_model import FlatModel  # noqa: E402
 from trainer.training.model.objective import Objective  # noqa: E402
+from trainer.training.results import evaluator  # noqa: E402
 from trainer.training.results.evaluator import EvalStep  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
@@ -131,6 +132,15 @@ def test_examples_without_a_label_are_left_out_of_evaluations(caplog, label, uni
     expected = measure(label, model)
     assert measure(label, model, num_unlabelled=3) == pytest.approx(expected, rel=1e-5)
     assert "6 examples of the eval split have no label" in caplog.text
+
+
+@pytest.mark.parametrize("label", [THREE, FLAGS, Regression()], ids=["one", "several", "number"])
+def test_an_evaluation_in_parts_equals_that_of_the_whole_table(monkeypatch, label):
+    model = make_model(1 if isinstance(label, Regression) else 3)
+    model.compile("adam", SPARSE if label is THREE else "mse")
+    expected = measure(label, model)
+    monkeypatch.setattr(evaluator, "num_rows_at_once", lambda _: 5)
+    assert measure(label, model) == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_metric_that_is_no_sum_is_measured_only_in_evaluation(caplog):
