@@ -8,9 +8,7 @@ hundredth (DESIGN.md, fact 17).
 
 import hashlib
 import json
-import logging
 import os
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -23,6 +21,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.raw_files import batches_of, num_channels, row_bytes
 from components.prepare_examples.output.manifest import splits_of_entries
 from components.prepare_examples.output.quarantine import write_side_file
+from components.prepare_examples.raw_data.progress import Progress
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.tfrecords.image_encoder import Batch, ImageEncoder
 from components.prepare_examples.tfrecords.records import RecordFile, compress_images, record_file
@@ -34,9 +33,6 @@ from trainer.workloads.encoding.image_files import decode_image
 LISTING = ".files.partial"
 MAX_BATCH = 64
 MAX_BATCH_BYTES = 4 << 20
-LINE_SECONDS = 5.0  # between two lines about a file
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,7 @@ def write_folder_shard(
     """
     shard, offset = element
     statistics, bad, digest = ImageStatistics(options.channels), list[Json](), 0
-    num_images, logged = shard.stop - shard.start, time.monotonic()
+    progress = Progress(shard.file, "images", shard.stop - shard.start)
     height, width = options.size
     encoder = ImageEncoder(
         num_channels=options.channels, num_pixels=height * width, num_classes=options.num_classes
@@ -96,7 +92,7 @@ def write_folder_shard(
         record_file(Path(output_dir, shard.file), compression="") as file,
     ):
         listing.seek(offset)
-        lines = (listing.readline() for _ in range(num_images))
+        lines = (listing.readline() for _ in range(shard.stop - shard.start))
         while some := list(islice(lines, options.batch_size)):
             decoded = decode_files(some, options=options)
             if decoded.batch:
@@ -104,9 +100,7 @@ def write_folder_shard(
                 file.write(_compressed(encoder.encode(*decoded.batch), shard))
             bad += decoded.bad
             digest += decoded.digest
-            if time.monotonic() - logged > LINE_SECONDS:
-                logged, done = time.monotonic(), statistics.num_images + len(bad)
-                logger.info("%s: %s of %s images", shard.file, f"{done:,}", f"{num_images:,}")
+            progress.show(statistics.num_images + len(bad))
     return {"entry": _entry(shard, statistics, file), "bad": bad, "digest": digest}
 
 

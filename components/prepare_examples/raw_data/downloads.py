@@ -13,7 +13,7 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -21,12 +21,11 @@ import requests
 
 from components.prepare_examples.errors import DamagedError, RouteError
 from components.prepare_examples.raw_data.files import CHUNK_BYTES, sha256_of
+from components.prepare_examples.raw_data.progress import counted
 
 CONNECT_TIMEOUT_SECONDS = 8
 READ_TIMEOUT_SECONDS = 30
 FILE_TIMEOUT_SECONDS = 1800
-
-LINE_SECONDS = 5.0  # between two lines about a download
 
 HTTP_PARTIAL = 206
 HTTP_BAD_RANGE = 416
@@ -123,18 +122,6 @@ def _resume(url: str, partial: Path, *, name: str) -> None:
                 file.write(chunk)
     except (requests.RequestException, TimeoutError) as error:
         raise DamagedError(f"the download of {name} was interrupted: {error}") from error
-
-
-def counted(chunks: Iterable[bytes], name: str, num_bytes: int) -> Iterator[bytes]:
-    """Yield `chunks`, logging every few seconds how many of `num_bytes` are done (0: unknown)."""
-    logger.info("downloading %s%s", name, f" ({num_bytes / 1e6:.1f} MB)" if num_bytes else "")
-    done, last = 0, time.monotonic()
-    for chunk in chunks:
-        done += len(chunk)
-        if time.monotonic() - last > LINE_SECONDS:
-            last = time.monotonic()
-            logger.info("%s: %.1f of %.1f MB", name, done / 1e6, max(num_bytes, done) / 1e6)
-        yield chunk
 
 
 def _with_deadline(chunks: Iterator[bytes], url: str) -> Iterator[bytes]:

@@ -19,6 +19,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.fingerprint import read_input
 from components.prepare_examples.images import folders, shards
 from components.prepare_examples.prepare import explain, prepare
+from components.prepare_examples.raw_data import progress
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.split_rule import SplitRule
 from trainer import Json
@@ -140,7 +141,7 @@ def test_the_same_folder_gives_the_same_bytes_on_any_number_of_workers(
 
 
 def test_progress_is_logged(run, flowers, monkeypatch, caplog):
-    monkeypatch.setattr(shards, "LINE_SECONDS", 0)
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0)
     monkeypatch.setattr(shards, "MAX_BATCH", 4)
     caplog.set_level("INFO")
     manifest = run(flowers, num_shards={"train": 1}, beam_options=ONE_THREAD)

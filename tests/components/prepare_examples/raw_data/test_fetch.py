@@ -333,7 +333,7 @@ def test_trusted_files_that_are_missing_are_not_fetched(tmp_path, site):
     assert site.requests == []
 
 
-def test_progress_is_logged(tmp_path, site, caplog):
+def test_progress_is_plain_lines_without_a_terminal(tmp_path, site, caplog):
     caplog.set_level(logging.INFO)
     fetch_source(source(GzipDownloads(site.url)), tmp_path)
     assert "downloading images.gz" in caplog.text
