@@ -151,6 +151,7 @@ def runner(page, scene, tmp_path, *, monkeypatch, tiny_mnist, tiny_cifar10, taxi
     for name in ("schedules", ".trainyard"):
         if (scene.folder / name).exists():
             Path(name).symlink_to(scene.folder / name)
+    Path(".trainyard/vertex").mkdir(parents=True, exist_ok=True)
     write_files(page)
     names = {**scene.names, "TRIPS": str(write_csv(taxi_rows()))}
     (tmp_path / "out").symlink_to(scene.folder / "job", target_is_directory=True)
