@@ -1,19 +1,20 @@
 """Page that compares two to eight runs; each is held against the first."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from vertex_local import Json
+from vertex_local.api.query.fields import run_facts
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
-from vertex_local.console import charts, progress, runs
+from vertex_local.console import runs, training, words
 from vertex_local.console.web import View
 from vertex_local.errors import invalid_argument
 from vertex_local.pipelines import resource as pipelines
 
 LEAST, MOST = 2, 8
 METRICS_TYPE = "system.Metrics"
-BETTER, WORSE, SAME = "better", "worse", "same"
-MAX_CHARTS = 8
+FACTS = ("gain", "cost", "seconds")
 
 
 def compare(service: Service, call: Call) -> Json:
@@ -22,52 +23,44 @@ def compare(service: Service, call: Call) -> Json:
     if not LEAST <= len(names) <= MOST:
         raise invalid_argument(f"{len(names)} runs are marked; mark {LEAST} to {MOST} to compare.")
     records = [pipelines.with_tasks(service, service.store.get(name)) for name in names]
-    shown = [runs.shown(record) for record in records]
-    settings = [run["settings"] for run in shown]
+    settings = [words.settings(record) for record in records]
     keys = sorted(set().union(*settings))
     differing = [key for key in keys if len({str(one.get(key)) for one in settings}) > 1]
     return {
-        "runs": shown,
+        "runs": records,
         "settings": {key: [one.get(key, "") for one in settings] for key in differing},
         "num_same": len(keys) - len(differing),
-        "metrics": _metrics(shown, records),
-        "charts": _charts(service, shown, records),
+        "metrics": _metrics(records),
+        "charts": training.charts([_series(service, record) for record in records]),
     }
 
 
-def _metrics(shown: list[Json], records: list[Json]) -> list[Json]:
-    """Return a row per metric: its name, the values, and whether they are better or worse."""
-    lower = _listed(shown, "lower_is_better") | {"cost", "seconds"}
-    higher = _listed(shown, "higher_is_better") | {"gain"}
+def _metrics(records: list[Json]) -> dict[str, list[Json]]:
+    """Return for each metric the values, with the difference and if it is better or worse."""
+    facts = [run_facts(record) for record in records]
+    lower, higher = (
+        {metric for one in facts for metric in str(one.get(fact, "")).split()}
+        for fact in ("lower_is_better", "higher_is_better")
+    )
+    signs = {**dict.fromkeys({*lower, *FACTS}, -1), **dict.fromkeys({*higher, "gain"}, 1)}
     values = [
-        {**_facts(run), **_measured(record)} for run, record in zip(shown, records, strict=True)
+        {**{name: one[name] for name in FACTS if one.get(name, "") != ""}, **_measured(record)}
+        for one, record in zip(facts, records, strict=True)
     ]
-    rows = []
-    for name in dict.fromkeys(name for one in values for name in one):
-        of_runs = [one.get(name) for one in values]
-        metric = name.rpartition(" ")[2]
-        sign = (metric in higher) - (metric in lower)
-        row = [_judged(value, of_runs[0], sign) for value in of_runs]
-        if any(value is not None for value in of_runs):
-            rows.append({"name": name, "values": row, "is_judged": bool(sign)})
-    intervals = [(run["gain_low"], run["gain_high"]) for run in shown]
-    return [{**row, "intervals": intervals if row["name"] == "gain" else None} for row in rows]
+    return {
+        name: [
+            _judged(one.get(name), values[0].get(name), signs.get(name.rpartition(" ")[2], 0))
+            for one in values
+        ]
+        for name in dict.fromkeys(name for one in values for name in one)
+    }
 
 
 def _judged(value: Any, base: Any, sign: int) -> Json:
-    is_known = isinstance(value, int | float) and isinstance(base, int | float)
-    difference = value - base if is_known else 0
-    verdict = (SAME, BETTER, WORSE)[(difference * sign > 0) - (difference * sign < 0)]
+    difference = None if None in (value, base) else value - base
+    gain = (difference or 0) * sign
+    verdict = "better" if gain > 0 else "worse" if gain < 0 else ""
     return {"value": value, "difference": difference, "verdict": verdict}
-
-
-def _facts(run: Json) -> Json:
-    facts = {name: run[name] for name in ("gain", "cost", "seconds")}
-    return {name: value for name, value in facts.items() if value != ""}
-
-
-def _listed(shown: list[Json], fact: str) -> set[str]:
-    return {name for run in shown for name in str(run.get(fact, "")).split()}
 
 
 def _measured(record: Json) -> Json:
@@ -83,32 +76,13 @@ def _measured(record: Json) -> Json:
     }
 
 
-def _charts(service: Service, shown: list[Json], records: list[Json]) -> list[charts.Chart]:
-    """Return the curves of the trainings of all runs, a chart per metric."""
-    series = [_series(service, record) for record in records]
-    names = dict.fromkeys(name for one in series for name in one)
-    titles = [run["title"] for run in shown]
-    drawn = [
-        charts.chart(
-            name, {title: one.get(name, []) for title, one in zip(titles, series, strict=True)}
-        )
-        for name in names
-    ]
-    return [chart for chart in drawn if chart][:MAX_CHARTS]
-
-
-def _series(service: Service, record: Json) -> progress.Series:
-    details = record.get("jobDetail", {}).get("taskDetails", [])
-    for detail in details:
-        for name in runs.jobs_of(detail["execution"].get("metadata", {})):
-            job = service.store.find(name) or {}
-            spec = job.get("jobSpec", {})
-            series = progress.series_of(
-                spec.get("baseOutputDirectory", {}).get("outputUriPrefix", "")
-            )
-            if series:
-                return series
-    return {}
+def _series(service: Service, record: Json) -> Mapping[str, training.Points]:
+    """Return the progress of the last training of a run that wrote it."""
+    series: Mapping[str, training.Points] = {}
+    for detail in record.get("jobDetail", {}).get("taskDetails", []):
+        for name in runs.jobs_of(detail):
+            series = training.series_of(service.store.find(name) or {}) or series
+    return series
 
 
 VIEWS = [View(pattern="/compare", content=compare, template="compare.html")]

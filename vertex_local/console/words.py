@@ -1,53 +1,50 @@
-"""Times, numbers, states and addresses as the console shows them."""
+"""Times, numbers, states and addresses as pages show them; the filters of the templates."""
 
+import json
 import math
 from datetime import UTC, datetime
 from typing import Any
 
+from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.machine.clock import moment_of
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
-GOOD, BAD, BUSY, WAIT, OFF = "good", "bad", "busy", "wait", "off"
 TONES = {
-    **dict.fromkeys(("succeeded", "active", "cached", "from the cache"), GOOD),
-    **dict.fromkeys(("failed", "crash loop", "timed out", "infeasible"), BAD),
-    **dict.fromkeys(("running", "starting", "restarting"), BUSY),
-    **dict.fromkeys(("pending", "cancelling", "stopping", "paused"), WAIT),
+    **dict.fromkeys(("succeeded", "active", "from the cache"), "good"),
+    **dict.fromkeys(("failed", "crash loop", "timed out", "infeasible"), "bad"),
+    **dict.fromkeys(("running", "starting", "restarting"), "busy"),
+    **dict.fromkeys(("pending", "cancelling", "stopping", "paused"), "wait"),
 }
 SECTIONS = {
     "pipelineJobs": "runs",
     "customJobs": "jobs",
     "hyperparameterTuningJobs": "tuning",
-    "models": "models",
-    "endpoints": "endpoints",
-    "schedules": "schedules",
+    **{name: name for name in ("models", "endpoints", "schedules")},
 }
 
 
 def word(state: str) -> str:
     """Return a state as a word: `succeeded` for PIPELINE_STATE_SUCCEEDED."""
-    name = state.removeprefix("PIPELINE_STATE_").removeprefix("JOB_STATE_")
+    name = str(state).removeprefix("PIPELINE_STATE_").removeprefix("JOB_STATE_")
     return "from the cache" if name == "SKIPPED" else name.lower().replace("_", " ")
 
 
 def tone(state: str) -> str:
     """Return the colour of a state: good, bad, busy, wait or off."""
-    return TONES.get(word(state), OFF)
+    return TONES.get(word(state), "off")
 
 
 def href(name: str) -> str:
     """Return the address of a resource's page."""
     resource = ResourceName.from_name(name)
-    section = SECTIONS.get(resource.collection)
-    if not section:
-        return f"/v1/{name}"
-    return f"/{section}/{resource.project}/{resource.location}/{resource.id.partition('@')[0]}"
+    section, resource_id = SECTIONS[resource.collection], resource.id.partition("@")[0]
+    return f"/{section}/{resource.project}/{resource.location}/{resource_id}"
 
 
-def id_of(name: str) -> str:
-    """Return the id of a resource."""
-    return name.rpartition("/")[2]
+def title(resource: Json) -> str:
+    """Return the display name of a resource, or its id."""
+    return str(resource.get("displayName") or resource["name"].rpartition("/")[2])
 
 
 def number(value: Any) -> str:
@@ -59,9 +56,19 @@ def number(value: Any) -> str:
     return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"  # noqa: PLR2004
 
 
-def memory(num_bytes: float) -> str:
-    """Return bytes as MB or GB."""
-    return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.0f} MB"  # noqa: PLR2004
+def settings(run: Json) -> dict[str, Any]:
+    """Return the parameters of a run; those that are a JSON object by their keys."""
+    values = run.get("runtimeConfig", {}).get("parameterValues", {})
+    return {name: value for name, value in sorted(_flat(values).items()) if value not in ("", None)}
+
+
+def json_object(text: Any) -> Json | None:
+    """Return the JSON object in a text; None for any other text."""
+    try:
+        content = json.loads(text)
+    except (ValueError, TypeError):
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def ago(time: str) -> str:
@@ -69,7 +76,7 @@ def ago(time: str) -> str:
     return f"{' '.join(span(seconds_between(time, '')).split()[:2])} ago" if time else ""
 
 
-def elapsed(start: str, end: str) -> str:
+def elapsed(start: str, end: str = "") -> str:
     """Return the duration from `start` to `end`, or to now if `end` is empty."""
     return span(seconds_between(start, end)) if start else ""
 
@@ -97,3 +104,18 @@ def _moment(time: str) -> datetime:
         return moment_of(time)
     except ValueError:
         return datetime.now(UTC)
+
+
+def _flat(values: Json, prefix: str = "") -> Json:
+    flat: Json = {}
+    for key, value in values.items():
+        content = value if isinstance(value, dict) else json_object(value)
+        path = f"{prefix}{key}"
+        flat |= {path: value} if content is None else _flat(content, f"{path}.")
+    return flat
+
+
+FILTERS = {
+    function.__name__: function
+    for function in (ago, elapsed, href, number, settings, span, title, tone, word)
+}

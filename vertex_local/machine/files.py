@@ -21,6 +21,7 @@ SERVICE_PREFIX = "vertex-local-"
 GROUP_PREFIX = "group-"
 NUM_LAST_LINES = 20
 LAST_LINES_BYTES = 4000
+TAIL_BYTES = 64 * 1024
 
 
 def write_json(path: Path, body: Json) -> None:
@@ -67,20 +68,25 @@ def make_private(folder: Path) -> None:
         folder.chmod(0o700)
 
 
-def last_lines(path: Path) -> str:
-    """Return the last 20 lines of a log, at most 4000 bytes; of a progress bar its last state.
+def tail(path: Path, *, num_bytes: int = TAIL_BYTES) -> str:
+    """Return the end of a log, at most 64 kB; of a progress bar its last state.
 
-    None of a pipe, whose other reader has them.
+    None of a pipe, whose other reader has it.
     """
     if not path.is_file():
         return ""  # opening a pipe waits for a writer, who may have been killed
     try:
         with path.open("rb") as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - 4 * LAST_LINES_BYTES))
+            log.seek(max(0, log.seek(0, os.SEEK_END) - num_bytes))
             text = log.read().decode(errors="replace")
     except OSError:
         return ""
-    lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip().split("\n")]
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip().split("\n"))
+
+
+def last_lines(path: Path) -> str:
+    """Return the last 20 lines of a log, at most 4000 bytes."""
+    lines = tail(path, num_bytes=4 * LAST_LINES_BYTES).split("\n")
     return "\n".join(lines[-NUM_LAST_LINES:])[-LAST_LINES_BYTES:]
 
 

@@ -27,6 +27,8 @@ CREATE INDEX listed_by_position ON listed (collection, position);
 CREATE INDEX listed_by_state ON listed (collection, state, position);
 CREATE INDEX listed_by_display_name ON listed (collection, display_name, position);
 CREATE INDEX listed_by_create_time ON listed (collection, create_time, position);
+CREATE INDEX listed_by_outcome ON listed (collection, outcome);
+CREATE INDEX listed_by_workload ON listed (collection, workload);
 CREATE TABLE labels (
     key TEXT NOT NULL, value TEXT NOT NULL, position INTEGER NOT NULL,
     PRIMARY KEY (key, value, position)
@@ -109,6 +111,12 @@ def select(
         (collection, *query.values, *bounds, limit),
     )
     return rows.fetchall()
+
+
+def count(connection: sqlite3.Connection, collection: str, query: Query) -> int:
+    """Return the number of the resources of a query."""
+    sql = f"SELECT COUNT(*) FROM listed WHERE collection GLOB ? AND ({query.condition})"
+    return int(connection.execute(sql, (collection, *query.values)).fetchone()[0])
 
 
 def _later(

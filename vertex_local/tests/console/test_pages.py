@@ -87,7 +87,7 @@ def test_page_of_a_job_has_replicas_progress_and_the_log_of_one(client, service)
     assert "<b>0.25</b> eval loss" in html
     assert '<td data-head="restarts">2</td>' in html
     assert '<td data-head="CPU">7.5 s</td>' in html
-    assert '<td data-head="memory">512 MB</td>' in html
+    assert '<td data-head="memory">512.0 MB</td>' in html
     assert "a warning" in html
     assert "worker started" in html
     assert "&lt;started&gt;" in html.partition("<h2>Log")[0]  # the chief's last line

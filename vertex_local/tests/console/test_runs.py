@@ -117,10 +117,11 @@ def test_artifacts_are_served_without_rights(client, some_runs):
 
 def test_graph_has_layers_and_the_shortest_set_of_edges():
     drawing = dag.draw(SPEC, [{"taskName": "train", "state": "RUNNING"}])
-    rows = {node.name: node.y for node in drawing.nodes}
+    rows = {node["name"]: node["y"] for node in drawing["nodes"]}
     assert sorted(rows, key=rows.__getitem__) == ["prepare", "train", "upload", "end"]
-    assert len(drawing.edges) == 3  # train → end is implied by train → upload → end
-    assert {node.name: node.task.get("state") for node in drawing.nodes}["train"] == "RUNNING"
+    assert len(drawing["edges"]) == 3  # train → end is implied by train → upload → end
+    states = [node["task"] for node in drawing["nodes"] if node["name"] == "train"]
+    assert states == [{"taskName": "train", "state": "RUNNING"}]
 
 
 def test_comparison_shows_what_differs_and_what_is_better(client, service, some_runs):
