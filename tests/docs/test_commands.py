@@ -169,6 +169,8 @@ def write_files(page: Path) -> None:
     Path("customers.csv").write_text("".join(["customer_id,visits,churned\n", *rows]))
     has_own = page in (YOUR_OWN, RETRAINING, CHOOSING, RUNS)
     for name, text in files_of(page).items() if has_own else ():
+        if name.startswith("configs/"):  # a link to the repository
+            continue
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(text)
 
