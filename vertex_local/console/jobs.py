@@ -1,5 +1,6 @@
 """Pages of custom jobs with their replicas, and of tuning jobs with their trials."""
 
+import math
 from functools import partial
 
 from vertex_local import Json
@@ -11,6 +12,8 @@ from vertex_local.console.web import RESOURCE, View
 from vertex_local.jobs import resource as jobs
 from vertex_local.machine.files import tail
 from vertex_local.tuning import resource as tuning
+
+MAX_CURVES = 8  # as many colours are distinguishable
 
 
 def table(kind: RunKind, service: Service, call: Call) -> Json:
@@ -39,21 +42,22 @@ def job(service: Service, call: Call) -> Json:
 
 
 def study(service: Service, call: Call) -> Json:
-    """Return what the page of a tuning job shows: its trials, the best first."""
+    """Return what the page of a tuning job shows: its trials, the best first, and their curves."""
     record = tuning.KIND.get(service, call)
     metric = record["studySpec"]["metrics"][0]
-    sign = 1 if metric["goal"] == "MINIMIZE" else -1
+    name, sign = metric["metricId"], 1 if metric["goal"] == "MINIMIZE" else -1
     trials = [{**trial, "value": _value(trial)} for trial in record.get("trials", [])]
-    measured = [one for one in trials if one["value"] is not None]
-    points = [(float(one["id"]), one["value"]) for one in measured]
+    measured = sorted(
+        (one for one in trials if one["value"] is not None), key=lambda one: sign * one["value"]
+    )
+    curves = [{f"{name} of the best {MAX_CURVES}": _curve(one)} for one in measured[:MAX_CURVES]]
+    by_trial = sorted((float(one["id"]), one["value"]) for one in measured)
     return {
         "job": record,
         "is_unfinished": tuning.KIND.is_unfinished(record),
         "metric": metric,
-        "trials": sorted(
-            trials, key=lambda one: (one["value"] is None, sign * (one["value"] or 0))
-        ),
-        "charts": training.charts([{metric["metricId"]: points}]),
+        "trials": [*measured, *(one for one in trials if one["value"] is None)],
+        "charts": training.charts([{f"{name} by trial": by_trial}]) + training.charts(curves),
     }
 
 
@@ -65,7 +69,16 @@ def cancel(kind: RunKind, service: Service, call: Call) -> str:
 
 def _value(trial: Json) -> float | None:
     measured = trial.get("finalMeasurement") or (trial.get("measurements") or [{}])[-1]
-    return float(measured["metrics"][0].get("value", 0)) if measured else None
+    value = float(measured["metrics"][0].get("value", 0)) if measured else math.nan
+    return value if math.isfinite(value) else None
+
+
+def _curve(trial: Json) -> training.Points:
+    values = (
+        (float(one["stepCount"]), _value({"finalMeasurement": one}))
+        for one in trial.get("measurements", [])
+    )
+    return [(step, value) for step, value in values if value is not None]
 
 
 def _views(section: str, kind: RunKind) -> list[View]:

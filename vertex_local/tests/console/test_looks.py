@@ -8,7 +8,10 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from werkzeug.serving import make_server
 
+from vertex_local import console
+from vertex_local.app import Application
 from vertex_local.tests.support.console_records import (
     FACTS,
     PARENT,
@@ -19,6 +22,7 @@ from vertex_local.tests.support.console_records import (
     add_schedule,
     add_study,
 )
+from vertex_local.tests.support.http_server import running
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 WIDTHS = (1300, 400)
@@ -92,19 +96,20 @@ def measured(pages: dict[str, str], folder: Path, scheme: str) -> list[dict]:
             f'<iframe src="{number}.html" width="{w}" height="900"></iframe>' for w in WIDTHS
         ]
     (folder / "frames.html").write_text(FRAMES % "".join(frames))
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"]
-    profile = f"--user-data-dir={folder / 'profile'}"
     color = f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}"
-    done = subprocess.run(
-        [str(CHROMIUM), *flags, color, profile, "--dump-dom", f"file://{folder / 'frames.html'}"],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=True,
-    )
-    found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert found, done.stderr[-2000:]
+    drawn = dumped(f"file://{folder / 'frames.html'}", folder, color)
+    found = re.search(r'<pre id="found">(.*?)</pre>', drawn, re.DOTALL)
+    assert found, drawn[-2000:]
     return json.loads(unescape(found[1]))
+
+
+def dumped(url: str, folder: Path, *flags: str) -> str:
+    """Return a page as it is after five seconds in Chromium."""
+    flags = (*flags, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000")
+    command = [str(CHROMIUM), *flags, f"--user-data-dir={folder / 'profile'}", "--dump-dom", url]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=True
+    ).stdout
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed")
@@ -119,3 +124,19 @@ def test_pages_fit_and_their_texts_have_contrast(tmp_path, pages, scheme):
         assert one["pale"] == []
         assert one["texts"] > 10
         assert one["least"] >= LEAST_CONTRAST
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed")
+def test_a_page_shows_what_happens_after_it_was_loaded(tmp_path, service):
+    application = Application(service, console.ROUTES)
+
+    def then_a_run_starts(environ, start_response):
+        response = list(application(environ, start_response))
+        if service.store.find(f"{PARENT}/pipelineJobs/late") is None:
+            add_run(service, "late", **FACTS)
+        return response
+
+    with running(make_server("127.0.0.1", 0, then_a_run_starts)) as server:
+        drawn = dumped(f"http://127.0.0.1:{server.port}/runs", tmp_path)
+    assert "compare late" in drawn
+    assert 'class="lost"' not in drawn

@@ -101,6 +101,8 @@ def test_page_of_a_tuning_job_has_the_best_trial_first(client, service):
     trials = re.findall(r"trial (\d)", html)
     assert trials == ["2", "1", "3"]
     assert html.count("best</span>") == 1
+    assert 'aria-label="loss by trial by step, 0.2 to 0.5"' in html
+    assert 'aria-label="loss of the best 8 by step, 0.2 to 1"' in html
     assert '<td data-head="rate">0.002</td>' in html
     assert "3 of 4" in text_of(client, "/tuning")
 

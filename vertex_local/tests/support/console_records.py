@@ -159,8 +159,12 @@ def _trial(number: str, value: float | None) -> dict[str, Any]:
     trial: dict[str, Any] = {"id": number, "state": "ACTIVE", "startTime": TIME}
     trial["parameters"] = [{"parameterId": "rate", "value": 0.001 * int(number)}]
     if value is not None:
-        measured = {"stepCount": "9", "metrics": [{"metricId": "loss", "value": value}]}
-        trial |= {"state": "SUCCEEDED", "finalMeasurement": measured, "endTime": TIME}
+        first, last = (
+            {"stepCount": step, "metrics": [{"metricId": "loss", "value": loss}]}
+            for step, loss in (("5", 2 * value), ("9", value))
+        )
+        trial |= {"state": "SUCCEEDED", "finalMeasurement": last, "endTime": TIME}
+        trial["measurements"] = [first, last]
     return trial
 
 
