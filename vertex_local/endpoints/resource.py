@@ -36,6 +36,11 @@ def create(service: Service, call: Call) -> Json:
     kept = {field: value for field, value in given.items() if field not in ("trafficSplit", "etag")}
     created = now()
     endpoint = {"name": name, **kept, "createTime": created, "updateTime": created}
+    if kept.get("dedicatedEndpointEnabled"):  # `vertex-local exec` brings its requests here
+        names = ResourceName.from_name(name)
+        endpoint["dedicatedEndpointDns"] = (
+            f"{names.id}.{names.location}-{names.project}.prediction.vertexai.goog"
+        )
     with service.store.atomic():
         service.store.insert(name, endpoint)
         return operations.finished(
@@ -176,6 +181,8 @@ def raw_predict(service: Service, call: Call) -> Message:
     source = {
         "X-Vertex-AI-Endpoint-Id": call.args["id"],
         "X-Vertex-AI-Deployed-Model-Id": target.id,
+        "X-Vertex-AI-Model": target.source["model"],
+        "X-Vertex-AI-Model-Version-Id": target.version_id,
     }
     return Message(response.data, {**fields, **source}, response.status)
 
@@ -220,6 +227,9 @@ ROUTES = [
     Route("POST", f"{COLLECTION}/<id>:undeployModel", undeploy_model),
     RawRoute("POST", f"{COLLECTION}/<id>:predict", predict),
     RawRoute("POST", f"{COLLECTION}/<id>:rawPredict", raw_predict, RAW_FIELDS),
+    RawRoute(
+        "POST", f"{COLLECTION}/<id>:streamRawPredict", raw_predict, RAW_FIELDS
+    ),  # in one piece
     Route("GET", f"{COLLECTION}/<id>/deployedModels", deployments.list_deployed_models),
     Route("GET", f"{COLLECTION}/<id>/loggedRequests", log_pages.list_logged_requests),
 ]

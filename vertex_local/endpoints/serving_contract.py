@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vertex_local import Json
+from vertex_local.endpoints import prebuilt
 from vertex_local.errors import failed_precondition
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.ports import LOOPBACK
@@ -70,17 +71,15 @@ def serving_spec(
             needed and missing.
     """
     container = model.get("containerSpec", {})
-    command = [*container.get("command", []), *container.get("args", [])]
-    if not container.get("command"):
+    title, image = f"{model['name']}@{model['versionId']}", container.get("imageUri", "")
+    start = container.get("command", []) or ([] if engine else prebuilt.command(image, model=title))
+    if not start:
         raise failed_precondition(
-            f"{model['name']}@{model['versionId']} has no containerSpec.command, and this service "
-            "does not read the entry point of an image; upload it with the command of its "
-            "prediction server."
+            f"{title} has no containerSpec.command, and this service does not read the entry point "
+            "of an image; upload it with the command of its prediction server."
         )
-    image = container.get("imageUri", "")
     if engine:
-        field = f"{model['name']}@{model['versionId']}: containerSpec.imageUri"
-        engine.check_image(image, field=field)
+        engine.check_image(image, field=f"{title}: containerSpec.imageUri")
     default_route = f"/v1/endpoints/{endpoint_id}/deployedModels/{deployed_id}"
     health_route = container.get("healthRoute") or default_route
     predict_route = container.get("predictRoute") or f"{default_route}:predict"
@@ -96,7 +95,7 @@ def serving_spec(
     timeout = container.get("deploymentTimeout", f"{DEFAULT_DEPLOYMENT_TIMEOUT_SECONDS}s")
     ports = container.get("ports", [])
     return ServingSpec(
-        command,
+        [*start, *container.get("args", [])],
         env,
         health_route,
         predict_route,

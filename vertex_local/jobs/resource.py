@@ -1,6 +1,7 @@
 """customJobs: each runs as a cluster of processes or containers."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.api import protos
@@ -12,7 +13,7 @@ from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.errors import invalid_argument, not_found
 from vertex_local.jobs import replica_status
 from vertex_local.jobs.record import JobPlan, plan_job
-from vertex_local.jobs.replica_env import contained_specs, process_specs
+from vertex_local.jobs.replica_env import contained_specs, output_variables, process_specs
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.ports import POOL
 from vertex_local.processes import group as processes
@@ -82,7 +83,9 @@ def _make_output_dir(plan: JobPlan) -> None:
     if plan.output_dir is None:
         return
     try:
-        plan.output_dir.mkdir(parents=True, exist_ok=True)
+        # A program writes its model to any name of a bucket. Those that make the folder do so only
+        # if AIP_MODEL_DIR begins with gs://.
+        Path(output_variables(plan.output_dir)["AIP_MODEL_DIR"]).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise invalid_argument(
             f'jobSpec.baseOutputDirectory.outputUriPrefix "{plan.output_dir}" cannot be created: '

@@ -75,20 +75,20 @@ def move_aliases(record: Json, version: Json, aliases: list[str]) -> None:
     for other in record["versions"]:
         if other is not version:
             other["versionAliases"] = [a for a in other["versionAliases"] if a not in aliases]
-    version["versionAliases"] = sorted({*version["versionAliases"], *aliases})
+    version["versionAliases"] = list(dict.fromkeys([*version["versionAliases"], *aliases]))
 
 
 def merge_aliases(record: Json, version: Json, changes: list[str]) -> None:
     """Apply changes: `golden` moves the alias here, `-golden` removes it; both do nothing."""
     removed = {change[1:] for change in changes if change.startswith("-")}
-    added = {change for change in changes if not change.startswith("-")}
+    added = [change for change in changes if not change.startswith("-")]
     check_aliases(sorted(removed))
-    if DEFAULT_ALIAS in removed - added:
+    if DEFAULT_ALIAS in removed - set(added):
         raise invalid_argument(
             'versionAliases: "-default" is not valid: a model always has one default version; '
             'add "default" to another version instead.'
         )
-    move_aliases(record, version, sorted(added - removed))
+    move_aliases(record, version, [alias for alias in added if alias not in removed])
     version["versionAliases"] = [
         a for a in version["versionAliases"] if a not in removed or a in added
     ]

@@ -194,7 +194,9 @@ def plan(service: Service, body: Json) -> Json:
 def insert(service: Service, name: str, body: Json) -> Json:
     """Store a run, to be started with `launch`; return its record."""
     labels = {**body.get("labels", {}), BILLING_LABEL: service.store.next_id()}
-    record = KIND.new_record(name, {**body, "labels": labels})
+    project = ResourceName.from_name(name).project
+    account = f"{project}-compute@developer.gserviceaccount.com"  # PipelineJob's default
+    record = KIND.new_record(name, {"serviceAccount": account, **body, "labels": labels})
     with service.store.atomic():
         service.store.insert(record["name"], record)
         # The folder is named by the id alone, so that users find it.

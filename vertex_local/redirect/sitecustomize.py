@@ -1,52 +1,59 @@
 """Of programs that `vertex-local exec` runs: Google's SDK sends its requests to the service.
 
-Python imports this file at its start. The SDK's settings are changed when the program imports them,
-before `aiplatform.init` exists.
+Python imports this file at its start. The SDK's modules are changed when the program imports them,
+before it can use them.
 """
 
+import contextlib
 import importlib.abc
-import importlib.util
 import os
+import re
 import sys
-from collections.abc import Sequence
-from importlib.machinery import ModuleSpec
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-SETTINGS = "google.cloud.aiplatform.initializer"
+SETTINGS = r"google\.cloud\.aiplatform\.initializer"
+CLIENT = r"google\.cloud\.aiplatform_v1(beta1)?\.services\.\w+\.client"
+PROJECTS = r"google\.cloud\.aiplatform\.utils\.resource_manager_utils"
+SESSION = r"google\.auth\.transport\.requests"
 DEFAULT_PROJECT, DEFAULT_LOCATION = "local", "us-central1"
+PROJECT_NUMBER = "1234"  # gcp-storage-emulator's, of every bucket
+# Written into the SDK's methods for raw predictions and dedicated endpoints.
+GOOGLES = re.compile(r"https://[\w.-]+(-aiplatform\.googleapis\.com|\.prediction\.vertexai\.goog)/")
+URL = f"http://{os.environ['VERTEX_EMULATOR_HOST']}"
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finder of the SDK's settings, which it redirects once they are loaded."""
+    """Finder of the SDK's modules, which it redirects once they are loaded."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of the settings, with a loader that redirects them."""
-        if fullname != SETTINGS:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec and spec.loader:
+        """Return the spec of such a module, with a loader that redirects it."""
+        redirects = (change for name, change in REDIRECTS.items() if re.fullmatch(name, fullname))
+        redirect = next(redirects, None)
+        spec = PathFinder.find_spec(fullname, path, target) if redirect else None
+        if redirect and spec and spec.loader:
             execute = spec.loader.exec_module
 
             def execute_and_redirect(module: ModuleType) -> None:
                 execute(module)
-                _redirect(module)
+                redirect(module)
 
             spec.loader.exec_module = execute_and_redirect  # type: ignore[method-assign]
         return spec
 
 
-def _redirect(module: ModuleType) -> None:
+def _redirect_settings(module: ModuleType) -> None:
     from google.auth.credentials import AnonymousCredentials
 
     original = module._Config.init
 
     def init(config: Any, **options: Any) -> None:
         ours = {
-            "api_endpoint": f"http://{os.environ['VERTEX_EMULATOR_HOST']}",
+            "api_endpoint": URL,
             "api_transport": "rest",
             "credentials": AnonymousCredentials(),
         }
@@ -54,6 +61,71 @@ def _redirect(module: ModuleType) -> None:
 
     module._Config.init = init
     init(module.global_config, project=DEFAULT_PROJECT, location=DEFAULT_LOCATION)
+    with contextlib.suppress(ImportError, AttributeError):  # a version without asynchronous REST
+        from google.auth.aio.credentials import AnonymousCredentials as AsynchronousCredentials
+
+        module._set_async_rest_credentials(AsynchronousCredentials())
 
 
+def _redirect_client(module: ModuleType) -> None:
+    """Redirect the generated client of a service, unless the program has made its transport."""
+    from google.auth.credentials import AnonymousCredentials
+
+    [client] = (value for value in vars(module).values() if hasattr(value, "DEFAULT_ENDPOINT"))
+    original = client.__init__
+
+    def init(self: Any, **options: Any) -> None:
+        if options.get("transport") in (None, "grpc", "rest"):
+            ours = {"credentials": AnonymousCredentials(), "transport": "rest"}
+            options |= {**ours, "client_options": {"api_endpoint": URL}}
+        original(self, **options)
+
+    client.__init__ = init
+    if hasattr(client, "raw_predict"):
+        client.raw_predict = _raw_predict
+
+
+def _raw_predict(_client: Any, request: Any = None, **options: Any) -> Any:
+    """Send the body of a RawPredictRequest as it is: the REST transport sends it as base64."""
+    import requests
+    from google.api.httpbody_pb2 import HttpBody
+
+    fields = request if isinstance(request, dict) else {}
+    if request and not fields:
+        fields = {name: getattr(request, name) for name in ("endpoint", "http_body")}
+    fields |= options
+    body = fields["http_body"]
+    response = requests.post(
+        f"{URL}/v1/{fields['endpoint']}:rawPredict",
+        data=body.data,
+        headers={"Content-Type": body.content_type or "application/json"},
+        timeout=60,
+    )
+    response.raise_for_status()
+    return HttpBody(content_type=response.headers["Content-Type"], data=response.content)
+
+
+def _redirect_projects(module: ModuleType) -> None:
+    """Let the SDK find, without Google's Resource Manager, that each bucket is the project's."""
+    vars(module).update(
+        get_project_number=lambda project_id, credentials=None: PROJECT_NUMBER,
+        get_project_id=lambda project_number, credentials=None: project_number,
+    )
+
+
+def _redirect_session(module: ModuleType) -> None:
+    original = module.AuthorizedSession.request
+
+    def request(self: Any, method: str, url: str, *rest: Any, **options: Any) -> Any:
+        return original(self, method, GOOGLES.sub(f"{URL}/", url), *rest, **options)
+
+    module.AuthorizedSession.request = request
+
+
+REDIRECTS: dict[str, Callable[[ModuleType], None]] = {
+    SETTINGS: _redirect_settings,
+    CLIENT: _redirect_client,
+    PROJECTS: _redirect_projects,
+    SESSION: _redirect_session,
+}
 sys.meta_path.insert(0, _Finder())

@@ -15,7 +15,8 @@ from vertex_local.tests.support.waiting import wait_until
 PYTHON = os.environ.get("VERTEX_LOCAL_SDK_PYTHON", sys.executable)
 SCRIPT = """
 import sys, time
-from google.cloud import aiplatform, storage
+from google.api.httpbody_pb2 import HttpBody
+from google.cloud import aiplatform, aiplatform_v1, storage
 
 aiplatform.init(project="mine", location="europe-west4", staging_bucket="gs://staging")
 storage.Client().create_bucket("staging").blob("m/saved_model.pb").upload_from_string("model")
@@ -31,6 +32,17 @@ model = aiplatform.Model.upload(
 )
 endpoint = model.deploy(machine_type="n1-standard-2")
 print("=", endpoint.predict([4]).predictions[0]["double"])
+print("=", endpoint.raw_predict(b'{"instances": [5]}', {}).json()["predictions"][0]["double"])
+options = {"api_endpoint": "europe-west4-aiplatform.googleapis.com"}
+client = aiplatform_v1.EndpointServiceClient(client_options=options)
+print("=", client.get_endpoint(name=endpoint.resource_name) == endpoint.gca_resource)
+body = HttpBody(data=b'{"instances": [5]}')
+client = aiplatform_v1.PredictionServiceClient(client_options=options)
+request = aiplatform_v1.RawPredictRequest(endpoint=endpoint.resource_name, http_body=body)
+print("=", b'"double": 10' in client.raw_predict(request).data)
+dedicated = aiplatform.Endpoint.create(display_name="d", dedicated_endpoint_enabled=True)
+dedicated.deploy(model, machine_type="n1-standard-2")
+print("=", dedicated.predict([6], use_dedicated_endpoint=True).predictions[0]["double"])
 run = aiplatform.PipelineJob("run", sys.argv[2], pipeline_root="gs://staging/runs")
 run.submit()
 while not (run.done() and job.done()):
@@ -64,8 +76,9 @@ def test_a_program_with_googles_sdk_runs_unchanged(tmp_path):
         words = [PYTHON, str(script), str(SERVER_SCRIPT), str(package)]
         ended = execute(service.root, *words)
         assert ended.returncode == 0, ended.stderr
-        doubled, states = [line for line in ended.stdout.splitlines() if line.startswith("= ")]
-    assert float(doubled[2:]) == 8
+        lines = [line for line in ended.stdout.splitlines() if line.startswith("= ")]
+    *values, states = lines
+    assert values == ["= 8.0", "= 10", "= True", "= True", "= 12"]
     assert states.startswith("= PIPELINE_STATE_SUCCEEDED JOB_STATE_SUCCEEDED projects/mine/")
 
 

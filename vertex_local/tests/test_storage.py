@@ -209,7 +209,7 @@ def test_jobs_and_models_use_buckets(service, folder, artifact_folder):
     sdk = sdk_at(service.url)
     (folder / "mine").mkdir(parents=True)
     code = "import os, pathlib; p = pathlib.Path(os.environ['AIP_MODEL_DIR'])"
-    code += "; p.mkdir(parents=True); (p / 'saved_model.pb').write_text('trained')"
+    code += "; (p / 'saved_model.pb').write_text('trained')"
     container = {"image_uri": "any", "command": ["python", "-c", code]}
     pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1}
     job = sdk.CustomJob(

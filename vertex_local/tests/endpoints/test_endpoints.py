@@ -190,13 +190,16 @@ def test_predict_checks_its_body(service, endpoint):
 
 
 def test_raw_predict_passes_bodies_and_statuses_through(service, endpoint, deploy, upload):
-    deployed = deploy(upload()["model"])
+    model = upload()["model"]
+    deployed = deploy(model)
     address = f"{service.url}/v1/{endpoint}:rawPredict"
     response = service.session.post(address, data=b' {"instances" : [21]}', timeout=60)
     assert response.status_code == 200
     (prediction,) = json.loads(response.content)["predictions"]
     assert prediction["double"] == 42
     assert response.headers["X-Vertex-AI-Deployed-Model-Id"] == deployed["id"]
+    assert response.headers["X-Vertex-AI-Model"] == model
+    assert response.headers["X-Vertex-AI-Model-Version-Id"] == "1"
     assert response.headers["X-Vertex-AI-Endpoint-Id"] == endpoint.rpartition("/")[2]
     response = service.session.post(address, data=b'{"instances": ["x"]}', timeout=60)
     error = {"error": {"message": "instances[0]: not a number"}}

@@ -230,7 +230,7 @@ def test_cancel_of_a_stubborn_job_shows_cancelling(service):
 
 def test_delete_needs_an_ended_job_and_keeps_the_output(service, tmp_path):
     output = tmp_path / "output"
-    code = f"import os; open(os.environ['AIP_MODEL_DIR'].rstrip('/'), 'w'); {SLEEP}"
+    code = f"import os; open(os.environ['AIP_MODEL_DIR'] + 'm', 'w'); {SLEEP}"
     body = job(pool(code), baseOutputDirectory={"outputUriPrefix": str(output)})
     created = service.do("POST", "customJobs", body)
     wait_until_ready(service, created, 1)
@@ -247,7 +247,7 @@ def test_delete_needs_an_ended_job_and_keeps_the_output(service, tmp_path):
     assert operation["done"] is True
     assert service.call("GET", name).status_code == 404
     assert not folder_of(service, created).exists()
-    assert (output / "model").exists()
+    assert (output / "model" / "m").exists()
     assert service.call("DELETE", name).status_code == 404
 
 

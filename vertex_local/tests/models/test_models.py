@@ -103,7 +103,7 @@ def test_alias_given_at_upload_moves_to_the_new_version(service, upload):
     name = upload(versionAliases=["golden"])["model"]
     upload(parentModel=f"{name}@default", versionAliases=["golden", "default"])
     versions = service.do("GET", f"/v1/{name}:listVersions")["models"]
-    assert [v["versionAliases"] for v in versions] == [[], ["default", "golden"]]
+    assert [v["versionAliases"] for v in versions] == [[], ["golden", "default"]]
 
 
 def test_the_default_alias_cannot_be_removed(service, upload):

@@ -233,7 +233,7 @@ def test_a_whole_pipeline_runs_with_the_sdk_and_is_cached_the_second_time(
 ):
     aiplatform = sdk_at(runs.service.url)
 
-    code = "import os, pathlib; pathlib.Path(os.environ['AIP_MODEL_DIR']).mkdir(parents=True); "
+    code = "import os, pathlib; pathlib.Path(os.environ['AIP_MODEL_DIR']).mkdir(exist_ok=True); "
     code += "pathlib.Path(os.environ['AIP_MODEL_DIR'], 'saved_model.pb').write_text('model')"
     compiler.Compiler().compile(whole, str(tmp_path / "whole.yaml"))
 

@@ -1,0 +1,187 @@
+"""Prediction server in place of Google's prebuilt images of TensorFlow and XGBoost.
+
+Usage: python -m vertex_local.endpoints.prebuilt_server tensorflow|xgboost
+
+The framework is that of this Python; the service itself needs none. TensorFlow's requests and
+responses are TensorFlow Serving's: https://www.tensorflow.org/tfx/serving/api_rest
+"""
+
+import base64
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Collection
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from vertex_local import Json
+
+Predict = Callable[[Json], Json]
+DEFAULT_SIGNATURE = "serving_default"
+BYTES_SUFFIX = "_bytes"  # of an output's name: its strings are base64
+
+
+class RequestError(ValueError):
+    """A request that the model cannot answer."""
+
+
+def main() -> None:
+    """Load the model, then serve it until the process is ended."""
+    folder = Path(os.environ["AIP_STORAGE_URI"])
+    predict = {"tensorflow": saved_model, "xgboost": booster}[sys.argv[1]](folder)
+    address = (os.environ["AIP_HTTP_HOST"], int(os.environ["AIP_HTTP_PORT"]))
+    _Server(address, predict).serve_forever()
+
+
+def saved_model(folder: Path) -> Predict:
+    """Load a SavedModel; return its function of request bodies."""
+    if not (folder / "saved_model.pb").is_file():
+        sys.exit(f"There is no saved_model.pb in {folder}: TensorFlow's images serve SavedModels.")
+    tf: Any = import_module("tensorflow")
+    model = tf.saved_model.load(str(folder))  # has the variables of its signatures
+
+    def predict(body: Json) -> Json:
+        signatures = model.signatures
+        name = body.get("signature_name", DEFAULT_SIGNATURE)
+        if name not in signatures:
+            raise RequestError(f'no signature "{name}"; the model has {sorted(signatures)}')
+        specs = signatures[name].structured_input_signature[1]
+        columns = _columns(body, specs)
+        try:
+            tensors = {
+                name: tf.constant(_decoded(columns[name]), spec.dtype)
+                for name, spec in specs.items()
+            }
+            outputs = signatures[name](**tensors)
+        except (ValueError, TypeError, tf.errors.OpError) as error:
+            raise RequestError(str(error)) from error
+        return _response(body, {name: _plain(outputs[name].numpy(), name) for name in outputs})
+
+    return predict
+
+
+def _columns(body: Json, names: Collection[str]) -> Json:
+    """Return the values of each input of a signature."""
+    columns = body["inputs"] if "inputs" in body else columns_of(body, names)
+    if len(names) == 1 and not (isinstance(columns, dict) and columns.keys() == set(names)):
+        return dict.fromkeys(names, columns)
+    if not isinstance(columns, dict) or columns.keys() != set(names):
+        raise RequestError(f"the model's inputs are {sorted(names)}; name each")
+    return columns
+
+
+def _response(body: Json, outputs: Json) -> Json:
+    """Return outputs by column or by row, as the request has its inputs."""
+    is_single = len(outputs) == 1
+    [first, *_] = outputs.values()
+    if "inputs" in body:
+        return {"outputs": first if is_single else outputs}
+    if is_single:
+        return {"predictions": first}
+    rows = zip(*outputs.values(), strict=True)
+    return {"predictions": [dict(zip(outputs, row, strict=True)) for row in rows]}
+
+
+def columns_of(body: Json, names: Collection[str]) -> Any:
+    """Return the instances of a request by input; a list if they are values of the only input."""
+    instances = body.get("instances")
+    if not isinstance(instances, list) or not instances:
+        raise RequestError('"instances" must be a list that is not empty')
+    if not all(isinstance(row, dict) and "b64" not in row for row in instances):
+        return instances
+    if any(row.keys() != set(names) for row in instances):
+        wrong = next(row for row in instances if row.keys() != set(names))
+        raise RequestError(f"an instance has {sorted(wrong)}; the model's inputs: {sorted(names)}")
+    return {name: [row[name] for row in instances] for name in names}
+
+
+def booster(folder: Path) -> Predict:
+    """Load `model.bst`; return its function of request bodies."""
+    path = folder / "model.bst"
+    if not path.is_file():
+        sys.exit(
+            f"There is no model.bst in {folder}. A pickled model (model.pkl, model.joblib) is not "
+            "loaded: unpickling runs any code in it. Save it with Booster.save_model."
+        )
+    xgboost: Any = import_module("xgboost")
+    model, lock = xgboost.Booster(model_file=str(path)), threading.Lock()
+
+    def predict(body: Json) -> Json:
+        try:
+            rows = xgboost.DMatrix(import_module("numpy").array(body["instances"], dtype=float))
+            with lock:
+                return {"predictions": model.predict(rows, validate_features=False).tolist()}
+        except (KeyError, ValueError, TypeError, xgboost.core.XGBoostError) as error:
+            raise RequestError(str(error)) from error
+
+    return predict
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, dict) and value.keys() == {"b64"}:
+        return base64.b64decode(value["b64"])
+    return [_decoded(part) for part in value] if isinstance(value, list) else value
+
+
+def _plain(array: Any, name: str) -> Any:
+    if array.dtype.kind != "O":
+        return array.tolist()
+
+    def text(value: Any) -> Any:
+        if isinstance(value, list):
+            return [text(part) for part in value]
+        is_binary = name.endswith(BYTES_SUFFIX)
+        return {"b64": base64.b64encode(value).decode()} if is_binary else value.decode()
+
+    return text(array.tolist())
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], predict: Predict) -> None:
+        self.predict = predict
+        super().__init__(address, _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def do_GET(self) -> None:
+        """Say that the model is loaded."""
+        is_known = self.path == os.environ["AIP_HEALTH_ROUTE"]
+        self._send(HTTPStatus.OK if is_known else HTTPStatus.NOT_FOUND, {})
+
+    def do_POST(self) -> None:
+        """Predict."""
+        data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.path != os.environ["AIP_PREDICT_ROUTE"]:
+            self._send(HTTPStatus.NOT_FOUND, {"error": f"{self.path} is no route of this server"})
+            return
+        try:
+            body = json.loads(data)
+            if not isinstance(body, dict):
+                raise RequestError("the body must be an object")
+            self._send(HTTPStatus.OK, self.server.predict(body))
+        except ValueError as error:
+            self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+
+    def log_request(self, *_: Any) -> None:
+        """Log no request: only errors."""
+
+    def _send(self, status: HTTPStatus, body: Json) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+if __name__ == "__main__":
+    main()

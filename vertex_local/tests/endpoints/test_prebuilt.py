@@ -1,0 +1,141 @@
+"""Google's prebuilt prediction images: the server that stands for them, and what is refused."""
+
+import base64
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from vertex_local.endpoints import prebuilt
+from vertex_local.endpoints.prebuilt_server import RequestError, booster, columns_of
+from vertex_local.errors import ApiError
+from vertex_local.tests.support.service import deployment
+
+REGISTRY = "us-docker.pkg.dev/vertex-ai/prediction"
+TENSORFLOW = f"{REGISTRY}/tf2-cpu.2-15:latest"
+EXPORT = """
+import sys
+import tensorflow as tf
+
+floats, texts = tf.TensorSpec([None], tf.float32), tf.TensorSpec([None], tf.string)
+module = tf.Module()
+module.w = tf.Variable(2.0)
+module.double = tf.function(lambda x: {"y": module.w * x}, input_signature=[floats])
+module.join = tf.function(
+    lambda left, right: {"text": left + right, "raw_bytes": left, "n": tf.strings.length(right)},
+    input_signature=[texts, texts],
+)
+tf.saved_model.save(module, sys.argv[1], {"serving_default": module.double, "join": module.join})
+"""
+
+
+@pytest.fixture
+def serve(service):
+    """Return a function that deploys an uploaded model of an image and returns its predict."""
+
+    def do(image, folder):
+        container = {"imageUri": image, "deploymentTimeout": "120s"}
+        model = {"displayName": "m", "artifactUri": str(folder), "containerSpec": container}
+        name = service.do("POST", "models:upload", {"model": model})["model"]
+        endpoint = service.do("POST", "endpoints", {"displayName": "e"})["name"]
+        service.do("POST", f"/v1/{endpoint}:deployModel", deployment(name))
+
+        def predict(method="predict", **body):
+            return service.call("POST", f"/v1/{endpoint}:{method}", body)
+
+        return predict
+
+    return do
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("tensorflow"), reason="needs TensorFlow")
+def test_a_saved_model_is_served_as_by_tensorflow_serving(service, serve, tmp_path):
+    words = [sys.executable, "-c", EXPORT, str(tmp_path / "model")]
+    subprocess.run(words, check=True, capture_output=True, timeout=120)
+    predict = serve(TENSORFLOW, tmp_path / "model")
+    assert f"instead of the image {TENSORFLOW}, the tensorflow of" in service.log()
+    assert predict(instances=[1, 4.5]).json()["predictions"] == [2, 9]
+    assert predict(instances=[{"x": 1}]).json()["predictions"] == [2]
+    wrong = predict(instances=[{"z": 1}])
+    assert (wrong.status_code, "['x']" in wrong.text) == (400, True)
+    assert predict(instances=["text"]).status_code == 400
+
+    row = {"left": {"b64": base64.b64encode(b"\xff\x00").decode()}, "right": "ab"}
+    unequal = predict("rawPredict", signature_name="join", instances=[row, {"left": "x"}])
+    assert unequal.status_code == 400
+    row["left"] = "a"
+    body = predict("rawPredict", signature_name="join", instances=[row, {**row, "right": "c"}])
+    first = {"text": "aab", "raw_bytes": {"b64": "YQ=="}, "n": 2}
+    assert body.json() == {"predictions": [first, {**first, "text": "ac", "n": 1}]}
+    body = predict("rawPredict", signature_name="join", inputs={"left": ["a"], "right": ["b"]})
+    assert body.json()["outputs"]["text"] == ["ab"]
+    assert predict("rawPredict", inputs={"x": [3]}).json() == {"outputs": [6]}
+    assert "join" in predict("rawPredict", signature_name="no", instances=[1]).json()["error"]
+
+
+class Booster:
+    """A model of XGBoost that adds up a row."""
+
+    def __init__(self, model_file):
+        assert Path(model_file).read_text() == "model"
+
+    def predict(self, rows, validate_features):
+        return rows.sum(axis=1)
+
+
+def matrix(array):
+    if array.ndim != 2:
+        raise RuntimeError("expected a matrix")
+    return array
+
+
+@pytest.mark.fast
+def test_an_xgboost_model_is_served_and_a_pickled_model_is_not_loaded(tmp_path, monkeypatch):
+    core = SimpleNamespace(XGBoostError=RuntimeError)
+    module = SimpleNamespace(Booster=Booster, DMatrix=matrix, core=core)
+    monkeypatch.setitem(sys.modules, "xgboost", module)
+    (tmp_path / "model.joblib").write_bytes(b"")
+    with pytest.raises(SystemExit, match="unpickling runs any code"):
+        booster(tmp_path)
+    (tmp_path / "model.bst").write_text("model")
+    predict = booster(tmp_path)
+    assert predict({"instances": [[1, 2], [3, 4]]}) == {"predictions": [3, 7]}
+    for body in ({}, {"instances": [1]}, {"instances": [["text"]]}):
+        with pytest.raises(RequestError):
+            predict(body)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (f"{REGISTRY}/sklearn-cpu.1-2:latest", "which run any code"),
+        (f"{REGISTRY}/pytorch-gpu.2-1", "of tensorflow and xgboost only"),
+        (f"{REGISTRY}/tf2-gpu.2-9:latest", "pip install tensorflow"),
+    ],
+)
+def test_images_for_which_nothing_stands_are_refused(image, message, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ApiError, match=message):
+        prebuilt.command(image, model="models/1@1")
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("image", ["", "any", "gcr.io/p/prediction", "tensorflow/serving:2.15"])
+def test_other_images_are_not_googles(image):
+    assert prebuilt.command(image, model="m") == []
+
+
+@pytest.mark.fast
+def test_instances_become_a_column_for_each_input():
+    assert columns_of({"instances": [{"a": 1, "b": 2}, {"b": 4, "a": 3}]}, {"a", "b"}) == {
+        "a": [1, 3],
+        "b": [2, 4],
+    }
+    assert columns_of({"instances": [{"b64": ""}]}, {"a"}) == [{"b64": ""}]
+    for instances in ([], "text", [{"a": 1}]):
+        with pytest.raises(RequestError):
+            columns_of({"instances": instances}, {"a", "b"})
