@@ -46,9 +46,10 @@ def draw(spec: Json, tasks: list[Json]) -> Json:
     return {"width": width, "height": height, "nodes": [*nodes.values()], "edges": edges}
 
 
-def tasks_of(spec: Json) -> Json:
-    """Return the tasks of all graphs of a pipeline, by name."""
-    graphs = [spec["root"], *spec["components"].values()]
+def tasks_of(run: Json) -> Json:
+    """Return the tasks of all graphs of a run's pipeline, by name."""
+    spec = run.get("pipelineSpec", {})
+    graphs = [spec.get("root", {}), *spec.get("components", {}).values()]
     return {
         key: task for one in graphs for key, task in one.get("dag", {}).get("tasks", {}).items()
     }

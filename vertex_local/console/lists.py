@@ -16,6 +16,7 @@ def page(
     call: Call,
     kind: str,
     *,
+    parent: str = "projects/*",
     fields: str = "",
     filter_text: str = "",
     order_by: str = NEWEST,
@@ -27,7 +28,7 @@ def page(
     """
     query = select.build(fields or kind, filter_text=filter_text, order_by=order_by)
     number = int(text) if (text := call.query.get("page", "")).isdecimal() else 1
-    collection, count = f"projects/*/{kind}", 0
+    collection, count = f"{parent}/{kind}", 0
 
     def read(connection: sqlite3.Connection) -> tuple[list[int], str]:
         nonlocal count

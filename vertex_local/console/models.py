@@ -11,7 +11,7 @@ from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.console import lists
 from vertex_local.console.web import RESOURCE, View
-from vertex_local.models import record as registry
+from vertex_local.models import resource as models
 from vertex_local.pipelines.interrupted import BILLING_LABEL
 
 # A version became the default: `acme_default_20261122t204959123z` = `promoted_run-3`.
@@ -22,48 +22,48 @@ DECISION = re.compile(r"\[(\S+Z) ([a-z]+) by (\S+)\] ?(.*)")
 
 def table(service: Service, call: Call) -> Json:
     """Return a page of the models with their default versions and their endpoints."""
-    page = lists.page(service, call, "models")
-    endpoints = service.store.list_kind("endpoints")
-    return {**page, "rows": [_shown(record, "", endpoints) for record in page["rows"]]}
+    page, endpoints = lists.page(service, call, "models"), service.store.list_kind("endpoints")
+    shown = [_shown(models.resolve(service, one["name"]), endpoints) for one in page["rows"]]
+    return {**page, "rows": shown}
 
 
 def model(service: Service, call: Call) -> Json:
     """Return what the page of a model shows: its versions and its history, newest first."""
-    record = service.store.get(call.name("models"))
-    versions = [_version(service, record, version) for version in record["versions"][::-1]]
-    events = [event for version in record["versions"] for event in _events(version)]
+    default = models.resolve(service, call.name("models"))
+    listed = models.list_versions(service, Call(call.args))["models"][::-1]
+    versions = [_version(service, version) for version in listed]
+    events = [event for version in listed for event in _events(version)]
     return {
-        "model": _shown(record, "", service.store.list_kind("endpoints")),
+        "model": _shown(default, service.store.list_kind("endpoints")),
         "versions": versions,
         "events": sorted(events, key=lambda event: event["time"], reverse=True),
         "runs": [version["run"] for version in versions if version["run"]],
     }
 
 
-def _shown(record: Json, reference: str, endpoints: list[Json]) -> Json:
+def _shown(version: Json, endpoints: list[Json]) -> Json:
     """Return a version, with the endpoints that have one of its model deployed."""
     serving = [
         (endpoint, deployed)
         for endpoint in endpoints
         for deployed in endpoint.get("deployedModels", [])
-        if deployed["model"] == record["name"]
+        if deployed["model"] == version["name"]
     ]
-    view = registry.view(record, registry.find_version(record, reference))
-    labels = view.get("labels", {}).items()
+    labels = version.get("labels", {}).items()
     own = {key: value for key, value in labels if not DEFAULT_KEY.fullmatch(key)}
-    return {**view, "labels": own, "count": len(record["versions"]), "serving": serving}
+    return {**version, "labels": own, "serving": serving}
 
 
-def _version(service: Service, record: Json, version: Json) -> Json:
-    name = f"{record['name']}@{version['versionId']}"
+def _version(service: Service, version: Json) -> Json:
+    name = f"{version['name']}@{version['versionId']}"
     lines = str(version.get("versionDescription", "")).splitlines()
     query = f'labels.{BILLING_LABEL}="{version.get("labels", {}).get(BILLING_LABEL, "-")}"'
     runs = lists.page(service, Call({}), "pipelineJobs", filter_text=query, size=1)["rows"]
     return {
-        **_shown(record, version["versionId"], []),
+        **_shown(version, []),
         "address": name,
         "description": [line for line in lines if not DECISION.fullmatch(line)],
-        "evaluations": service.store.list(f"{name}/evaluations"),
+        "evaluations": lists.page(service, Call({}), "evaluations", parent=name)["rows"],
         "run": runs[0] if runs else None,
     }
 

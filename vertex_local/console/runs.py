@@ -162,7 +162,7 @@ def _reason(record: Json, detail: Json, *, note: str) -> str:
         return "not executed: an earlier run had the same inputs and the same code"
     if detail["state"] == "NOT_TRIGGERED":
         return "not executed: its condition was false, or a task before it failed"
-    options = dag.tasks_of(record["pipelineSpec"])[detail["taskName"]].get("cachingOptions", {})
+    options = dag.tasks_of(record).get(detail["taskName"], {}).get("cachingOptions", {})
     if not note and not options.get("enableCache"):
         return "executed: the pipeline does not let it use the cache"
     return f"executed: {note or 'no earlier run has outputs for these inputs and this code'}"

@@ -81,7 +81,7 @@ def pages(client, service) -> dict[str, str]:
     paths = (
         *("/runs?show=train.epochs", f"/runs/p/l/{long_name}", "/runs/p/l/night/tasks/train"),
         *(f"/compare?{compared}", "/jobs", "/jobs/p/l/night", "/tuning", "/tuning/p/l/5"),
-        *("/models", "/models/p/l/7", "/endpoints", "/endpoints/p/l/9", "/schedules"),
+        *("/models", "/models/p/l/taxi", "/endpoints", "/endpoints/p/l/9", "/schedules"),
     )
     return {path: client.get(path).get_data(as_text=True) for path in paths}
 

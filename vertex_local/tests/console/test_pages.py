@@ -9,7 +9,6 @@ from vertex_local.api.routes import Message
 from vertex_local.console import web
 from vertex_local.endpoints import forwarding
 from vertex_local.endpoints.forwarding import Sent
-from vertex_local.models import record as registry
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.tests.support.console_records import (
     FACTS,
@@ -47,12 +46,9 @@ def test_pages_of_an_empty_service(client, section):
 
 
 def test_pages_escape_everything_and_run_only_their_own_script(client, service):
-    name = f"{PARENT}/models/5"
-    record = registry.new_record(name, folder="5", model={"displayName": HOSTILE}, time=HOSTILE)
-    record["labels"] = {HOSTILE: HOSTILE}
-    model = {"labels": {}, "versionAliases": ["golden"], "versionDescription": HOSTILE}
-    registry.add_version(record, model=model, artifact_uri=HOSTILE, time=HOSTILE)
-    service.store.insert(name, record)
+    name = add_model(service, run_id="night")
+    hostile = {"displayName": HOSTILE, "labels": {HOSTILE: HOSTILE}, "updateTime": HOSTILE}
+    service.store.update(name, lambda record: record.update(hostile))
     job = {"displayName": HOSTILE, "state": HOSTILE, "createTime": HOSTILE, "jobSpec": {}}
     error = {"error": {"message": HOSTILE}}
     for kind in ("pipelineJobs", "customJobs"):
@@ -62,7 +58,8 @@ def test_pages_escape_everything_and_run_only_their_own_script(client, service):
     service.store.insert(endpoint["name"], endpoint)
 
     for section in ("runs", "jobs", "models", "endpoints"):
-        for path in (f"/{section}", f"/{section}/p/l/5"):
+        resource_id = "taxi" if section == "models" else "5"
+        for path in (f"/{section}", f"/{section}/p/l/{resource_id}"):
             response = client.get(path)
             html = response.get_data(as_text=True)
             assert "alert('x')" not in html
@@ -111,7 +108,7 @@ def test_page_of_a_model_has_its_history_with_who_and_why(client, service):
     add_run(service, "night", **FACTS)
     model = add_model(service, run_id="night")
     add_endpoint(service, model)
-    html = text_of(client, "/models/p/l/7")
+    html = text_of(client, "/models/p/l/taxi")
     assert "acme_default_" not in html
     assert re.search(r"held</td>\s*<td data-head=\"by\">ann@desk</td>.*&lt;audit&gt;", html)
     assert re.search(r"default: promoted</td>.*night", html, re.DOTALL)

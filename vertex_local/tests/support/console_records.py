@@ -3,9 +3,10 @@
 import json
 from typing import Any
 
+from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.jobs import resource as jobs
-from vertex_local.models import record as registry
+from vertex_local.models import resource as models
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.pipelines.facts import run_context
 from vertex_local.pipelines.journal import Journal, read
@@ -169,22 +170,24 @@ def _trial(number: str, value: float | None) -> dict[str, Any]:
 
 
 def add_model(service: Service, *, run_id: str) -> str:
-    """Store a model whose second version was uploaded by a run, with a history."""
-    name = f"{PARENT}/models/7"
-    record = registry.new_record(name, folder="7", model={"displayName": "taxi"}, time=TIME)
-    registry.add_version(record, model={"versionAliases": []}, artifact_uri="", time=TIME)
+    """Upload a model whose second version is of a run, with a history."""
+    folder = service.root / "artifacts"
+    folder.mkdir()
+    (folder / "golden.json").write_text(json.dumps({"instances": [{"fare": 3, "miles": [1, 2]}]}))
     labels = {
         "acme_default_20261122t204959123z": "promoted_night",
         "acme_state": "promoted",
         BILLING_LABEL: f"b-{run_id}",
     }
-    folder = service.root / "artifacts"
-    folder.mkdir()
-    (folder / "golden.json").write_text(json.dumps({"instances": [{"fare": 3, "miles": [1, 2]}]}))
     description = "auc 0.95 is at least 0.94\n[2026-11-23T08:00:00.000Z held by ann@desk] <audit>"
-    version = {"labels": labels, "versionDescription": description, "versionAliases": ["default"]}
-    registry.add_version(record, model=version, artifact_uri=str(folder), time=TIME)
-    service.store.insert(name, record)
+    model = {"displayName": "taxi", "artifactUri": str(folder)}
+    model["containerSpec"] = {"imageUri": "any"}
+    second = {**model, "versionAliases": ["default"], "labels": labels}
+    second["versionDescription"] = description
+    name = f"{PARENT}/models/taxi"
+    for request in ({"model": model, "modelId": "taxi"}, {"model": second, "parentModel": name}):
+        place = {"project": "p", "location": "l"}
+        assert "error" not in models.upload(service, Call(place, {}, request))
     evaluation = {
         "name": f"{name}@2/evaluations/1",
         "displayName": "test split",
