@@ -6,11 +6,11 @@ import sys
 
 from pipelines.command.actions import describe
 from pipelines.command.parser import seconds
-from pipelines.exit_codes import OK, USAGE, exit_codes_text
+from pipelines.exit_codes import OK, TIMEOUT, USAGE, exit_codes_text
 from pipelines.places.target import default_state_dir, local_target
 from pipelines.projects.starter.arguments import add_arguments
 from pipelines.projects.trial.check import TIMEOUT_SECONDS, check
-from pipelines.projects.trial.findings import NOT_TRIED, WRONG, Finding
+from pipelines.projects.trial.findings import TIMED_OUT, WRONG, Finding
 from trainer.runtime.processes import ending_with_parent
 
 NEW_TIMEOUT_SECONDS = 1_800
@@ -34,7 +34,7 @@ and predictions. Each mistake is named with its file and line. Nothing is writte
 
   trainyard check churn/
 
-{exit_codes_text(OK, USAGE)}
+{exit_codes_text(OK, USAGE, TIMEOUT)}
 """
 
 
@@ -73,14 +73,17 @@ def _new(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    num_problems, num_tried = 0, 0
+    num_problems, is_complete = 0, True
     data_root = local_target(default_state_dir()).data_root
     for finding in check(
         arguments.workload, data_root=data_root, timeout_seconds=arguments.timeout
     ):
         _show(finding)
         num_problems += len(finding.problems)
-        num_tried += finding.state != NOT_TRIED
+        is_complete &= finding.state != TIMED_OUT
+    if not num_problems and not is_complete:
+        print(f"no mistake so far in {arguments.workload}; the rest was not tried")
+        return TIMEOUT
     if not num_problems:
         print(f"no mistake found; run it: trainyard run {arguments.workload}")
         return OK

@@ -12,12 +12,11 @@ from pathlib import Path
 
 from components.prepare_examples.settings.patterns import without_dates
 from pipelines.config.run_config import RunConfig
-from pipelines.exit_codes import FAILED
 from pipelines.projects.project import Project, Snapshot, copy_code, project_of
 from pipelines.projects.requirements import check_requirements
 from pipelines.projects.run_file import place_of, place_of_flag, try_run_file
 from pipelines.projects.runs import default_run, find_run
-from pipelines.projects.trial.findings import NOT_TRIED, OK, WRONG, Finding
+from pipelines.projects.trial.findings import NOT_TRIED, OK, TIMED_OUT, WRONG, Finding
 from pipelines.projects.trial.places import with_colons
 from pipelines.projects.user_code import STACKS_SECONDS, UserProcess, running
 from trainer import paths
@@ -101,17 +100,16 @@ def _try_code(
                 finding = Finding.from_json(json.loads(line))
                 last = finding.name
                 yield _with_place_in_run_file(finding, config, snapshot)
-            code = trial.process.wait(STACKS_SECONDS)
-            problem = f"the process ended with code {code}, after {last}: {trial.last_lines()}"
+            if code := trial.process.wait(STACKS_SECONDS):
+                problem = f"the process ended with code {code}, after {last}: {trial.last_lines()}"
+                yield Finding(name="process", state=WRONG, problems=(problem,))
         except (TimeoutError, subprocess.TimeoutExpired):
-            code = FAILED
             position = trial.current_line(str(snapshot.folder) if snapshot else "") or "the process"
-            problem = (
-                f"{position} was still running {timeout_seconds:g} s after {last}; end the "
-                "loop, or give it more time with --timeout"
+            detail = (
+                f"{position} was still running {timeout_seconds:g} s after {last}; give it more"
+                " time with --timeout, or end the loop if it is one"
             )
-    if code:
-        yield Finding(name="process", state=WRONG, problems=(problem,))
+            yield Finding(name="the rest", state=TIMED_OUT, detail=detail)
 
 
 @contextlib.contextmanager
@@ -161,4 +159,5 @@ def _localized(finding: Finding, project: Project, snapshot: Snapshot | None = N
         short = "" if folder == "." else f"{folder}/"
         return text.replace(f"{above}/", short) if not short.startswith("../..") else text
 
-    return dataclasses.replace(finding, problems=tuple(map(local, finding.problems)))
+    detail = local(finding.detail) if finding.state == TIMED_OUT else finding.detail
+    return dataclasses.replace(finding, problems=tuple(map(local, finding.problems)), detail=detail)

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from trainer import Json
 
-OK, WRONG, NOT_TRIED = "ok", "wrong", "not tried"
+OK, WRONG, NOT_TRIED, TIMED_OUT = "ok", "wrong", "not tried", "timed out"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +14,7 @@ class Finding:
 
     Attributes:
         name: of what was tried, such as `data`.
-        state: OK, WRONG or NOT_TRIED.
+        state: OK, WRONG, NOT_TRIED or TIMED_OUT.
         detail: what was found, or why it was not tried.
         problems: the mistakes, each in one line that begins with the file and line if it has one.
         seconds: how long it took.
