@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from components.prepare_examples.output.quarantine import side_file_entry
 from components.prepare_examples.split_rule import Hashes, Numbers, SplitRule
+from components.prepare_examples.statistics import numbers
 from components.prepare_examples.statistics.states import Statistic
 from components.prepare_examples.tfrecords.records import RecordFile, record_file
 from components.prepare_examples.tfrecords.shards import MOST_KEYS, SPLITS, limit_keys, shard_file
@@ -195,7 +196,7 @@ def finish(results: Iterable[PartResult]) -> Json:
         "quarantine": _in_order(entry for part in parts for entry in part.quarantine),
         "tally": vars(tally),
         "statistics": {
-            split: _summaries([part.statistics[split] for part in parts]) for split in SPLITS
+            split: _summaries(split, [part.statistics[split] for part in parts]) for split in SPLITS
         },
     }
 
@@ -204,9 +205,16 @@ def _in_order(entries: Iterable[Json]) -> list[Json]:
     return sorted(entries, key=lambda entry: str(entry["file"]))
 
 
-def _summaries(parts: Sequence[Mapping[str, Statistic]]) -> Json:
+def _summaries(split: str, parts: Sequence[Mapping[str, Statistic]]) -> Json:
     first, *others = parts
     for other in others:
         for name, statistic in first.items():
             statistic.merge(other[name])  # type: ignore[arg-type]
+    for statistic in first.values():
+        if (
+            isinstance(statistic, numbers.Numbers)
+            and statistic.type == "FLOAT"
+            and split != "train"
+        ):
+            statistic.num_listed = numbers.NUM_FLOATS
     return {name: statistic.summary() for name, statistic in first.items()}

@@ -14,6 +14,7 @@ from trainer import Json
 MAX_BINS = 4096
 MAX_PENDING = 8 * MAX_BINS
 NUM_TOP_VALUES = 1000
+NUM_FLOATS = 100  # top values of splits from which nothing is learnt
 MOST_BITS = 63  # of a float64, without its sign
 
 # Every float is an integer multiple of 1 / UNITS, so sums are exact in any order.
@@ -134,6 +135,8 @@ class Numbers:
         if self.dropped_bits:
             return []
         values, counts = self.bins()
+        if self.type == "FLOAT" and len(values) > self.num_listed:
+            values, counts = values[counts > 1], counts[counts > 1]
         first = np.lexsort((values, -counts))[: self.num_listed]
         return [[self._plain(values[at]), int(counts[at])] for at in first]
 

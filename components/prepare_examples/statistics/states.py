@@ -11,7 +11,8 @@ A FEATURE of a table has
     "num_present"  number of examples with the feature; "num_missing": without it
     "num_unique"   number of distinct values; a lower bound if "is_exact" is false
     "is_exact"     whether num_unique and top_values are (up to MAX_BINS numbers, MAX_STRINGS texts)
-    "top_values"   [[value, count], …], the most frequent first, at most NUM_TOP_VALUES
+    "top_values"   [[value, count], …], the most frequent first, at most NUM_TOP_VALUES (NUM_FLOATS
+                   of a FLOAT in eval and test); of FLOATs with more, only those that occur again
 
 and, for numbers (null if no example has the feature),
 

@@ -54,6 +54,17 @@ def test_statistics_of_any_kind_survive_the_way_through_beam(kind):
     assert (merged["min_length"], merged["max_length"]) == (0, 2)
 
 
+def test_of_many_floats_those_that_occur_once_are_no_top_values():
+    column = pa.array([*map(float, range(9)), 3.0, 5.0, 5.0])
+    listed = {}
+    for most in (9, 8):
+        counted = Numbers("FLOAT", num_listed=most)
+        counted.add(column)
+        listed[most] = counted.summary()["top_values"]
+    assert len(listed[9]) == 9
+    assert listed[8] == [[5.0, 3], [3.0, 2]]
+
+
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e12])
 def test_as_few_bits_are_dropped_as_needed(monkeypatch, scale):
     monkeypatch.setattr(numbers, "MAX_BINS", 50)
