@@ -43,6 +43,7 @@ from trainer.config.train_config import TrainConfig, resolve_folders
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import Table
 from trainer.workloads.declarations.labels import Regression
+from trainer.workloads.encoding.columns import split_columns
 
 NUM_FOLDS = 5
 SMALL = 5_000  # rows, up to which a table is cross-validated
@@ -257,12 +258,12 @@ def read_split(workload: Table, examples: Path, split: str) -> Split:
     """Return a split for scikit-learn: numbers with NaN and category numbers; zeros and ones."""
     features, labels = read_features(workload, examples, split)
     inputs = []
-    for column in workload.columns:
-        values = column.compute(features).numpy()
-        if column.kind == "category" and column.size <= MAX_TREE_CATEGORIES:
-            inputs.append(np.eye(column.size, dtype=np.float32)[values])
-        elif column.kind == "number":
+    sizes = {column.name: column.size for column in workload.columns}
+    for name, values in split_columns(workload.columns, features).items():
+        if values.ndim > 1:
             inputs.append(values)
+        elif sizes[name] <= MAX_TREE_CATEGORIES:
+            inputs.append(np.eye(sizes[name], dtype=np.float32)[values])
     return Split(*tree_inputs(workload, features), np.concatenate(inputs, axis=1), labels)
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import cached_property, partial
@@ -19,7 +20,7 @@ from trainer.workloads.declarations.names import declared_names
 from trainer.workloads.declarations.sources import Source
 from trainer.workloads.declarations.written import plain_text
 from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload, without_counts
-from trainer.workloads.encoding.columns import Column, TableFacts, columns_of
+from trainer.workloads.encoding.columns import Column, TableFacts, columns_of, compute_columns
 from trainer.workloads.encoding.images import NUM_SHIFTS, as_floats, shift_a_little
 from trainer.workloads.encoding.label_values import (
     as_stored,
@@ -37,9 +38,11 @@ from trainer.workloads.encoding.learning import (
 from trainer.workloads.encoding.lookups import num_categories, number_combinations
 from trainer.workloads.encoding.storage import (
     format_value,
+    list_length,
     parse_column,
     parse_columns,
     parse_value,
+    plain_spellings,
     plain_strings,
     raw_column,
     tensor_spec,
@@ -169,12 +172,15 @@ class Table(DeclaredWorkload):
         """The names of `used`."""
         return [feature.name for feature in self.used]
 
-    @property
+    @cached_property
     def columns(self) -> list[Column]:
         """The inputs of the model."""
         if self.raw_inputs:
             return [raw_column(feature) for feature in self.used]
         return [column for feature in self.features for column in columns_of(feature, self.learnt)]
+
+    def _of_kind(self, *kinds: str) -> list[Column]:
+        return [column for column in self.columns if column.kind in kinds]
 
     @property
     def _encoded(self) -> Sequence[Feature]:
@@ -307,23 +313,21 @@ class Table(DeclaredWorkload):
         """Return category numbers and scaled numbers, side by side; crosses, tokens and weights."""
         import tensorflow as tf
 
-        columns = self.columns
-        categories = [column for column in columns if column.kind == "category"]
-        numbers = [column for column in columns if column.kind == "number"]
-        values = {column.key: column.compute(features) for column in categories}
-        sizes = {column.key: column.size for column in categories}
         encoded = {}
-        if categories:
-            offsets = list(sizes.values()) if self.model is None else None
-            encoded["categories"] = _stack(list(values.values()), offsets)
-        if numbers:
-            encoded["amounts"] = tf.concat([column.compute(features) for column in numbers], axis=1)
-        if self.crosses and self.model is None:
-            crosses = [number_combinations(cross, values, sizes) for cross in self.crosses]
-            encoded["pairs"] = _stack(crosses, self._cross_sizes())
-        for column in columns:
-            if column.kind in ("tokens", "raw", "image"):
-                encoded[f"{column.kind}_{column.name}"] = column.compute(features)
+        if categories := self._of_kind("category"):
+            numbers = compute_columns(categories, features)
+            encoded["categories"] = numbers
+            sizes = {column.key: column.size for column in categories}
+            if self.model is None:
+                encoded["categories"] = _disjoint(numbers, [*sizes.values()])
+            if self.model is None and self.crosses:
+                values = dict(zip(sizes, tf.unstack(numbers, axis=1), strict=True))
+                crosses = [number_combinations(cross, values, sizes) for cross in self.crosses]
+                encoded["pairs"] = _disjoint(tf.stack(crosses, axis=1), self._cross_sizes())
+        if amounts := self._of_kind("number"):
+            encoded["amounts"] = compute_columns(amounts, features)
+        for column in self._of_kind("tokens", "raw", "image"):
+            encoded[f"{column.kind}_{column.name}"] = compute_columns([column], features)
         if self.weight and self.weight in features:
             encoded[WEIGHTS] = features[self.weight]
         return encoded
@@ -338,6 +342,8 @@ class Table(DeclaredWorkload):
 
     def preprocess(self, features: Features) -> Any:
         """Return the model's inputs; a declared model gets them by name."""
+        import tensorflow as tf
+
         features = dict(features)
         for image in self._images:
             name = f"image_{image.name}"
@@ -346,17 +352,17 @@ class Table(DeclaredWorkload):
             )
         if self.model is None:
             return {name: values for name, values in features.items() if name != WEIGHTS}
-        inputs, number, position = {}, 0, 0
-        for column in self.columns:
-            if column.kind == "category":
-                inputs[column.name] = features["categories"][:, number]
-                number += 1
-            elif column.kind == "number":
-                inputs[column.name] = features["amounts"][:, position : position + column.size]
-                position += column.size
-            else:
-                inputs[column.name] = features[f"{column.kind}_{column.name}"]
-        return inputs
+        inputs = {
+            column.name: features[f"{column.kind}_{column.name}"]
+            for column in self._of_kind("tokens", "raw", "image")
+        }
+        if categories := self._of_kind("category"):
+            names = [column.name for column in categories]
+            inputs |= zip(names, tf.unstack(features["categories"], axis=1), strict=True)
+        if numbers := self._of_kind("number"):
+            names, sizes = [column.name for column in numbers], [column.size for column in numbers]
+            inputs |= zip(names, tf.split(features["amounts"], sizes, axis=1), strict=True)
+        return {column.name: inputs[column.name] for column in self.columns}
 
     def model_inputs(self) -> Any:
         """Return Keras inputs by name; inputs of categories have an attribute `num_categories`."""
@@ -366,17 +372,15 @@ class Table(DeclaredWorkload):
         """Return the declared model, or the wide-and-deep one."""
         if self.model is not None:
             return super().build_model(model)
-        columns = self.columns
         return build_wide_and_deep(
             Sizes(
-                categories=[column.size for column in columns if column.kind == "category"],
+                categories=[column.size for column in self._of_kind("category")],
                 crosses=self._cross_sizes(),
-                num_amounts=sum(column.size for column in columns if column.kind == "number"),
+                num_amounts=sum(column.size for column in self._of_kind("number")),
                 edges=self._edges(),
                 tokens={
                     f"tokens_{column.name}": (column.size, column.length)
-                    for column in columns
-                    if column.kind == "tokens"
+                    for column in self._of_kind("tokens")
                 },
                 num_outputs=len(self.labels) or 1,
                 images={
@@ -401,13 +405,20 @@ class Table(DeclaredWorkload):
 
     def plain_features(self, features: Features) -> Features:
         """Return the raw features of requests as preparing stores them, computed in the graph."""
-        plain = {}
+        import tensorflow as tf
+
+        alike: dict[Any, list[str]] = defaultdict(list)
         for feature in self._requested:
             if features[feature.name].dtype == "string":
                 declared = map(plain_text, getattr(feature, "values", ()))
                 terms = [*declared, *self.learnt.vocabularies.get(feature.name, ())]
-                plain[feature.name] = plain_strings(feature, features[feature.name], terms)
-        return {**features, **plain}
+                spellings = tuple(plain_spellings(feature, terms).items())
+                alike[list_length(feature), spellings].append(feature.name)
+        plain = dict(features)
+        for (_, spellings), names in alike.items():
+            texts = plain_strings(tf.stack([features[name] for name in names]), dict(spellings))
+            plain.update(zip(names, tf.unstack(texts), strict=True))
+        return plain
 
     def parse_instance(self, instance: Any) -> Features:
         """Return the features of an object, or of a serialized tf.train.Example.
@@ -492,13 +503,12 @@ class Table(DeclaredWorkload):
         """Return the edges of the pieces of each column of `amounts`, [] for one without."""
         return [
             self.learnt.edges.get(column.name, [])
-            for column in self.columns
-            if column.kind == "number"
+            for column in self._of_kind("number")
             for _ in range(column.size)
         ]
 
     def _cross_sizes(self) -> list[int]:
-        sizes = {column.key: column.size for column in self.columns if column.kind == "category"}
+        sizes = {column.key: column.size for column in self._of_kind("category")}
         return [math.prod(sizes[name] for name in cross) for cross in self.crosses]
 
     def _most_categories(self) -> dict[str, int]:
@@ -514,11 +524,6 @@ def _as_text(crosses: Sequence[Sequence[str]]) -> str:
     return ",".join(map(":".join, crosses)) or "none"
 
 
-def _stack(columns: list[Any], sizes: Sequence[int] | None) -> Any:
-    """Return [examples, columns]; with `sizes`, the columns' numbers offset to disjoint ranges."""
-    import tensorflow as tf
-
-    stacked = tf.stack(columns, axis=1)
-    if sizes is None:
-        return stacked
-    return stacked + np.cumsum([0, *sizes[:-1]]).astype(np.int32)
+def _disjoint(numbers: Any, sizes: Sequence[int]) -> Any:
+    """Return numbers [examples, columns], offset to a range of its own for each column."""
+    return numbers + np.cumsum([0, *sizes[:-1]]).astype(np.int32)

@@ -10,6 +10,7 @@ from trainer.errors import InputError
 from trainer.metrics.class_metrics import CHOICE
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Label, Multilabel, Regression
+from trainer.workloads.encoding.columns import split_columns
 
 Array = NDArray[Any]
 Predict = Callable[[Mapping[str, Any]], Array]
@@ -83,14 +84,14 @@ def fit_trees(workload: Workload, features: Mapping[str, Any], labels: Array) ->
 def tree_inputs(workload: Workload, features: Mapping[str, Any]) -> tuple[Array, list[bool]]:
     """Return numbers, NaN where missing, and categories [examples, n], and which are categories."""
     pieces, is_category = [], []
-    for column in getattr(workload, "columns", ()):
-        if column.kind in ("number", "category"):
-            raw = features.get(column.name)
-            is_raw = column.kind == "number" and getattr(raw, "dtype", "") == "float32"
-            values = np.asarray(raw if is_raw else column.compute(features))
-            pieces.append(values.reshape(len(values), -1).astype(np.float32))
-            has_few = column.kind == "category" and column.size <= MAX_TREE_CATEGORIES
-            is_category += [has_few] * pieces[-1].shape[1]
+    columns = {column.name: column for column in getattr(workload, "columns", ())}
+    for name, computed in split_columns([*columns.values()], features).items():
+        column, raw = columns[name], features.get(name)
+        is_raw = column.kind == "number" and getattr(raw, "dtype", "") == "float32"
+        values = np.asarray(raw) if is_raw else computed
+        pieces.append(values.reshape(len(values), -1).astype(np.float32))
+        has_few = column.kind == "category" and column.size <= MAX_TREE_CATEGORIES
+        is_category += [has_few] * pieces[-1].shape[1]
     return np.concatenate(pieces, axis=1), is_category
 
 
@@ -115,11 +116,10 @@ def _fit_logistic(
 
 def _inputs(workload: Workload, features: Mapping[str, Any]) -> Array:
     """Return categories as zeros and ones, numbers, and a one for the intercept [examples, n]."""
+    columns = {column.name: column for column in _columns(workload)}
     pieces = [
-        np.eye(column.size, dtype=np.float32)[column.compute(features).numpy()]
-        if column.kind == "category"
-        else column.compute(features).numpy()
-        for column in _columns(workload)
+        np.eye(columns[name].size, dtype=np.float32)[values] if values.ndim == 1 else values
+        for name, values in split_columns([*columns.values()], features).items()
     ]
     return np.concatenate([*pieces, np.ones((len(pieces[0]), 1))], axis=1, dtype=np.float32)
 

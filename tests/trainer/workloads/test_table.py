@@ -31,6 +31,7 @@ import_tensorflow()
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
+from trainer.workloads.encoding.columns import TableFacts  # noqa: E402
 from trainer.workloads.encoding.moments import PART_LIMITS, parse_time, time_part  # noqa: E402
 from trainer.workloads.encoding.tokens import split_tokens, tokenize  # noqa: E402
 
@@ -47,6 +48,32 @@ def encoded():
     table, examples = adapted(Table(FEATURES, label=Regression("y"), model=make_model))
     inputs = table.preprocess(table.encode(table.parse(examples)[0]))
     return {name: values.numpy() for name, values in inputs.items()}, table
+
+
+def _num_operations(num_columns):
+    """Return the operations of the encoding of so many columns of each kind, but for inputs."""
+    numbers = [Number(f"n{at}", is_clipped=at % 2 == 0) for at in range(num_columns)]
+    buckets = [Number(f"b{at}", buckets=3) for at in range(num_columns)]
+    texts = [Category(f"t{at}", missing=["?"]) for at in range(num_columns)]
+    hashed = [Category(f"h{at}", hashed=9) for at in range(num_columns)]
+    whole = [Category(f"w{at}", low=0, high=at + 1) for at in range(num_columns)]
+    times = [Timestamp(f"m{at}") for at in range(num_columns)]
+    features = [*numbers, *buckets, *texts, *hashed, *whole, *times]
+    facts = TableFacts(
+        vocabularies={text.name: ["a", text.name] for text in texts},
+        boundaries={number.name: [1.0, 2.0] for number in buckets},
+    )
+    table = Table(features, label=Binary("y", positive="1"), learnt=facts)
+
+    def encode(**columns):
+        return table.encode(table.plain_features(columns))
+
+    graph = tf.function(encode, autograph=False).get_concrete_function(**table.input_specs()).graph
+    return sum(operation.type != "Placeholder" for operation in graph.get_operations())
+
+
+def test_columns_of_one_kind_are_encoded_together():
+    assert _num_operations(20) == _num_operations(2)
 
 
 def test_numbers_are_scaled_and_missing_ones_marked(encoded):

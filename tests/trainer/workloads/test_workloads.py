@@ -173,11 +173,17 @@ def test_taxi_trips_are_encoded_as_before_there_was_a_public_api():
 
 
 def test_missing_and_unknown_values_have_separate_numbers():
-    numbers = bucketize(tf.constant([np.nan, -5.0, 1.0, 2.0, 9.0]), [1.0, 2.0])
-    assert numbers.numpy().tolist() == [0, 2, 3, 4, 4]
-    terms = number_terms(tf.constant(["", "b", "a", "é", "?"]), ["a", "b", "é"])
-    assert terms.numpy().tolist() == [0, 3, 2, 4, 1]
-    assert number_terms(tf.constant(["", "b"]), []).numpy().tolist() == [0, 1]
+    numbers = bucketize(
+        tf.constant([[np.nan, 9], [-5, 1], [1, -np.inf], [2, 2], [9, 3]]),
+        boundaries=[[1.0, 2.0], [2.0]],
+    )
+    assert numbers.numpy().tolist() == [[0, 3], [2, 2], [3, 0], [4, 3], [4, 3]]
+    texts = tf.constant([["", "", ""], ["b", "b", "b"], ["a", "é", "a"], ["é", "a", ""]])
+    terms = number_terms(texts, vocabularies=[["a", "b", "é"], ["é", "b"], []])
+    assert terms.numpy().tolist() == [[0, 0, 0], [3, 3, 1], [2, 2, 1], [4, 1, 0]]
+    one = number_terms(tf.constant(["", "b", "?"]), vocabularies=[["a", "b"]])
+    assert one.numpy().tolist() == [0, 3, 1]
+    assert number_terms(tf.constant(["", "b"]), vocabularies=[[]]).numpy().tolist() == [0, 1]
 
 
 def test_boundaries_are_the_quantiles_of_the_known_values():

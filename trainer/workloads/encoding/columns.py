@@ -1,10 +1,13 @@
 """The model's inputs that each feature of a table becomes, computed in the graph."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainer.workloads.base import Features
+import numpy as np
+
 from trainer.workloads.declarations.features import (
     Category,
     Feature,
@@ -25,7 +28,7 @@ from trainer.workloads.encoding.lookups import (
 from trainer.workloads.encoding.moments import NO_TIME, PART_LIMITS, cycle, time_part
 from trainer.workloads.encoding.tokens import tokenize
 
-Compute = Callable[[Features], Any]
+Compute = Callable[..., Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,17 +64,28 @@ class Column:
             the file's own values, [batch, size]; `image`: uint8 pixels [batch, *shape], of `size`
             channels.
         dtype: of raw values.
-        compute: returns the tensor from the raw features.
+        feature: the feature's name.
+        compute: returns the tensor of columns of one kind, from their raw values [batch, columns].
+        vectors: arguments of `compute`, of which it gets a list with the value of each column.
+        shared: arguments of `compute` that are the same for all columns.
     """
 
     name: str
     kind: str
     size: int
-    compute: Compute
+    feature: str
+    compute: Compute | None = None
+    vectors: Mapping[str, Any] = field(default_factory=dict)
+    shared: Mapping[str, Any] = field(default_factory=dict)
     key: str = ""
     length: int = 0
     dtype: str = ""
     shape: tuple[int, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """The number of values in an example."""
+        return {"category": 1, "tokens": self.length}.get(self.kind, self.size)
 
     def keras_input(self) -> Any:
         """Return the input of a model; one of categories has an attribute `num_categories`."""
@@ -111,6 +125,47 @@ def missing_integer(feature: Feature) -> int:
     return -1 if low is not None and low >= 0 else NO_TIME
 
 
+def compute_columns(columns: Sequence[Column], features: Mapping[str, Any]) -> Any:
+    """Return columns side by side, [batch, width of all]; those that are alike as one matrix."""
+    import tensorflow as tf
+
+    alike: dict[Any, list[int]] = defaultdict(list)
+    for number, column in enumerate(columns):
+        is_list = len(features[column.feature].shape) > 1
+        alike[column.compute, *column.shared.items(), number if is_list else None].append(number)
+    blocks = []
+    for numbers in alike.values():
+        first = columns[numbers[0]]
+        values = [features[columns[number].feature] for number in numbers]
+        matrix = tf.stack(values, axis=1) if len(values[0].shape) == 1 else values[0]
+        vectors = {
+            name: [columns[number].vectors[name] for number in numbers] for name in first.vectors
+        }
+        blocks.append(first.compute(matrix, **vectors, **first.shared) if first.compute else matrix)
+    if len(blocks) == 1:
+        return blocks[0]
+    computed = [number for numbers in alike.values() for number in numbers]
+    ends = np.cumsum([columns[number].width for number in computed])
+    places = {
+        number: range(end - columns[number].width, end)
+        for number, end in zip(computed, ends, strict=True)
+    }
+    order = [place for number in range(len(columns)) for place in places[number]]
+    return tf.gather(tf.concat(blocks, axis=1), np.array(order, np.int32), axis=1)
+
+
+def split_columns(columns: Sequence[Column], features: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return the numbers [batch, size] and categories [batch] among columns, by name in order."""
+    separate: dict[str, np.ndarray] = {}
+    for kind in ("number", "category"):
+        if chosen := [column for column in columns if column.kind == kind]:
+            ends = np.cumsum([column.width for column in chosen])[:-1]
+            parts = np.split(compute_columns(chosen, features).numpy(), ends, axis=1)
+            for column, part in zip(chosen, parts, strict=True):
+                separate[column.name] = part if kind == "number" else part[:, 0]
+    return {column.name: separate[column.name] for column in columns if column.name in separate}
+
+
 def _of_number(feature: Number, facts: TableFacts) -> list[Column]:
     name, columns = feature.name, []
     if feature.buckets:
@@ -121,91 +176,97 @@ def _of_number(feature: Number, facts: TableFacts) -> list[Column]:
                 key=name,
                 kind="category",
                 size=num_categories(len(boundaries) + 1),
-                compute=lambda features: bucketize(features[name], boundaries),
+                feature=name,
+                compute=bucketize,
+                vectors={"boundaries": boundaries},
             )
         )
     if feature.is_scaled:
-        size = feature.length or 1
+        low, high = -math.inf, math.inf
+        if feature.is_clipped and name in facts.limits:
+            low, high = facts.limits[name]
+        mean, deviation = facts.moments.get(name, (0.0, 1.0))
+        vectors = {"low": low, "high": high, "mean": mean, "deviation": deviation}
         columns.append(
             Column(
                 name=name,
                 kind="number",
-                size=size,
-                compute=lambda features: _scale(features[name], feature, facts, size),
+                size=feature.length or 1,
+                feature=name,
+                compute=_scale,
+                vectors=vectors,
+                shared={"is_logarithmic": feature.is_logarithmic},
             )
         )
     if not (feature.buckets or feature.length or feature.is_required):
         columns.append(
             Column(
-                name=f"{name}_is_missing",
-                kind="number",
-                size=1,
-                compute=lambda features: _is_missing(features[name]),
+                name=f"{name}_is_missing", kind="number", size=1, feature=name, compute=_is_missing
             )
         )
     return columns
 
 
-def _scale(values: Any, feature: Number, facts: TableFacts, size: int) -> Any:
+def _scale(
+    values: Any,
+    *,
+    low: Sequence[float],
+    high: Sequence[float],
+    mean: Sequence[float],
+    deviation: Sequence[float],
+    is_logarithmic: bool,
+) -> Any:
     import tensorflow as tf
 
-    mean, deviation = facts.moments.get(feature.name, (0.0, 1.0))
-    if feature.is_clipped and feature.name in facts.limits:
-        values = tf.clip_by_value(values, *facts.limits[feature.name])
-    if feature.is_logarithmic:
+    values = tf.clip_by_value(values, tf.constant(low), tf.constant(high))
+    if is_logarithmic:
         values = tf.math.log1p(tf.maximum(values, 0.0))
-    scaled = (values - mean) / deviation
-    return tf.reshape(tf.where(tf.math.is_finite(scaled), scaled, 0.0), [-1, size])
+    scaled = (values - tf.constant(mean)) / tf.constant(deviation)
+    return tf.where(tf.math.is_finite(scaled), scaled, 0.0)
 
 
 def _is_missing(values: Any) -> Any:
     import tensorflow as tf
 
-    return tf.cast(~tf.math.is_finite(values), tf.float32)[:, tf.newaxis]
+    return tf.cast(~tf.math.is_finite(values), tf.float32)
 
 
 def _of_category(feature: Category | TimePart, facts: TableFacts) -> Column:
     name = feature.name
+    compute: Compute = number_terms
+    vectors: dict[str, Any] = {}
+    shared: dict[str, Any] = {}
     if isinstance(feature, TimePart) or feature.is_integer:
-        low, high, missing = feature.low or 0, feature.high or 0, missing_integer(feature)
+        low, high, compute = feature.low or 0, feature.high or 0, number_integers
+        vectors = {"low": low, "high": high, "missing": missing_integer(feature)}
         size = high - low + 1
-
-        def compute(features: Features) -> Any:
-            return number_integers(features[name], low=low, high=high, missing=missing)
-
     elif feature.hashed:
-        size = feature.hashed
-
-        def compute(features: Features) -> Any:
-            return number_hashes(features[name], size)
-
+        size, compute, shared = feature.hashed, number_hashes, {"num_hashes": feature.hashed}
     else:
         declared = list(map(plain_text, feature.values))
         terms = declared or list(facts.vocabularies.get(name, []))
-        size = len(terms)
-
-        def compute(features: Features) -> Any:
-            return number_terms(features[name], terms)
-
+        size, vectors = len(terms), {"vocabularies": terms}
     is_list = isinstance(feature, Category) and bool(feature.separator)
     return Column(
         name=name,
         key="" if is_list else name,
         kind="tokens" if is_list else "category",
         size=num_categories(size),
+        feature=name,
         compute=compute,
+        vectors=vectors,
+        shared=shared,
         length=feature.max_length if isinstance(feature, Category) and is_list else 0,
     )
 
 
 def image_column(feature: Image) -> Column:
     """Return the input of a picture, its pixels as they are stored."""
-    name = feature.name
     return Column(
-        name=name,
+        name=feature.name,
         kind="image",
         size=feature.channels,
-        compute=lambda features: features[name],
+        feature=feature.name,
         shape=feature.shape,
     )
 
@@ -217,14 +278,22 @@ def _of_text(feature: Text, facts: TableFacts) -> Column:
         name=name,
         kind="tokens",
         size=num_categories(len(terms)),
-        compute=lambda features: number_terms(tokenize(features[name], max_length=length), terms),
+        feature=name,
+        compute=_number_tokens,
+        vectors={"vocabularies": terms},
+        shared={"max_length": length},
         length=length,
     )
 
 
+def _number_tokens(texts: Any, *, vocabularies: Sequence[Sequence[str]], max_length: int) -> Any:
+    tokens = tokenize(texts[:, 0], max_length=max_length)
+    return number_terms(tokens, vocabularies=vocabularies)
+
+
 def _of_timestamp(feature: Timestamp, facts: TableFacts) -> list[Column]:
     name = feature.name
-    cyclic = [part for part in feature.parts if part in PART_LIMITS]
+    cyclic = tuple(part for part in feature.parts if part in PART_LIMITS)
     columns = [_time_category(name, part) for part in cyclic]
     if cyclic:
         columns.append(
@@ -232,16 +301,21 @@ def _of_timestamp(feature: Timestamp, facts: TableFacts) -> list[Column]:
                 name=f"{name}_cycles",
                 kind="number",
                 size=2 * len(cyclic),
-                compute=lambda features: _cycles(features[name], cyclic),
+                feature=name,
+                compute=_cycles,
+                shared={"parts": cyclic},
             )
         )
     if "year" in feature.parts:
+        mean, deviation = facts.moments.get(name, (0.0, 1.0))
         columns.append(
             Column(
                 name=f"{name}_year",
                 kind="number",
                 size=1,
-                compute=lambda features: _years(features[name], name, facts),
+                feature=name,
+                compute=_years,
+                vectors={"mean": mean, "deviation": deviation},
             )
         )
     return columns
@@ -249,34 +323,39 @@ def _of_timestamp(feature: Timestamp, facts: TableFacts) -> list[Column]:
 
 def _time_category(name: str, part: str) -> Column:
     low, high = PART_LIMITS[part]
-
-    def compute(features: Features) -> Any:
-        import tensorflow as tf
-
-        seconds = features[name]
-        numbers = number_integers(time_part(seconds, part), low=low, high=high, missing=NO_TIME)
-        return tf.where(seconds == NO_TIME, 0, numbers)
-
     return Column(
         name=f"{name}_{part}",
         key=f"{name}_{part}",
         kind="category",
         size=num_categories(high - low + 1),
-        compute=compute,
+        feature=name,
+        compute=_number_times,
+        shared={"part": part},
     )
 
 
-def _cycles(seconds: Any, parts: list[str]) -> Any:
+def _number_times(seconds: Any, *, part: str) -> Any:
     import tensorflow as tf
 
-    cycles = tf.concat([cycle(time_part(seconds, part), part) for part in parts], axis=1)
-    return tf.where((seconds == NO_TIME)[:, tf.newaxis], 0.0, cycles)
+    low, high = PART_LIMITS[part]
+    parts = time_part(seconds, part)
+    numbers = number_integers(parts, low=[low], high=[high], missing=[NO_TIME])
+    return tf.where(seconds == NO_TIME, 0, numbers)
 
 
-def _years(seconds: Any, name: str, facts: TableFacts) -> Any:
+def _cycles(seconds: Any, *, parts: Sequence[str]) -> Any:
+    """Return the cycles of the parts of each moment, side by side."""
+    import tensorflow as tf
+
+    cycles = tf.concat([cycle(time_part(seconds, part), part) for part in parts], axis=2)
+    known = tf.where((seconds == NO_TIME)[:, :, tf.newaxis], 0.0, cycles)
+    return tf.reshape(known, [-1, known.shape[1] * known.shape[2]])
+
+
+def _years(seconds: Any, *, mean: Sequence[float], deviation: Sequence[float]) -> Any:
     """Return the time since the train split's mean, in its standard deviations."""
     import tensorflow as tf
 
-    mean, deviation = facts.moments.get(name, (0.0, 1.0))
-    scaled = (tf.cast(seconds, tf.float64) - mean) / deviation
-    return tf.where(seconds == NO_TIME, 0.0, tf.cast(scaled, tf.float32))[:, tf.newaxis]
+    since = tf.cast(seconds, tf.float64) - tf.constant(mean, tf.float64)
+    scaled = tf.cast(since / tf.constant(deviation, tf.float64), tf.float32)
+    return tf.where(seconds == NO_TIME, 0.0, scaled)

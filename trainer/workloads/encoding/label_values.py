@@ -49,14 +49,14 @@ def number_labels(label: Label, raw: Any, classes: Sequence[Any]) -> Any:
     if isinstance(label, Regression | Binary):
         return raw
     if isinstance(label, Multilabel):
-        numbers = number_terms(raw.values, [str(value) for value in values]) - FIRST
+        numbers = number_terms(raw.values, vocabularies=[list(map(str, values))]) - FIRST
         one_hot = tf.one_hot(numbers, len(values))
         counts = tf.math.unsorted_segment_sum(one_hot, raw.value_rowids(), raw.nrows())
         return tf.minimum(counts, 1.0)
     if not values:
         return tf.zeros(tf.shape(raw), tf.int64)
     if not is_stored_as_integer(values):
-        numbers = number_terms(raw, [str(value) for value in values]) - FIRST
+        numbers = number_terms(raw, vocabularies=[list(map(str, values))]) - FIRST
         return tf.cast(tf.maximum(numbers, -1), tf.int64)
     matches = raw[:, tf.newaxis] == tf.constant(list(values), tf.int64)
     return tf.where(tf.reduce_any(matches, axis=1), tf.argmax(matches, axis=1), -1)

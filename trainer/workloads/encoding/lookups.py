@@ -14,6 +14,7 @@ from trainer import Json
 MISSING, UNKNOWN, FIRST = 0, 1, 2  # other categories are numbered from FIRST
 
 _NUM_HASHES = 2**63 - 1
+_MIXING = np.uint64(0x9E3779B97F4A7C15)  # of which all bits of a product depend on the factor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,32 +77,44 @@ def make_vocabulary(counts: Mapping[str, int], *, max_terms: int, min_count: int
     return [term for term in ranked[:max_terms] if counts[term] >= min_count]
 
 
-def bucketize(values: Any, boundaries: Sequence[float]) -> Any:
-    """Return the bucket of each number, from 2; MISSING for NaN."""
+def bucketize(values: Any, *, boundaries: Sequence[Sequence[float]]) -> Any:
+    """Return the bucket of each number [batch, columns], from 2; MISSING for NaN."""
     import tensorflow as tf
 
-    buckets = tf.raw_ops.Bucketize(input=values, boundaries=list(boundaries)) + FIRST
-    return tf.where(tf.math.is_finite(values), buckets, MISSING)
+    most = max(1, *map(len, boundaries))
+    # Beyond a column's last boundary no number is finite.
+    padded = [[*column, *[np.inf] * (most - len(column))] for column in boundaries]
+    ranked = tf.constant(padded, tf.float32, [len(boundaries), most])
+    buckets = tf.searchsorted(ranked, tf.transpose(values), side="right") + FIRST
+    return tf.where(tf.math.is_finite(values), tf.transpose(buckets), MISSING)
 
 
-def number_terms(values: Any, vocabulary: Sequence[str]) -> Any:
-    """Return the position of each text in the vocabulary, from 2; MISSING for an empty text."""
+def number_terms(values: Any, *, vocabularies: Sequence[Sequence[str]]) -> Any:
+    """Return the position of each text [batch, columns] in its column's vocabulary, from 2.
+
+    It is MISSING for an empty text. A single vocabulary is that of all columns. All vocabularies
+    are one table, in which the hashes of a column's terms are mixed with a number of the column.
+    """
     import tensorflow as tf
 
-    if not vocabulary:
+    sizes = np.array(list(map(len, vocabularies)), np.int32)
+    if not sizes.any():
         return tf.where(values == "", MISSING, UNKNOWN)
-    hashes = tf.strings.to_hash_bucket_fast(tf.constant(list(vocabulary)), _NUM_HASHES)
-    order = tf.argsort(hashes, stable=True)
-    ranked = tf.gather(hashes, order)
-    wanted = tf.strings.to_hash_bucket_fast(values, _NUM_HASHES)
-    places = tf.reshape(tf.searchsorted(ranked, tf.reshape(wanted, [-1])), tf.shape(wanted))
-    nearest = tf.minimum(places, len(vocabulary) - 1)
-    is_known = tf.gather(ranked, nearest) == wanted
-    numbers = tf.where(is_known, tf.gather(order, nearest) + FIRST, UNKNOWN)
-    return tf.where(values == "", MISSING, numbers)
+    mixed = (np.arange(len(sizes), dtype=np.uint64) * _MIXING % 2**63).astype(np.int64)
+    with tf.init_scope():  # once, not in each call of the graph
+        terms = tf.constant([term for vocabulary in vocabularies for term in vocabulary])
+        hashes = tf.strings.to_hash_bucket_fast(terms, _NUM_HASHES).numpy()
+    keys = hashes ^ np.repeat(mixed, sizes)
+    order = np.argsort(keys, kind="stable").astype(np.int32)
+    wanted = tf.bitwise.bitwise_xor(tf.strings.to_hash_bucket_fast(values, _NUM_HASHES), mixed)
+    places = tf.searchsorted(keys[order], tf.reshape(wanted, [-1]))
+    nearest = tf.reshape(tf.minimum(places, len(keys) - 1), tf.shape(wanted))
+    numbers = tf.gather(order, nearest) - np.cumsum([0, *sizes[:-1]], dtype=np.int32)
+    is_known = (tf.gather(keys[order], nearest) == wanted) & (numbers >= 0) & (numbers < sizes)
+    return tf.where(values == "", MISSING, tf.where(is_known, numbers + FIRST, UNKNOWN))
 
 
-def number_hashes(values: Any, num_hashes: int) -> Any:
+def number_hashes(values: Any, *, num_hashes: int) -> Any:
     """Return the hash of each text as a number from 2; MISSING for an empty text."""
     import tensorflow as tf
 
@@ -109,13 +122,19 @@ def number_hashes(values: Any, num_hashes: int) -> Any:
     return tf.where(values == "", MISSING, hashes + FIRST)
 
 
-def number_integers(values: Any, *, low: int, high: int, missing: int = -1) -> Any:
-    """Return low…high as numbers from 2; MISSING for `missing`, UNKNOWN for any other number."""
+def number_integers(
+    values: Any, *, low: Sequence[int], high: Sequence[int], missing: Sequence[int]
+) -> Any:
+    """Return low…high of each column [batch, columns] as numbers from 2.
+
+    It is MISSING for the column's `missing`, UNKNOWN for any other number.
+    """
     import tensorflow as tf
 
-    is_known = (values >= low) & (values <= high)
-    unknown = tf.where(values == missing, MISSING, UNKNOWN)
-    known = tf.where(is_known, values - low, 0)
+    lowest = tf.constant(low, tf.int64)
+    is_known = (values >= lowest) & (values <= tf.constant(high, tf.int64))
+    unknown = tf.where(values == tf.constant(missing, tf.int64), MISSING, UNKNOWN)
+    known = tf.where(is_known, values - lowest, 0)
     return tf.where(is_known, tf.cast(known, tf.int32) + FIRST, unknown)
 
 

@@ -62,12 +62,12 @@ def time_part(seconds: Any, part: str) -> Any:
 
 
 def cycle(numbers: Any, part: str) -> Any:
-    """Return sine and cosine of a part's place in its cycle, float32 [batch, 2]."""
+    """Return sine and cosine of a part's place in its cycle, float32 [batch, columns, 2]."""
     import tensorflow as tf
 
     low, high = PART_LIMITS[part]
     angles = tf.cast(numbers - low, tf.float32) * (2 * math.pi / (high - low + 1))
-    return tf.stack([tf.sin(angles), tf.cos(angles)], axis=1)
+    return tf.stack([tf.sin(angles), tf.cos(angles)], axis=-1)
 
 
 def parse_time(value: Any, feature: Timestamp) -> int:

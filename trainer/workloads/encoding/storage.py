@@ -1,7 +1,7 @@
 """The columns of a table as stored in examples, and as sent in prediction requests."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,17 +65,14 @@ def tensor_spec(feature: Feature) -> Any:
 
 def raw_column(feature: Feature) -> Column:
     """Return the input that hands over a feature's values as they are stored."""
-    import tensorflow as tf
-
     if isinstance(feature, Image):
         return image_column(feature)
-    size, name = list_length(feature) or 1, feature.name
     return Column(
-        name=name,
+        name=feature.name,
         kind="raw",
-        size=size,
+        size=list_length(feature) or 1,
+        feature=feature.name,
         dtype=_dtype(feature).name,
-        compute=lambda features: tf.reshape(features[name], [-1, size]),
     )
 
 
@@ -186,18 +183,23 @@ def _plain_column(feature: Feature, values: list[Any]) -> np.ndarray | None:
     return np.asarray(filled, np.int64) if is_within else None
 
 
-def plain_strings(feature: Feature, texts: Any, terms: Sequence[str]) -> Any:
-    """Return texts as preparing stores them, computed in the graph.
+def plain_spellings(feature: Feature, terms: Sequence[str]) -> dict[str, str]:
+    """Return the plain spelling of each text that `plain_text` and missing markers replace.
 
     `terms` is the vocabulary, if there is one: most have neither true nor false, and so their
     spellings make no difference.
     """
+    is_spelled = not terms or not {"true", "false"}.isdisjoint(terms)
+    spellings = SPELLINGS if isinstance(feature, Category) and is_spelled else {}
+    return {**spellings, **dict.fromkeys(feature.missing, "")}
+
+
+def plain_strings(texts: Any, spellings: Mapping[str, str]) -> Any:
+    """Return texts as preparing stores them, computed in the graph."""
     import tensorflow as tf
 
     plain = tf.strings.strip(texts)
-    is_spelled = not terms or not {"true", "false"}.isdisjoint(terms)
-    spellings = SPELLINGS if isinstance(feature, Category) and is_spelled else {}
-    for text, spelling in {**spellings, **dict.fromkeys(feature.missing, "")}.items():
+    for text, spelling in spellings.items():
         plain = tf.where(plain == text, spelling, plain)
     return plain
 
