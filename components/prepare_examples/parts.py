@@ -3,9 +3,10 @@
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -66,6 +67,16 @@ def row_counts(tally: Json) -> Json:
         "filtered": tally["filtered"],
         **{name: count for name, count in more.items() if count},
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartOptions:
+    """Options of writing examples, the same for every part."""
+
+    schema: Any  # a TableSchema or a RecordSchema
+    rule: SplitRule
+    num_shards: int
+    compression: str = "GZIP"
 
 
 @dataclass(frozen=True)
@@ -164,15 +175,9 @@ class PartFiles:
 
 
 @contextlib.contextmanager
-def open_part(
-    shards: Sequence[int],
-    *,
-    folder: Path,
-    num_shards: int,
-    compression: str,
-    new_statistics: Callable[[], dict[str, Statistic]],
-) -> Iterator[PartFiles]:
+def open_part(shards: Sequence[int], folder: Path, options: PartOptions) -> Iterator[PartFiles]:
     """Open the files of a part's shards, which appear under their names when the context ends."""
+    num_shards, compression = options.num_shards, options.compression
     side = folder / f"quarantine-{shards[0]:05d}-of-{num_shards:05d}.jsonl"
     side.unlink(missing_ok=True)  # of an attempt that failed
     with contextlib.ExitStack() as stack:
@@ -181,7 +186,7 @@ def open_part(
             names = [shard_file(split, shard, num_shards, compression) for shard in shards]
             contexts = {name: record_file(folder / name, compression=compression) for name in names}
             files = {name: stack.enter_context(context) for name, context in contexts.items()}
-            splits[split] = _SplitFiles(files, new_statistics())
+            splits[split] = _SplitFiles(files, options.schema.new_statistics())
         yield PartFiles(splits, side)
 
 

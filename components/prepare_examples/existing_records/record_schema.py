@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.statistics.states import Statistic, new_statistic
 from components.prepare_examples.tables.declared import has_whole_classes
+from components.prepare_examples.tables.table_schema import MAX_CLASSES
 from trainer.workloads import Workload
 from trainer.workloads.declarations.labels import Binary, Label, Multilabel, Regression
 
@@ -50,6 +52,23 @@ class RecordSchema:
     workload: str
     features: tuple[RecordFeature, ...]
     label: Label
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features that have statistics."""
+        return tuple(feature.name for feature in self.features if feature.is_counted)
+
+    def new_statistics(self) -> dict[str, Statistic]:
+        """Return empty statistics of these features."""
+        return {
+            feature.name: new_statistic(
+                KINDS[feature.dtype],
+                is_list=feature.is_list,
+                num_listed=MAX_CLASSES if feature.name == self.label.name else 0,
+            )
+            for feature in self.features
+            if feature.is_counted
+        }
 
 
 def schema_of(

@@ -17,22 +17,14 @@ from components.prepare_examples.existing_records.write import (
 )
 from components.prepare_examples.images.folder_step import ALLOWED
 from components.prepare_examples.images.folders import GIVEN
-from components.prepare_examples.output import quarantine
-from components.prepare_examples.output.manifest import (
-    Manifest,
-    finish_dataset,
-    source_entry,
-    splits_of_entries,
-    statistics_of,
-)
+from components.prepare_examples.output.manifest import source_entry
 from components.prepare_examples.output.publish import local_path
-from components.prepare_examples.parts import finish, row_counts
+from components.prepare_examples.parts import finish
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files, sha256_of
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.split_rule import rule_of, split_of
-from components.prepare_examples.tables.checks import check_label, check_splits
-from components.prepare_examples.tables.table_schema import label_words
+from components.prepare_examples.tables.outcome import Outcome
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS
 from trainer import Json
 from trainer.workloads import Workload
@@ -74,36 +66,24 @@ class RecordJob:
             flags=self.settings.beam_options,
             in_processes=False,  # TensorFlow, which parses, does not survive a fork
         )
-        self.conclude(result, folder)
+        self.conclude(self.outcome(result, folder))
 
-    def conclude(self, result: Json, folder: Path) -> None:
-        """Check the records that were written, and describe them, in the manifest last.
+    def outcome(self, result: Json, folder: Path) -> Outcome:
+        """Return the outcome of parts that were written to a folder."""
+        return Outcome(
+            options=self.options,
+            settings=self.settings,
+            result=result,
+            folder=folder,
+            what="records",
+        )
 
-        Raises:
-            DataError: see `write`.
-        """
-        settings, schema, tally = self.settings, self.options.schema, result["tally"]
-        quarantine.check_share(result, folder, max_share=settings.max_quarantine, what="records")
-        splits = splits_of_entries(result["shards"])
-        check_splits(splits, self.options.rule, what="records")
-        check_label(result["statistics"], {}, schema.label, quarantined=tally["quarantined"])
-        names = [feature.name for feature in schema.features if feature.is_counted]
-        statistics = statistics_of(
-            result["statistics"], splits, workload=schema.workload, names=names
-        )
-        manifest = Manifest(
-            workload=schema.workload,
-            compression=self.options.compression,
-            split_rule=self.options.rule.words,
-            split=self.options.rule.to_json(tally["outside"]),
-            label=label_words(schema.label),
-            sources=self.sources,
-            settings=settings.changed(),
-            rows=row_counts(tally),
-            quarantine=quarantine.manifest_entry(result),
-            splits=splits,
-        )
-        finish_dataset(manifest, statistics, folder, settings=settings)
+    def conclude(self, outcome: Outcome) -> None:
+        """Check the records that were written, and describe them; errors as of `write`."""
+        outcome.check_share()
+        outcome.check_splits()
+        outcome.check_label()
+        outcome.describe(sources=self.sources)
 
 
 def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> RecordJob:

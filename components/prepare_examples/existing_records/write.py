@@ -19,27 +19,21 @@ from components.prepare_examples.existing_records.read import (
 )
 from components.prepare_examples.existing_records.record_schema import (
     BYTES,
-    KINDS,
     RecordFeature,
     RecordSchema,
 )
-from components.prepare_examples.parts import PartFiles, PartResult, open_part
-from components.prepare_examples.split_rule import Hashes, SplitRule, Times
-from components.prepare_examples.statistics.states import Statistic, new_statistic
-from components.prepare_examples.tables.table_schema import MAX_CLASSES
+from components.prepare_examples.parts import PartFiles, PartOptions, PartResult, open_part
+from components.prepare_examples.split_rule import Hashes, Times
 from components.prepare_examples.tfrecords.row_splits import hash_rows
 
 HASH_BYTES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordOptions:
+class RecordOptions(PartOptions):
     """Options of every part; `key` are the features whose hash decides, () for the whole record."""
 
     schema: RecordSchema
-    rule: SplitRule
-    num_shards: int
-    compression: str
     key: tuple[str, ...] = ()
     max_records: int = 0
 
@@ -58,13 +52,7 @@ def write_part(part: RecordPart, *, options: RecordOptions, output_dir: str) -> 
     Raises:
         DataError: a file is damaged.
     """
-    with open_part(
-        part.shards,
-        folder=Path(output_dir),
-        num_shards=options.num_shards,
-        compression=options.compression,
-        new_statistics=lambda: _new_statistics(options.schema),
-    ) as files:
+    with open_part(part.shards, Path(output_dir), options) as files:
         for path in part.files:
             for records in batches(read_records(Path(path))):
                 left = options.max_records - files.tally.read
@@ -173,15 +161,3 @@ def _plain(column: pa.Array, feature: RecordFeature) -> pa.Array:
     starts = column.offsets.to_numpy(zero_copy_only=False)[:-1].astype(np.int64)
     places = pa.array(np.where(lengths > 0, starts, 0), mask=lengths == 0)
     return column.values.take(places)
-
-
-def _new_statistics(schema: RecordSchema) -> dict[str, Statistic]:
-    return {
-        feature.name: new_statistic(
-            KINDS[feature.dtype],
-            is_list=feature.is_list,
-            num_listed=MAX_CLASSES if feature.name == schema.label.name else 0,
-        )
-        for feature in schema.features
-        if feature.is_counted
-    }

@@ -12,18 +12,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.statistics.states import Statistic, new_statistic
-from components.prepare_examples.tables.table_schema import (
-    MAX_CLASSES,
-    TableSchema,
-    kind_of,
-    num_listed,
-)
+from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tfrecords.row_splits import hash_rows
 from components.prepare_examples.tfrecords.table_encoder import encode_rows
 from trainer.errors import did_you_mean
-from trainer.workloads.declarations.features import Image, Number
-from trainer.workloads.declarations.labels import Multilabel, Regression
+from trainer.workloads.declarations.features import Number
+from trainer.workloads.declarations.labels import Regression
 from trainer.workloads.declarations.names import normal_form
 
 logger = logging.getLogger(__name__)
@@ -205,21 +199,6 @@ def _ruled(table: pa.Table, schema: TableSchema, rule: Rule) -> pa.Array:
 def hashes_of(table: pa.Table, names: Sequence[str]) -> NDArray[np.uint64] | None:
     """Return a hash of the values of some columns of each clean row, None without any."""
     return hash_rows([table[name].combine_chunks() for name in names]) if names else None
-
-
-def new_statistics(schema: TableSchema) -> dict[str, Statistic]:
-    """Return empty statistics of each feature and the label."""
-    label = schema.label
-    return {
-        **{
-            c.name: new_statistic(kind_of(c), is_list=c.is_list, num_listed=num_listed(c))
-            for c in schema.stored
-            if not isinstance(c, Image)
-        },
-        label.name: new_statistic(
-            schema.label_kind, is_list=isinstance(label, Multilabel), num_listed=MAX_CLASSES
-        ),
-    }
 
 
 def encode(examples: Columns, schema: TableSchema) -> pa.Array:

@@ -4,34 +4,24 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output import quarantine
-from components.prepare_examples.output.manifest import (
-    Manifest,
-    finish_dataset,
-    source_entry,
-    splits_of_entries,
-    statistics_of,
-)
+from components.prepare_examples.output.manifest import source_entry
 from components.prepare_examples.output.publish import UNUSED
-from components.prepare_examples.parts import finish, row_counts
+from components.prepare_examples.parts import finish
 from components.prepare_examples.settings.options import PrepareOptions
-from components.prepare_examples.tables.checks import (
-    absent_classes,
-    check_binary,
-    check_label,
-    check_splits,
-)
+from components.prepare_examples.tables.outcome import Outcome, ranked_values
 from components.prepare_examples.tables.picture_rows import PictureRows
 from components.prepare_examples.tables.plan import TablePlan
 from components.prepare_examples.tables.reading.files import CSV, STREAM
-from components.prepare_examples.tables.table_schema import TableSchema, label_words
+from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.write import TableOptions, write_part
 from trainer import Json
+from trainer.workloads.declarations.labels import Binary
 
 logger = logging.getLogger(__name__)
 
@@ -74,55 +64,43 @@ class TableJob:
             folder=folder,
             flags=self.settings.beam_options,
         )
-        outcome = Outcome(self, result, folder)
+        outcome = self.outcome(result, folder)
         outcome.check_values()
         outcome.check_share()
         outcome.check_rows()
         outcome.check_splits()
         outcome.check_label()
-        outcome.describe()
+        outcome.describe_table()
+
+    def outcome(self, result: Json, folder: Path) -> "TableOutcome":
+        """Return the outcome of parts that were written to a folder."""
+        return TableOutcome(
+            job=self, options=self.options, settings=self.settings, result=result, folder=folder
+        )
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Files that a job has written to a folder, and the merged results of its parts.
-
-    The checks raise DataError for what a run refuses.
-    """
+@dataclass(frozen=True, kw_only=True)
+class TableOutcome(Outcome):
+    """Outcome of a table, whose rows the plan has counted."""
 
     job: TableJob
-    result: Json
-    folder: Path
-
-    @cached_property
-    def splits(self) -> Json:
-        """The manifest's entries of the splits."""
-        return splits_of_entries(self.result["shards"])
-
-    @property
-    def num_bad(self) -> int:
-        """The number of quarantined rows."""
-        return sum(self.result["tally"]["quarantined"].values())
-
-    @property
-    def is_above_share(self) -> bool:
-        """True if more rows are bad than max_quarantine allows."""
-        return quarantine.is_above(self.result, self.job.settings.max_quarantine)
-
-    @property
-    def rows(self) -> Json:
-        """The manifest's numbers of rows: those read, and what became of them."""
-        return row_counts(self.result["tally"])
+    options: TableOptions
 
     def check_values(self) -> None:
-        """Check that a binary label has two values."""
-        schema = self.job.options.schema
-        check_binary(self.result["tally"]["labels"], schema.label, schema.negative)
+        """Check that a binary label has two values.
 
-    def check_share(self) -> None:
-        """Check that no more rows are bad than max_quarantine allows."""
-        max_share = self.job.settings.max_quarantine
-        quarantine.check_share(self.result, self.folder, max_share=max_share)
+        Rows whose value occurs once besides two others are only quarantined.
+        """
+        schema, values = self.options.schema, self.result["tally"]["labels"]
+        if not isinstance(schema.label, Binary) or schema.label.is_one_against_rest:
+            return
+        counted = [v for v, count in values.items() if count > 1 or schema.negative is None]
+        if len(counted) > 2:  # noqa: PLR2004
+            raise DataError(
+                f"{schema.label.name} has {len(values)} values, and a Binary label two:"
+                f" {ranked_values(values)}; correct the files, declare Classes, or say that all"
+                " others are negative with is_one_against_rest=True"
+            )
 
     def check_rows(self) -> None:
         """Check that all planned rows were read, and that examples were written."""
@@ -135,57 +113,31 @@ class Outcome:
         if rows["read"] != sum(rows.values()) - rows["read"]:
             raise AssertionError(f"the numbers of rows do not add up: {rows}")
         if rows["written"] == 0:
-            raise DataError(_no_rows_message(self.result["tally"], rows, self.job.options))
+            raise DataError(_no_rows_message(self.result["tally"], rows, self.options))
 
-    def check_splits(self) -> None:
-        """Check that each split has examples."""
-        check_splits(self.splits, self.job.options.rule)
-
-    def check_label(self) -> None:
-        """Check that the label has several values, and that the train split has each class."""
-        tally, label = self.result["tally"], self.job.options.schema.label
-        statistics, quarantined = self.result["statistics"], tally["quarantined"]
-        check_label(statistics, tally["labels"], label, quarantined=quarantined)
-
-    def describe(self) -> None:
+    def describe_table(self) -> None:
         """Write the files that describe the examples, the manifest last.
 
         Raises:
             DataError: there are anomalies that block.
         """
         self._warn()
-        job, options = self.job, self.job.options
-        manifest = Manifest(
-            workload=options.schema.workload,
-            compression=options.compression,
-            split_rule=options.rule.words,
-            split=options.rule.to_json(self.result["tally"]["outside"]),
-            split_columns=job.split_columns,
-            label=label_words(options.schema.label),
-            query=job.query,
+        job = self.job
+        self.describe(
             sources=[
                 source_entry(Path(path).name, sha256, is_verified=job.is_verified)
                 for path, sha256 in job.table.digests.items()
             ],
-            settings=job.settings.changed(),
-            rows=self.rows,
-            quarantine=quarantine.manifest_entry(self.result),
+            split_columns=job.split_columns,
+            query=job.query,
             unused=self._unused(),
-            times=_times(self.result["tally"], options.schema),
-            splits=self.splits,
+            times=_times(self.result["tally"], self.options.schema),
         )
-        statistics = statistics_of(
-            self.result["statistics"],
-            self.splits,
-            workload=options.schema.workload,
-            names=options.schema.names,
-        )
-        finish_dataset(manifest, statistics, self.folder, settings=job.settings)
 
     def _unused(self) -> Json | None:
         """Write the names of the files that no row uses; return the manifest's entry."""
         pictures = self.job.pictures
-        if pictures is None or self.job.settings.max_examples or not pictures.unused:
+        if pictures is None or self.settings.max_examples or not pictures.unused:
             return None
         lines = [json.dumps({"file": path, "reason": reason}) for path, reason in pictures.unused]
         (self.folder / UNUSED).write_text("\n".join([*lines, ""]), encoding="utf-8")
@@ -194,7 +146,7 @@ class Outcome:
 
     def _warn(self) -> None:
         """Log how many rows are left out and why, and which split lacks a class."""
-        rows, label = self.rows, self.job.options.schema.label
+        rows, label = self.rows, self.options.schema.label
         if self.num_bad:
             worst = quarantine.worst_columns(self.result, self.folder)
             logger.warning("%d of %d rows were quarantined: %s", self.num_bad, rows["read"], worst)
@@ -204,7 +156,7 @@ class Outcome:
             logger.warning(
                 "%d of %d rows have no %s and are left out", count, rows["read"], label.name
             )
-        for split, classes in absent_classes(self.result["statistics"], label).items():
+        for split, classes in self.absent_classes().items():
             shown = ", ".join(map(str, classes))
             logger.warning("no row of the %s split has the %s %s", split, label.name, shown)
 

@@ -6,6 +6,7 @@ Every part of preparing gets it.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from trainer.workloads.declarations.features import (
     Category,
@@ -18,6 +19,9 @@ from trainer.workloads.declarations.features import (
 )
 from trainer.workloads.declarations.labels import Binary, Label, Multilabel, Regression
 from trainer.workloads.declarations.names import declared_names
+
+if TYPE_CHECKING:
+    from components.prepare_examples.statistics.states import Statistic
 
 FLOAT, INT, TEXT, WORDS = "float", "int", "text", "words"  # words are texts, counted by tokens
 MAX_CLASSES = 20_000  # values of a label that the statistics list
@@ -128,6 +132,20 @@ class TableSchema:
         """The names of the features that have statistics, the label last."""
         counted = (column.name for column in self.stored if not isinstance(column, Image))
         return (*counted, self.label.name)
+
+    def new_statistics(self) -> "dict[str, Statistic]":
+        """Return empty statistics of these features."""
+        # The light step that computes the fingerprint imports this module: pyarrow takes 0.1 s.
+        from components.prepare_examples.statistics.states import new_statistic
+
+        is_list = isinstance(self.label, Multilabel)
+        label = new_statistic(self.label_kind, is_list=is_list, num_listed=MAX_CLASSES)
+        columns = {
+            c.name: new_statistic(kind_of(c), is_list=c.is_list, num_listed=num_listed(c))
+            for c in self.stored
+            if not isinstance(c, Image)
+        }
+        return {**columns, self.label.name: label}
 
     @cached_property
     def images(self) -> tuple[Image, ...]:

@@ -9,8 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from components.prepare_examples.declarations import load_rule
-from components.prepare_examples.parts import PartFiles, PartResult, Tally, open_part
-from components.prepare_examples.split_rule import SplitRule
+from components.prepare_examples.parts import PartFiles, PartOptions, PartResult, Tally, open_part
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.period import Period, within
 from components.prepare_examples.tables.picture_rows import Reasons, mark_rows
@@ -25,15 +24,12 @@ from trainer.workloads.declarations.labels import Binary
 MAX_LABELS = 100
 
 
-@dataclass(frozen=True)
-class TableOptions:
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(PartOptions):
     """Options of turning rows into examples, the same for every part."""
 
     schema: TableSchema
     key: tuple[str, ...]
-    rule: SplitRule
-    num_shards: int
-    compression: str = "GZIP"
     period: Period | None = None
     patterns: tuple[str, ...] = ()  # of the files, to find pictures
     left_out: Reasons = field(default_factory=dict)
@@ -55,13 +51,7 @@ def write_part(part: Part, *, options: TableOptions, output_dir: str) -> PartRes
     schema, pictures = options.schema, options.pictures
     rule = load_rule(schema.reference) if schema.rule_columns else None
     is_hashed = options.rule.is_hashed and columns.WHOLE_ROW in options.key
-    with open_part(
-        part.shards,
-        folder=Path(output_dir),
-        num_shards=options.num_shards,
-        compression=options.compression,
-        new_statistics=lambda: columns.new_statistics(schema),
-    ) as files:
+    with open_part(part.shards, Path(output_dir), options) as files:
         for segment in part.segments:
             left_out = options.left_out.get(segment.path, {})
             for first_row, block in blocks(segment, schema, is_hashed=is_hashed, pictures=pictures):

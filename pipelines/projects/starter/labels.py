@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.tables.checks import ranked_values
+from components.prepare_examples.tables.outcome import ranked_values
 from pipelines.projects.literals import quoted
 from pipelines.projects.starter.columns import Contents
 from pipelines.projects.starter.texts import SEPARATORS, Texts, rows_text

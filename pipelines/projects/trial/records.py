@@ -10,11 +10,8 @@ from components.prepare_examples.existing_records.step import plan
 from components.prepare_examples.existing_records.write import (
     write_part,
 )
-from components.prepare_examples.output import quarantine
-from components.prepare_examples.output.manifest import splits_of_entries
 from components.prepare_examples.parts import finish
 from components.prepare_examples.settings.options import PrepareOptions
-from components.prepare_examples.tables.checks import check_label
 from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.sample import Sample, bad_rows, problem_of, without_service
 from trainer.workloads import Workload
@@ -56,27 +53,26 @@ def sample_records(
     job = plan(workload, Path(), sampled)
     written = (write_part(part, options=job.options, output_dir=str(folder)) for part in job.parts)
     result = finish(written)
-    tally, splits = result["tally"], splits_of_entries(result["shards"])
-    train = splits["train"]
+    if not is_whole:
+        result["statistics"] = {"train": result["statistics"]["train"]}
+    outcome = job.outcome(result, folder)
+    train = outcome.splits["train"]
     position = places.of_text(schema.label.name)
     problems = []
-    if quarantine.is_above(result, options.max_quarantine):
-        problems = bad_rows(folder, tally, places, what="record")
+    if outcome.is_above_share:
+        problems = bad_rows(folder, result["tally"], places, what="record")
     elif is_whole:
-        problems = problem_of(lambda: job.conclude(result, folder), position)
+        problems = problem_of(lambda: job.conclude(outcome), position)
     elif train["num_examples"]:
-        known, bad = {"train": result["statistics"]["train"]}, tally["quarantined"]
-        problems = problem_of(
-            lambda: check_label(known, {}, schema.label, quarantined=bad), position
-        )
+        problems = problem_of(outcome.check_label, position)
     return Sample(
         entries=train["shards"],
         statistics=result["statistics"]["train"],
-        names=[feature.name for feature in schema.features if feature.is_counted],
-        detail=f"{'all ' if is_whole else ''}{tally['read']:,} records of {len(chosen)} of"
-        f" {len(paths)} files read, {sum(tally['quarantined'].values()):,} bad",
+        names=schema.names,
+        detail=f"{'all ' if is_whole else ''}{outcome.rows['read']:,} records of {len(chosen)} of"
+        f" {len(paths)} files read, {outcome.num_bad:,} bad",
         problems=problems,
-        splits=splits if is_whole else {},
+        splits=outcome.splits if is_whole else {},
     )
 
 

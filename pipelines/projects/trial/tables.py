@@ -11,13 +11,11 @@ import pyarrow as pa
 from components.prepare_examples.parts import Tally, finish
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables import columns
-from components.prepare_examples.tables.checks import absent_classes
-from components.prepare_examples.tables.job import Outcome, TableJob
+from components.prepare_examples.tables.job import TableJob, TableOutcome
 from components.prepare_examples.tables.plan import Part, Segment, TablePlan, segment_of
 from components.prepare_examples.tables.reading.files import STREAM, TableFile, scan
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.step import OpenedTable, make_job, open_files
-from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.write import usable_rows, write_part
 from pipelines.projects.leaks import AFTER, MOST_ROWS, parts_of
 from pipelines.projects.trial.places import Places
@@ -28,7 +26,6 @@ from pipelines.projects.trial.sample import (
     problem_of,
     without_service,
 )
-from trainer import Json
 from trainer.errors import did_you_mean
 from trainer.workloads import Binary, Number, Regression, Split, Workload
 
@@ -63,7 +60,7 @@ def sample_table(
     result = finish(parts)
     if not is_whole:
         result["statistics"] = {"train": result["statistics"]["train"]}
-    outcome = Outcome(job, result, folder)
+    outcome = job.outcome(result, folder)
     problems = _problems(outcome, places, is_whole=is_whole)
     if not outcome.splits["train"]["num_examples"]:
         return Sample(problems=problems or ["no row can be used"])
@@ -78,7 +75,7 @@ def sample_table(
             ]
         ),
         problems=problems,
-        absent=_absent(result["statistics"], job.options.schema, workload) if is_whole else {},
+        absent=_absent(outcome, workload) if is_whole else {},
         splits=outcome.splits if is_whole else {},
     )
 
@@ -122,7 +119,7 @@ def _leaks(job: TableJob) -> list[str]:
     return []
 
 
-def _problems(outcome: Outcome, places: Places, *, is_whole: bool) -> list[str]:
+def _problems(outcome: TableOutcome, places: Places, *, is_whole: bool) -> list[str]:
     """Return what a run refuses; of some rows, only what more rows would not change."""
     tally = outcome.result["tally"]
     problems = bad_rows(outcome.folder, tally, places) if outcome.is_above_share else []
@@ -133,11 +130,11 @@ def _problems(outcome: Outcome, places: Places, *, is_whole: bool) -> list[str]:
         position = places.of_text(label) or places.of_call("Binary", "Classes", "Regression")
         problems += problem_of(outcome.check_values, position)
         problems += problem_of(outcome.check_label, position)
-    return problems or (problem_of(outcome.describe) if is_whole else [])
+    return problems or (problem_of(outcome.describe_table) if is_whole else [])
 
 
-def _absent(statistics: Json, schema: TableSchema, workload: Workload) -> dict[str, list[str]]:
-    absent = absent_classes(statistics, schema.label)
+def _absent(outcome: TableOutcome, workload: Workload) -> dict[str, list[str]]:
+    absent = outcome.absent_classes()
     if isinstance(workload.label, Binary):
         names = workload.label.names_of_classes()
         return {split: [names[value] for value in values] for split, values in absent.items()}
@@ -183,7 +180,7 @@ def _segments(file: TableFile, names: Sequence[str], max_rows: int) -> list[Segm
     ]
 
 
-def _detail(outcome: Outcome, num_files: int, *, is_whole: bool) -> str:
+def _detail(outcome: TableOutcome, num_files: int, *, is_whole: bool) -> str:
     """Return what was read, in words."""
     rows = outcome.rows
     more = {

@@ -3,7 +3,6 @@
 import numpy as np
 import pyarrow as pa
 
-from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.declared import schema_of
 from trainer.workloads import Binary, Category, Number, Table, Timestamp
 
@@ -44,7 +43,7 @@ def statistics_of(instances: list[dict]) -> dict:
     types = {"charge": pa.float64(), "floor": pa.int64(), "at": pa.int64()}
     types |= {"plan": pa.string(), "tags": pa.list_(pa.string())}
     summaries = {}
-    for name, statistic in columns.new_statistics(schema).items():
+    for name, statistic in schema.new_statistics().items():
         if name in types:
             statistic.add(pa.array([instance.get(name) for instance in instances], types[name]))
             summaries[name] = statistic.summary()

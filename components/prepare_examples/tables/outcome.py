@@ -1,0 +1,176 @@
+"""The outcome of preparing a table or records: the checks that a run and a trial make of it.
+
+No split is empty, the label can be learned, and few rows are bad.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.output import quarantine
+from components.prepare_examples.output.manifest import (
+    Manifest,
+    finish_dataset,
+    splits_of_entries,
+    statistics_of,
+)
+from components.prepare_examples.parts import PartOptions, row_counts
+from components.prepare_examples.settings.options import PrepareOptions
+from components.prepare_examples.tables.table_schema import label_words
+from components.prepare_examples.tables.values.labels import binary_text
+from trainer import Json
+from trainer.workloads.declarations.labels import Binary, Classes, Multilabel
+
+MOST_SHOWN = 5  # values of a label in an error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """Files that parts have written to a folder, and the merged results of the parts.
+
+    The checks raise DataError for what a run refuses. `what` names the rows.
+    """
+
+    options: PartOptions
+    settings: PrepareOptions
+    result: Json
+    folder: Path
+    what: str = "rows"
+
+    @cached_property
+    def splits(self) -> Json:
+        """The manifest's entries of the splits."""
+        return splits_of_entries(self.result["shards"])
+
+    @property
+    def num_bad(self) -> int:
+        """The number of quarantined rows."""
+        return sum(self.result["tally"]["quarantined"].values())
+
+    @property
+    def is_above_share(self) -> bool:
+        """True if more rows are bad than max_quarantine allows."""
+        return quarantine.is_above(self.result, self.settings.max_quarantine)
+
+    @property
+    def rows(self) -> Json:
+        """The manifest's numbers of rows: those read, and what became of them."""
+        return row_counts(self.result["tally"])
+
+    def check_share(self) -> None:
+        """Check that no more rows are bad than max_quarantine allows."""
+        max_share = self.settings.max_quarantine
+        quarantine.check_share(self.result, self.folder, max_share=max_share, what=self.what)
+
+    def check_splits(self) -> None:
+        """Check that each split has examples."""
+        rule, what = self.options.rule, self.what
+        for name, split in self.splits.items():
+            if split["num_examples"]:
+                continue
+            starts = ", ".join(f"{part} from {day}" for part, day in rule.moments.items())
+            if name in rule.named:
+                raise DataError(
+                    f"the {name} split would be empty: the split is {rule.words}"
+                    f"{f' ({starts})' * bool(starts)}, and no {what} are in it; change"
+                    " prepare.split"
+                )
+            raise DataError(
+                f"the {name} split would be empty: the hash of {rule.hashed} puts no {what} into"
+                f" it; use more {what}, other ratios or a finer split_key"
+            )
+
+    def check_label(self) -> None:
+        """Check that the label has several values, and that the train split has each class."""
+        label, statistics = self.options.schema.label, self.result["statistics"]
+        by_split = {split: features[label.name] for split, features in statistics.items()}
+        train = by_split["train"]
+        if isinstance(label, Multilabel) and not train["num_unique"]:
+            raise DataError(f"no row of the train split has a label in {label.name}")
+        if not isinstance(label, Multilabel) and train["num_unique"] == 1:
+            raise DataError(self._single_value(*train["top_values"][0]))
+        if not isinstance(label, Classes | Multilabel) or label.values:
+            return
+        known = {value for value, _ in train["top_values"]}
+        for split, feature in by_split.items():
+            new = [(value, count) for value, count in feature["top_values"] if value not in known]
+            if new:
+                value, count = new[0]
+                raise DataError(
+                    f"{label.name} is {value!r} in {count:,} rows of the {split} split, but in none"
+                    " of the train split, from which the model learns its classes; use more rows of"
+                    " it, remove them, or declare the label with values=(…)"
+                )
+
+    def _single_value(self, value: Any, count: int) -> str:
+        """Return the error for a label with one value in the train split, perhaps by mistake."""
+        label, tally = self.options.schema.label, self.result["tally"]
+        values, quarantined = tally["labels"], tally["quarantined"]
+        reason = f"{label.name} is {value} in all {count:,} rows of the train split"
+        if isinstance(label, Binary) and values:
+            reason += (
+                f": it is 1 where the column is positive={label.positive!r}, and the files have"
+                f" {ranked_values(values)}"
+            )
+            is_elsewhere = binary_text(str(label.positive), label.positive) in values
+            reason += (
+                "; use more rows of the rarer one, which is in the other splits, or other ratios"
+                if is_elsewhere and len(values) > 1
+                else f"; declare Binary({label.name!r}, positive=…) with another value"
+            )
+        if quarantined:
+            reason += (
+                f". Rows with other values may be among the {self.num_bad:,} that were"
+                f" quarantined ({quarantine.by_column(quarantined)}); correct these first"
+            )
+        return reason
+
+    def absent_classes(self) -> dict[str, list[Any]]:
+        """Return the classes of the train split that another split lacks, by split.
+
+        The classes of a binary label are 0 and 1.
+        """
+        label = self.options.schema.label
+        if not isinstance(label, Binary | Classes):
+            return {}
+        classes = {
+            split: {value for value, _ in features[label.name]["top_values"]}
+            for split, features in self.result["statistics"].items()
+        }
+        absent = {split: classes["train"] - present for split, present in classes.items()}
+        return {split: sorted(values) for split, values in absent.items() if values}
+
+    def describe(self, *, sources: Sequence[Json], **facts: Any) -> None:
+        """Write the files that describe the examples, the manifest, with further facts, last.
+
+        Raises:
+            DataError: there are anomalies that block.
+        """
+        options, tally, schema = self.options, self.result["tally"], self.options.schema
+        manifest = Manifest(
+            workload=schema.workload,
+            compression=options.compression,
+            split_rule=options.rule.words,
+            split=options.rule.to_json(tally["outside"]),
+            label=label_words(schema.label),
+            sources=sources,
+            settings=self.settings.changed(),
+            rows=self.rows,
+            quarantine=quarantine.manifest_entry(self.result),
+            splits=self.splits,
+            **facts,
+        )
+        statistics = statistics_of(
+            self.result["statistics"], self.splits, workload=schema.workload, names=schema.names
+        )
+        finish_dataset(manifest, statistics, self.folder, settings=self.settings)
+
+
+def ranked_values(counts: Mapping[str, int]) -> str:
+    """Return the most frequent values with their numbers of rows, as a text."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    shown = [f"{value!r} ({count:,} rows)" for value, count in ranked[:MOST_SHOWN]]
+    return ", ".join([*shown, *(["…"] if len(ranked) > MOST_SHOWN else [])])
