@@ -135,14 +135,10 @@ class PartFiles:
         rule: SplitRule,
         hashes: Hashes | None,
     ) -> None:
-        """Write examples to the files of their splits, and count them.
+        """Write examples, already serialised as records, to the files of their splits.
 
-        Args:
-            columns: the values of the examples.
-            records: the serialised examples.
-            numbers: of their splits, or why they are in none, see SplitRule.numbers.
-            rule: of the splits.
-            hashes: of the examples, equal for those that must stay in one split.
+        `numbers` are those of the splits, or why an example is in none, see SplitRule.numbers;
+        equal hashes are of examples that must stay in one split.
         """
         for number in np.unique(numbers[numbers < 0]).tolist():
             self.tally.outside[rule.reason(number)] += int((numbers == number).sum())

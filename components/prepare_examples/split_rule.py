@@ -116,14 +116,10 @@ class SplitRule:
         hashes: Hashes | None = None,
         groups: Hashes | None = None,
     ) -> Numbers:
-        """Return the number in SPLITS of each row, or why it is in none, see `reason`.
+        """Return the number in SPLITS of each row of a file, or why it is in none, see `reason`.
 
-        Args:
-            num_rows: the number of rows.
-            file: the path of their file.
-            values: of `column`; of a rule by time, int64 seconds.
-            hashes: of the rows, if `is_hashed`.
-            groups: hashes of the rows' groups, if there are `groups`.
+        The values are those of `column`, of a rule by time int64 seconds. Hashes of the rows are
+        needed if `is_hashed`, those of their groups if there are `groups`.
         """
         if self.starts:
             assert values is not None
@@ -159,9 +155,8 @@ class SplitRule:
     def with_times(self, blocks: Iterable[Times], *, end: int | None = None) -> "SplitRule":
         """Return a rule by time with its windows, and with the groups that lie in several.
 
-        Args:
-            blocks: the times of all rows, with the hashes of their groups if there are any.
-            end: the second after the last window; default: the end of the last day, or hour.
+        The blocks have the times of all rows, with the hashes of their groups if there are any.
+        The last window ends before the second `end`, by default with the rows' last day, or hour.
 
         Raises:
             DataError: no row has a time, windows overlap, or nothing is left for training.
@@ -245,13 +240,7 @@ def split_of(workload: Workload, options: PrepareOptions) -> Split:
 def rule_of(
     split: Split, options: PrepareOptions, *, hashed: str, paths: Sequence[str] = ()
 ) -> SplitRule:
-    """Return the rule of a run.
-
-    Args:
-        split: the declared rule.
-        options: of the run.
-        hashed: what a hash covers, in words.
-        paths: the files of the run.
+    """Return the rule of a run, whose hash covers what `hashed` says.
 
     Raises:
         DataError: a file is in two splits, or in none.

@@ -14,12 +14,10 @@ DATAFLOW = "DataflowRunner"
 
 
 def runner_flags(runner: str, *, num_workers: int = 0) -> tuple[str, ...]:
-    """Return Beam's flags for a runner.
+    """Return Beam's flags for a runner; without its name, for that of other flags.
 
-    Args:
-        runner: the name of one of Beam's runners; empty for that of other flags.
-        num_workers: threads of the DirectRunner, which leave the work to as many forked processes
-            (`beam.processes`); 0 for its default.
+    `num_workers` threads of the DirectRunner leave the work to as many forked processes
+    (`beam.processes`); 0 is its default.
     """
     flags = (f"--runner={runner}",) if runner else ()
     if num_workers == 0:

@@ -17,14 +17,10 @@ KINDS = {FLOAT: "float", INT: "int", BYTES: "text"}  # of statistics.states.new_
 
 @dataclass(frozen=True, kw_only=True)
 class RecordFeature:
-    """A feature of a tf.train.Example.
+    """A feature of a tf.train.Example, of FLOAT, INT or BYTES.
 
-    Attributes:
-        name: its name.
-        dtype: FLOAT, INT or BYTES.
-        shape: of its values; None for any number of them.
-        is_required: records without it are bad.
-        is_counted: the statistics count its values; not for images and other binary data.
+    Its shape is None for any number of values. Records without a required one are bad. Images and
+    other binary data are not counted in the statistics.
     """
 
     name: str
@@ -79,11 +75,9 @@ def schema_of(
 ) -> RecordSchema:
     """Return the schema of a workload's records.
 
-    Args:
-        workload: it declares `features`, by name anything with a dtype and perhaps a shape, such as
-            tf.io.FixedLenFeature, and a label.
-        sample: type and values of each feature of the first record, by name.
-        deciding: further features, which decide the split.
+    Its `features` are, by name, anything with a dtype and perhaps a shape, such as
+    tf.io.FixedLenFeature. The sample has type and values of each feature of the first record;
+    `deciding` are further features, which decide the split.
 
     Raises:
         DataError: the first record has no such label, or no such feature.

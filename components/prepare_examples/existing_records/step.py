@@ -52,12 +52,7 @@ class RecordJob:
         return lines
 
     def write(self, folder: Path) -> None:
-        """Write the shards, the statistics and then the manifest.
-
-        Raises:
-            DataError: a file is damaged, too many records are bad, a split is empty, the label has
-                one value, or there are anomalies that block.
-        """
+        """Write the shards, statistics and then the manifest; DataError for what a run refuses."""
         result = run_pipeline(
             self.parts,
             partial(write_part, options=self.options, output_dir=str(folder)),

@@ -72,12 +72,7 @@ class FolderJob:
         ]
 
     def write(self, folder: Path) -> None:
-        """Write the shards, the statistics and then the manifest.
-
-        Raises:
-            DataError: too many files are bad, a class has no images in the train split, or there
-                are anomalies that block.
-        """
+        """Write the shards, statistics and then the manifest; DataError for what a run refuses."""
         settings, options = self.settings, self.options
         offsets = write_listing(self.folder, folder / LISTING)
         result = run_pipeline(

@@ -62,13 +62,10 @@ class ImageFolder:
 def read_folder(
     root: Path, *, rule: SplitRule, label: Label | None = None, group_by: str = ""
 ) -> ImageFolder:
-    """Return the content of a folder.
+    """Return the content of a folder; folders around the class folders may name the splits.
 
-    Args:
-        root: the folder.
-        rule: of the splits, which folders around the class folders may name.
-        label: the declared classes; None, or Classes without values: the names of the folders.
-        group_by: a regular expression; images with the same match are in one split.
+    Without declared classes these are the names of the folders. Images with the same match of the
+    regular expression `group_by` are in one split.
 
     Raises:
         DataError: there are no class folders, one is empty, or is not a declared class; or no file

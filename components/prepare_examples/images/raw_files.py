@@ -94,9 +94,7 @@ class Idx:
 def open_idx(path: Path, *, row_shape: tuple[int, ...]) -> Idx:
     """Check a file's magic number, dimensions and length; return its description.
 
-    Args:
-        path: the raw, uncompressed file.
-        row_shape: the dimensions after the first one: () for labels, (28, 28) for images.
+    `row_shape` are the dimensions after the first one: () for labels, (28, 28) for images.
 
     Raises:
         DataError: the file is invalid; names it with the expected and actual values.

@@ -75,10 +75,7 @@ def write_folder_shard(
 ) -> Json:
     """Write one file of images of a folder; return its entry for the manifest, and the tally.
 
-    Args:
-        element: the shard, and the offset of its first line in the list of files.
-        options: of every shard.
-        output_dir: the folder of the shards, with the list of files.
+    The element has the shard, and the offset of its first line in the list of files.
     """
     shard, offset = element
     statistics, bad, digest = ImageStatistics(options.channels), list[Json](), 0

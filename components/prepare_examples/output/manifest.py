@@ -19,21 +19,16 @@ class Manifest:
     """The content of manifest.json; fields that a kind of data lacks are None.
 
     Attributes:
-        workload: its name.
-        compression: of the shards.
         split_rule: the rule that decides the split of an example, in words.
         split: a declared rule, with the first moment of each split, and the rows in none by reason.
         split_columns: the columns whose values it hashes, if they are all of a table's.
         label: the label in words; labels: the names of the classes of images.
         image: size, channels and fit of images.
         query: of BigQuery.
-        sources: of the raw files, see `source_entry`.
         settings: those that differ from their defaults.
         rows: the number of rows that were read, and what became of them.
-        quarantine: the number of bad rows by column, and their files.
         unused: the files that no row names.
         times: the columns of times, and the zones that were converted.
-        splits: the number of examples and the shards of each split.
     """
 
     workload: str
@@ -98,14 +93,7 @@ def split_notes(manifest: Json) -> list[str]:
 def statistics_of(
     features: Mapping[str, Json], splits: Json, *, workload: str, names: Iterable[str]
 ) -> Json:
-    """Return the content of statistics.json.
-
-    Args:
-        features: the statistics of each split's features, by split and name.
-        splits: the manifest's.
-        workload: name of the workload.
-        names: the features to keep, in order.
-    """
+    """Return the content of statistics.json: of each split's features, those of some names."""
     names = tuple(names)
     return {
         "workload": workload,

@@ -93,12 +93,7 @@ def _is_locked(path: Path) -> bool:
 def check_replaceable(
     output: Path, *, own: re.Pattern[str] = OWN_FILE, content: str = "a dataset"
 ) -> None:
-    """Check that an output folder contains nothing but an earlier dataset.
-
-    Args:
-        output: the folder, which may not exist.
-        own: matches the names of the files that may be replaced.
-        content: what these files are.
+    """Check that an output folder contains nothing but an earlier dataset, or other own files.
 
     Raises:
         DataError: it contains another file; names it.

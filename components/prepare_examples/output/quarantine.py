@@ -65,16 +65,10 @@ def by_column(counts: Mapping[str, int]) -> str:
 
 
 def check_share(result: Json, folder: Path, *, max_share: float, what: str = "rows") -> None:
-    """Check that at most a share of all rows is quarantined.
-
-    Args:
-        result: the merged result of all parts.
-        folder: the folder of their side files.
-        max_share: 0 allows no row, 1 all.
-        what: the name of rows.
+    """Check that at most a share of all rows is quarantined: 0 allows no row, 1 all.
 
     Raises:
-        DataError: names the worst columns with reasons, values and rows.
+        DataError: names the worst columns with reasons, values and rows, from the side files.
     """
     if not is_above(result, max_share):
         return

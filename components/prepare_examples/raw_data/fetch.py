@@ -25,12 +25,8 @@ def fetch(workload: str, data_dir: str | Path, *, trust_files: bool = False) -> 
     """Return the paths of a workload's raw files in `data_dir`, by name; fetch missing ones.
 
     Existing files, raw or gzipped under their official names, are used if their checksum matches
-    and renamed if not. Missing files are fetched, from the official address first.
-
-    Args:
-        workload: its reference.
-        data_dir: the cache folder; created if missing. Nothing is fetched once it is complete.
-        trust_files: use the files unverified and fetch none, for other data in the same format.
+    and renamed if not. Missing files are fetched, from the official address first. With
+    `trust_files` files are used unverified and none is fetched, for other data in the same format.
 
     Raises:
         DataError: a file is missing and cannot be fetched, with what to do by hand; or the folder

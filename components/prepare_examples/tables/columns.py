@@ -61,13 +61,7 @@ def match_header(
 def match_headers(
     files: Mapping[str, Sequence[str]], schema: TableSchema, *, ignored: Iterable[str] = ()
 ) -> dict[str, Header]:
-    """Return `match_header` of several files; a feature that only some files have may be missing.
-
-    Args:
-        files: the names of each file's columns, by path.
-        schema: of the table.
-        ignored: further columns to skip.
-    """
+    """Return `match_header` of each file; a feature that only some files have may be missing."""
     headers = {path: match_header(names, schema, ignored=ignored) for path, names in files.items()}
     known = {name for header in headers.values() for name in header.columns}
     known -= {*schema.keys, *schema.rule_columns, schema.label.name, *schema.never_missing}

@@ -51,12 +51,7 @@ class TableJob:
         return lines
 
     def write(self, folder: Path) -> None:
-        """Write the shards, the statistics and then the manifest.
-
-        Raises:
-            DataError: a file has changed, too many rows are bad, a split is empty or has only one
-                label, or there are anomalies that block.
-        """
+        """Write the shards, statistics and then the manifest; DataError for what a run refuses."""
         result = run_pipeline(
             self.table.parts,
             partial(write_part, options=self.options, output_dir=str(folder)),

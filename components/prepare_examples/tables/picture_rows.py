@@ -21,7 +21,6 @@ class PictureRows:
     """Facts about the pictures of a whole table.
 
     Attributes:
-        num_rows: of the table.
         num_missing: rows whose picture is missing.
         reasons: by file and row, the column and the reason of a row that is left out because
             another row has the same picture.
@@ -62,16 +61,10 @@ def match_rows(
     schema: TableSchema,
     pictures: Pictures,
 ) -> PictureRows:
-    """Return how the rows of all files and the pictures belong together.
+    """Return how the rows of all files, with columns of the schema's names, and the pictures match.
 
     Only if a picture is the table's key are its rows compared: equal ones count once, and others
     contradict each other.
-
-    Args:
-        files: of the table.
-        columns: the schema's names of each file's columns, by path.
-        schema: of the table.
-        pictures: of the run.
     """
     [column, *_] = schema.images
     rows, num_rows, num_missing = defaultdict[str, list[_Row]](list), 0, 0

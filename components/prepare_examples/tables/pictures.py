@@ -22,12 +22,7 @@ NUM_SHOWN = 2
 
 @dataclass(frozen=True)
 class Pictures:
-    """The image files of a run.
-
-    Attributes:
-        paths: of the images.
-        others: files in the same folders that are no images.
-    """
+    """The image files of a run; `others` are files in the same folders that are no images."""
 
     paths: tuple[str, ...]
     others: tuple[str, ...] = ()

@@ -85,14 +85,10 @@ def plan_table(
     """Split the input into `num_shards` parts of about equal work, at the ends of records.
 
     A stream cannot be split: where one covers several parts, a single part writes the files of all
-    of them, distributing the rows evenly.
+    of them, distributing the rows evenly. With `max_rows` only the first rows are used, as many.
 
-    Args:
-        files: what to read, in order.
-        columns: the canonical names of each file's columns, by path.
-        num_shards: files for each split.
-        digest: returns the SHA-256 of a file that the plan does not need to read.
-        max_rows: use only the first rows, this many in all; 0 for all.
+    `columns` are the schema's names of each file's columns; `digest` returns the SHA-256 of a file
+    that the plan does not need to read.
     """
     planner = _Planner(num_shards, sum(file.weight for file in files), max_rows or None)
     digests = {}

@@ -65,10 +65,8 @@ class Block:
     def refused(self, first_row: int) -> list[Json]:
         """Return row, column, reason and record of each bad or ragged row, in the input's order.
 
-        Rows that only repeat the header or a picture are left out.
-
-        Args:
-            first_row: the number of the block's first row in its file, from 0.
+        Rows that only repeat the header or a picture are left out. `first_row` is the number of the
+        block's first row in its file, from 0.
         """
         entries: list[Json] = [
             {"row": first_row + number + 1, "column": "", "reason": reason, "record": text}

@@ -34,12 +34,8 @@ def blocks(
 ) -> Iterator[tuple[int, Block]]:
     """Yield the segment's blocks, each with the number of rows before it in the file.
 
-    Args:
-        segment: the segment to read.
-        schema: the columns to read.
-        is_hashed: add the column WHOLE_ROW, a hash of each row.
-        pictures: add their columns; a row whose picture is missing or damaged is bad. None: leave
-            them unread.
+    With `is_hashed` they have the column WHOLE_ROW, a hash of each row. With pictures they have
+    their columns, and a row whose picture is missing or damaged is bad.
 
     Raises:
         DataError: the file is damaged, or its newlines do not match its records; names the rows.

@@ -65,9 +65,7 @@ class RecordFile:
 def record_file(path: Path, *, compression: str) -> Iterator[RecordFile]:
     """Open a TFRecord file for writing, which appears under its name when the context ends.
 
-    Args:
-        path: the file; an existing one is replaced.
-        compression: `GZIP`, or empty, also for rows that `compress_images` has compressed.
+    Without a compression it may be that of `compress_images`.
     """
     unfinished = path.with_name(f".{path.name}.partial")
     with unfinished.open("wb") as file:

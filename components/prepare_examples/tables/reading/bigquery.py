@@ -69,15 +69,8 @@ def build_query(
 ) -> str:
     """Return the query for `limit` rows, of all or of those with a time within some days.
 
-    The rows are the first by `order_by`: the same query returns the same rows until the table
-    changes.
-
-    Args:
-        table: the table.
-        columns: those to read.
-        order_by: the column of the order; a random key gives a sample.
-        limit: number of rows.
-        dates: first and last day, such as 2016-01-31; empty for all.
+    The rows are the first by the column `order_by`, of which a random key gives a sample: the same
+    query returns the same rows until the table changes.
     """
     if not order_by:
         raise DataError("BigQuery needs an order of the rows; declare a key, or order_by")

@@ -64,13 +64,7 @@ def count_records(block: bytes) -> int:
 
 
 def record_blocks(file: IO[bytes], num_bytes: int | None, *, name: str) -> Iterator[bytes]:
-    """Yield blocks of whole records from an open file's position on.
-
-    Args:
-        file: an open file.
-        num_bytes: how much to read; None reads to the end.
-        name: the file's name, for errors.
-
+    """Yield blocks of whole records from a file's position on; without `num_bytes` to its end.
 
     Raises:
         DataError: a quote is never closed, or a record is longer than MAX_BLOCK_BYTES.

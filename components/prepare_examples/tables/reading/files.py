@@ -147,10 +147,8 @@ def open_records(path: str, kind: str, start: int) -> IO[bytes]:
 def scan(file: TableFile, targets: Iterable[int], *, max_rows: int | None = None) -> Scan:
     """Read a plain CSV file once, for its digest and a cut at or after each target offset.
 
-    Args:
-        file: the file.
-        targets: offsets, in ascending order.
-        max_rows: the number of records after which the last cut is made; None for the file's end.
+    The offsets are in ascending order. The last cut is made after `max_rows` records, or at the
+    file's end.
     """
     digest, finder = hashlib.sha256(), RecordFinder()
     waiting = [target for target in targets if target > file.data_start]

@@ -35,10 +35,7 @@ class CsvHeader:
 def read_header(content: IO[bytes], path: str, *, names: Sequence[str] = ()) -> CsvHeader:
     """Return the header of an open file; lines before it with #, // or `sep=` are skipped.
 
-    Args:
-        content: the file.
-        path: its name, for errors.
-        names: of the columns of a file without a header.
+    A file without a header has columns of these names.
 
     Raises:
         DataError: the header is blank or not UTF-8, or blanks separate its fields.
@@ -108,12 +105,7 @@ def _sample(start: bytes, offset: int) -> str:
 
 
 def _separator(sample: str, header: str | int) -> str:
-    """Return the separator with which most records have as many fields as the header.
-
-    Args:
-        sample: the first records.
-        header: the line with the names of the columns, or their number.
-    """
+    """Return the separator that gives most records as many fields as the header, or so many."""
 
     def fit(sign: str) -> tuple[float, int]:
         size = header if isinstance(header, int) else len(_split(header, sign))
