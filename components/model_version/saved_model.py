@@ -6,7 +6,7 @@ from pathlib import Path
 
 from components.errors import StepError
 from components.model_version.companions import read_companion
-from components.prepare_examples.raw_data.buckets import find_objects
+from components.prepare_examples.raw_data.files import find_objects
 from trainer import paths
 from trainer.config.trust import STRANGER, Trust
 from trainer.errors import TrainerError

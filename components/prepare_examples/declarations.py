@@ -44,15 +44,8 @@ def is_table(reference: str) -> bool:
 
 def load_rule(reference: str) -> Callable[..., Any]:
     """Return the rule of the label of a reference's workload."""
-    rule: Callable[..., Any] = table_fields(declared(reference))["label"].rule
+    rule: Callable[..., Any] = declared(reference).label.rule
     return rule
-
-
-def table_fields(workload: Workload) -> dict[str, Any]:
-    """Return the arguments of tables.declared.schema_of for a workload."""
-    assert isinstance(workload, Table)
-    names = ("features", "label", "only_read", "weight", "key", "group_by", "aliases", "ignored")
-    return {name: getattr(workload, name) for name in (*names, "missing", "header")}
 
 
 def source_of(workload: str) -> Source:

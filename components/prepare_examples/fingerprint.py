@@ -15,11 +15,11 @@ from typing import Any
 from components.prepare_examples.declarations import declared, is_table, source_of
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import local_path
-from components.prepare_examples.raw_data.buckets import find_objects
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import (
     data_folder,
     find_files,
+    find_objects,
     in_threads,
     sha256_of,
 )

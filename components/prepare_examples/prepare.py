@@ -7,27 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from components.prepare_examples import declarations
 from components.prepare_examples.beam.runner_flags import checked_flags
-from components.prepare_examples.declarations import (
-    IMAGE_FOLDER,
-    IMAGES,
-    RECORDS,
-    TABLE,
-    declared,
-    kind_of,
-)
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records import step as record_step
 from components.prepare_examples.images import folder_step
 from components.prepare_examples.images import step as image_step
-from components.prepare_examples.output import quarantine
+from components.prepare_examples.output import publish, quarantine
 from components.prepare_examples.output.manifest import split_notes
-from components.prepare_examples.output.publish import (
-    MANIFEST,
-    check_replaceable,
-    local_path,
-    published,
-)
 from components.prepare_examples.raw_data.files import data_folder
 from components.prepare_examples.raw_data.run_files import resolve, run_moment
 from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
@@ -49,10 +36,10 @@ class Job(Protocol):
 
 
 PLANS: dict[str, Callable[[Workload, Path, PrepareOptions], Job]] = {
-    TABLE: table_step.plan,
-    IMAGES: image_step.plan,
-    IMAGE_FOLDER: folder_step.plan,
-    RECORDS: record_step.plan,
+    declarations.TABLE: table_step.plan,
+    declarations.IMAGES: image_step.plan,
+    declarations.IMAGE_FOLDER: folder_step.plan,
+    declarations.RECORDS: record_step.plan,
 }
 
 logger = logging.getLogger(__name__)
@@ -79,10 +66,10 @@ def prepare(
         DataError: the data or an option is wrong.
     """
     started = time.monotonic()
-    output = local_path(output_dir)
-    check_replaceable(output)
+    output = publish.local_path(output_dir)
+    publish.check_replaceable(output)
     job = _plan(workload, data_dir, _checked(options, output))
-    with published(output) as folder:
+    with publish.published(output) as folder:
         job.write(folder)
     manifest = read_manifest(output)
     logger.info("%s in %.1f s", summary(manifest, output), time.monotonic() - started)
@@ -102,10 +89,10 @@ def explain(
 
     For BigQuery it is only the query: running it costs money, and the plan needs its result.
     """
-    options = _checked(options, local_path(output_dir))
+    options = _checked(options, publish.local_path(output_dir))
     flags = " ".join(options.beam_options) or "--runner=DirectRunner, in this process"
-    declaration = declared(workload)
-    if options.source == "bigquery" and kind_of(declaration) == TABLE:
+    declaration = declarations.declared(workload)
+    if options.source == "bigquery" and declarations.kind_of(declaration) == declarations.TABLE:
         lines = [table_step.explain_query(declaration, options)]
     else:
         lines = _plan(workload, data_dir, options).explain()
@@ -128,14 +115,14 @@ def _checked(options: PrepareOptions | None, output: Path) -> PrepareOptions:
 
 
 def _plan(workload: str, data_dir: str | Path, options: PrepareOptions) -> Job:
-    declaration = declared(workload)
-    folder = local_path(data_folder(workload, data_dir))
-    return PLANS[kind_of(declaration)](declaration, folder, options)
+    declaration = declarations.declared(workload)
+    folder = publish.local_path(data_folder(workload, data_dir))
+    return PLANS[declarations.kind_of(declaration)](declaration, folder, options)
 
 
 def read_manifest(examples_dir: str | Path) -> Json:
     """Return the manifest of a prepared dataset; InputError if it is damaged."""
-    return read_object(Path(examples_dir, MANIFEST), "splits.train")
+    return read_object(Path(examples_dir, publish.MANIFEST), "splits.train")
 
 
 def summary(manifest: Json, output: Path) -> str:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
-from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.declared import schema_of
@@ -30,9 +29,7 @@ def schema_for_predictions(workload: Table, *, time_zone: str = "") -> TableSche
     """Return the schema of the features that a model gets, and of the times they are parts of."""
     times = {getattr(feature, "of", "") for feature in workload.used}
     needed = [feature for feature in workload.features if feature.is_used or feature.name in times]
-    fields = {**table_fields(workload), "features": needed, "only_read": (), "weight": ""}
-    fields["label"] = NO_LABEL
-    schema = schema_of(workload.name, reference=workload.reference, **fields)
+    schema = schema_of(workload, features=needed, only_read=(), weight="", label=NO_LABEL)
     return schema.in_time_zone(time_zone) if time_zone else schema
 
 

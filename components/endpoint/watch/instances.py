@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from components.endpoint.watch.options import PIXELS
 from components.errors import StepError
-from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.statistics.states import new_statistic
 from components.prepare_examples.tables.table_schema import (
@@ -75,7 +74,7 @@ def _of_rows(parsed: Sequence[Json], rows: Sequence[Json], workload: Any) -> Jso
         for row, one in zip(rows, plain, strict=True)
     ]
     found: Json = {}
-    for feature in table_fields(workload)["features"]:
+    for feature in workload.features:
         if feature.name not in used or isinstance(feature, Timestamp | Image):
             continue
         kind, is_list = kind_of(feature), feature.is_list

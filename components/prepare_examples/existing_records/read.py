@@ -18,13 +18,8 @@ from components.prepare_examples.existing_records.record_schema import (
     RecordFeature,
 )
 from components.prepare_examples.tables.reading.kinds import gzip_errors, open_bytes
+from components.prepare_examples.tfrecords import wire
 from components.prepare_examples.tfrecords.records import HEAD_BYTES, TAIL_BYTES, frame_head
-from components.prepare_examples.tfrecords.wire import (
-    FEATURE_LISTS,
-    FEATURES,
-    HIGH_BIT,
-    MAX_VARINT_BYTES,
-)
 
 BATCH_RECORDS = 1024
 SAMPLED = 100  # records
@@ -111,15 +106,15 @@ def is_sequence(record: bytes) -> bool:
     position = 0
     while position < len(record):
         tag, size, position = record[position], 0, position + 1
-        for shift in range(0, 7 * MAX_VARINT_BYTES, 7):
+        for shift in range(0, 7 * wire.MAX_VARINT_BYTES, 7):
             if position >= len(record):
                 return False
             size |= (record[position] & 0x7F) << shift
             position += 1
-            if record[position - 1] < HIGH_BIT:
+            if record[position - 1] < wire.HIGH_BIT:
                 break
-        if tag != FEATURES:
-            return tag == FEATURE_LISTS and position + size <= len(record)
+        if tag != wire.FEATURES:
+            return tag == wire.FEATURE_LISTS and position + size <= len(record)
         position += size
     return False
 

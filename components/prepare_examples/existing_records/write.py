@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.prepare_examples.existing_records.check import wrong_values
 from components.prepare_examples.existing_records.read import (
     batches,
     is_sequence,
@@ -21,6 +20,7 @@ from components.prepare_examples.existing_records.record_schema import (
     BYTES,
     RecordFeature,
     RecordSchema,
+    wrong_values,
 )
 from components.prepare_examples.parts import PartFiles, PartOptions, PartResult, open_part
 from components.prepare_examples.split_rule import Hashes, Times

@@ -4,11 +4,13 @@ import glob
 import gzip
 import hashlib
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import translate
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 from components.prepare_examples.errors import DamagedError, DataError
 from trainer import paths
@@ -19,6 +21,8 @@ CHUNK_BYTES = 1 << 20
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+CACHE_DIR = ".trainyard/cache"
+MAGIC = re.compile(r"[*?[]")
 
 
 def find_files(patterns: Sequence[str]) -> list[str]:
@@ -117,9 +121,6 @@ def chunks_of(file: gzip.GzipFile | IO[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-CACHE_DIR = ".trainyard/cache"
-
-
 def data_folder(workload: str, data_dir: str | Path = "") -> str | Path:
     """Return the folder of a workload's raw files: `data_dir`, or else the default cache."""
     return data_dir or Path(CACHE_DIR, workload_name(workload))
@@ -141,3 +142,51 @@ def check_data_dir(data_dir: str) -> None:
         f"--data-dir {data_dir}: there is no such folder;{hint} create it first to download the "
         "data into it"
     )
+
+
+class Object(NamedTuple):
+    """An object; its generation changes with its content."""
+
+    uri: str
+    num_bytes: int
+    generation: int
+
+
+def find_objects(pattern: str) -> list[Object]:
+    """Return the objects that match a pattern of gs:// or /gcs/, or are in such a folder, sorted.
+
+    Unlike in Python's glob, `*` matches slashes too: the result includes at least the files that
+    glob finds in a mounted bucket.
+
+    Raises:
+        OSError: Cloud Storage cannot be reached, or refuses.
+    """
+    from google.api_core.exceptions import GoogleAPIError
+    from google.auth.exceptions import GoogleAuthError
+
+    bucket, _, name = paths.uri(pattern).removeprefix(paths.BUCKET_SCHEME).partition("/")
+    magic = MAGIC.search(name)
+    prefix = name[: magic.start()] if magic else name
+    pattern_of_names = name.replace("**/", "*")
+    folder = f"{pattern_of_names.rstrip('/')}/*"
+    wanted = re.compile(f"{translate(pattern_of_names)}|{translate(folder)}")
+    try:
+        blobs = connect().list_blobs(bucket, prefix=prefix)
+        objects = [
+            Object(f"{paths.BUCKET_SCHEME}{bucket}/{blob.name}", blob.size, blob.generation)
+            for blob in blobs
+            if wanted.match(blob.name) and not blob.name.endswith("/")
+        ]
+    except (GoogleAPIError, GoogleAuthError) as error:
+        raise OSError(
+            f"{pattern}: {error}; check the bucket's name, and that this step's account has "
+            "roles/storage.objectViewer on it"
+        ) from error
+    return sorted(objects)
+
+
+def connect() -> Any:
+    """Return a client of Cloud Storage."""
+    from google.cloud import storage
+
+    return storage.Client()

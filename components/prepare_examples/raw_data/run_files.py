@@ -11,7 +11,7 @@ from typing import Any
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import local_path
-from components.prepare_examples.raw_data.buckets import find_objects
+from components.prepare_examples.raw_data.files import find_objects
 from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.settings.patterns import duration, expand, has_dates
 from components.shared.text.json_object import parse_object

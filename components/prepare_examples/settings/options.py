@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.prepare_examples.settings.patterns import check_pattern
 from components.prepare_examples.statistics.drift import NOTICEABLE
-from components.prepare_examples.tfrecords.shards import (
-    COMPRESSIONS,
-    DEFAULT_NUM_SHARDS,
-    DEFAULT_RATIOS,
-    SPLITS,
-    check_ratios,
-    plan_num_shards,
-)
+from components.prepare_examples.tfrecords import shards
 from components.shared.text.json_object import parse_object
 from components.time_limit import A_DAY_SECONDS
 from trainer import paths
@@ -106,7 +99,7 @@ class TableOptions:
         metavar="NAME",
     )
     ratios: Mapping[str, float] = setting(
-        "share of each split", factory=lambda: DEFAULT_RATIOS, metavar="SHARES"
+        "share of each split", factory=lambda: shards.DEFAULT_RATIOS, metavar="SHARES"
     )
     split: Mapping[str, Any] = setting(
         "rule of the splits, instead of the workload's: {by: COLUMN, eval: 30d, test: 30d} by time,"
@@ -206,7 +199,10 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
         default=False,
     )
     compression: str = setting(
-        "compression of the output", default="gzip", choices=tuple(COMPRESSIONS), metavar="KIND"
+        "compression of the output",
+        default="gzip",
+        choices=tuple(shards.COMPRESSIONS),
+        metavar="KIND",
     )
     num_shards: Mapping[str, int] = setting(
         "files of each split", factory=dict, has_flag=False, at_least=1, at_most=100_000
@@ -227,7 +223,7 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
         for name in ("time_zone", "run_time_zone"):
             _check_time_zone(name, getattr(self, name) or "UTC")
         self._check_dates()
-        object.__setattr__(self, "ratios", check_ratios(self.ratios))
+        object.__setattr__(self, "ratios", shards.check_ratios(self.ratios))
 
     @property
     def declared_split(self) -> "Split | None":
@@ -249,10 +245,10 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
         if isinstance(files, Mapping):
             if self.split:
                 raise ConfigError(f"split is {self.split!r}, and files has splits; drop one")
-            if not {*files} <= {*SPLITS}:
+            if not {*files} <= {*shards.SPLITS}:
                 raise ConfigError(
                     f"files is {dict(files)!r}; it must be a list of texts, or have the files of"
-                    f" {', '.join(SPLITS)}"
+                    f" {', '.join(shards.SPLITS)}"
                 )
             patterns = [pattern for some in files.values() for pattern in _as_list(some)]
             object.__setattr__(self, "split", {"by": "files", **files})
@@ -293,8 +289,8 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
             return self.num_shards[split]
         target_bytes = self.target_mb * BYTES_PER_MB
         if split != "train":
-            return max(DEFAULT_NUM_SHARDS[split], math.ceil(num_bytes / target_bytes))
-        return plan_num_shards(
+            return max(shards.DEFAULT_NUM_SHARDS[split], math.ceil(num_bytes / target_bytes))
+        return shards.plan_num_shards(
             num_bytes,
             num_workers=self.num_workers,
             parallelism=self.parallelism,

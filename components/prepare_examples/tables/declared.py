@@ -1,58 +1,48 @@
 """The schema of a table from the declarations of a workload."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.table_schema import TableSchema
+from trainer.workloads import Table, Workload
 from trainer.workloads.declarations.features import Feature, Number, TimePart, Timestamp
 from trainer.workloads.declarations.labels import Binary, Classes, Label
 
+COLUMNS = ("features", "only_read", "label", "weight")
+AS_DECLARED = ("key", "group_by", "aliases", "ignored", "missing", "header")
 
-def schema_of(
-    workload: str,
-    *,
-    features: Iterable[Feature],
-    label: Label,
-    only_read: Sequence[Feature] = (),
-    weight: str = "",
-    reference: str = "",
-    **more: Any,
-) -> TableSchema:
-    """Return the schema of a table.
 
-    Args:
-        workload: its name.
-        features: the columns to store, in the order of the statistics.
-        label: the label.
-        only_read: columns to read for the label's rule; other ones are any numbers.
-        weight: the column of the examples' weights, or "".
-        reference: of the workload, for the workers.
-        more: `key`, `group_by`, `aliases`, `ignored`, `missing` and `header` of TableSchema.
+def schema_of(workload: Workload, **changes: Any) -> TableSchema:
+    """Return the schema of a workload's table, perhaps with changes of its declarations.
+
+    Columns of the label's rule that are not declared are any numbers.
 
     Raises:
         DataError: a name is declared twice, or a part of a time lacks its time.
     """
-    columns, unstored = [*features, *only_read], {column.name for column in only_read}
-    rule_columns = label.rule_columns if isinstance(label, Binary) else ()
+    assert isinstance(workload, Table)
+    fields = {name: getattr(workload, name) for name in (*COLUMNS, *AS_DECLARED)} | changes
+    label, weight = fields["label"], fields["weight"]
+    columns = [*fields["features"], *fields["only_read"]]
+    unstored = {column.name for column in fields["only_read"]}
     known = {column.name for column in columns}
     if weight and weight not in known:
         columns.append(Number(weight, low=0, is_required=True))
         known.add(weight)
-    for name in rule_columns:
+    for name in label.rule_columns if isinstance(label, Binary) else ():
         if name not in known:
             columns.append(Number(name))
             unstored.add(name)
     _check(columns, label)
     return TableSchema(
-        workload=workload,
+        workload=workload.name,
         columns=tuple(columns),
         label=replace(label, rule=None) if isinstance(label, Binary) else label,
         has_whole_classes=has_whole_classes(label),
         only_read=frozenset(unstored),
-        reference=reference,
-        **more,
+        reference=workload.reference,
+        **{name: fields[name] for name in AS_DECLARED},
     )
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.fetch import fetch
@@ -166,7 +165,7 @@ def explain_query(workload: Workload, options: PrepareOptions) -> str:
 
 def _schema(workload: Workload, options: PrepareOptions) -> tuple[TableSchema, Split]:
     """Return the workload's schema, in which times have the run's time zone, and the split."""
-    schema = schema_of(workload.name, reference=workload.reference, **table_fields(workload))
+    schema = schema_of(workload)
     zone = options.time_zone
     if options.source == "bigquery" and workload.source and workload.source.bigquery:
         zone = workload.source.bigquery.time_zone or zone

@@ -15,19 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from components.prepare_examples.tfrecords import wire
 from components.prepare_examples.tfrecords.records import TAIL_BYTES, frame_head, masked_all
-from components.prepare_examples.tfrecords.wire import (
-    BYTES_LIST,
-    FEATURES,
-    FLOAT_LIST,
-    HIGH_BIT,
-    INT64_LIST,
-    LIST_VALUES,
-    MAX_VARINT_BYTES,
-    entry,
-    sized,
-    varint,
-)
 
 
 def encode_rows(columns: dict[str, pa.Array]) -> pa.Array:
@@ -43,7 +32,7 @@ def encode_rows(columns: dict[str, pa.Array]) -> pa.Array:
         *entries, empty, null_handling="replace", null_replacement=b""
     )
     lengths = pc.binary_length(features).to_numpy(zero_copy_only=False)
-    heads = _by_value(lengths, lambda length: bytes([FEATURES]) + varint(length))
+    heads = _by_value(lengths, lambda length: bytes([wire.FEATURES]) + wire.varint(length))
     return pc.binary_join_element_wise(heads, features, empty)
 
 
@@ -81,22 +70,24 @@ def _list_entries(name: str, column: pa.Array) -> pa.Array:
     counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     if pa.types.is_floating(values.type):
-        kind, is_packed = FLOAT_LIST, True
+        kind, is_packed = wire.FLOAT_LIST, True
         numbers = values.fill_null(0).to_numpy(zero_copy_only=False).astype("<f4")
         content = _sliced(pa.py_buffer(numbers), offsets * np.int32(4))
     else:
         is_packed = pa.types.is_integer(values.type)
-        kind = INT64_LIST if is_packed else BYTES_LIST
+        kind = wire.INT64_LIST if is_packed else wire.BYTES_LIST
         encoded = values.dictionary_encode()
-        make = varint if is_packed else _sized_text
+        make = wire.varint if is_packed else _sized_text
         made = pa.array([make(value) for value in encoded.dictionary.to_pylist()], pa.binary())
         pieces = pa.ListArray.from_arrays(pa.array(offsets), made.take(encoded.indices))
         content = pc.binary_join(pieces, b"")
 
     def head(length: int) -> bytes:
         """Return what precedes a list's content of this length, all that depends on it."""
-        payload = sized(LIST_VALUES, bytes(length)) if is_packed and length else bytes(length)
-        whole = entry(name, kind, payload)
+        payload = (
+            wire.sized(wire.LIST_VALUES, bytes(length)) if is_packed and length else bytes(length)
+        )
+        whole = wire.entry(name, kind, payload)
         return whole[: len(whole) - length]
 
     lengths = pc.binary_length(content).to_numpy(zero_copy_only=False)
@@ -105,7 +96,7 @@ def _list_entries(name: str, column: pa.Array) -> pa.Array:
 
 
 def _sized_text(text: str) -> bytes:
-    return sized(LIST_VALUES, text.encode())
+    return wire.sized(wire.LIST_VALUES, text.encode())
 
 
 def _sliced(data: pa.Buffer, offsets: NDArray[np.int32]) -> pa.Array:
@@ -117,7 +108,7 @@ def _sliced(data: pa.Buffer, offsets: NDArray[np.int32]) -> pa.Array:
 def _float_entries(name: str, column: pa.Array) -> pa.Array:
     """Return the entries of floats, which differ only in their last four bytes."""
     values = column.fill_null(0).to_numpy(zero_copy_only=False).astype("<f4")
-    head = entry(name, FLOAT_LIST, bytes([LIST_VALUES, 4]) + bytes(4))[:-4]
+    head = wire.entry(name, wire.FLOAT_LIST, bytes([wire.LIST_VALUES, 4]) + bytes(4))[:-4]
     rows = np.empty((len(values), len(head) + 4), np.uint8)
     rows[:, :-4] = np.frombuffer(head, np.uint8)
     rows[:, -4:] = values.view(np.uint8).reshape(-1, 4)
@@ -143,19 +134,21 @@ def _int_entries(name: str, column: pa.Array) -> pa.Array:
 
 
 def _int_rows(name: str, values: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
-    head = entry(name, INT64_LIST, bytes([LIST_VALUES, length]) + bytes(length))[:-length]
+    head = wire.entry(name, wire.INT64_LIST, bytes([wire.LIST_VALUES, length]) + bytes(length))[
+        :-length
+    ]
     rows = np.empty((len(values), len(head) + length), np.uint8)
     rows[:, : len(head)] = np.frombuffer(head, np.uint8)
     rest = values.view(np.uint64)
     for position in range(length):
-        more = HIGH_BIT if position < length - 1 else 0
+        more = wire.HIGH_BIT if position < length - 1 else 0
         rows[:, len(head) + position] = (rest & np.uint64(0x7F)).astype(np.uint8) | more
         rest = rest >> np.uint64(7)
     return rows
 
 
 def _varint_lengths(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    limits = np.array([1 << 7 * bits for bits in range(1, MAX_VARINT_BYTES)], np.uint64)
+    limits = np.array([1 << 7 * bits for bits in range(1, wire.MAX_VARINT_BYTES)], np.uint64)
     return np.searchsorted(limits, values.view(np.uint64), side="right") + 1
 
 
@@ -172,7 +165,7 @@ def _text_entry(name: str, text: str) -> bytes:
 
 
 def _bytes(name: str, value: bytes) -> bytes:
-    return entry(name, BYTES_LIST, sized(LIST_VALUES, value))
+    return wire.entry(name, wire.BYTES_LIST, wire.sized(wire.LIST_VALUES, value))
 
 
 def _by_value(values: NDArray[np.int32], make: "Callable[[int], bytes]") -> pa.Array:

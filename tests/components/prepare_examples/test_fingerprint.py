@@ -12,7 +12,7 @@ from google.api_core.exceptions import Forbidden
 from components.prepare_examples import fingerprint as fingerprints
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.fingerprint import CACHE_FILE, check_unchanged, read_input
-from components.prepare_examples.raw_data import buckets
+from components.prepare_examples.raw_data import files
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.reading import bigquery
 from trainer import paths
@@ -186,7 +186,7 @@ class FakeStorage:
 def storage(monkeypatch, tmp_path):
     monkeypatch.setattr(paths, "CLOUD_MOUNT", f"{tmp_path}/")
     fake = FakeStorage({"d/": (0, 1), "d/a.csv": (5, 1), "d/e/b.csv": (5, 1), "d/a.txt": (5, 1)})
-    monkeypatch.setattr(buckets, "connect", lambda: fake)
+    monkeypatch.setattr(files, "connect", lambda: fake)
     return fake
 
 

@@ -39,7 +39,7 @@ def rows(count: int, *, seed: int, gold: float = 0.2) -> list[dict]:
 
 def statistics_of(instances: list[dict]) -> dict:
     """Return what prepare_examples writes about these rows as the train split."""
-    schema = schema_of("churn", features=WORKLOAD.features, label=WORKLOAD.label)
+    schema = schema_of(WORKLOAD)
     types = {"charge": pa.float64(), "floor": pa.int64(), "at": pa.int64()}
     types |= {"plan": pa.string(), "tags": pa.list_(pa.string())}
     summaries = {}

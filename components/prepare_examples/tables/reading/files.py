@@ -14,6 +14,7 @@ from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import sha256_of
+from components.prepare_examples.tables.reading import kinds
 from components.prepare_examples.tables.reading.csv_records import (
     BLOCK_BYTES,
     RecordFinder,
@@ -21,20 +22,6 @@ from components.prepare_examples.tables.reading.csv_records import (
     record_blocks,
 )
 from components.prepare_examples.tables.reading.header import read_header
-from components.prepare_examples.tables.reading.kinds import (
-    ARRAY,
-    LINES,
-    OBJECT,
-    PARQUET,
-    RECORDS,
-    damaged,
-    file_kind,
-    gzip_errors,
-    is_gzip,
-    is_plain,
-    open_text,
-    read_head,
-)
 from components.prepare_examples.tables.reading.typed import json_rows
 from trainer.workloads.declarations.names import normal_form
 
@@ -64,7 +51,7 @@ class TableFile:
     @property
     def has_groups(self) -> bool:
         """True if the file is read by groups of rows, and not by bytes."""
-        return self.kind in (PARQUET, JSON)
+        return self.kind in (kinds.PARQUET, JSON)
 
 
 @dataclass(frozen=True)
@@ -116,18 +103,18 @@ def folder_columns(path: str, names: Iterable[str]) -> dict[str, str | None]:
 
 
 def _open(path: str, header: Sequence[str]) -> TableFile:
-    kind, num_bytes = file_kind(path), Path(path).stat().st_size
-    if kind == RECORDS:
+    kind, num_bytes = kinds.file_kind(path), Path(path).stat().st_size
+    if kind == kinds.RECORDS:
         raise DataError(f"{path} holds TFRecords, not a table: give it as records")
-    if kind == PARQUET:
+    if kind == kinds.PARQUET:
         return _open_parquet(path, num_bytes)
-    if kind in (LINES, ARRAY, OBJECT):
+    if kind in (kinds.LINES, kinds.ARRAY, kinds.OBJECT):
         names, num_rows = dict[str, None](), 0
         for num_rows, row in enumerate(json_rows(path), start=1):  # noqa: B007
             names |= dict.fromkeys(row)
         return TableFile(path, JSON, num_bytes, tuple(names), group_rows=(num_rows,))
-    is_stream = is_gzip(path) or not is_plain(read_head(path))
-    with open_text(path) as content:
+    is_stream = kinds.is_gzip(path) or not kinds.is_plain(kinds.read_head(path))
+    with kinds.open_text(path) as content:
         csv = read_header(content, path, names=header)
     kind = STREAM if is_stream else CSV
     return TableFile(path, kind, num_bytes, csv.names, csv.data_start, separator=csv.separator)
@@ -139,7 +126,7 @@ def open_records(path: str, kind: str, start: int) -> IO[bytes]:
         file: IO[bytes] = Path(path).open("rb")  # noqa: SIM115
         file.seek(start)
         return file
-    file = open_text(path)
+    file = kinds.open_text(path)
     file.read(start)
     return file
 
@@ -184,8 +171,8 @@ def count_rows(file: TableFile, most: int) -> int:
                 num_rows += count_records(block)
                 if num_rows >= most:
                     return most
-    except gzip_errors() as error:
-        raise damaged(file.path, error) from error
+    except kinds.gzip_errors() as error:
+        raise kinds.damaged(file.path, error) from error
     return num_rows
 
 
@@ -201,4 +188,4 @@ def _open_parquet(path: str, num_bytes: int) -> TableFile:
         raise DataError(f"{path} is not a complete Parquet file: {error}") from error
     names = metadata.schema.to_arrow_schema().names
     groups = (metadata.row_group(index).num_rows for index in range(metadata.num_row_groups))
-    return TableFile(path, PARQUET, num_bytes, tuple(names), group_rows=tuple(groups))
+    return TableFile(path, kinds.PARQUET, num_bytes, tuple(names), group_rows=tuple(groups))

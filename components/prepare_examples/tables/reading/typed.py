@@ -9,14 +9,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.tables.reading.kinds import (
-    ARRAY,
-    OBJECT,
-    damaged,
-    file_kind,
-    gzip_errors,
-    open_text,
-)
+from components.prepare_examples.tables.reading import kinds
 
 BATCH_ROWS = 32_768
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"  # in every file that Spark writes
@@ -55,21 +48,21 @@ def json_rows(path: str) -> Iterator[dict[str, Any]]:
         DataError: a line is no JSON object, or the array is damaged; names the line.
     """
     try:
-        with open_text(path) as file:
-            kind = file_kind(path)
-            if kind == OBJECT:
+        with kinds.open_text(path) as file:
+            kind = kinds.file_kind(path)
+            if kind == kinds.OBJECT:
                 [content] = _parsed(b"[%b]" % file.read(), path, "the object")
                 yield from _rows_of_files(content)
                 return
-            if kind == ARRAY:
+            if kind == kinds.ARRAY:
                 yield from _parsed(file.read(), path, "the array")
                 return
             for number, line in enumerate(file, start=1):
                 text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
                 if text.strip():
                     yield from _parsed(b"[%b]" % text, path, f"line {number}")
-    except gzip_errors() as error:
-        raise damaged(path, error) from error
+    except kinds.gzip_errors() as error:
+        raise kinds.damaged(path, error) from error
 
 
 def _rows_of_files(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -6,8 +6,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from components.prepare_examples.output.quarantine import BadRows
-from components.prepare_examples.tables.values.numbers import check_limits, to_integers
-from components.prepare_examples.tables.values.written import NUMBER_PATTERN
+from components.prepare_examples.tables.values.written import (
+    NUMBER_PATTERN,
+    check_limits,
+    to_integers,
+)
 from trainer.workloads.declarations.features import Category, Number
 from trainer.workloads.encoding.storage import BRACKETS
 

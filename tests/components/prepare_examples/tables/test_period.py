@@ -5,7 +5,7 @@ import datetime
 import pyarrow as pa
 import pytest
 
-from components.prepare_examples.declarations import declared, table_fields
+from components.prepare_examples.declarations import declared
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
@@ -26,7 +26,7 @@ def seconds(text):
 @pytest.fixture
 def schema() -> TableSchema:
     taxi = declared("taxi")
-    return schema_of(taxi.name, reference=taxi.reference, **table_fields(taxi))
+    return schema_of(taxi)
 
 
 def test_a_period_has_its_first_and_last_day_whole(schema):

@@ -13,7 +13,6 @@ import pytest
 import yaml
 from pyarrow import parquet
 
-from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.columns import match_header
 from components.prepare_examples.tables.declared import schema_of
@@ -568,7 +567,7 @@ def test_each_column_has_a_name_of_its_own(tmp_path, columns):
     sent = json.loads((tmp_path / "own/instances.json").read_text())[0]
     assert list(sent) == list(NAMES)
     assert workload.parse_instance(sent).keys() == set(NAMES.values())
-    found = match_header([*chosen], schema_of("own", **table_fields(workload)))
+    found = match_header([*chosen], schema_of(workload))
     assert found.columns == [*NAMES.values(), "流失"]
 
 
