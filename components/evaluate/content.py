@@ -159,9 +159,14 @@ def roc_curve(held_out: HeldOut) -> Json | None:
         return None
     shares = np.linspace(0, 1, NUM_CURVE_POINTS)
     limits = np.unique(np.quantile(scores, shares, method="nearest"))[::-1]
+
+    def shares_from(limits: Any, scores: Any) -> list[float]:
+        below = np.searchsorted(np.sort(scores), limits)
+        return [0.0, *((len(scores) - below) / len(scores)).tolist()]
+
     return {
-        "false_positive": [0.0, *(float(np.mean(scores[~labels] >= limit)) for limit in limits)],
-        "true_positive": [0.0, *(float(np.mean(scores[labels] >= limit)) for limit in limits)],
+        "false_positive": shares_from(limits, scores[~labels]),
+        "true_positive": shares_from(limits, scores[labels]),
         "thresholds": [1.0, *map(float, limits)],
     }
 

@@ -138,7 +138,7 @@ def read_held_out(
     manifest = read_manifest(examples_dir, workload=workload.name)
     decoder = Decoder(workload=workload, compression=manifest.compression, is_raw=True)
     checked = checked_split(manifest, split)
-    chunks = SplitChunks(checked, decoder)
+    chunks = SplitChunks(checked, decoder, most_rows=num_rows_at_once(workload))
     compiled = predictor.compiled_score()
     predicted = []
     kept: dict[str, list[NDArray[Any]]] = {name: [] for name in columns}
@@ -158,7 +158,7 @@ def read_held_out(
             "model cannot be evaluated; give more examples, or other ratios of the splits"
         )
     labels, predictions = map(np.concatenate, zip(*predicted, strict=True))
-    golden = choose_golden(golden_groups(labels, workload.label).tolist(), NUM_GOLDEN)
+    golden = choose_golden(golden_groups(labels, workload.label), NUM_GOLDEN)
     sizes = error_sizes(predictions, labels, workload.label)
     mistakes = find_largest(sizes, NUM_SHOWN)
     labelled = (features for features, _ in _labelled(chunks, workload.label))
@@ -232,14 +232,11 @@ def golden_groups(labels: NDArray[Any], label: Label) -> NDArray[Any]:
     return ranks * NUM_GOLDEN // len(labels)
 
 
-def choose_golden(groups: Sequence[int], count: int) -> list[int]:
+def choose_golden(groups: NDArray[Any], count: int) -> list[int]:
     """Return `count` indices: the first example of each group, then the first of the others."""
-    first_of_group: dict[int, int] = {}
-    for index, group in enumerate(groups):
-        first_of_group.setdefault(int(group), index)
-    chosen = [first_of_group[group] for group in sorted(first_of_group)]
-    rest = (index for index in range(len(groups)) if index not in chosen)
-    return (chosen + [index for index, _ in zip(rest, range(count), strict=False)])[:count]
+    chosen = np.unique(groups, return_index=True)[1][:count]
+    rest = np.setdiff1d(np.arange(min(len(groups), 2 * count)), chosen)
+    return [*chosen.tolist(), *rest.tolist()][:count]
 
 
 def error_sizes(predictions: NDArray[Any], labels: NDArray[Any], label: Label) -> NDArray[Any]:

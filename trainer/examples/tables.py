@@ -4,6 +4,7 @@ See trainer.examples.stream for blocks, and trainer.examples.batches for the row
 """
 
 import contextlib
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,8 @@ from trainer.workloads.declarations.labels import Multilabel, Regression
 
 # Records parsed per call: enough to make the overhead of a call negligible.
 CHUNK_SIZE = 1024
+# Of tables that Python handles one by one: 16 times as many, unless they are large.
+MAX_TABLE_CHUNKS, MAX_TABLE_BYTES = 16, 16_000_000
 _TO_THE_END = -1
 # Raised by TensorFlow when a file is damaged or has changed.
 _FILE_ERRORS = (tf.errors.DataLossError, tf.errors.NotFoundError, *RECORD_ERRORS)
@@ -155,12 +158,26 @@ class Decoder:
 
 
 class SplitChunks:
-    """A split as small tables, read from its files in every iteration."""
+    """A split as small tables, read from its files in every iteration.
 
-    def __init__(self, split: Split, decoder: Decoder, *, may_lack_labels: bool = False):
+    They have `most_rows` at most, or CHUNK_SIZE if that is more.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        decoder: Decoder,
+        *,
+        may_lack_labels: bool = False,
+        most_rows: float = math.inf,
+    ):
         self._split, self._decoder = split, decoder
-        slices = as_tensors(whole(split))
-        self._chunks = decoder.chunks(slices, may_lack_labels=may_lack_labels).prefetch(2)
+        chunks = decoder.chunks(as_tensors(whole(split)), may_lack_labels=may_lack_labels)
+        if split.num_examples > CHUNK_SIZE:
+            most_rows = min(most_rows, MAX_TABLE_BYTES / measure_example(split, decoder))
+            num_chunks = max(1, min(int(most_rows / CHUNK_SIZE), MAX_TABLE_CHUNKS))
+            chunks = chunks.rebatch(num_chunks * CHUNK_SIZE)
+        self._chunks = chunks.prefetch(2)
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the tables; raise InputError as `Decoder.read` does."""

@@ -14,6 +14,8 @@ from trainer.metrics.resampling import gain
 NUM_DRAWS = 1000
 # Enough for a standard deviation; a slice's interval needs no more.
 NUM_SLICE_DRAWS = 100
+# From here on a normal interval differs less from that of percentiles than chance makes of it.
+MANY_EXAMPLES = 50_000
 SEED = 20_240_607
 
 
@@ -64,8 +66,12 @@ def measure_gain(
     """Return the gain with the percentile interval of draws of the examples, with replacement.
 
     Both models are measured on the same draws, so examples that are difficult for both cancel out.
-    The draws depend on the number of examples only.
+    The draws depend on the number of examples only. Many examples have a normal interval.
     """
+    if num_examples > MANY_EXAMPLES:
+        return measure_slice_gain(
+            metric, candidate, other, num_examples=num_examples, confidence=confidence
+        )
     gain = _without_interval(metric, candidate, other, num_examples, confidence)
     differences = _differences(metric, candidate, other, num_examples, NUM_DRAWS)
     if not len(differences):

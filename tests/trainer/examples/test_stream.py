@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import shutil
 import threading
 from random import Random
@@ -180,12 +181,20 @@ def test_a_model_learns_from_a_stream(examples_dir, tmp_path):
     assert train(job)[-1]["accuracy"] > 0.8
 
 
-def test_the_small_tables_of_a_split_are_the_split(examples_dir, monkeypatch):
+@pytest.mark.parametrize(
+    ("most_rows", "most_bytes", "sizes"),
+    [(math.inf, 1e6, [100]), (70, 1e6, [66, 34]), (math.inf, 1, [33, 33, 33, 1])],
+)
+def test_the_small_tables_of_a_split_are_the_split(
+    examples_dir, monkeypatch, most_rows, most_bytes, sizes
+):
     monkeypatch.setattr("trainer.examples.tables.CHUNK_SIZE", 33)
+    monkeypatch.setattr("trainer.examples.tables.MAX_TABLE_BYTES", most_bytes)
     split = read_manifest(str(examples_dir), workload="mnist").splits["eval"]
     _, labels = read_table(split, DECODER.workload, compression="GZIP")
-    pieces = [piece.numpy() for _, piece in SplitChunks(split, DECODER)]
-    assert [len(piece) for piece in pieces] == [33, 33, 33, 1]
+    tables = SplitChunks(split, DECODER, most_rows=most_rows)
+    pieces = [piece.numpy() for _, piece in tables]
+    assert [len(piece) for piece in pieces] == sizes
     np.testing.assert_array_equal(np.concatenate(pieces), labels)
     fewer = Split(name="eval", num_examples=99, shards=split.shards)
     with pytest.raises(InputError, match=r"100 examples.*manifest.* 99"):

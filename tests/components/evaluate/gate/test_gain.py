@@ -2,10 +2,12 @@
 
 import math
 import re
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
+from components.evaluate.gate import gain as gains
 from components.evaluate.gate.checks import check_comparison, check_size
 from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
 from components.evaluate.gate.gain import Gain, measure_gain
@@ -93,7 +95,14 @@ def test_precision_and_calibration_of_two_classes():
     assert found == pytest.approx(0.5)
 
 
-def test_the_interval_is_that_of_resampled_examples_and_the_same_each_time():
+@pytest.mark.parametrize(("many", "num_draws"), [(SIZE, 1000), (SIZE - 1, 100)])
+def test_the_interval_is_that_of_resampled_examples_and_the_same_each_time(
+    monkeypatch, many, num_draws
+):
+    monkeypatch.setattr(gains, "MANY_EXAMPLES", many)
+    counted = Mock(side_effect=lambda counts: 0.0)
+    measure_gain("accuracy", counted, counted, num_examples=SIZE, confidence=0.9)
+    assert counted.call_count == 2 * (num_draws + 1)
     better, worse = two_classes(0.8), two_classes(1.5, seed=2)
     models = [statistic("accuracy", one, TRUTH, Binary("y")) for one in (better, worse)]
     found = measure_gain("accuracy", *models, num_examples=SIZE, confidence=0.9)
