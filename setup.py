@@ -55,6 +55,7 @@ setup(
         "PyYAML",
         "requests",
         "rich",
+        "shtab",
         "tenacity",
         "tensorboard",
         "tensorflow==2.21.0",

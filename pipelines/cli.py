@@ -8,7 +8,7 @@ import sys
 from components.errors import StepError
 from components.shared.vertex.errors import VertexError
 from pipelines.command.output import open_output
-from pipelines.command.parser import Parser, ShowVersion
+from pipelines.command.parser import SHELLS, Parser, PrintCompletion, ShowVersion
 from pipelines.errors import RegistryError, ResourceError, ServiceError
 from pipelines.exit_codes import FAILED, INTERRUPTED, USAGE
 from trainer.errors import ConfigError
@@ -167,6 +167,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     text = "print the versions of Trainyard, Python, KFP, TensorFlow and Google's packages"
     parser.add_argument("--version", action=ShowVersion, nargs=0, help=text)
+    parser.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        choices=SHELLS,
+        help="print the script that completes commands and options in a shell",
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, function, text in COMMANDS:
         arguments = f"pipelines.command.{function}"

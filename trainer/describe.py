@@ -86,7 +86,7 @@ def _described(reference: str, train: Json) -> dict[str, Any]:
     try:
         return describe(reference, train)
     except ConfigError as error:
-        return {"error": str(error).removeprefix("--workload: ")}
+        return {"error": str(error)}
     except SystemExit as error:
         return {"error": f"it exits while it is imported, with {error.code!r}; remove that call"}
     except BaseException:

@@ -72,6 +72,11 @@ def print_table(table: Table) -> int:
     return 0
 
 
+def add_json(parser: argparse.ArgumentParser, help_text: str = "as Vertex AI returns it") -> None:
+    """Add the option --json."""
+    parser.add_argument("--json", action="store_true", help=help_text)
+
+
 def print_json(value: Any) -> int:
     """Print a value as indented JSON, with its letters as they are where stdout is UTF-8."""
     is_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"

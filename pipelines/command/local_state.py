@@ -3,14 +3,15 @@
 import argparse
 
 from components.shared.vertex.api import connect
-from pipelines.command.actions import describe, print_table
+from pipelines.command.actions import add_json, describe, print_json, print_table
 from pipelines.command.parser import count, seconds
 from pipelines.command.target_options import add_target, service_of, target_of
 from pipelines.places.target import check_state_dir
 from pipelines.runs.removal.cache import MEGABYTE, cache_table, clear_cache
 from pipelines.runs.removal.code import remove_snapshots, unused_snapshots
 from pipelines.runs.removal.files import RunFiles
-from pipelines.runs.removal.prune import decide, prune, prune_table
+from pipelines.runs.removal.prune import Decision, decide, prune, prune_table
+from trainer import Json
 from trainer.errors import ConfigError
 
 PRUNE = """\
@@ -48,6 +49,7 @@ def add_prune(prune_: argparse.ArgumentParser) -> None:
         help="only runs that ended longer ago than this: 30d, 12h",
     )
     prune_.add_argument("--dry-run", action="store_true", help="only print what would be removed")
+    add_json(prune_, "the list as JSON")
     add_target(prune_)
     prune_.set_defaults(command=_prune)
 
@@ -97,6 +99,8 @@ def _prune(arguments: argparse.Namespace) -> int:
         snapshots = unused_snapshots(files.api, target.state_dir, without=without)
         if not arguments.dry_run:
             remove_snapshots(target.state_dir, snapshots)
+    if arguments.json:
+        return print_json([_facts(decision) for decision in decisions])
     print_table(prune_table(decisions))
     removed = [decision for decision in decisions if not decision.reason]
     verb = "would be removed" if arguments.dry_run else "removed"
@@ -106,3 +110,8 @@ def _prune(arguments: argparse.Namespace) -> int:
         copies = "1 copy" if len(snapshots) == 1 else f"{len(snapshots)} copies"
         print(f"{verb}: {copies} of workloads' code: {', '.join(path.name for path in snapshots)}")
     return 0
+
+
+def _facts(decision: Decision) -> Json:
+    name, state = decision.run.name, decision.run.state
+    return {"run": name, "state": state, "bytes": decision.num_bytes, "kept": decision.reason}

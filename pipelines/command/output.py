@@ -1,9 +1,12 @@
 """Standard output of a command: closed, full, or unable to encode what is written."""
 
+import argparse
 import contextlib
 import io
+import json
 import os
 import sys
+from collections.abc import Callable
 
 ENCODING_VARIABLE = "PYTHONIOENCODING"
 
@@ -51,6 +54,30 @@ def keep_running_without_output() -> None:
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     if isinstance(raw, Output):
         raw.must_last = True
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the options of commands whose `arguments.result` is printed by `with_result`."""
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--json", action="store_true", help="print only the result, as JSON; the rest to stderr"
+    )
+    form.add_argument("--quiet", action="store_true", help="print only the result, in one line")
+
+
+def with_result(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+    """Run a command; with --json or --quiet print only `arguments.result`, as JSON or a line."""
+    if not (arguments.json or arguments.quiet):
+        return command(arguments)
+    with (
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(sys.stderr if arguments.json else nowhere),
+    ):
+        code = command(arguments)
+    if content := getattr(arguments, "result", None):
+        facts, line = content
+        print(json.dumps(facts, indent=2) if arguments.json else line, flush=True)
+    return code
 
 
 def discard_output() -> None:

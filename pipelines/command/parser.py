@@ -5,12 +5,14 @@ import pkgutil
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 from trainer.errors import did_you_mean
 
 WRONG_CHOICE = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<allowed>.*)\)")
 WRONG_OPTION = re.compile(r"unrecognized arguments: (?P<given>--[^ =]+)")
+SHELLS = ("bash", "zsh", "tcsh", "fish")
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 VERSIONED_PACKAGES = (
     "kfp",
@@ -37,18 +39,24 @@ class Parser(argparse.ArgumentParser):
         self, args: Iterable[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
         """Parse, after adding the parser's arguments; argparse calls it for subparsers as well."""
+        self.load()
+        return super().parse_known_args(args, namespace)
+
+    def load(self) -> None:
+        """Add the parser's arguments if they are not yet."""
         if self._arguments:
             add_arguments = pkgutil.resolve_name(self._arguments)
             self._arguments = ""
             add_arguments(self)
-        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message with a suggestion, and exit with 2."""
         if match := WRONG_CHOICE.search(message):
             message += _hint(match["given"], re.findall(r"'([^']*)'", match["allowed"]))
         elif match := WRONG_OPTION.search(message):
-            message += _hint(match["given"], _options(self))
+            options = _options(self)
+            setting = "; a setting is --set KEY=VALUE, as `trainyard settings` lists them"
+            message += _hint(match["given"], options) or setting * ("--set" in options)
         super().error(message)
 
 
@@ -65,6 +73,23 @@ class ShowVersion(argparse.Action):
             f"  Python {platform.python_version()}",
         ]
         sys.stdout.write("\n".join([*lines, *packages, ""]))
+        parser.exit()
+
+
+class PrintCompletion(argparse.Action):
+    """Option that prints the completion of all commands for a shell, and exits."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, _: Any, shell: Any, __: str | None = None
+    ) -> None:
+        """Print a script for the shell; https://docs.iterative.ai/shtab."""
+        import shtab
+
+        for each in _parsers(parser, loads=True):
+            for action in each._actions:
+                if action.type is Path:
+                    action.complete = shtab.FILE  # type: ignore[attr-defined]
+        sys.stdout.write(shtab.complete(parser, shell))
         parser.exit()
 
 
@@ -104,9 +129,13 @@ def _options(parser: argparse.ArgumentParser) -> list[str]:
     return sorted({option for sub in _parsers(parser) for option in sub._option_string_actions})
 
 
-def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+def _parsers(
+    parser: argparse.ArgumentParser, *, loads: bool = False
+) -> Iterator[argparse.ArgumentParser]:
+    if loads and isinstance(parser, Parser):
+        parser.load()
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for sub in action.choices.values():
-                yield from _parsers(sub)
+                yield from _parsers(sub, loads=loads)

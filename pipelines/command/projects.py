@@ -1,6 +1,7 @@
 """`trainyard new|check`: write the folder of a workload from data, and try it."""
 
 import argparse
+import shlex
 import subprocess
 import sys
 
@@ -85,7 +86,7 @@ def _check(arguments: argparse.Namespace) -> int:
         print(f"no mistake so far in {arguments.workload}; the rest was not tried")
         return TIMEOUT
     if not num_problems:
-        print(f"no mistake found; run it: trainyard run {arguments.workload}")
+        print(f"no mistake found; run it: trainyard run {shlex.quote(arguments.workload)}")
         return OK
     mistakes = "1 mistake" if num_problems == 1 else f"{num_problems} mistakes"
     print(f"{mistakes} in {arguments.workload}")

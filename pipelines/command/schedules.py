@@ -2,11 +2,13 @@
 
 import argparse
 import datetime
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
 from components.shared.vertex.api import connect
 from pipelines.command.actions import actions_of, add_action, describe, print_json
+from pipelines.command.output import add_output, with_result
 from pipelines.command.running.execution import start_run
 from pipelines.command.target_options import api_of, service_of, target_of
 from pipelines.package.spec import Package
@@ -62,7 +64,9 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
     list_.add_argument("--json", action="store_true", help="include the summary of the last run")
     add_action(actions, "pause", _pause, "start no runs until the schedule is resumed", "NAME")
     add_action(actions, "resume", _resume, "start runs again", "NAME")
-    now = add_action(actions, "run-now", _run_now, "start a run of the schedule now", "NAME")
+    start = partial(with_result, _run_now)
+    now = add_action(actions, "run-now", start, "start a run of the schedule now", "NAME")
+    add_output(now)
     now.add_argument("--wait", action="store_true", help="wait until the run has ended")
     add_on_failure(now)
     now.set_defaults(tears_down=False)

@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from components.shared.run_summary.settings import settings_of
+from pipelines.command.actions import add_json, print_json
 from pipelines.command.actions import describe as set_description
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import declared_settings, setting_keys
@@ -31,11 +33,14 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     set_description(parser, SETTINGS)
     parser.add_argument("workload", metavar="WORKLOAD", nargs="?", default="mnist", help=FORMS)
     parser.add_argument("--all", action="store_true", help="include advanced settings")
+    add_json(parser, "all settings by their keys, as JSON")
     parser.set_defaults(command=_settings)
 
 
 def _settings(arguments: argparse.Namespace) -> int:
     config = find_run(arguments.workload)
+    if arguments.json:
+        return print_json(settings_of({"runtimeConfig": {"parameterValues": config.parameters()}}))
     for line in _lines(config, has_all=arguments.all):
         print(line)
     return OK

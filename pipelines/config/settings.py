@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -43,6 +44,7 @@ _NOT_SET: dict[str, tuple[str, ...]] = {
 _RENAMED = {"serving_machine": "serving.machine"}
 # Settings that replace each other.
 INSTEAD = {"train.steps": "train.epochs", "train.epochs": "train.steps"}
+FLAG = re.compile(r"(?<!\w)--([a-z][a-z-]*)")
 _DIRECTIONS = tuple(f".{direction}" for direction in DIRECTIONS)
 
 
@@ -117,7 +119,13 @@ def _without_wrong(
 
 
 def _at_position(position: str, cause: ValueError) -> ConfigError:
-    error = ConfigError(f"{position}: {cause}")
+    """Return an error with its position, and settings instead of the trainer's flags in it."""
+
+    def setting(flag: re.Match[str]) -> str:
+        name = flag[1].replace("-", "_")
+        return f"train.{name}" if name in trainer_settings() else flag[0]
+
+    error = ConfigError(f"{position}: {FLAG.sub(setting, str(cause))}")
     error.__cause__ = cause
     return error
 
@@ -159,8 +167,11 @@ def _check_key(key: str, config: RunConfig) -> None:
         key = key.rpartition(".")[0]
     is_free = group in FREE_GROUPS or (group == "thresholds" and not config.is_built_in)
     if key not in allowed and not (is_free and name):
-        hint = did_you_mean(key, allowed, separator=".")
-        if group == "thresholds":
+        named = [name for name in allowed if not name.endswith((".NAME", ".METRIC"))]
+        hint = did_you_mean(key, named, separator=".")
+        if "." not in key and (of_group := did_you_mean(key, (*GROUPS, MODEL_GROUP))):
+            hint = f"{of_group} It is a group of settings;"
+        elif group == "thresholds":
             hint += f" metrics are {', '.join(metrics_of(config.workload))};"
         raise ConfigError(f"unknown key {key!r};{hint} {SEE_SETTINGS}")
 

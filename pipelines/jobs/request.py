@@ -5,6 +5,7 @@ It is the request that the pipeline's training step sends for the same configura
 
 import argparse
 import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -16,7 +17,7 @@ from trainer import Json
 from trainer.config.flags import add_flags
 from trainer.config.model_settings import split_model_flags
 from trainer.config.train_config import TrainConfig
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, did_you_mean
 
 
 def job_request(
@@ -81,8 +82,10 @@ class _Parser(argparse.ArgumentParser):
     """Argument parser that raises ConfigError instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
+        typed = re.search(r"(--[\w-]+)", message)
+        hint = did_you_mean(typed and typed[1], self._option_string_actions)
         raise ConfigError(
-            f"flags after --: {message}; python -m trainer.task --help lists the flags, "
+            f"flags after --: {message};{hint} python -m trainer.task --help lists the flags, "
             "docs/from-old-commands.md the old ones"
         )
 

@@ -1,6 +1,7 @@
 """Training jobs and their replicas as tables and lines."""
 
 import datetime
+from operator import itemgetter
 from typing import Any
 
 from components.shared.vertex.api import VertexApi
@@ -16,9 +17,13 @@ _MEBIBYTE = 1024 * 1024
 _MOMENTS = (("created", "createTime"), ("started", "startTime"), ("ended", "endTime"))
 
 
-def jobs_table(api: VertexApi) -> Table:
-    """Return a row for each training job, newest first."""
-    jobs = sorted(api.list_resources("customJobs"), key=lambda job: job["createTime"], reverse=True)
+def newest_jobs(api: VertexApi) -> list[Json]:
+    """Return all training jobs, newest first."""
+    return sorted(api.list_resources("customJobs"), key=itemgetter("createTime"), reverse=True)
+
+
+def jobs_table(jobs: list[Json]) -> Table:
+    """Return a row for each training job."""
     rows: list[tuple[str, ...]] = [
         (short_name(job["name"]), JOB.state_of(job), when(job), job["displayName"]) for job in jobs
     ]

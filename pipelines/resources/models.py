@@ -1,6 +1,7 @@
 """Models and their versions: show, change and delete."""
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 from components.model_version.history import (
     HistoryEntry,
@@ -32,14 +33,24 @@ from pipelines.resources.table import Table
 from trainer import Json
 
 
-def models_table(api: VertexApi) -> Table:
-    """Return a row for each version of each model, oldest model first."""
-    rows: list[tuple[str, ...]] = []
-    for model in sorted(api.list_resources("models"), key=lambda model: model["createTime"]):
-        for version in list_versions(api, ResourceName.from_name(model["name"]).unversioned):
-            aliases = ", ".join(version.get("versionAliases", []))
-            created = when(version, "versionCreateTime")
-            rows.append((model["displayName"], version["versionId"], aliases, created))
+def all_versions(api: VertexApi) -> list[Json]:
+    """Return each version of each model, oldest model first."""
+    models = sorted(api.list_resources("models"), key=itemgetter("createTime"))
+    names = [ResourceName.from_name(model["name"]).unversioned for model in models]
+    return [version for name in names for version in list_versions(api, name)]
+
+
+def models_table(versions: Sequence[Json]) -> Table:
+    """Return a row for each version."""
+    rows: list[tuple[str, ...]] = [
+        (
+            version["displayName"],
+            version["versionId"],
+            ", ".join(version.get("versionAliases", [])),
+            when(version, "versionCreateTime"),
+        )
+        for version in versions
+    ]
     return Table(("MODEL", "VERSION", "ALIASES", "CREATED"), rows)
 
 

@@ -31,7 +31,7 @@ TIMEOUT_SECONDS = 120
 LOG = Path("programs.log")
 TRAINER_FLAGS = ["--workload=mnist", "--examples-dir=examples"]
 ASSIGNMENT = re.compile(r"[A-Z_]+=")
-WAITING = ("--wait", "--follow", "--dry-run")
+WAITING = ("--wait", "--follow", "--dry-run", "--quiet", "--json")
 
 # Commands that are not run, with the reason; of those of trainyard the arguments are checked.
 ONLY_PARSED = {

@@ -257,11 +257,12 @@ class TrainConfig(ModelSettings):
         Raises:
             ConfigError: there is no such workload, or its file or a setting of its model is wrong.
         """
+        workload = self._workload
         try:
-            self._workload.recipe_of(self.model)
+            workload.recipe_of(self.model)
         except ValueError as error:
             raise ConfigError(f"--model: {error}") from error
-        return self.adapt(self._workload, self.model)
+        return self.adapt(workload, self.model)
 
     @cached_property
     def _workload(self) -> Workload:
@@ -269,7 +270,7 @@ class TrainConfig(ModelSettings):
         try:
             return load_workload(self.workload)
         except WorkloadError as error:
-            raise ConfigError(f"--workload: {error}") from error
+            raise ConfigError(str(error)) from error
 
     def recipe(self) -> Recipe:
         """Return the model's recipe with the given settings.

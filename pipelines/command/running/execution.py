@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import json
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
@@ -60,6 +61,7 @@ def start_run(
 
     if not arguments.wait:
         create()
+        arguments.result = {"run": run, "page": console_url(api, run)}, run
         if service:
             service.keep()
             print(f"{log_command(run, '', target)} --follow   # show its log")
@@ -85,6 +87,7 @@ def start_run(
     else:
         result = show(api, submission)
         print_outcome(result.summary, target=target)
+    arguments.result = json.loads(result.summary.to_json()), result.summary.headline
     words = check_command(arguments.on_failure)
     if problem := run_command(words, result.summary, target=target):
         print(f"trainyard: {problem}", file=sys.stderr)

@@ -5,6 +5,7 @@ from functools import partial
 
 from components.shared.vertex.api import connect
 from pipelines.command.actions import describe
+from pipelines.command.output import add_output, with_result
 from pipelines.command.running.execution import start_run
 from pipelines.command.running.submit import EXIT_CODES
 from pipelines.command.target_options import add_containers, add_target, service_of, target_of
@@ -30,9 +31,10 @@ def add_resume(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="RUN")
     add_target(parser)
     parser.add_argument("--wait", action="store_true", help="wait until the run has ended")
+    add_output(parser)
     add_on_failure(parser)
     add_containers(parser)
-    parser.set_defaults(command=_resume, tears_down=False)
+    parser.set_defaults(command=partial(with_result, _resume), tears_down=False)
 
 
 def _resume(arguments: argparse.Namespace) -> int:

@@ -16,7 +16,8 @@ from rich.console import Console
 
 from components.errors import StepError
 from components.prepare_examples.raw_data.fetch import fetch
-from pipelines.command.actions import describe, print_json
+from pipelines.command.actions import describe
+from pipelines.command.output import add_output, with_result
 from pipelines.command.running.execution import start_run
 from pipelines.command.running.plan import planned, show_plan, within_cost
 from pipelines.command.target_options import (
@@ -98,8 +99,10 @@ def add_run(run: argparse.ArgumentParser) -> None:
         metavar="TUNE",
         help="train with the settings of the best trial of a `trainyard tune`; --set changes them",
     )
+    add_output(run)
     add_options(run)
-    run.set_defaults(command=_start, name="", wait=True, dry_run=False, tears_down=True)
+    start = partial(with_result, _start)
+    run.set_defaults(command=start, name="", wait=True, dry_run=False, tears_down=True)
 
 
 def add_submit(submit: argparse.ArgumentParser) -> None:
@@ -118,9 +121,10 @@ def add_submit(submit: argparse.ArgumentParser) -> None:
         action="store_true",
         help="send nothing: print the plan, as `trainyard plan`; --json: the request",
     )
-    submit.add_argument("--json", action="store_true", help="with --dry-run: print the request")
+    add_output(submit)
     add_options(submit)
-    submit.set_defaults(command=_start, tears_down=False, tuning_job=None, is_plan=False)
+    start = partial(with_result, _start)
+    submit.set_defaults(command=start, tears_down=False, tuning_job=None, is_plan=False)
 
 
 def add_plan(plan: argparse.ArgumentParser) -> None:
@@ -245,7 +249,8 @@ def _show(arguments: argparse.Namespace, run: CheckedRun, target: Target) -> int
                 submission = _limited(arguments, run, package, target)
             return show_plan(arguments, submission, target)
     print(f"POST /v1/{target.parent}/pipelineJobs?pipelineJobId={run.name}", file=sys.stderr)
-    return print_json(submission.request)
+    arguments.result = submission.request, run.name
+    return OK
 
 
 def _limited(

@@ -6,7 +6,7 @@ from components.shared.vertex.api import VertexApi
 from components.teardown.lost import left_by, lost_runs
 from components.teardown.run_resources import RunResources
 from components.teardown.teardown import tear_down
-from pipelines.command.actions import describe, print_table
+from pipelines.command.actions import add_json, describe, print_json, print_table
 from pipelines.command.target_options import add_target, api_of
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import RUN
@@ -28,6 +28,7 @@ def add_teardown(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `teardown`."""
     describe(parser, HELP)
     parser.add_argument("runs", metavar="RUN", nargs="*", help="default: list lost runs")
+    add_json(parser, "the list as JSON")
     add_target(parser)
     parser.set_defaults(command=_teardown)
 
@@ -36,13 +37,16 @@ def _teardown(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
         if not arguments.runs:
             lost = [(resources, left_by(resources)) for resources in lost_runs(api)]
-            return _print_lost([(resources, left) for resources, left in lost if left])
+            lost = [(resources, left) for resources, left in lost if left]
+            return _print_lost(lost, is_json=arguments.json)
         for run in arguments.runs:
             _tear_down(api, run)
     return 0
 
 
-def _print_lost(lost: list[tuple[RunResources, list[str]]]) -> int:
+def _print_lost(lost: list[tuple[RunResources, list[str]]], *, is_json: bool) -> int:
+    if is_json:
+        return print_json([{"run": resources.run, "left": left} for resources, left in lost])
     if not lost:
         print("no run has ended without its teardown and left anything")
         return 0

@@ -8,9 +8,17 @@ from functools import partial
 from typing import Any
 
 from components.plan_training.machines import machine_error
-from pipelines.command.actions import actions_of, add_action, describe, print_json, print_table
+from pipelines.command.actions import (
+    actions_of,
+    add_action,
+    add_json,
+    describe,
+    print_json,
+    print_table,
+)
 from pipelines.command.target_options import api_of
 from pipelines.resources.models import (
+    all_versions,
     delete_model,
     history_table,
     model_history,
@@ -36,7 +44,7 @@ No pipeline has evaluated the model: compare its metrics before you deploy it.
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `models`."""
     actions = actions_of(parser)
-    add_action(actions, "list", _list, "list all models with their versions")
+    add_json(add_action(actions, "list", _list, "list all models with their versions"))
     add_action(actions, "show", _show, "show a model, or MODEL@VERSION", "MODEL")
     _add_upload(actions)
     text = (
@@ -56,7 +64,7 @@ def add_models(parser: argparse.ArgumentParser) -> None:
         "what about which version, the newest first"
     )
     history = add_action(actions, "history", _history, text, "MODEL")
-    history.add_argument("--json", action="store_true", help="with whole times")
+    add_json(history, "with whole times")
     text = "delete a model, or only MODEL@VERSION, which must not be the default"
     delete = add_action(actions, "delete", _delete, text, "MODEL")
     delete.add_argument("--all", action="store_true", help="delete all versions without asking")
@@ -133,7 +141,8 @@ def _add_upload(actions: Any) -> None:
 
 def _list(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        return print_table(models_table(api))
+        versions = all_versions(api)
+    return print_json(versions) if arguments.json else print_table(models_table(versions))
 
 
 def _show(arguments: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from pipelines.command.actions import (
     actions_of,
     add_action,
     add_cancel_and_delete,
+    add_json,
     print_json,
     print_table,
 )
@@ -17,7 +18,7 @@ from pipelines.command.parser import seconds
 from pipelines.command.target_options import api_of
 from pipelines.exit_codes import FAILED, INTERRUPTED, OK, TIMEOUT, exit_codes_text
 from pipelines.jobs.log import job_log_lines
-from pipelines.jobs.view import job_summary, jobs_table, replicas_table
+from pipelines.jobs.view import job_summary, jobs_table, newest_jobs, replicas_table
 from pipelines.resources.kinds import JOB
 from pipelines.resources.names import short_name
 from trainer import Json
@@ -28,9 +29,9 @@ EXIT_CODES = exit_codes_text(OK, FAILED, TIMEOUT, INTERRUPTED)
 def add_jobs(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `jobs`."""
     actions = actions_of(parser)
-    add_action(actions, "list", _list, "list all jobs, newest first")
+    add_json(add_action(actions, "list", _list, "list all jobs, newest first"))
     show = add_action(actions, "show", _show, "show a job and its replicas", "JOB")
-    show.add_argument("--json", action="store_true", help="as Vertex AI returns it")
+    add_json(show)
     logs = add_action(actions, "logs", _logs, "print the logs of a job's replicas", "JOB")
     logs.add_argument("--replica", metavar="TASK", help="only this one, e.g. chief/0 or worker/1")
     logs.add_argument("--follow", action="store_true", help="continue until the job ends")
@@ -67,7 +68,8 @@ def print_job_outcome(api: VertexApi, job: Json) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        return print_table(jobs_table(api))
+        jobs = newest_jobs(api)
+        return print_json(jobs) if arguments.json else print_table(jobs_table(jobs))
 
 
 def _show(arguments: argparse.Namespace) -> int:

@@ -4,11 +4,13 @@ import argparse
 import dataclasses
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 from components.shared.vertex.api import VertexApi, connect
 from components.shared.vertex.creations import create_labelled
 from pipelines.command.actions import describe, print_json
+from pipelines.command.output import add_output, with_result
 from pipelines.command.target_options import add_containers, add_target, service_of, target_of
 from pipelines.command.training.jobs import EXIT_CODES, add_timeout, print_job_outcome
 from pipelines.config.cluster_files import read_cluster
@@ -58,7 +60,8 @@ def add_submit(submit: argparse.ArgumentParser) -> None:
     ending.add_argument("--wait", action="store_true", help="wait until the job has ended")
     ending.add_argument("--follow", action="store_true", help="wait and print the job's log")
     ending.add_argument("--dry-run", action="store_true", help="only print the request, as JSON")
-    submit.set_defaults(command=_submit, flags=[])
+    add_output(submit)
+    submit.set_defaults(command=partial(with_result, _submit), flags=[])
 
 
 def add_job_options(parser: argparse.ArgumentParser) -> None:
@@ -101,7 +104,8 @@ def _submit(arguments: argparse.Namespace) -> int:
     request = job_request(config, **job)
     if arguments.dry_run:
         print(f"POST /v1/{target.parent}/customJobs", file=sys.stderr)
-        return print_json(request)
+        arguments.result = request, name
+        return 0 if arguments.json or arguments.quiet else print_json(request)
     with service_of(arguments, target, makes_state=True, image=job["image"]) as service:
         if service:
             warn_of_local_limits(config.cluster)
@@ -109,6 +113,7 @@ def _submit(arguments: argparse.Namespace) -> int:
         api = connect(target.project, target.location)
         job_id = short_name(create_labelled(api, JOB.collection, request)["name"])
         output_uri = request["jobSpec"]["baseOutputDirectory"]["outputUriPrefix"]
+        arguments.result = {"job": job_id, "name": name, "output": output_uri}, job_id
         print(f"job {job_id} ({name}): {config.cluster}, output in {output_uri}")
         if arguments.wait or arguments.follow:
             return _wait(api, job_id, is_followed=arguments.follow)

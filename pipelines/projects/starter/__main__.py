@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -33,8 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     lines = [
         f"wrote {folder}: {', '.join(names)}",
         *(f"note: {note}" for note in start.notes),
-        f"try it: trainyard check {folder}",
-        f"run it: trainyard run {folder}",
+        f"try it: trainyard check {shlex.quote(folder)}",
+        f"run it: trainyard run {shlex.quote(folder)}",
     ]
     sys.stdout.write("\n".join(lines) + "\n")
     return OK

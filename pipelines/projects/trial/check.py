@@ -49,8 +49,11 @@ def check(
         return
     config = default_run(str(project.path), name=project.name)
     if project.run_file:
-        config, finding = _check_run_file(config, project)
+        read, finding = _check_run_file(config, project)
         yield _localized(finding, project)
+        if read is None:  # without its settings everything else would look wrong, too
+            return
+        config = read
     if project.requirements:
         yield _localized(_check_requirements(project.requirements), project)
     with tempfile.TemporaryDirectory(prefix="trainyard-check-") as folder:
@@ -64,13 +67,13 @@ def check(
             yield _localized(finding, project, snapshot)
 
 
-def _check_run_file(config: RunConfig, project: Project) -> tuple[RunConfig, Finding]:
+def _check_run_file(config: RunConfig, project: Project) -> tuple[RunConfig | None, Finding]:
     path = project.run_file
     assert path is not None
     try:
         config, errors = try_run_file(config, path)
     except ConfigError as error:
-        errors = [error]
+        return None, Finding(name=path.name, state=WRONG, problems=(str(error),))
     problems = tuple(map(str, errors))
     detail = "" if problems else f"cluster {config.cluster.strategy}"
     state = WRONG if problems else OK
@@ -150,7 +153,7 @@ def _localized(finding: Finding, project: Project, snapshot: Snapshot | None = N
     """Return the finding with FILE:LINE, as the user names the files from the current folder."""
 
     def local(problem: str) -> str:
-        text = with_colons(problem.removeprefix("--workload: "))
+        text = with_colons(problem)
         if snapshot:
             copied = str(snapshot.folder / FILE) if project.is_file else str(snapshot.folder)
             text = text.replace(copied, str(project.path))

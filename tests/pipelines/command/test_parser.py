@@ -61,6 +61,7 @@ def test_every_command_has_a_help_text(capsys, name):
         ("runs list --state-dri x", "'--state-dir'"),
         ("run mnist --set train.epoch=1", "'train.epochs'"),
         ("run mnist --set epochs=1", "'train.epochs'"),
+        ("jobs submit mnist -- --step 1", "'--steps'"),
         ("run mnist --set batchsize=1", "'train.batch_size' or 'train.part_size'"),
     ],
 )
@@ -72,3 +73,18 @@ def test_mistyped_words_get_a_suggestion(capsys, line, meant):
 
     assert code == 2
     assert f"did you mean {meant}?" in capsys.readouterr().err
+
+
+def test_a_setting_that_is_given_as_an_option_is_told_the_form(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["run", "mnist", "--epochs", "3"])
+    assert "a setting is --set KEY=VALUE" in capsys.readouterr().err
+
+
+def test_the_completion_of_a_shell_has_commands_actions_and_options(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--print-completion", "bash"])
+    script = capsys.readouterr().out
+    assert ended.value.code == 0
+    for word in ("runs", "history", "--keep-endpoint", "--replica"):
+        assert word in script

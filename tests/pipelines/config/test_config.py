@@ -65,6 +65,9 @@ def test_settings_reach_every_group():
     ("setting", "message"),
     [
         pytest.param("train.epoch=5", r"unknown key 'train.epoch'.*train.epochs", id="typo"),
+        pytest.param("threshold=1", "mean 'thresholds'. It is a group of", id="group"),
+        pytest.param("name=1", "unknown key 'name'; `trainyard settings`", id="no-placeholder"),
+        pytest.param("train.batch_size=no", ": train.batch_size is 'no'", id="key"),
         pytest.param("workload=taxi", "unknown key 'workload'", id="not-settable"),
         pytest.param("train.epochs", "has no value", id="no-value"),
         pytest.param("prepare.compression=zip", "allowed are gzip, none", id="prepare-choice"),
@@ -84,7 +87,7 @@ def test_settings_reach_every_group():
         pytest.param("thresholds.recall=0.9", "unknown key.*recall.*loss", id="not-its-metric"),
         pytest.param("thresholds.loss.over=1", "unknown key.*loss.over", id="no-direction"),
         pytest.param("thresholds.loss={over: 1}", "loss has no 'over'", id="no-direction-inside"),
-        pytest.param("train.batch_size=0", "--batch-size is 0.*from 1", id="bad-flag"),
+        pytest.param("train.batch_size=0", "train.batch_size is 0.*from 1", id="bad-flag"),
         pytest.param("model_name=[a", "model_name", id="not-yaml"),
         pytest.param('model_name=a" OR name="b', "model_name is .*without quotation", id="quote"),
         pytest.param(f"endpoint_name={'a' * 121}", "endpoint_name is .*120", id="too-long"),

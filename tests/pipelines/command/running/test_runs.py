@@ -1,5 +1,6 @@
 """`trainyard submit|runs` against the real service, with a pipeline of one small step."""
 
+import json
 import os
 import pty
 import select
@@ -110,6 +111,19 @@ def test_run_is_submitted_awaited_shown_logged_and_deleted(trainyard, package):
     code, _, errors = trainyard("runs", "show", "nap-1")
     assert code == 1
     assert "NOT_FOUND" in errors
+
+
+def test_stdout_has_only_the_result_as_json_or_in_a_line(trainyard, package):
+    summary = json.loads(trainyard("submit", package, "--wait", "--json")[1])
+    assert summary["outcome"] == "succeeded"
+    code, output, errors = trainyard("submit", package, "--name", "nap-2", "--wait", "--quiet")
+    assert (code, output, errors) == (0, "nap-2: succeeded\n", "")
+    started = json.loads(trainyard("submit", package, "--name", "nap-3", "--json")[1])
+    assert started["run"] == "nap-3"
+    assert started["page"].startswith("http://")
+    for command in ("models list", "jobs list", "teardown", "prune --keep 9 --dry-run"):
+        assert isinstance(json.loads(trainyard(*command.split(), "--json")[1]), list)
+    assert json.loads(trainyard("settings", "mnist", "--json")[1])["cluster.workers"] == 2
 
 
 def test_failed_gate_has_its_own_exit_code(trainyard, tmp_path):

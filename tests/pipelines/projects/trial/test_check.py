@@ -55,13 +55,19 @@ def test_independent_mistakes_are_all_named_with_file_and_line(folder, capsys):
     for start in (
         "own/run.yaml:3: cluster: strategy is 'x'",
         "own/run.yaml:2: unknown key 'train.epocs'; did you mean 'train.epochs'?",
-        "own/run.yaml:2: --batch-size is 'nope'",
+        "own/run.yaml:2: train.batch_size is 'nope'",
         "own/requirements.txt needs no-such-package>=3 (not installed)",
         "own/workload.py:7: no such column",
         "5 mistakes in own",
     ):
         assert any(line.startswith(start) for line in lines), (start, lines)
     assert max(map(len, lines)) < 250, "the list of all keys is not helpful"
+
+
+def test_a_run_file_that_cannot_be_read_is_the_only_mistake(folder, capsys):
+    (folder / "run.yaml").write_text("train: {epochs: [}\n")
+    assert main(["check", "own"]) == 2
+    assert "1 mistake in own" in capsys.readouterr().out
 
 
 def test_a_process_that_ends_early_is_a_mistake(folder, monkeypatch, capsys):
