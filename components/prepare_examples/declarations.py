@@ -44,7 +44,8 @@ def is_table(reference: str) -> bool:
 
 def load_rule(reference: str) -> Callable[..., Any]:
     """Return the rule of the label of a reference's workload."""
-    rule: Callable[..., Any] = declared(reference).label.rule
+    label: Any = declared(reference).label
+    rule: Callable[..., Any] = label.rule
     return rule
 
 
