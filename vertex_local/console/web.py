@@ -109,6 +109,7 @@ def _environment() -> Any:
 
     environment = Environment(
         autoescape=True,
+        auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=ChainableUndefined,  # many fields of resources are optional
