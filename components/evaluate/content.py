@@ -46,7 +46,7 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
     options, champion = GateOptions.from_json(assessed.case.gate), assessed.case.champion
     gain = comparison.champion or comparison.baseline
     name = comparison.baseline_name
-    judged, num_folds = assessed.judged, assessed.judged.num_folds
+    folds = assessed.judged.folds
     content = {
         "workload": workload.name,
         "label_kind": type(held_out.label).__name__,
@@ -56,9 +56,7 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
         "num_mistakes": held_out.num_mistakes,
         "unit": getattr(held_out.label, "unit", ""),
         "metrics": evaluation.metrics,
-        "folds": {"count": num_folds, "rows": len(judged.labels), "metrics": assessed.by_folds}
-        if num_folds
-        else None,
+        "folds": {**folds, "metrics": assessed.by_folds} if folds else None,
         "decision": assessed.predictor.decision,
         "importance": list(assessed.importance),
         "champion": {

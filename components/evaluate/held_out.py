@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.errors import StepError
+from components.shared.pages.evaluation.metrics import fold_words
+from trainer import Json
 from trainer.metrics.class_metrics import likelihoods, predicted_classes, summarized
 from trainer.metrics.evaluate import LIKELY, find_labelled, num_rows_at_once
 from trainer.workloads.base import Workload
@@ -48,6 +50,8 @@ class HeldOut:
         columns: Raw features [n] that were asked for, by name.
         num_folds: Number of folds, if the examples are all rows of a dataset and each fold was
             predicted by models of the others; 0 for a split.
+        num_repeats: Number of times that the rows were dealt into folds; labels and predictions
+            have all rows once for each.
         hashes: Digests of these rows.
     """
 
@@ -66,12 +70,32 @@ class HeldOut:
     rival_labels: Mapping[str, Label] = field(default_factory=dict)
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     num_folds: int = 0
+    num_repeats: int = 1
     hashes: Sequence[str] = ()
+
+    @property
+    def folds(self) -> Json | None:
+        """The number of folds, of their repeats and of rows; None for a split."""
+        counts = {"count": self.num_folds, "repeats": self.num_repeats, "rows": self.num_rows}
+        return counts if self.num_folds else None
 
     @property
     def basis(self) -> str:
         """The rows of folds in words, as ` by 5 folds (150 rows)`; "" for a split."""
-        return f" by {self.num_folds} folds ({len(self.labels):,} rows)" * bool(self.num_folds)
+        return f" {fold_words(self.folds)}" if self.folds else ""
+
+    @property
+    def num_rows(self) -> int:
+        """Number of examples, each counted once."""
+        return len(self.labels) // self.num_repeats
+
+    def repeated(self, rows: Any = slice(None)) -> Any:
+        """Return the positions of rows in the arrays, repeat after repeat."""
+        if self.num_repeats == 1:
+            return rows
+        numbers = np.arange(self.num_rows)[rows]
+        starts = self.num_rows * np.arange(self.num_repeats)
+        return np.ravel(starts[:, np.newaxis] + numbers)
 
     def instance(self, index: int) -> Any:
         """Return an example as an instance of a prediction request."""

@@ -31,11 +31,13 @@ from trainer import Json
 from trainer.config.trust import OWN
 from trainer.errors import InputError
 from trainer.serving.finite_json import finite
+from trainer.workloads.loading import package_digest
 
 if TYPE_CHECKING:
     from kfp.dsl import ClassificationMetrics, Metrics
 
 logger = logging.getLogger(__name__)
+SOURCE = ("components", "trainer")
 # Of the importance in the summary.
 NUM_COLUMNS = 20
 
@@ -100,8 +102,10 @@ def evaluate_model(case: Case, *, image: str) -> Evaluated:
     Raises:
         ConfigError, StepError, InputError: as `assess`.
     """
+    # The image of a package that was compiled before a change of this code does not tell.
+    source = {name: package_digest(name) for name in SOURCE}
     inputs = {
-        **{"image": image, "thresholds": case.thresholds, "gate": case.gate},
+        **{"image": image, "thresholds": case.thresholds, "gate": case.gate, "source": source},
         **{"examples": case.examples_dir, "champion": case.champion.version},
     }
     if earlier := _read_earlier(case.model_dir, inputs):

@@ -3,9 +3,13 @@
 import dataclasses
 import datetime
 import math
+from pathlib import Path
 from typing import Any
 
+from components.evaluate import folds
+from components.prepare_examples.output.publish import MANIFEST
 from components.shared.pages.html import number
+from components.shared.text.json_object import read_object
 from components.shared.vertex.api import VertexApi
 from pipelines.config.run_config import PLANNED_FLAGS, RunConfig
 from pipelines.config.settings import INSTEAD
@@ -19,7 +23,7 @@ from trainer import Json
 from trainer.config.settings import flag_name
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
-from trainer.metrics.directions import HIGHER_IS_BETTER, LOWER_IS_BETTER
+from trainer.metrics.directions import name_and_direction
 from trainer.references import valid_name, workload_name
 
 ALGORITHMS = {
@@ -28,6 +32,8 @@ ALGORITHMS = {
     "grid": "GRID_SEARCH",
 }
 MAXIMIZE, MINIMIZE = "MAXIMIZE", "MINIMIZE"
+FOLD_TRIAL = ["python", "-m", "components.evaluate.fold_trial"]
+FOLDS_FLAG = "--folds="
 
 
 def tuning_request(
@@ -67,14 +73,42 @@ def tuning_request(
 
 
 def _metric_spec(train: TrainConfig) -> Json:
-    name, _, direction = train.best_metric.partition(":")
-    if not direction and name not in LOWER_IS_BETTER | HIGHER_IS_BETTER:
+    name, is_lower_better = name_and_direction(train.best_metric)
+    if is_lower_better is None:
         raise ConfigError(
             f"train.best_metric, by which the best trial is chosen, is {name!r}; say what is "
             f"better: {name}:max or {name}:min"
         )
-    is_lower_better = direction == "min" if direction else name in LOWER_IS_BETTER
     return {"metricId": name, "goal": MINIMIZE if is_lower_better else MAXIMIZE}
+
+
+def count_folds(config: RunConfig, examples_dir: str) -> int:
+    """Return the number of folds of train and eval that choose the trial; 0 if eval chooses.
+
+    They are as many as the gate's. The default is known only of examples on this machine. Trials
+    of several replicas have none.
+
+    Raises:
+        ConfigError: gate.folds asks for folds, but the rows cannot be dealt.
+    """
+    options, manifest = config.gate_options(), Path(examples_dir, MANIFEST)
+    if sum(pool.count for pool in config.cluster.vertex_pools()) > 1:
+        return 0
+    if manifest.is_file():
+        return folds.num_folds(read_object(manifest, "splits"), options)
+    return options.folds if options.folds and options.folds > 1 else 0
+
+
+def with_folds(request: Json, num_folds: int) -> Json:
+    """Return a request whose trials are chosen by their mean over folds of train and eval.
+
+    They export no model.
+    """
+    if num_folds:
+        request["studySpec"]["measurementSelectionType"] = "LAST_MEASUREMENT"  # of all folds
+        container = request["trialJobSpec"]["workerPoolSpecs"][0]["containerSpec"]
+        container["command"] = [*FOLD_TRIAL, f"{FOLDS_FLAG}{num_folds}"]
+    return request
 
 
 def create_tuning_job(api: VertexApi, request: Json) -> Json:
@@ -99,10 +133,23 @@ def tuning_facts(job: Json) -> Json:
         "metric": metric["metricId"],
         "goal": metric["goal"],
         "measurement": job["studySpec"].get("measurementSelectionType", ""),
+        "folds": _folds_of(job),
         "num_trials": int(job["maxTrialCount"]),
         "best": choose(measured, key=lambda trial: trial["value"], default=None),
         "trials": trials,
     }
+
+
+def _folds_of(job: Json) -> int:
+    command = job["trialJobSpec"]["workerPoolSpecs"][0]["containerSpec"].get("command", [])
+    counts = [word.removeprefix(FOLDS_FLAG) for word in command if word.startswith(FOLDS_FLAG)]
+    return int(counts[0]) if counts else 0
+
+
+def measure_name(facts: Json) -> str:
+    """Return what a trial is chosen by: `eval loss`, or `loss by 5 folds`."""
+    by_folds = f"{facts['metric']} by {facts['folds']} folds"
+    return by_folds if facts["folds"] else f"eval {facts['metric']}"
 
 
 def _trial_facts(trial: Json) -> Json:
@@ -151,7 +198,7 @@ def trials_table(facts: Json) -> Table:
         )
         for trial in sorted(facts["trials"], key=order)
     ]
-    headings = ("TRIAL", "STATE", f"eval {facts['metric']}", *keys, "SECONDS", "")
+    headings = ("TRIAL", "STATE", measure_name(facts), *keys, "SECONDS", "")
     return Table(headings, rows)
 
 
@@ -166,10 +213,11 @@ def best_line(facts: Json) -> str:
     if not best:
         return "no trial has succeeded"
     evaluation = "best" if facts["measurement"] == "BEST_MEASUREMENT" else "last"
+    what = "of train and eval" if facts["folds"] else f"of each trial's {evaluation} evaluation"
     settings = " ".join(f"{key}={setting_text(value)}" for key, value in best["settings"].items())
     return (
-        f"best: trial {best['id']} with {settings}; chosen by the {goal} eval {facts['metric']}, "
-        f"{number(best['value'])}, of each trial's {evaluation} evaluation"
+        f"best: trial {best['id']} with {settings}; chosen by the {goal} {measure_name(facts)}, "
+        f"{number(best['value'])}, {what}"
     )
 
 

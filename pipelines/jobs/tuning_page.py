@@ -11,7 +11,13 @@ from components.shared.pages.charts.axis import round_axis
 from components.shared.pages.charts.plot import Series, line_chart
 from components.shared.pages.html import charts, percent, section, table, verdict
 from components.shared.pages.page import fill, write_page
-from pipelines.jobs.tuning import MAXIMIZE, best_line, setting_text, trials_table
+from pipelines.jobs.tuning import (
+    MAXIMIZE,
+    best_line,
+    measure_name,
+    setting_text,
+    trials_table,
+)
 from trainer import Json
 
 WIDTH, HEIGHT, MARGIN, TOP, BOTTOM = 720, 260, 70, 34, 24
@@ -25,10 +31,11 @@ def write_tuning_page(facts: Json, path: Path) -> None:
     trials = [trial for trial in facts["trials"] if trial["state"] == "SUCCEEDED"]
     best_first = sorted(trials, key=lambda trial: trial["value"], reverse=facts["goal"] == MAXIMIZE)
     rows = trials_table(facts)
+    curves = _curves(best_first, measure_name(facts), x="folds" if facts["folds"] else "step")
     body = [
         verdict(best_line(facts), is_good=bool(facts["best"])),
-        section("Settings and metric", _parallel(best_first, f"eval {facts['metric']}")),
-        section("Learning curves", _curves(best_first, facts["metric"])),
+        section("Settings and metric", _parallel(best_first, measure_name(facts))),
+        section("Mean over the folds" if facts["folds"] else "Learning curves", curves),
         section("Importance of settings", _importance(best_first), note=IMPORTANCE),
         section(
             "Trials", table(rows.headings, [[escape(cell) for cell in row] for row in rows.rows])
@@ -84,8 +91,8 @@ def _heights(values: Sequence[Any]) -> list[float]:
     return [HEIGHT - BOTTOM - length * ((value - low) / size if size else 0.5) for value in values]
 
 
-def _curves(trials: Sequence[Json], metric: str) -> str:
-    """Return the chart of the metric after each evaluation, the best trial before the others."""
+def _curves(trials: Sequence[Json], metric: str, *, x: str) -> str:
+    """Return the chart of the metric after each measurement, the best trial before the others."""
     curves = [trial["curve"] for trial in trials if trial["curve"]]
     if not curves:
         return ""
@@ -98,9 +105,9 @@ def _curves(trials: Sequence[Json], metric: str) -> str:
             Series(name="other trials", points=points, style=3),
             Series(name=f"trial {trials[0]['id']}", points=best, has_dots=True),
         ],
-        x=round_axis([step for curve in curves for step, _ in curve], title="step", has_zero=True),
+        x=round_axis([step for curve in curves for step, _ in curve], title=x, has_zero=True),
         y=round_axis([y for curve in curves for _, y in curve if y is not None], title=metric),
-        text=f"{metric} on the eval split",
+        text=metric,
     )
     return charts(chart)
 

@@ -14,6 +14,7 @@ from vertex_local.tests.support.forks import forks_with
 pytestmark = pytest.mark.timeout(600)
 
 TIMEOUT_SECONDS = 280
+REPEATED = ("--set", "gate.fold_repeats=2")
 CENTERS = {"setosa": (5.0, 1.5), "versicolor": (5.9, 4.3), "virginica": (6.6, 5.5)}
 
 
@@ -50,6 +51,15 @@ def test_few_rows_are_judged_by_folds_and_a_version_by_those_of_the_one_before(t
     write_table(tmp_path / "iris.csv", rows)
     trainyard("new", "iris", "--table", "iris.csv", "--label", "species")
     assert "5 folds of all 150 rows judge the model" in trainyard("check", "iris")
+    vary = ("train.steps=20", "train.learning_rate=1e-6,0.05", "gate.folds=2")
+    tune = [word for setting in vary for word in ("--set", setting)]
+    told = trainyard("tune", "iris", *tune, "--search", "grid", "--parallel", "2", "--json")
+    assert "by 2 folds of train and eval" in told
+    tuned = json.loads(told[told.index("\n{") :])
+    assert (tuned["folds"], len(tuned["trials"])) == (2, 2)
+    assert [step for step, _ in tuned["best"]["curve"]] == [1, 2]
+    assert tuned["best"]["settings"]["train.learning_rate"] == "0.05"
+
     short = [f"train.{name}" for name in ("steps=150", "learning_rate=0.02")]
     words = [word for setting in (*short, "thresholds.accuracy=0.8") for word in ("--set", setting)]
 
@@ -65,9 +75,13 @@ def test_few_rows_are_judged_by_folds_and_a_version_by_those_of_the_one_before(t
     assert run["metrics"]["num_examples"] < 50
     assert "folds accuracy" in output
 
-    trainyard("run", "iris", *words, "--set", "train.seed=1", "--set", "gate.min_gain=-1")
+    trainyard(
+        "run", "iris", *words, "--set", "train.seed=1", "--set", "gate.min_gain=-1", *REPEATED
+    )
 
     second = json.loads(trainyard("runs", "list", "--json"))[0]
     assert second["model_version"] == "iris@2"
     [text] = [text for text in second["reasons"] if "version 1" in text]
-    assert "by 5 folds (150 rows)" in text
+    assert "by 5 folds (150 rows)" in text  # of repeats as many as version 1 has
+    assert second["folds"]["repeats"] == 2
+    assert any("by 2 x 5 folds (150 rows) is at least 0.8" in text for text in second["reasons"])

@@ -8,3 +8,14 @@ RANGES = {
     **{"calibration_error": (0.0, 1.0), "brier": (0.0, 2.0), "r2": (-1e9, 1.0)},
     **dict.fromkeys(("mae", "rmse"), (0.0, 1e9)),
 }
+
+
+def name_and_direction(setting: str) -> tuple[str, bool | None]:
+    """Return the name of a metric of NAME, NAME:min or NAME:max, and whether lower is better.
+
+    That is None if it is neither said nor known.
+    """
+    name, _, direction = setting.partition(":")
+    if direction:
+        return name, direction == "min"
+    return name, name in LOWER_IS_BETTER if name in LOWER_IS_BETTER | HIGHER_IS_BETTER else None

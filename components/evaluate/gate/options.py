@@ -42,9 +42,16 @@ class GateOptions(Options):
     )
     folds: int | None = setting(
         "parts of all rows that judge the model in turn, after a training on the others; 0: the"
-        " test split judges; default: 5 for tables and records of fewer than 500 rows, else 0",
+        " test split judges; default: 5 for tables and records of fewer than 500 rows, else 0;"
+        " trainyard tune takes as many, of train and eval",
         default=None,
         at_least=0,
+        at_most=20,
+    )
+    fold_repeats: int = setting(
+        "times that the rows are dealt into folds, each time in another way",
+        default=1,
+        at_least=1,
         at_most=20,
     )
     slices: tuple[str, ...] = setting(

@@ -20,10 +20,12 @@ from pipelines.jobs.search_space import split_space
 from pipelines.jobs.tuning import (
     ALGORITHMS,
     best_line,
+    count_folds,
     create_tuning_job,
     trials_table,
     tuning_facts,
     tuning_request,
+    with_folds,
 )
 from pipelines.jobs.tuning_page import write_tuning_page
 from pipelines.places.target import Target
@@ -42,7 +44,8 @@ HELP = f"""\
 Trains a workload several times with different settings and names the best, by its metric on the
 eval split (train.best_metric; the test split is never read). Nothing is promoted. A setting with
 commas has choices, one with .. a range; lists are written [64,32],[128]. Only train.NAME and
-model.NAME can vary. The examples are prepared once.
+model.NAME can vary. The examples are prepared once. Of fewer than 500 rows, or with gate.folds,
+each trial is trained on folds of train and eval, and their mean counts.
 
   trainyard tune taxi --set train.learning_rate=1e-4..1e-2 --set model.embedding_size=4,8,16 \\
       --trials 20 --parallel 2
@@ -114,17 +117,20 @@ def _tune(arguments: argparse.Namespace) -> int:
     )
     if arguments.dry_run:
         print(f"POST /v1/{target.parent}/{TUNING.collection}", file=sys.stderr)
-        return print_json(request)
+        return print_json(with_folds(request, count_folds(config, examples.uri)))
     with service_of(arguments, target, makes_state=True, image=parts["image"]) as service:
         if service:
             warn_of_local_limits(config.cluster)
         api = connect(target.project, target.location)
         job = TUNING.find(api, name)
         if job is None:
-            for line in (f"{name}: {arguments.trials} trials, {arguments.search} search", *varied):
-                print(line, file=sys.stderr)
             examples.prepare()
-            job = create_tuning_job(api, request)
+            num_folds = count_folds(config, examples.uri)
+            judge = f"{num_folds} folds of train and eval" if num_folds else "the eval split"
+            title = f"{name}: {arguments.trials} trials, {arguments.search} search, by {judge}"
+            for line in (title, *varied):
+                print(line, file=sys.stderr)
+            job = create_tuning_job(api, with_folds(request, num_folds))
         return _follow(api, job, arguments, target)
 
 

@@ -160,20 +160,18 @@ class Trial:
 
     def _judges(self, splits: Json) -> Iterator[str]:
         """Yield that folds judge, or that a small test split tells only large differences."""
-        if count := self._num_folds(splits):
-            yield folds_note({"splits": splits}, count)
+        if splits and (note := folds_note({"splits": splits}, self._gate)):
+            yield note
         elif splits and (num_test := splits["test"]["num_examples"]) < FEW_EXAMPLES:
             yield f"{num_test} test examples cannot tell small differences between models"
-
-    def _num_folds(self, splits: Json) -> int:
-        return num_folds({"splits": splits}, self._gate) if splits else 0
 
     def _undefined(self, sample: Sample, workload: Workload) -> Iterator[str]:
         """Yield a problem if the verdict needs a class that the test split lacks."""
         from trainer.metrics.resampling import comparable
 
         absent = sample.absent.get("test", ())
-        if not absent or self._num_folds(sample.splits):
+        splits = sample.splits
+        if not absent or (splits and num_folds({"splits": splits}, self._gate)):
             return
         label = workload.label
         classes = sample.labels or sample.statistics[label.column]["top_values"]

@@ -121,14 +121,18 @@ def test_the_same_evaluation_is_not_repeated(evaluation):
     assert evaluation.done == ["evaluated", "checked"]
 
 
-@pytest.mark.parametrize("change", ["image", "gate", "champion", "damaged"])
-def test_another_image_setting_or_champion_evaluates_again(evaluation, tmp_path, change):
+@pytest.mark.parametrize("change", ["image", "source", "gate", "champion", "damaged"])
+def test_another_image_source_setting_or_champion_evaluates_again(
+    evaluation, tmp_path, monkeypatch, change
+):
     evaluate_model(evaluation.case, image="i:1")
     values = {**vars(evaluation.case)}
     if change == "gate":
         values["gate"] = '{"confidence": 0.9}'
     if change == "champion":
         values["champion"] = Champion(version=VERSION)
+    if change == "source":
+        monkeypatch.setattr("components.evaluate.step.package_digest", lambda name: "changed")
     if change == "damaged":
         (tmp_path / "model" / "evaluated.json").write_text("{")
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from components.errors import StepError
-from components.evaluate import folds
+from components.evaluate import fold_training, folds
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.step import Case
 from components.prepare_examples.prepare import prepare
@@ -38,13 +38,14 @@ def manifest_of(keys, *, ratios=(0.6, 0.2, 0.2)):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_fold_trains_on_a_group_that_it_predicts_and_each_row_is_predicted_once(seed):
+@pytest.mark.parametrize("repeat", [0, 1])
+def test_no_fold_trains_on_a_group_that_it_predicts_and_each_row_is_predicted_once(seed, repeat):
     random = np.random.default_rng(seed)
     count = int(random.integers(2, 11))
     groups = random.integers(0, 2**64, 4 * count, np.uint64)
     keys = groups[[*range(len(groups)), *random.integers(0, len(groups), 100)]]
 
-    dealt = folds.deal(manifest_of(keys), count)
+    dealt = folds.deal_folds(keys, count, eval_share=0.2, repeat=repeat)
 
     assert len(dealt) == count
     tested = np.concatenate([fold["test"] for fold in dealt])
@@ -58,12 +59,22 @@ def test_no_fold_trains_on_a_group_that_it_predicts_and_each_row_is_predicted_on
 
 
 def test_folds_are_as_large_and_the_share_of_eval_is_kept():
-    fold, *_ = folds.deal(manifest_of(range(150)), 5)
+    keys = np.arange(150, dtype=np.uint64)
+    fold, *_ = folds.deal_folds(keys, 5, eval_share=0.2)
     assert {name: len(rows) for name, rows in fold.items()} == {
         **{"test": 30, "eval": 30, "train": 90}
     }
-    fold, *_ = folds.deal(manifest_of(range(150), ratios=(0.8, 0.1, 0.1)), 5)
+    fold, *_ = folds.deal_folds(keys, 5, eval_share=0.1)
     assert len(fold["train"]) == 105
+
+
+def test_repeats_deal_the_rows_in_other_ways():
+    keys = np.arange(150, dtype=np.uint64)
+    tested = [
+        tuple(folds.deal_folds(keys, 5, eval_share=0.2, repeat=repeat)[0]["test"])
+        for repeat in (0, 1, 2, 2)
+    ]
+    assert len(set(tested)) == 3
 
 
 def test_few_rows_are_judged_by_folds_and_more_if_it_is_asked():
@@ -73,8 +84,17 @@ def test_few_rows_are_judged_by_folds_and_more_if_it_is_asked():
     assert folds.num_folds(many, default) == 0
     assert folds.num_folds(few, GateOptions(folds=0)) == 0
     assert folds.num_folds(many, GateOptions(folds=10)) == 10
-    assert "5 folds of all 150 rows" in folds.folds_note(few, 5)
-    assert "gate.folds=0" in folds.folds_note(few, 5)
+    assert "5 folds of all 150 rows judge the model;" in folds.folds_note(few, default)
+    assert "gate.folds=0" in folds.folds_note(few, default)
+    assert folds.folds_note(many, default) == ""
+    repeated = folds.folds_note(few, GateOptions(fold_repeats=3))
+    assert "5 folds of all 150 rows, dealt 3 times, judge the model;" in repeated
+
+
+@pytest.mark.parametrize("options", [{"folds": 0}, {}])
+def test_repeats_of_no_folds_are_refused(options):
+    with pytest.raises(ConfigError, match=r"gate\.fold_repeats is 3, but .*gate\.folds"):
+        folds.num_folds(manifest_of(range(600)), GateOptions(fold_repeats=3, **options))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +152,7 @@ def test_a_dataset_has_the_hash_of_each_row_unless_its_split_is_declared(
         str(tmp_path / "own"), output_dir=tmp_path / "out", data_dir=tmp_path, options=chosen
     )
 
-    keys = folds._keys(manifest)
+    keys = fold_training.keys_of(fold_training.shards_of(manifest, shards.SPLITS))
     assert len(set(keys.tolist())) == num_groups
     assert len(keys) == (60 if num_groups else 0)
 
@@ -150,38 +170,38 @@ def test_a_failing_fold_is_named_with_the_end_of_its_log_and_ends_the_others(tmp
         if folder.name == "fold 1 of 2":
             while not (folder.parent / "fold 2 of 2/pid").exists():
                 time.sleep(0.01)
-            (folder / folds.LOG_FILE).write_text("reading\nthe loss is NaN\n")
+            (folder / fold_training.LOG_FILE).write_text("reading\nthe loss is NaN\n")
             sys.exit(3)
         time.sleep(WAIT_SECONDS)
 
-    monkeypatch.setattr(folds, "_process", train)
-    monkeypatch.setattr(folds, "num_cores", lambda: 2)
+    monkeypatch.setattr(fold_training, "_process", train)
+    monkeypatch.setattr(fold_training, "num_cores", lambda: 2)
     own = [tmp_path / f"fold {number} of 2" for number in (1, 2)]
     for folder in own:
         folder.mkdir()
 
     with pytest.raises(StepError, match=r"fold 1 of 2 ended with code 3: the loss is NaN"):
-        folds.train_all(own, CASE, timeout_seconds=WAIT_SECONDS)
+        list(fold_training.train_all(own, (), timeout_seconds=WAIT_SECONDS))
 
     assert not psutil.pid_exists(int((own[1] / "pid").read_text()))
 
 
 def test_a_fold_that_does_not_end_is_named_and_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(folds, "_process", lambda *_: time.sleep(WAIT_SECONDS))
+    monkeypatch.setattr(fold_training, "_process", lambda *_: time.sleep(WAIT_SECONDS))
     folder = tmp_path / "fold 1 of 1"
     folder.mkdir()
-    with pytest.raises(StepError, match=r"fold 1 of 1 has not ended within 0\.2 s.*timeout_second"):
-        folds.train_all([folder], CASE, timeout_seconds=0.2)
+    with pytest.raises(StepError, match=r"within 0\.2 s; raise gate\.timeout_sec"):
+        list(fold_training.train_all([folder], (), timeout_seconds=0.2))
 
 
 KILLED = """
 import sys, time
 from pathlib import Path
-from components.evaluate import folds
-from tests.components.evaluate.test_folds import CASE
+from components.evaluate import fold_training
 from trainer import task
 task.main = lambda flags: print(flags, flush=True) or time.sleep({seconds})
-folds.train_all([Path(sys.argv[1])], CASE, timeout_seconds={seconds})
+fold_training._keep_label = lambda *_: None
+list(fold_training.train_all([Path(sys.argv[1])], ["--workload=mnist"], timeout_seconds={seconds}))
 """
 
 
@@ -191,7 +211,7 @@ def test_the_processes_end_with_a_killed_step(tmp_path):
     folder.mkdir()
     code = KILLED.format(seconds=WAIT_SECONDS)
     step = subprocess.Popen([sys.executable, "-c", code, str(folder)])
-    log = folder / folds.LOG_FILE
+    log = folder / fold_training.LOG_FILE
     deadline = time.monotonic() + WAIT_SECONDS
     while not (log.exists() and log.read_text()):
         assert time.monotonic() < deadline, "the fold has not started"

@@ -1,18 +1,22 @@
 """Tuning jobs: the request, the best trial, its flags, and the page."""
 
 import dataclasses
+import json
 
 import pytest
 
+from components.plan_training.cluster_spec import ClusterSpec
 from pipelines.errors import ResourceError
 from pipelines.jobs.request import job_request, with_flags
 from pipelines.jobs.search_space import split_space
 from pipelines.jobs.tuning import (
     best_line,
+    count_folds,
     trials_table,
     tuning_facts,
     tuning_request,
     winner_flags,
+    with_folds,
 )
 from pipelines.jobs.tuning_page import write_tuning_page
 from pipelines.projects.runs import find_run
@@ -73,6 +77,75 @@ def test_the_metric_and_its_direction_are_those_of_the_best_checkpoint():
     assert study["metrics"] == [{"metricId": "own", "goal": "MAXIMIZE"}]
     with pytest.raises(ConfigError, match="own:max or own:min"):
         request(RATE, best_metric="own")
+
+
+def test_a_trial_by_folds_is_chosen_by_the_mean_over_all_of_them():
+    found = with_folds(request(RATE, patience=2), 5)
+    without = request(RATE, patience=2)
+    assert found["studySpec"]["measurementSelectionType"] == "LAST_MEASUREMENT"
+    container, other = (
+        job["trialJobSpec"]["workerPoolSpecs"][0]["containerSpec"] for job in (found, without)
+    )
+    assert container["command"] == ["python", "-m", "components.evaluate.fold_trial", "--folds=5"]
+    assert container["args"] == other["args"]
+    assert with_folds(request(RATE), 0) == request(RATE)
+    assert plan_study(parse("HyperparameterTuningJob", found)).metric == "loss"
+
+
+def manifest_in(folder, num_rows):
+    folder.mkdir(exist_ok=True)
+    splits = {"train": num_rows - 20, "eval": 10, "test": 10}
+    numbers = iter(range(1, num_rows + 1))
+    (folder / "manifest.json").write_text(
+        json.dumps(
+            {
+                "splits": {
+                    name: {
+                        "num_examples": size,
+                        "shards": [{"keys": "".join(f"{next(numbers):016x}" for _ in range(size))}],
+                    }
+                    for name, size in splits.items()
+                }
+            }
+        )
+    )
+    return str(folder)
+
+
+def test_trials_have_the_folds_of_the_gate(tmp_path):
+    config = dataclasses.replace(find_run("mnist"), cluster=ClusterSpec())
+    asked = dataclasses.replace(config, gate={"folds": 3})
+    few, many = (manifest_in(tmp_path / str(size), size) for size in (100, 600))
+    assert count_folds(config, few) == 5
+    assert count_folds(config, many) == 0
+    assert count_folds(asked, many) == 3
+    assert count_folds(dataclasses.replace(config, gate={"folds": 0}), few) == 0
+    assert count_folds(config, "gs://bucket/examples") == 0
+    assert count_folds(asked, "gs://bucket/examples") == 3
+    workers = ClusterSpec(strategy="multi_worker_mirrored", workers=2)
+    assert count_folds(dataclasses.replace(asked, cluster=workers), few) == 0
+
+
+def test_folds_that_the_rows_cannot_be_dealt_into_are_refused_before_the_job(tmp_path):
+    mnist = find_run("mnist")
+    config = dataclasses.replace(mnist, cluster=ClusterSpec(), gate={"folds": 20})
+    with pytest.raises(ConfigError, match=r"gate\.folds is 20, but 30 rows"):
+        count_folds(config, manifest_in(tmp_path, 30))
+
+
+def test_the_table_and_the_page_say_that_folds_have_chosen(tmp_path):
+    job = tuning_job(*TRIALS)
+    job["trialJobSpec"] = with_folds(request(RATE), 5)["trialJobSpec"]
+    facts = tuning_facts(job)
+    assert facts["folds"] == 5
+    assert "loss by 5 folds" in trials_table(facts).headings
+    chosen = "chosen by the lowest loss by 5 folds, 0.2500, of train and eval"
+    assert chosen in best_line(facts)
+    write_tuning_page(facts, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert chosen in page
+    assert "Mean over the folds" in page
+    assert "eval loss" not in page
 
 
 def test_a_varied_setting_and_what_it_replaces_are_no_fixed_arguments():

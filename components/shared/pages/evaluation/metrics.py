@@ -5,6 +5,11 @@ from html import escape
 from components.shared.pages.html import measured, number, section, signed, table
 from trainer import Json
 
+AT_THRESHOLD = (
+    "Precision, recall, f1 and cost by folds are at the served model's threshold. If that was"
+    " learnt on the eval split, whose rows are in the folds, they are a little optimistic."
+)
+
 
 def metrics_section(evaluation: Json, metrics: Json) -> str:
     """Return the metrics beside those of folds, of the champion and of the baseline.
@@ -39,12 +44,17 @@ def metrics_section(evaluation: Json, metrics: Json) -> str:
     titles = [title.strip() for title, _ in compared]
     body = table(("metric", "this model", *titles, "limit"), rows, css="numbers")
     title = "Metrics of the test split" + " and by folds, which judge the model" * bool(folds)
-    return section(title, body, _gain(evaluation))
+    note = AT_THRESHOLD * bool(folds and "precision" in folds["metrics"])
+    return section(title, body, _gain(evaluation), note=note)
 
 
 def fold_words(folds: Json) -> str:
-    """Return `by 5 folds (150 rows)`, "" without folds."""
-    return f"by {folds['count']} folds ({folds['rows']:,} rows)" if folds else ""
+    """Return `by 5 folds (150 rows)` or `by 3 x 5 folds (150 rows)`, "" without folds."""
+    if not folds:
+        return ""
+    repeats = folds.get("repeats", 1)  # earlier evaluations have none
+    often = f"{repeats} x " * (repeats > 1)
+    return f"by {often}{folds['count']} folds ({folds['rows']:,} rows)"
 
 
 def _gain(evaluation: Json) -> str:
