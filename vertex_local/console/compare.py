@@ -25,10 +25,10 @@ def compare(service: Service, call: Call) -> Json:
     records = [pipelines.with_tasks(service, service.store.get(name)) for name in names]
     settings = [words.settings(record) for record in records]
     keys = sorted(set().union(*settings))
-    differing = [key for key in keys if len({str(one.get(key)) for one in settings}) > 1]
+    differing = [key for key in keys if len({str(of_run.get(key)) for of_run in settings}) > 1]
     return {
         "runs": records,
-        "settings": {key: [one.get(key, "") for one in settings] for key in differing},
+        "settings": {key: [of_run.get(key, "") for of_run in settings] for key in differing},
         "num_same": len(keys) - len(differing),
         "metrics": _metrics(records),
         "charts": training.charts([_series(service, record) for record in records]),
@@ -39,20 +39,23 @@ def _metrics(records: list[Json]) -> dict[str, list[Json]]:
     """Return for each metric the values, with the difference and if it is better or worse."""
     facts = [run_facts(record) for record in records]
     lower, higher = (
-        {metric for one in facts for metric in str(one.get(fact, "")).split()}
+        {metric for of_run in facts for metric in str(of_run.get(fact, "")).split()}
         for fact in ("lower_is_better", "higher_is_better")
     )
     signs = {**dict.fromkeys({*lower, *FACTS}, -1), **dict.fromkeys({*higher, "gain"}, 1)}
     values = [
-        {**{name: one[name] for name in FACTS if one.get(name, "") != ""}, **_measured(record)}
-        for one, record in zip(facts, records, strict=True)
+        {
+            **{name: of_run[name] for name in FACTS if isinstance(of_run.get(name), int | float)},
+            **_measured(record),
+        }
+        for of_run, record in zip(facts, records, strict=True)
     ]
     return {
         name: [
-            _judged(one.get(name), values[0].get(name), signs.get(name.rpartition(" ")[2], 0))
-            for one in values
+            _judged(of_run.get(name), values[0].get(name), signs.get(name.rpartition(" ")[2], 0))
+            for of_run in values
         ]
-        for name in dict.fromkeys(name for one in values for name in one)
+        for name in dict.fromkeys(name for of_run in values for name in of_run)
     }
 
 
@@ -69,9 +72,9 @@ def _measured(record: Json) -> Json:
         f"{detail['taskName']}/{artifact}: {name}": value
         for detail in record.get("jobDetail", {}).get("taskDetails", [])
         for artifact, made in detail.get("outputs", {}).items()
-        for one in made["artifacts"]
-        if one.get("schemaTitle") == METRICS_TYPE
-        for name, value in one.get("metadata", {}).items()
+        for entry in made["artifacts"]
+        if entry.get("schemaTitle") == METRICS_TYPE
+        for name, value in entry.get("metadata", {}).items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }
 

@@ -51,7 +51,7 @@ def tasks_of(run: Json) -> Json:
     spec = run.get("pipelineSpec", {})
     graphs = [spec.get("root", {}), *spec.get("components", {}).values()]
     return {
-        key: task for one in graphs for key, task in one.get("dag", {}).get("tasks", {}).items()
+        key: task for graph in graphs for key, task in graph.get("dag", {}).get("tasks", {}).items()
     }
 
 

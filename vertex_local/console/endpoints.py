@@ -57,50 +57,52 @@ def _predict(service: Service, name: str, text: str) -> str:
 
 def _shown(service: Service, record: Json) -> Json:
     split, name = record.get("trafficSplit", {}), record["name"]
-    deployed = [
+    serving = [
         {
-            **one,
-            "percentage": split.get(one["id"], 0),
-            **deployments.status(service, name, one["id"]),
-            **_measured(service, name, one["id"]),
+            **deployed,
+            "percentage": split.get(deployed["id"], 0),
+            **deployments.status(service, name, deployed["id"]),
+            **_measured(service, name, deployed["id"]),
         }
-        for one in record.get("deployedModels", [])
+        for deployed in record.get("deployedModels", [])
     ]
-    return {**record, "deployed": sorted(deployed, key=lambda one: -one["percentage"])}
+    return {**record, "deployed": sorted(serving, key=lambda shown: -shown["percentage"])}
 
 
 def _measured(service: Service, name: str, deployed_id: str) -> Json:
     """Return rate, latency and errors of the last minutes, since the start of the service."""
     forwarder, now = service.running.get(forwarding.KEY), time.time()
     sent = forwarder.measured(name, deployed_id) if forwarder else []
-    recent = [one for one in sent if one.time >= now - WINDOW_SECONDS]
-    times = sorted(one.milliseconds for one in recent)
+    recent = [request for request in sent if request.time >= now - WINDOW_SECONDS]
+    times = sorted(request.milliseconds for request in recent)
     return {
         "num_requests": len(recent),
         "rate": len(recent) / max(now - recent[0].time, 1.0) if recent else 0.0,
         "median_ms": times[len(times) // 2] if times else None,
         "p99_ms": times[int(len(times) * 0.99)] if times else None,
-        "num_errors": sum(one.is_error for one in recent),
+        "num_errors": sum(request.is_error for request in recent),
     }
 
 
 def _example(service: Service, record: Json) -> str:
     """Return the example beside the model with the most traffic as JSON, a column a line."""
-    for one in _shown(service, record)["deployed"][:1]:
-        version = models.resolve(service, f"{one['model']}@{one['modelVersionId']}")
+    for deployed in _shown(service, record)["deployed"][:1]:
+        version = models.resolve(service, f"{deployed['model']}@{deployed['modelVersionId']}")
         path = (local_path(version.get("artifactUri", "")) or Path()) / EXAMPLES_FILE
         content = words.json_object(path.read_bytes()) if path.is_file() else None
         for instance in (content or {}).get("instances", [])[:1]:
             if not isinstance(instance, dict):
                 return json.dumps(instance)
-            columns = (f"  {json.dumps(key)}: {json.dumps(one)}" for key, one in instance.items())
+            columns = (
+                f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in instance.items()
+            )
             return "{\n" + ",\n".join(columns) + "\n}"
     return ""
 
 
-ONE = f"/endpoints/{RESOURCE}"
+PAGE = f"/endpoints/{RESOURCE}"
 VIEWS = [
     View(pattern="/endpoints", content=table, template="endpoints.html"),
-    View(pattern=ONE, content=endpoint, template="endpoint.html"),
-    View(pattern=f"{ONE}:predict", content=predict, template="endpoint.html", method="POST"),
+    View(pattern=PAGE, content=endpoint, template="endpoint.html"),
+    View(pattern=f"{PAGE}:predict", content=predict, template="endpoint.html", method="POST"),
 ]

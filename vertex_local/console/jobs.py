@@ -12,6 +12,7 @@ from vertex_local.console.web import RESOURCE, View
 from vertex_local.jobs import resource as jobs
 from vertex_local.machine.files import tail
 from vertex_local.tuning import resource as tuning
+from vertex_local.tuning.record import value_of
 
 MAX_CURVES = 8  # as many colours are distinguishable
 
@@ -26,7 +27,7 @@ def job(service: Service, call: Call) -> Json:
     record, listed = jobs.KIND.get(service, call), jobs.list_replicas(service, call)
     series = training.series_of(record)
     last = {name: points[-1][1] for name, points in series.items()}
-    known = [one["taskName"] for one in listed.get("replicas", [])]
+    known = [replica["taskName"] for replica in listed.get("replicas", [])]
     chosen = call.query.get("replica", known[0] if known else "")
     folder = jobs.KIND.folder_of(service, record["name"])
     return {
@@ -46,17 +47,20 @@ def study(service: Service, call: Call) -> Json:
     record = tuning.KIND.get(service, call)
     metric = record["studySpec"]["metrics"][0]
     name, sign = metric["metricId"], 1 if metric["goal"] == "MINIMIZE" else -1
-    trials = [{**trial, "value": _value(trial)} for trial in record.get("trials", [])]
+    trials = [{**trial, "value": _final_value(trial)} for trial in record.get("trials", [])]
     measured = sorted(
-        (one for one in trials if one["value"] is not None), key=lambda one: sign * one["value"]
+        (trial for trial in trials if trial["value"] is not None),
+        key=lambda trial: sign * trial["value"],
     )
-    curves = [{f"{name} of the best {MAX_CURVES}": _curve(one)} for one in measured[:MAX_CURVES]]
-    by_trial = sorted((float(one["id"]), one["value"]) for one in measured)
+    curves = [
+        {f"{name} of the best {MAX_CURVES}": _curve(trial)} for trial in measured[:MAX_CURVES]
+    ]
+    by_trial = sorted((float(trial["id"]), trial["value"]) for trial in measured)
     return {
         "job": record,
         "is_unfinished": tuning.KIND.is_unfinished(record),
         "metric": metric,
-        "trials": [*measured, *(one for one in trials if one["value"] is None)],
+        "trials": [*measured, *(trial for trial in trials if trial["value"] is None)],
         "charts": training.charts([{f"{name} by trial": by_trial}]) + training.charts(curves),
     }
 
@@ -67,18 +71,14 @@ def cancel(kind: RunKind, service: Service, call: Call) -> str:
     return words.href(call.name(kind.collection))
 
 
-def _value(trial: Json) -> float | None:
-    measured = trial.get("finalMeasurement") or (trial.get("measurements") or [{}])[-1]
-    value = float(measured["metrics"][0].get("value", 0)) if measured else math.nan
-    return value if math.isfinite(value) else None
+def _final_value(trial: Json) -> float | None:
+    final = trial.get("finalMeasurement") or (trial.get("measurements") or [None])[-1]
+    return value if final and math.isfinite(value := value_of(final)) else None
 
 
 def _curve(trial: Json) -> training.Points:
-    values = (
-        (float(one["stepCount"]), _value({"finalMeasurement": one}))
-        for one in trial.get("measurements", [])
-    )
-    return [(step, value) for step, value in values if value is not None]
+    points = [(float(m["stepCount"]), value_of(m)) for m in trial.get("measurements", [])]
+    return [(step, value) for step, value in points if math.isfinite(value)]
 
 
 def _views(section: str, kind: RunKind) -> list[View]:

@@ -27,7 +27,7 @@ def page(
     `fields` is the kind by whose fields it is filtered and sorted, if that is another one.
     """
     query = select.build(fields or kind, filter_text=filter_text, order_by=order_by)
-    number = int(text) if (text := call.query.get("page", "")).isdecimal() else 1
+    number = int(text[:6]) if (text := call.query.get("page", "")).isdecimal() else 1
     collection, count = f"{parent}/{kind}", 0
 
     def read(connection: sqlite3.Connection) -> tuple[list[int], str]:

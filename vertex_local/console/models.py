@@ -23,7 +23,7 @@ DECISION = re.compile(r"\[(\S+Z) ([a-z]+) by (\S+)\] ?(.*)")
 def table(service: Service, call: Call) -> Json:
     """Return a page of the models with their default versions and their endpoints."""
     page, endpoints = lists.page(service, call, "models"), service.store.list_kind("endpoints")
-    shown = [_shown(models.resolve(service, one["name"]), endpoints) for one in page["rows"]]
+    shown = [_shown(models.resolve(service, record["name"]), endpoints) for record in page["rows"]]
     return {**page, "rows": shown}
 
 

@@ -35,7 +35,7 @@ def table(service: Service, call: Call) -> Json:
     """Return the rows of a page of the table, with its filter, order and columns."""
     asked = {name: call.query.get(name, "") for name in ("q", "show", *CHOICES)}
     asked["sort"] = call.query.get("sort") or lists.NEWEST
-    found = lists.page(
+    page = lists.page(
         service,
         call,
         pipelines.KIND.collection,
@@ -44,7 +44,7 @@ def table(service: Service, call: Call) -> Json:
         order_by=asked["sort"],
     )
     return {
-        **found,
+        **page,
         "asked": asked,
         "columns": COLUMNS,
         "options": _options(service),
@@ -87,8 +87,8 @@ def task(service: Service, call: Call) -> Json:
 def jobs_of(detail: Json) -> list[str]:
     """Return the names of the jobs that a task of Google's components has created."""
     text = detail["execution"].get("metadata", {}).get("output:gcp_resources")
-    made = (words.json_object(text) or {}).get("resources", [])
-    uris = [str(one.get("resourceUri", "")) for one in made]
+    resources = (words.json_object(text) or {}).get("resources", [])
+    uris = [str(resource.get("resourceUri", "")) for resource in resources]
     return [uri.partition("/v1/")[2] for uri in uris if "/customJobs/" in uri]
 
 
@@ -168,12 +168,12 @@ def _reason(record: Json, detail: Json, *, note: str) -> str:
     return f"executed: {note or 'no earlier run has outputs for these inputs and this code'}"
 
 
-ONE = f"/runs/{RESOURCE}"
+PAGE = f"/runs/{RESOURCE}"
 VIEWS = [
     *(View(pattern=path, content=table, template="runs.html") for path in ("/", "/runs")),
-    View(pattern=ONE, content=run, template="run.html"),
-    View(pattern=f"{ONE}/report", content=report),
-    View(pattern=f"{ONE}/tasks/<task>", content=task, template="task.html"),
-    View(pattern=f"{ONE}/tasks/<task>/<name>", content=artifact),
-    View(pattern=f"{ONE}:cancel", content=partial(jobs.cancel, pipelines.KIND), method="POST"),
+    View(pattern=PAGE, content=run, template="run.html"),
+    View(pattern=f"{PAGE}/report", content=report),
+    View(pattern=f"{PAGE}/tasks/<task>", content=task, template="task.html"),
+    View(pattern=f"{PAGE}/tasks/<task>/<name>", content=artifact),
+    View(pattern=f"{PAGE}:cancel", content=partial(jobs.cancel, pipelines.KIND), method="POST"),
 ]

@@ -59,7 +59,7 @@ def _next(record: Json) -> list[str]:
     times = [moment_of(record["nextRunTime"])]
     while len(times) < NUM_NEXT and (following := cron.next_after(times[-1])):
         times.append(following)
-    return [timestamp(one) for one in times if not end or one <= moment_of(end)]
+    return [timestamp(time) for time in times if not end or time <= moment_of(end)]
 
 
 def _runs(service: Service, record: Json) -> Json:

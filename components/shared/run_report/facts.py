@@ -4,6 +4,8 @@
 the artifact.
 """
 
+import math
+
 from components.shared.run_report.content import Content
 from components.shared.run_report.page import REPORT_FILE
 from components.shared.vertex.labels import WAITING
@@ -22,20 +24,24 @@ def facts_of(content: Content) -> Json:
         "outcome": summary.outcome,
         "tone": _tone(content),
         "workload": summary.workload,
-        "reasons": "\n".join((*summary.reasons, *summary.news)) or summary.stop,
+        "reasons": "\n".join(filter(None, (summary.stop, *summary.reasons, *summary.news))),
         "metric": metric,
         "value": metrics.get(metric),
         "gain": gain.get("difference"),
         "gain_low": gain.get("low"),
         "gain_high": gain.get("high"),
-        "cost": content.cost and round(content.cost.dollars, 4),
+        "cost": round(content.cost.dollars, 4) if content.cost else None,
         "model": summary.model_version,
         "report": REPORT_FILE,  # beside summary.json
         "lower_is_better": " ".join(sorted(LOWER_IS_BETTER & metrics.keys())),
         "higher_is_better": " ".join(sorted(HIGHER_IS_BETTER & metrics.keys())),
         "commands": "\n".join(_commands(model)) if model else "",
     }
-    return {name: value for name, value in facts.items() if value not in (None, "")}
+    return {name: value for name, value in facts.items() if _is_known(value)}
+
+
+def _is_known(value: str | float | None) -> bool:
+    return math.isfinite(value) if isinstance(value, float) else value not in (None, "")
 
 
 def _tone(content: Content) -> str:

@@ -11,9 +11,9 @@ async function refresh() {
       const isUsed = part.contains(document.activeElement) || !getSelection().isCollapsed;
       if (!fresh || isUsed || fresh.innerHTML === part.innerHTML) continue;
       const isAtEnd = part.scrollTop + part.clientHeight > part.scrollHeight - 20;
-      const isOpen = [...part.querySelectorAll("details")].map((one) => one.open);
+      const isOpen = [...part.querySelectorAll("details")].map((details) => details.open);
       part.innerHTML = fresh.innerHTML;
-      part.querySelectorAll("details").forEach((one, at) => { one.open = isOpen[at] || one.open; });
+      part.querySelectorAll("details").forEach((details, at) => { details.open = isOpen[at] || details.open; });
       if (part.matches("pre.log") && isAtEnd) follow(part);
     }
     document.body.classList.remove("lost");

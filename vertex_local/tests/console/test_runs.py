@@ -50,6 +50,8 @@ def test_table_shows_the_outcome_and_not_the_state(client, some_runs):
         ("q=team%3Dvision+oo", ["good"]),
         ("q=%22%5C", []),
         ("page=2", []),
+        ("page=0", []),
+        ("page=99999999999999999999", []),
     ],
 )
 def test_table_is_searched_filtered_and_sorted_by_its_address(client, some_runs, query, titles):
@@ -126,7 +128,7 @@ def test_graph_has_layers_and_the_shortest_set_of_edges():
 
 def test_comparison_shows_what_differs_and_what_is_better(client, service, some_runs):
     add_job(service, "good")
-    add_run(service, "worse", **{**FACTS, "value": 0.9})
+    add_run(service, "worse", **{**FACTS, "value": 0.9, "gain": "unknown"})
     names = "&".join(
         f"run{n}={PARENT}/pipelineJobs/{name}" for n, name in enumerate(("good", "worse"))
     )

@@ -1,6 +1,7 @@
 """The report of a run: what it draws, and from which files."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -173,7 +174,8 @@ def test_damaged_files_are_left_out(tmp_path, caplog):
 
 def test_facts_of_a_run_have_what_decided_and_how_it_is_shown(tmp_path):
     job = run_with_files(tmp_path, evaluation=two_classes())
-    facts = facts_of(read_content(job, summarize(job), replicas=[]))
+    content = read_content(job, summarize(job), replicas=[])
+    facts = facts_of(content)
 
     assert (facts["outcome"], facts["tone"]) == (summarize(job).outcome, "good")
     assert (facts["metric"], facts["gain"]) == ("auc", 0.0012)
@@ -182,6 +184,12 @@ def test_facts_of_a_run_have_what_decided_and_how_it_is_shown(tmp_path):
     assert "loss" in facts["lower_is_better"].split()
     assert "auc" in facts["higher_is_better"].split()
     assert all(isinstance(value, str | float | int) for value in facts.values())
+    content.evaluation["gain"]["low"] = math.nan  # which Vertex AI's JSON has not
+    assert "gain_low" not in facts_of(content)
+    stopped = replace(
+        content, summary=replace(content.summary, stop="held: by ann", reasons=("ok",))
+    )
+    assert facts_of(stopped)["reasons"] == "held: by ann\nok"
 
 
 def test_facts_of_a_run_that_failed_are_bad_and_without_metrics(tmp_path):
