@@ -9,6 +9,8 @@ from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.statistics.texts import Strings
 from trainer import Json
 
+MAX_VALUES = 1 << 18  # counted at once: sorting takes many times their memory
+
 
 @dataclass
 class Lists:
@@ -29,7 +31,8 @@ class Lists:
             return
         lengths = pc.min_max(pc.list_value_length(present)).as_py()
         values = pc.list_flatten(present)
-        self.values.add(values)
+        for start in range(0, len(values), MAX_VALUES):
+            self.values.add(values[start : start + MAX_VALUES])
         self._count(len(present), len(values), lengths["min"], lengths["max"])
 
     def merge(self, other: "Lists") -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,8 @@ from pyarrow import parquet
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.reading import kinds
 
-BATCH_ROWS = 32_768
+# Most rows of a batch; fewer of those with long lists, to bound memory.
+BATCH_ROWS, BATCH_BYTES, BATCH_VALUES = 32_768, 16 << 20, 1 << 20
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"  # in every file that Spark writes
 NOT_FINITE = {"NaN": None}
 
@@ -20,9 +21,15 @@ def parquet_batches(path: str, groups: Iterable[int] | None = None) -> Iterator[
     """Yield the rows of some row groups of a Parquet file; default: all."""
     # Spark's years 1 to 9999 do not fit in nanoseconds, the default unit for INT96.
     with parquet.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
-        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups):
+        for batch in file.iter_batches(_num_rows(file.metadata), row_groups=groups):
             assert batch.schema.names == file.schema_arrow.names
             yield _with_spark_zone(batch, file)
+
+
+def _num_rows(metadata: parquet.FileMetaData) -> int:
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    num_bytes = sum(group.total_byte_size for group in groups)
+    return max(1, min(BATCH_ROWS, int(BATCH_BYTES * metadata.num_rows / max(num_bytes, 1))))
 
 
 def json_batches(path: str) -> Iterator[pa.RecordBatch]:
@@ -31,7 +38,11 @@ def json_batches(path: str) -> Iterator[pa.RecordBatch]:
     A batch has the columns that occurred so far, in the order of their first rows.
     """
     rows, names = json_rows(path), dict[str, None]()
-    while chunk := list(islice(rows, BATCH_ROWS)):
+    first = list(islice(rows, 1))
+    num_values = sum(_num_values(value) for row in first for value in row.values())
+    num_rows = max(1, min(BATCH_ROWS, BATCH_VALUES // max(num_values, 1)))
+    rows = chain(first, rows)
+    while chunk := list(islice(rows, num_rows)):
         for row in chunk:
             names |= dict.fromkeys(row)
         columns = [_column([row.get(name) for row in chunk]) for name in names]
@@ -98,6 +109,10 @@ def _column(values: list[Any]) -> pa.Array:
         texts = [None if value is None else [_text(item) for item in value] for value in lists]
         return pa.array(texts, pa.list_(pa.string()))
     return pa.array([_text(value) for value in values], pa.string())
+
+
+def _num_values(value: Any) -> int:
+    return len(value) if isinstance(value, list) else 1
 
 
 def _texts(items: Iterable[tuple[str, Any]]) -> list[tuple[str, str | None]]:

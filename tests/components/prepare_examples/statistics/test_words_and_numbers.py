@@ -4,12 +4,13 @@ import os
 import pickle
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.prepare_examples.statistics import numbers, texts
+from components.prepare_examples.statistics import lists, numbers, texts
 from components.prepare_examples.statistics.lists import Lists
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.statistics.states import new_statistic
@@ -52,6 +53,17 @@ def test_statistics_of_any_kind_survive_the_way_through_beam(kind):
     counts = [merged[name] for name in ("num_present", "num_missing", "num_values")]
     assert counts == [6, 2, 6]
     assert (merged["min_length"], merged["max_length"]) == (0, 2)
+
+
+def test_long_lists_are_counted_in_parts(monkeypatch):
+    column = pa.array([[0.5, 2.0, 0.5], [], [4.0, 0.5]])
+    whole = Lists(Numbers("FLOAT"))
+    whole.add(column)
+    monkeypatch.setattr(lists, "MAX_VALUES", 2)
+    counted = Mock(wraps=Numbers("FLOAT"))
+    Lists(counted).add(column)
+    assert [len(call.args[0]) for call in counted.add.call_args_list] == [2, 2, 1]
+    assert Lists(counted).values.summary() == whole.values.summary()
 
 
 def test_of_many_floats_those_that_occur_once_are_no_top_values():

@@ -16,6 +16,7 @@ from pyarrow import feather, orc, parquet
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
+from components.prepare_examples.tables.reading import typed
 from components.prepare_examples.tables.reading.kinds import file_kind
 from tests.support.data.prepared import quarantined
 from trainer import Json
@@ -33,6 +34,23 @@ workload = Table(
 )
 """
 Rows = list[dict[str, Any]]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "json"])
+def test_batches_of_long_lists_have_few_rows(tmp_path, monkeypatch, kind):
+    rows = [{"x": [float(at)] * 100, "y": "a"} for at in range(30)]
+    path = str(tmp_path / "data")
+    if kind == "parquet":
+        table = pa.Table.from_pylist(rows)
+        parquet.write_table(table, path, use_dictionary=False, compression="none")
+    else:
+        Path(path).write_text("\n".join(map(json.dumps, rows)))
+    monkeypatch.setattr(typed, "BATCH_BYTES", 8 * 1_010)
+    monkeypatch.setattr(typed, "BATCH_VALUES", 1_010)
+    read = typed.parquet_batches if kind == "parquet" else typed.json_batches
+    batches = list(read(path))
+    assert max(batch.num_rows for batch in batches) <= 10
+    assert [float(row[0]) for batch in batches for row in batch["x"].to_pylist()] == list(range(30))
 
 
 def make_rows() -> Rows:
