@@ -8,7 +8,8 @@ async function refresh() {
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     for (const part of document.querySelectorAll("[data-part]")) {
       const fresh = page.querySelector(`[data-part="${part.dataset.part}"]`);
-      const isUsed = part.contains(document.activeElement) || !getSelection().isCollapsed;
+      const isUsed = part.contains(document.activeElement) || part.querySelector(":checked")
+        || !getSelection().isCollapsed;
       if (!fresh || isUsed || fresh.innerHTML === part.innerHTML) continue;
       const isAtEnd = part.scrollTop + part.clientHeight > part.scrollHeight - 20;
       const isOpen = [...part.querySelectorAll("details")].map((details) => details.open);

@@ -127,16 +127,21 @@ def test_pages_fit_and_their_texts_have_contrast(tmp_path, pages, scheme):
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed")
-def test_a_page_shows_what_happens_after_it_was_loaded(tmp_path, service):
+@pytest.mark.parametrize("is_marked", [False, True], ids=["plain", "with a marked run"])
+def test_a_page_shows_what_happens_after_it_was_loaded(tmp_path, service, is_marked):
+    """Unless that would lose the marks of a user."""
     application = Application(service, console.ROUTES)
+    add_run(service, "early", **FACTS)
 
     def then_a_run_starts(environ, start_response):
-        response = list(application(environ, start_response))
+        page = b"".join(application(environ, start_response))
         if service.store.find(f"{PARENT}/pipelineJobs/late") is None:
             add_run(service, "late", **FACTS)
-        return response
+        # Of the same length, which the header says.
+        return [page.replace(b"aria-label", b"checked id") if is_marked else page]
 
     with running(make_server("127.0.0.1", 0, then_a_run_starts)) as server:
         drawn = dumped(f"http://127.0.0.1:{server.port}/runs", tmp_path)
-    assert "compare late" in drawn
+    assert ("compare late" in drawn) is not is_marked
+    assert "compare early" in drawn
     assert 'class="lost"' not in drawn
