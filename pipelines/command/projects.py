@@ -1,17 +1,22 @@
 """`trainyard new|check`: write the folder of a workload from data, and try it."""
 
 import argparse
+import os
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 from pipelines.command.actions import describe
 from pipelines.command.parser import seconds
 from pipelines.exit_codes import OK, TIMEOUT, USAGE, exit_codes_text
 from pipelines.places.target import default_state_dir, local_target
+from pipelines.projects.continuous import write_integration
+from pipelines.projects.project import project_of
 from pipelines.projects.starter.arguments import add_arguments
 from pipelines.projects.trial.check import TIMEOUT_SECONDS, check
 from pipelines.projects.trial.findings import TIMED_OUT, WRONG, Finding
+from trainer.errors import ConfigError
 from trainer.runtime.processes import ending_with_parent
 
 NEW_TIMEOUT_SECONDS = 1_800
@@ -25,6 +30,7 @@ up to its first fit.
   trainyard new flowers --images photos/
   trainyard new own --records tfrecords/ --label y
   trainyard new price --table houses.csv --label price --keras train.py
+  trainyard new churn --ci
 
 {exit_codes_text(OK, USAGE)}
 """
@@ -43,6 +49,12 @@ def add_new(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `new`."""
     describe(parser, NEW)
     add_arguments(parser)
+    parser.add_argument(
+        "--ci",
+        action="store_true",
+        help="also, or alone for a folder that exists, write files for GitHub Actions and Cloud"
+        " Build that check, run and submit it, and environments/ for --env, into this folder",
+    )
     parser.set_defaults(command=_new)
 
 
@@ -63,14 +75,37 @@ def add_check(parser: argparse.ArgumentParser) -> None:
 
 
 def _new(arguments: argparse.Namespace) -> int:
+    has_data = arguments.table or arguments.images or arguments.records
+    if has_data or not arguments.ci:
+        code = _start(arguments)
+        if code != OK or not arguments.ci:
+            return code
+    return _integrate(arguments.folder)
+
+
+def _start(arguments: argparse.Namespace) -> int:
+    """Write the folder of a workload; return the exit code."""
     options: list[str] = [str(arguments.folder)]
     for name, value in vars(arguments).items():
-        if name not in ("folder", "command") and value:
+        if name not in ("folder", "command", "ci") and value:
             values = value if isinstance(value, list) else [str(value)]
             options += [f"--{name}={values[0]}"] if len(values) == 1 else [f"--{name}", *values]
     sys.stdout.flush()
     command = ending_with_parent("pipelines.projects.starter", *options)
     return subprocess.run(command, check=False, timeout=NEW_TIMEOUT_SECONDS).returncode
+
+
+def _integrate(folder: Path) -> int:
+    """Write the files for continuous integration of a workload into the current folder."""
+    project = project_of(str(folder))
+    path = Path(os.path.relpath(folder))
+    if project is None or ".." in path.parts:
+        raise ConfigError(f"{folder} must be a folder with a workload.py below this one")
+    written, kept = write_integration(path.as_posix(), name=project.name, root=Path())
+    print(f"wrote {', '.join(written)}")
+    for name in kept:
+        print(f"note: {name} stays as it is")
+    return OK
 
 
 def _check(arguments: argparse.Namespace) -> int:
