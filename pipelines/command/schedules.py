@@ -21,7 +21,7 @@ from pipelines.runs.submit import Submission
 from pipelines.schedules import differences as schedules
 from pipelines.schedules.differences import Change
 from pipelines.schedules.file import read_schedules
-from pipelines.schedules.plan import REQUEST, plan_schedule
+from pipelines.schedules.plan import REQUEST, next_runs, plan_schedule
 
 DEFAULT_FOLDER = Path("configs/schedules")
 MARKS = {"create": "+", "delete": "-", "keep": "="}
@@ -88,6 +88,8 @@ def _apply(arguments: argparse.Namespace) -> int:
             if not arguments.dry_run:
                 schedules.apply_change(api, change)
             print("\n".join(_change_lines(change, is_done=not arguments.dry_run)), flush=True)
+            if arguments.dry_run and change.wanted:
+                print(f"    next runs: {', '.join(next_runs(change.wanted, now=now))}")
         if arguments.dry_run:
             print("nothing was changed (--dry-run)")
         elif service:

@@ -5,8 +5,12 @@ import dataclasses
 import datetime
 import hashlib
 import json
+import zoneinfo
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
+
+from cronsim import CronSim
 
 from components.prepare_examples.settings.patterns import has_dates
 from components.shared.vertex.labels import RUN_LABEL, SCHEDULE_LABEL
@@ -30,6 +34,8 @@ from trainer import Json, paths
 # ours, DIGEST_LABEL is the digest of its run request.
 DIGEST_LABEL = "trainyard_schedule_digest"
 REQUEST = "createPipelineJobRequest"
+NUM_NEXT_RUNS = 3
+LATEST_TIME = "9999-12-30T00:00:00Z"
 KEEP_ENDPOINT = "keep_endpoint="  # true in schedules, unless the file sets it
 
 
@@ -128,6 +134,21 @@ def schedule_request(file: ScheduleFile, run: Json, *, parent: str) -> Json:
         **({"allowQueueing": True} if file.queue else {}),
         REQUEST: {"parent": parent, "pipelineJob": job},
     }
+
+
+def next_runs(schedule: Wanted, *, now: datetime.datetime) -> list[str]:
+    """Return the times of the next runs in the schedule's zone: `Sun 2026-11-29 04:30 CET`."""
+    if schedule.is_paused:
+        return ["none, it is paused"]
+    start, end = (
+        datetime.datetime.fromisoformat(schedule.body.get(key) or other)
+        for key, other in (("startTime", now.isoformat()), ("endTime", LATEST_TIME))
+    )
+    zone, _, cron = schedule.body["cron"].removeprefix("TZ=").partition(" ")
+    before = max(now, start - datetime.timedelta(seconds=1)).astimezone(zoneinfo.ZoneInfo(zone))
+    moments = islice(CronSim(cron, before), NUM_NEXT_RUNS)
+    shown = [f"{moment:%a %Y-%m-%d %H:%M %Z}" for moment in moments if moment <= end]
+    return shown or ["none, it has ended"]
 
 
 def _timestamp(moment: datetime.datetime) -> str:

@@ -123,7 +123,7 @@ def find_source(api: VertexApi, source: str) -> Source:
         ResourceError: there is neither, or the job has not succeeded.
     """
     if "/" not in source and (job := JOB.find(api, source)):
-        return _source_of(job)
+        return source_of(job)
     uri = paths.uri(source)
     if paths.is_bucket_uri(uri):
         return Source(uri=uri.rstrip("/"))
@@ -135,7 +135,12 @@ def find_source(api: VertexApi, source: str) -> Source:
     return Source(uri=str(folder))
 
 
-def _source_of(job: Json) -> Source:
+def source_of(job: Json) -> Source:
+    """Return the model folder of a job.
+
+    Raises:
+        ResourceError: the job has not succeeded, or has no output folder.
+    """
     job_id, state = short_name(job["name"]), JOB.state_of(job)
     title = f"job {job_id} ({job['displayName']})"
     if not JOB.is_final(job):

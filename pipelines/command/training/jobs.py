@@ -2,6 +2,8 @@
 
 import argparse
 import math
+import os
+import subprocess
 import sys
 
 from components.shared.vertex.api import VertexApi
@@ -22,7 +24,12 @@ from pipelines.jobs.view import job_summary, jobs_table, newest_jobs, replicas_t
 from pipelines.resources.kinds import JOB
 from pipelines.resources.names import short_name
 from trainer import Json
+from trainer.errors import ConfigError
+from trainer.references import STATE_DIR_VARIABLE
+from trainer.runtime.processes import ending_with_parent
 
+EXAMPLES_FLAG = "--examples-dir="
+TIMEOUT_SECONDS = 24 * 3600.0  # of an evaluation
 EXIT_CODES = exit_codes_text(OK, FAILED, TIMEOUT, INTERRUPTED)
 
 
@@ -40,6 +47,8 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     wait = add_action(actions, "wait", _wait, "wait until a job has ended", "JOB")
     wait.epilog = f"The job continues after a timeout or Ctrl-C. {EXIT_CODES}"
     add_timeout(wait, "stop waiting after this time, e.g. 90, 30m or 2h; default: never")
+    text = "print the metrics of a job's model on the test split, which no training reads"
+    add_json(add_action(actions, "evaluate", _evaluate, text, "JOB"), "print the metrics as JSON")
     text = "delete a job that has ended, and its log"
     add_cancel_and_delete(actions, JOB, "JOB", delete_help=text)
     text = "train a workload, without a pipeline"
@@ -102,6 +111,27 @@ def _print_end(api: VertexApi, job_id: str) -> int:
     error = job.get("error", {}).get("message", "")
     print(f"job {job_id} is {JOB.state_of(job)}" + (f": {error}" if error else ""), file=sys.stderr)
     return OK if JOB.state_of(job) == "SUCCEEDED" else FAILED
+
+
+def _evaluate(arguments: argparse.Namespace) -> int:
+    from pipelines.serving.upload import source_of  # imports NumPy and YAML
+
+    if arguments.on == "vertex":
+        raise ConfigError("jobs evaluate is for jobs of this machine; a pipeline evaluates there")
+    with api_of(arguments) as api:
+        job = JOB.get(api, arguments.name)
+    model = source_of(job).uri
+    pools = job["jobSpec"]["workerPoolSpecs"]
+    args = [arg for pool in pools for arg in pool.get("containerSpec", {}).get("args", [])]
+    examples = [arg for arg in args if arg.startswith(EXAMPLES_FLAG)][:1]
+    if not examples:
+        raise ConfigError(f"job {arguments.name} has no {EXAMPLES_FLAG}: it is no training of ours")
+    # A process of its own, which imports TensorFlow and the code of the workload.
+    command = ending_with_parent("components.evaluate", f"--model={model}", *examples)
+    env = {**os.environ, STATE_DIR_VARIABLE: str(arguments.state_dir.absolute())}
+    return subprocess.run(
+        [*command, *["--json"] * arguments.json], check=False, env=env, timeout=TIMEOUT_SECONDS
+    ).returncode
 
 
 def _wait(arguments: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from pipelines.schedules.plan import (
     REQUEST,
     SCHEDULE_LABEL,
     Wanted,
+    next_runs,
     plan_schedule,
     schedule_request,
 )
@@ -330,3 +331,28 @@ def test_run_now_has_its_own_run_label(body):
     assert run["displayName"] == run["labels"]["trainyard_run"] == "nightly-1"
     assert run["labels"][SCHEDULE_LABEL] == "nightly"
     assert run["runtimeConfig"] == body[REQUEST]["pipelineJob"]["runtimeConfig"]
+
+
+@pytest.mark.parametrize(
+    ("body", "is_paused", "shown"),
+    [
+        (
+            {},
+            False,
+            ["Sun 2026-10-25 02:30 CEST", "Mon 2026-10-26 02:30 CET", "Tue 2026-10-27 02:30 CET"],
+        ),
+        (
+            {"startTime": "2026-12-01T01:30:00Z", "endTime": "2026-12-02T00:00:00Z"},
+            False,
+            ["Tue 2026-12-01 02:30 CET"],
+        ),
+        ({"endTime": "2026-10-01T00:00:00Z"}, False, ["none, it has ended"]),
+        ({}, True, ["none, it is paused"]),
+    ],
+    ids=["three", "between", "ended", "paused"],
+)
+def test_the_next_runs_are_in_the_zone_of_the_schedule(body, is_paused, shown):
+    cron = "TZ=Europe/Berlin 30 2 * * *"
+    schedule = Wanted(body={"cron": cron, **body}, is_paused=is_paused, catch_up=False)
+    now = datetime.datetime(2026, 10, 24, 12, tzinfo=datetime.UTC)
+    assert next_runs(schedule, now=now) == shown
