@@ -69,7 +69,7 @@ def add_containers(parser: argparse._ActionsContainer) -> None:
 
 def target_of(arguments: argparse.Namespace, *, needs_bucket: bool = True) -> Target:
     """Return the target that the options select; only commands that start runs need a bucket."""
-    state_dir = arguments.state_dir.absolute()
+    state_dir = Path(os.path.abspath(arguments.state_dir))  # records have it without ".."
     data_dir = getattr(arguments, "data_dir", None)
     try:
         check_data_dir(data_dir or "")

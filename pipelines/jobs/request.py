@@ -66,8 +66,9 @@ def with_flags(config: RunConfig, flags: Sequence[str]) -> RunConfig:
     allowed = {*trainer_settings(), *of_model}
     if planned := sorted(set(settings) - allowed):
         raise ConfigError(
-            f"--{planned[0].replace('_', '-')} after --: the job sets this flag; give "
-            "--examples-dir and --cluster before the --; `jobs submit` prints the output folder"
+            f"--{planned[0].replace('_', '-')} after --: the job sets this flag; give WORKLOAD, "
+            "--examples-dir and --cluster FILE, which has the strategy and the GPUs, before the --;"
+            " --name decides the output folder"
         )
     other = {"steps": "epochs", "epochs": "steps"}
     dropped = {other[name] for name in settings if name in other} - set(settings)

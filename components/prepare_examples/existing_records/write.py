@@ -54,16 +54,21 @@ def write_part(part: RecordPart, *, options: RecordOptions, output_dir: str) -> 
     """
     with open_part(part.shards, Path(output_dir), options) as files:
         for path in part.files:
+            first = 1
             for records in batches(read_records(Path(path))):
                 left = options.max_records - files.tally.read
                 kept = records[:left] if options.max_records else records
                 if kept:
-                    _write_batch(kept, path, files, options)
+                    _write_batch(kept, path, files, options, first=first)
                     files.tally.read += len(kept)
+                    first += len(kept)
     return files.result()
 
 
-def _write_batch(records: list[bytes], path: str, files: PartFiles, options: RecordOptions) -> None:
+def _write_batch(
+    records: list[bytes], path: str, files: PartFiles, options: RecordOptions, *, first: int
+) -> None:
+    """Write records, of which the first has the number `first` in its file."""
     schema = options.schema
     reasons, columns = _parsed(records, schema.features)
     read = np.array([number for number in range(len(records)) if number not in reasons], int)
@@ -75,7 +80,7 @@ def _write_batch(records: list[bytes], path: str, files: PartFiles, options: Rec
         plain[feature.name] = _plain(column, feature)
     files.refuse(
         [
-            {"file": path, "row": files.tally.read + number + 1, "column": name, "reason": reason}
+            {"file": path, "row": first + number, "column": name, "reason": reason}
             for number, (name, reason) in sorted(reasons.items())
         ]
     )

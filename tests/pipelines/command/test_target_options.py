@@ -2,7 +2,8 @@
 
 import pytest
 
-from pipelines.cli import main
+from pipelines.cli import main, parse
+from pipelines.command.target_options import target_of
 
 pytestmark = pytest.mark.fast
 
@@ -31,3 +32,8 @@ def test_a_folder_without_state_is_named_and_stays_as_it_is(tmp_path, capsys, mo
 
     assert f"{folder} has no Trainyard state" in capsys.readouterr().err
     assert not folder.exists()
+
+
+def test_a_state_folder_is_known_by_one_path(tmp_path):
+    arguments = parse(["runs", "list", "--state-dir", f"{tmp_path}/a/../b"])
+    assert target_of(arguments).state_dir == tmp_path / "b"

@@ -207,10 +207,11 @@ def test_files_of_splits_decide_them(tmp_path, run, names):
 )
 def test_a_bad_record_is_quarantined_with_its_reason(tmp_path, run, bad, column, reason):
     some = records()
-    path = write(tmp_path / "all.tfrecord", [*some[:50], bad, *some[50:]])
-    manifest = run(path)
+    first = write(tmp_path / "a.tfrecord", some[:40])
+    second = write(tmp_path / "b.tfrecord", [*some[40:50], bad, *some[50:]])
+    manifest = run(first, second)
     (entry,) = quarantined(tmp_path / "out")
-    assert (entry["column"], entry["row"]) == (column, 51)
+    assert (entry["file"], entry["column"], entry["row"]) == (str(second), column, 11)
     assert reason in entry["reason"]
     assert manifest["rows"]["quarantined"] == 1
     assert sorted(written(tmp_path / "out")) == sorted(some)
