@@ -1,5 +1,6 @@
 """Display of a running pipeline: live on a terminal, plain lines elsewhere."""
 
+import re
 import time
 from typing import Self
 
@@ -12,6 +13,8 @@ from pipelines.runs.view import TRAINING_TASK, RunView
 from trainer.runtime.progress import format_progress
 
 PLAIN_INTERVAL_SECONDS = 5.0
+WIDE = 140  # columns of a terminal with room for a bar and the rate
+RATE = re.compile(r" [\d,]+ examples/s [\d.]+ ms/step")
 MARKS = {"SUCCEEDED": "[green]✓[/]", "FAILED": "[red]✗[/]", "CANCELLED": "[yellow]✗[/]"}
 
 
@@ -57,15 +60,16 @@ class Display:
 
 
 class LiveDisplay(Display):
-    """A spinner for each running task, with a bar and progress for training."""
+    """A spinner for each running task, with progress for training; a bar if there is room."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
+        self._is_wide = console.width >= WIDE
         self._live = Progress(
-            TextColumn(" "),
+            *([TextColumn(" ")] if self._is_wide else []),
             SpinnerColumn(finished_text=" "),
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            *([BarColumn(bar_width=24)] if self._is_wide else []),
             TextColumn("{task.fields[note]}"),
             TimeElapsedColumn(),
             console=console,
@@ -94,11 +98,12 @@ class LiveDisplay(Display):
     def _show_training(self, view: RunView) -> None:
         row = self._rows.get(TRAINING_TASK)
         if row is not None and view.training:
+            text = format_progress(view.training)
             self._live.update(
                 row,
                 completed=view.training.step,
                 total=view.training.total_steps,
-                note=format_progress(view.training),
+                note=text if self._is_wide else RATE.sub("", text),
             )
 
 
