@@ -10,12 +10,13 @@ seconds of all processes are compared, as other load changes them less than the 
 import argparse
 from collections.abc import Mapping
 
-from benchmarks.dimensions import columns
+from benchmarks.dimensions import columns, examples
 from benchmarks.support.clusters import scratch
 from benchmarks.support.growth import Cost, Dimension
 from benchmarks.support.report import report
 
-DIMENSIONS = {each.name: each for each in (columns.NUMBERS, columns.CATEGORIES)}
+OF_EXAMPLES = (examples.CLASSES, examples.FILES, examples.LISTS, examples.ROWS)
+DIMENSIONS = {each.name: each for each in (columns.NUMBERS, columns.CATEGORIES, *OF_EXAMPLES)}
 MOST_GROWTH = 1.3
 
 

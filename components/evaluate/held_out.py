@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from components.errors import StepError
 from components.shared.pages.evaluation.metrics import fold_words
 from trainer import Json
-from trainer.metrics.class_metrics import likelihoods, predicted_classes, summarized
-from trainer.metrics.evaluate import LIKELY, find_labelled, num_rows_at_once
+from trainer.metrics.class_metrics import LIKELY, likelihoods, predicted_classes, summarized
+from trainer.metrics.evaluate import find_labelled, num_rows_at_once
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from trainer.metrics.class_metrics import measure_probabilities, predicted_classes
+from trainer.metrics.class_metrics import predicted_classes
 from trainer.metrics.decision import Decision, decide
+from trainer.metrics.resampling import measure
 from trainer.workloads import Binary, Classes
 
 SIZE = 4000
@@ -85,7 +86,7 @@ def test_metrics_of_the_predicted_class_follow_the_threshold():
     likely, labels = drawn(1.0)
     label = Binary("y", threshold=0.2, cost={"missed": 10, "false_alarm": 1})
     predicted = predicted_classes(likely, label)
-    metrics = measure_probabilities(likely, labels, label)
+    metrics = measure(likely, labels, label)
     assert predicted.tolist() == (likely[:, 1] >= 0.2).astype(int).tolist()
     assert metrics["recall"] == pytest.approx(predicted[labels == 1].mean())
     assert metrics["precision"] == pytest.approx(labels[predicted == 1].mean())

@@ -15,6 +15,7 @@ Statistic = Callable[[np.ndarray], float]
 # likelihood is that of the predicted class, NaN if a probability is not finite.
 CHOICE = np.dtype([("predicted", np.int32), ("likelihood", np.float32), ("truth", np.float32)])
 COST = "cost"
+LIKELY = 0.5  # from here on one of several labels is predicted
 LEAST_LIKELIHOOD = 1e-12
 _BINARY = 2
 _NUM_BINS = 10
@@ -66,42 +67,11 @@ def true_likelihoods(predictions: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return predictions[np.arange(len(labels)), labels].astype(np.float64)
 
 
-def measure_classes(predictions: np.ndarray, labels: np.ndarray, label: Label) -> dict[str, float]:
-    """Return accuracy, loss (mean cross-entropy) and, of two classes, the auc of the second."""
-    likelihoods = true_likelihoods(predictions, labels)
-    metrics = {
-        "accuracy": float((predicted_classes(predictions, label) == labels).mean()),
-        "loss": float(-np.log(np.maximum(likelihoods, LEAST_LIKELIHOOD)).mean()),
-    }
-    if predictions.dtype != CHOICE:
-        metrics["auc"] = area_under_curve(predictions[:, 1], labels)
-    return metrics
-
-
-def measure_probabilities(
-    predictions: np.ndarray, labels: np.ndarray, label: Label
-) -> dict[str, float]:
-    """Return further metrics of classes.
-
-    They are pr_auc (average precision), precision, recall, f1, brier and calibration_error of the
-    second of two classes, and with costs the mean `cost` of an example; or f1, the mean over more
-    classes (without those that are neither predicted nor true).
-    """
-    predicted, every = predicted_classes(predictions, label), np.ones(len(labels), np.int64)
-    if predictions.dtype == CHOICE:
-        return {"f1": macro_f1(predicted, labels, label)(every)}
-    scores = predictions[:, 1].astype(np.float64)
-    curve = calibration(scores, labels)
+def calibration_error(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """Return the mean distance of predicted and actual share over the rows of `calibration`."""
+    curve = calibration(probabilities[:, 1].astype(np.float64), labels)
     gaps = [row["num_examples"] * abs(row["predicted"] - row["actual"]) for row in curve]
-    return {
-        "pr_auc": average_precision(scores, labels == 1)(every),
-        **{
-            name: statistic(predicted, labels, label)(every)
-            for name, statistic in decided_metrics(label).items()
-        },
-        "brier": float(((scores - labels) ** 2).mean()),
-        "calibration_error": float(sum(gaps) / len(labels)),
-    }
+    return float(sum(gaps) / len(labels))
 
 
 def macro_f1(predicted: np.ndarray, labels: np.ndarray, _label: Label) -> Statistic:
@@ -212,17 +182,3 @@ def average_precision(scores: np.ndarray, is_true: np.ndarray) -> Callable[[np.n
         return float(np.einsum("i,i", np.diff(hits, prepend=0), precision) / hits[-1])
 
     return area
-
-
-def area_under_curve(scores: np.ndarray, labels: np.ndarray) -> float:
-    """Return the probability that an example of class 1 scores above one of class 0.
-
-    Ties count half; the result is NaN when a class has no example.
-    """
-    _, ties, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[ties]
-    num_true = int(labels.sum())
-    num_pairs = num_true * (len(labels) - num_true)
-    if not num_pairs:
-        return float("nan")
-    return float((ranks[labels == 1].sum() - num_true * (num_true + 1) / 2) / num_pairs)

@@ -8,19 +8,17 @@ import numpy as np
 
 from trainer.metrics.class_metrics import (
     COST,
-    LEAST_LIKELIHOOD,
-    area_under_curve,
+    LIKELY,
+    calibration_error,
     has_cost,
-    measure_classes,
-    measure_probabilities,
     predicted_classes,
     summarized,
 )
 from trainer.metrics.directions import LOWER_IS_BETTER
+from trainer.metrics.resampling import area_statistic, measure
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 
-LIKELY = 0.5
 _BINARY = 2
 MAX_CONFUSION, MAX_PAIRS = 100, 1000
 MIN_ROWS, MAX_PROBABILITIES = 1024, 4_000_000  # predicted at once: 16 MB
@@ -71,26 +69,21 @@ def score(
     """
     label = label or workload.label
     predictions = summarized(predictions, labels, label)
-    names, num_examples, own = list(workload.labels), len(labels), compiled or {}
-    metrics = measure(predictions, labels, label)
+    names, num_examples, own = list(workload.labels), len(labels), dict(compiled or {})
+    known = measure(predictions, labels, label)
+    if predictions.ndim > 1 and not isinstance(label, Multilabel):
+        known["calibration_error"] = calibration_error(predictions, labels)
+    metrics = {name: known[name] for name in evaluated_names(workload) if name in known} | own
     if isinstance(label, Regression):
-        return Evaluation(
-            num_examples=num_examples,
-            metrics={"loss": metrics["rmse"] ** 2, **metrics, **own},
-            labels=[],
-            by_decile=score_deciles(predictions, labels),
-        )
+        deciles = score_deciles(predictions, labels)
+        return Evaluation(num_examples=num_examples, metrics=metrics, labels=[], by_decile=deciles)
     if isinstance(label, Multilabel):
-        return Evaluation(
-            num_examples=num_examples,
-            metrics={"loss": _binary_cross_entropy(predictions, labels), **metrics, **own},
-            labels=names,
-            by_label=score_labels(predictions, labels, names),
-        )
+        rows = score_labels(predictions, labels, names)
+        return Evaluation(num_examples=num_examples, metrics=metrics, labels=names, by_label=rows)
     predicted = predicted_classes(predictions, label)
     return Evaluation(
         num_examples=num_examples,
-        metrics={**metrics, **measure_probabilities(predictions, labels, label), **own},
+        metrics=metrics,
         labels=names,
         **count_confusion(labels, predicted, len(names)),
     )
@@ -156,48 +149,16 @@ def metric_names(workload: Workload) -> dict[str, bool]:
     return {name: name in LOWER_IS_BETTER for name in names}
 
 
-def measure(predictions: np.ndarray, labels: np.ndarray, label: Label) -> dict[str, float]:
-    """Return the metrics of the label's kind.
-
-    `predictions` are as `summarized` takes or returns them.
-    """
+def measure_eval(predictions: np.ndarray, labels: np.ndarray, label: Label) -> dict[str, float]:
+    """Return the metrics of an evaluation in training, without a loss that its objective has."""
     if isinstance(label, Regression):
-        return measure_values(predictions, labels)
-    if isinstance(label, Multilabel):
-        return measure_several(predictions, labels)
-    return measure_classes(summarized(predictions, labels, label), labels, label)
-
-
-def measure_values(predictions: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """Return the metrics of predicted numbers: mae, rmse, and r2 (NaN if all labels are equal)."""
-    truth = labels.astype(np.float64)
-    errors = predictions.astype(np.float64) - truth
-    spread = ((truth - truth.mean()) ** 2).sum()
-    return {
-        "mae": float(np.abs(errors).mean()),
-        "rmse": float(np.sqrt((errors**2).mean())),
-        "r2": float(1 - (errors**2).sum() / spread) if spread else float("nan"),
-    }
-
-
-def measure_several(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """Return the metrics of several labels at once, each the mean over the labels.
-
-    They are accuracy, auc (of the labels that have examples of both kinds) and f1 (0 for a label
-    that is neither predicted nor true). A label is predicted from probability 0.5 on.
-    """
-    predicted, truth = probabilities >= LIKELY, labels >= LIKELY
-    hits = (predicted & truth).sum(axis=0)
-    areas = [
-        area_under_curve(column, true)
-        for column, true in zip(probabilities.T, truth.T, strict=True)
-        if 0 < true.sum() < len(true)
-    ]
-    return {
-        "accuracy": float((predicted == truth).mean()),
-        "auc": float(np.mean(areas)) if areas else float("nan"),
-        "f1": float((2 * hits / np.maximum(predicted.sum(axis=0) + truth.sum(axis=0), 1)).mean()),
-    }
+        names = ["mae", "rmse", "r2"]
+    elif isinstance(label, Multilabel):
+        names = ["accuracy", "auc", "f1"]
+    else:
+        predictions = summarized(predictions, labels, label)
+        names = ["accuracy", "loss", *["auc"] * (predictions.ndim > 1)]
+    return measure(predictions, labels, label, names)
 
 
 def score_labels(probabilities: np.ndarray, labels: np.ndarray, names: list[str]) -> list[Row]:
@@ -217,7 +178,7 @@ def score_labels(probabilities: np.ndarray, labels: np.ndarray, names: list[str]
                 "precision": float(hits / num_predicted) if num_predicted else float("nan"),
                 "recall": float(hits / num_true) if num_true else float("nan"),
                 "f1": float(2 * hits / max(num_predicted + num_true, 1)),
-                "auc": area_under_curve(probabilities[:, at], truth),
+                "auc": area_statistic(probabilities[:, at], truth)(np.ones(len(truth), np.int64)),
             }
         )
     return rows
@@ -248,8 +209,3 @@ def score_deciles(predictions: np.ndarray, labels: np.ndarray) -> list[Row]:
             }
         )
     return rows
-
-
-def _binary_cross_entropy(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    likelihoods = np.where(labels >= LIKELY, probabilities, 1 - probabilities).astype(np.float64)
-    return float(-np.log(np.maximum(likelihoods, LEAST_LIKELIHOOD)).mean())

@@ -4,7 +4,7 @@ Whatever does not depend on the draw, above all the order of the scores, is comp
 products are computed by np.einsum: BLAS would divide them over threads that wait for each other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from trainer.metrics.class_metrics import (
     DECIDED,
     LEAST_LIKELIHOOD,
+    LIKELY,
     Statistic,
     average_precision,
     decided_metrics,
@@ -22,7 +23,6 @@ from trainer.metrics.class_metrics import (
     true_likelihoods,
 )
 from trainer.metrics.directions import LOWER_IS_BETTER
-from trainer.metrics.evaluate import LIKELY
 from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 
 Build = Callable[[np.ndarray, np.ndarray], Statistic]
@@ -36,8 +36,16 @@ def statistic(metric: str, predictions: np.ndarray, labels: np.ndarray, label: L
     `predictions` are as `summarized` takes or returns them, `labels` as Workload.parse does.
     """
     predictions = summarized(predictions, labels, label)
-    num_classes = 0 if predictions.ndim == 1 else predictions.shape[1]
-    return _builders(label, num_classes)[metric](predictions, labels)
+    return _builders_for(predictions, label)[metric](predictions, labels)
+
+
+def measure(
+    predictions: np.ndarray, labels: np.ndarray, label: Label, names: Iterable[str] = ()
+) -> dict[str, float]:
+    """Return metrics of all examples by name, as `statistic` takes them; default: all of them."""
+    predictions, every = summarized(predictions, labels, label), np.ones(len(labels), np.int64)
+    known = _builders_for(predictions, label)
+    return {name: known[name](predictions, labels)(every) for name in names or known}
 
 
 def comparable(label: Label, num_classes: int) -> tuple[str, ...]:
@@ -54,6 +62,10 @@ def comparable_metrics() -> tuple[str, ...]:
 def gain(metric: str, candidate: Any, other: Any) -> Any:
     """Return by how much a metric is better than another one: negative if it is worse."""
     return other - candidate if metric in LOWER_IS_BETTER else candidate - other
+
+
+def _builders_for(predictions: np.ndarray, label: Label) -> dict[str, Build]:
+    return _builders(label, 0 if predictions.ndim == 1 else predictions.shape[1])
 
 
 def _builders(label: Label, num_classes: int) -> dict[str, Build]:
@@ -165,7 +177,7 @@ def _root_square_error(predictions: np.ndarray, labels: np.ndarray) -> Statistic
 
 
 def _determination(predictions: np.ndarray, labels: np.ndarray) -> Statistic:
-    truth = labels.astype(np.float64)
+    truth = labels.astype(np.float64) - labels[0]  # small numbers, whose squares are exact
     squares, error = mean_of(truth**2), _square_error(predictions, labels)
     mean = mean_of(truth)
 

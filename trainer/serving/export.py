@@ -16,9 +16,8 @@ import tensorflow as tf
 from trainer import Json
 from trainer.config.trust import STRANGER, Trust
 from trainer.errors import TrainerError, first_line
-from trainer.metrics.class_metrics import LEAST_LIKELIHOOD
+from trainer.metrics.class_metrics import LEAST_LIKELIHOOD, LIKELY
 from trainer.metrics.decision import Decision
-from trainer.metrics.evaluate import LIKELY
 from trainer.runtime.tracing import traced
 from trainer.serving.compiled import COMPILED, CompiledScore
 from trainer.serving.finite_json import finite

@@ -28,7 +28,7 @@ from tests.support.data.evaluated_tables import (
 )
 from tests.support.data.run_records import job
 from trainer.errors import ConfigError, InputError
-from trainer.metrics.evaluate import measure_values, score, score_deciles
+from trainer.metrics.evaluate import measure_eval, score, score_deciles
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import (
     Classes,
@@ -269,7 +269,7 @@ def test_deciles_are_by_prediction():
 
 
 def test_a_constant_label_has_no_r2():
-    metrics = measure_values(np.array([1.0, 3.0]), np.array([2.0, 2.0]))
+    metrics = measure_eval(np.array([1.0, 3.0]), np.array([2.0, 2.0]), Regression("y"))
     assert (metrics["mae"], metrics["rmse"]) == (1, 1)
     assert math.isnan(metrics["r2"])
 

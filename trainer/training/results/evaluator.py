@@ -18,7 +18,7 @@ from trainer.errors import InputError, Preempted, ReplicaLostError, TrainerError
 from trainer.examples.tables import CHUNK_SIZE, gather_rows
 from trainer.metrics.class_metrics import summarized
 from trainer.metrics.decision import Decision, decide, has_decision, sampled
-from trainer.metrics.evaluate import find_labelled, measure, num_rows_at_once
+from trainer.metrics.evaluate import find_labelled, measure_eval, num_rows_at_once
 from trainer.runtime.tracing import traced
 from trainer.serving.finite_json import finite
 from trainer.serving.output_kind import output_kind
@@ -60,7 +60,7 @@ class EvalStep:
         for predictions, labels, states in self._predict(weights, state):  # noqa: B007
             results.append((summarized(predictions, labels, label), labels))
         predictions, labels = map(np.concatenate, zip(*results, strict=True))
-        metrics = measure(predictions, labels, label)
+        metrics = measure_eval(predictions, labels, label)
         own = self._objective.evaluated(states, num_examples=len(labels))
         if self._objective.is_own:
             return {**metrics, **own}
