@@ -2,8 +2,9 @@
 
 import pytest
 
+from vertex_local.api.database import store
 from vertex_local.api.routes import Call
-from vertex_local.console import dag
+from vertex_local.console import dag, lists
 from vertex_local.errors import ApiError
 from vertex_local.pipelines import journal
 from vertex_local.pipelines import resource as pipelines
@@ -67,6 +68,15 @@ def test_table_has_pages_and_keeps_the_query(client, service):
     assert rows(client, "q=run-&sort=display_name+asc&page=2") == [
         f"run-{n}" for n in range(50, 60)
     ]
+
+
+def test_table_reads_only_the_records_that_it_shows(client, service, monkeypatch):
+    for number in range(120):
+        add_run(service, f"run-{number:03}", **FACTS)
+    decoded, decode = [], store._decode
+    monkeypatch.setattr(store, "_decode", lambda text: decoded.append(text) or decode(text))
+    assert len(rows(client, "sort=gain+desc&page=2")) == lists.SIZE
+    assert len(decoded) == lists.SIZE
 
 
 def test_table_shows_the_settings_that_the_query_names(client, some_runs):
