@@ -17,6 +17,7 @@ CLUSTER ?=
 IMAGE ?=
 BASE ?= debian:bookworm-slim
 ACCELERATOR ?= cpu
+NOTEBOOKS ?=
 PROJECT ?=
 LOCATION ?= us-central1
 IMAGE_OPTIONS = --accelerator $(ACCELERATOR) $(if $(PROJECT),--project '$(PROJECT)')
@@ -29,7 +30,7 @@ PRELOAD := kfp.local,kfp.dsl.executor_main tensorflow
 BENCHMARKS := $(filter-out __init__ cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-local test lint format compile submit upload image push wheels bench train-cifar10 schedule record console lock clean
+.PHONY: help setup run-local test lint format compile submit upload image push wheels bench train-cifar10 schedule record flows notebooks console lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -130,6 +131,17 @@ schedule: $(READY) ## make schedules equal to configs/schedules (ARGS="--dry-run
 record: $(TOOLS) ## send requests to a real project and keep its answers (PROJECT=P, LOCATION=us-central1); says the cost, asks
 	@test -n '$(PROJECT)' || { echo 'Say which project of yours: make record PROJECT=P'; exit 2; }
 	$(BIN)/python -m vertex_local.tests.support.record_requests --project '$(PROJECT)' --location '$(LOCATION)'
+
+flows: $(TOOLS) ## count the calls of Google's SDK that are right here (NOTEBOOKS=a clone of vertex-ai-samples weighs them)
+	$(BIN)/python -m vertex_local.tests.flows $(if $(NOTEBOOKS),--samples '$(NOTEBOOKS)')
+
+notebooks: $(READY) ## run twelve of Google's notebooks, unedited (NOTEBOOKS=a clone of vertex-ai-samples, ARGS="--public DIR")
+	@test -n '$(NOTEBOOKS)' || { echo 'Say where: make notebooks NOTEBOOKS=/path/to/vertex-ai-samples'; exit 2; }
+	@# In an environment of its own: what they install is not for the others.
+	@$(BIN)/python -m venv build/notebooks
+	VIRTUAL_ENV=build/notebooks $(BIN)/uv pip install --quiet pip --editable './vertex_local[pipelines,tuning,buckets]' \
+		--requirement vertex_local/tests/notebooks/requirements.txt
+	build/notebooks/bin/python -m vertex_local.tests.notebooks '$(NOTEBOOKS)' $(ARGS)
 
 console: $(READY) ## serve the local Vertex AI and its page until Ctrl-C
 	TF_ENABLE_ONEDNN_OPTS=1 $(BIN)/vertex-local serve --root .trainyard/vertex --buckets .trainyard/buckets $(addprefix --preload=,$(PRELOAD))

@@ -22,7 +22,9 @@ SHORT_SECONDS = 0.5  # an operation that ends sooner is returned as done, withou
 MAX_WAIT_SECONDS = 30.0
 
 
-def start(service: Service, resource: str, method: str, work: Work) -> Json:
+def start(
+    service: Service, resource: str, method: str, work: Work, *, metadata: Json | None = None
+) -> Json:
     """Start `work` as an operation of a resource; return the operation, often already done.
 
     Args:
@@ -30,8 +32,9 @@ def start(service: Service, resource: str, method: str, work: Work) -> Json:
         resource: The operation is named `<resource>/operations/<id>`.
         method: The method of the API, such as `UploadModel`, by which its types are named.
         work: Returns the response; an ApiError becomes the operation's error.
+        metadata: Further fields of its metadata.
     """
-    operation = _new(service, resource, method)
+    operation = _new(service, resource, method, metadata or {})
     name = operation["name"]
     cancelled = threading.Event()
     service.running[name] = cancelled
@@ -53,7 +56,7 @@ def finished(
     service: Service, resource: str, method: str, response: Json, *, response_type: str
 ) -> Json:
     """Store and return an operation for work that is already done."""
-    operation = _new(service, resource, method)
+    operation = _new(service, resource, method, {})
     outcome = {"response": _response(response, response_type)}
     _finish(service, operation["name"], outcome)
     return service.store.get(operation["name"])
@@ -113,13 +116,14 @@ def recover(service: Service) -> None:
             _finish(service, operation["name"], {"error": error})
 
 
-def _new(service: Service, resource: str, method: str) -> Json:
+def _new(service: Service, resource: str, method: str, metadata: Json) -> Json:
     started = now()
     operation: Json = {
         "name": f"{resource}/operations/{service.store.next_id()}",
         "metadata": {
             "@type": f"{TYPE_PREFIX}{method}OperationMetadata",
             "genericMetadata": {"createTime": started, "updateTime": started},
+            **metadata,
         },
         "done": False,
     }

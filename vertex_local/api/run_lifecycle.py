@@ -125,14 +125,25 @@ class RunKind:
 
     def cancel(self, service: Service, call: Call) -> Json:
         """POST …/ID:cancel; no effect on a run that is being cancelled or has ended."""
-        run = service.store.get(call.name(self.collection))
+        self.request_cancel(service, service.store.get(call.name(self.collection)))
+        return {}
+
+    def request_cancel(self, service: Service, run: Json) -> None:
+        """Request the end of a run, unless it is being cancelled or has ended."""
         if self.is_unfinished(run) and not self._is_cancelling(run):
             self.request_end(service, run["name"], grace_seconds=self.cancel_grace_seconds)
-        return {}
 
     def delete(self, service: Service, call: Call) -> Json:
         """DELETE …/ID: delete the run and its logs, but not its outputs."""
-        name = call.name(self.collection)
+        self.remove(service, call.name(self.collection))
+        return operations.deleted(service, call.name(self.collection))
+
+    def remove(self, service: Service, name: str) -> None:
+        """Delete a run that has ended, and its logs.
+
+        Raises:
+            ApiError: NOT_FOUND, or FAILED_PRECONDITION: it has not ended.
+        """
         folder = self.folder_of(service, name)
         with lost_and_found.deletion(service.root, folder), service.store.atomic():
             run = service.store.get(name)
@@ -142,7 +153,6 @@ class RunKind:
                     "cancel it or wait until it has ended, then delete it."
                 )
             service.store.delete(name)
-        return operations.deleted(service, name)
 
     def watch(
         self,

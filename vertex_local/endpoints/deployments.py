@@ -54,6 +54,8 @@ def spec_of(service: Service, name: str, deployed: Json) -> ServingSpec:
         ApiError: FAILED_PRECONDITION or INVALID_ARGUMENT if it cannot run on this machine.
     """
     model = models.resolve(service, f"{deployed['model']}@{deployed['modelVersionId']}")
+    if "artifactUri" in model:
+        model = {**model, "artifactUri": str(models.storage_of(service, model))}
     endpoint_id = ResourceName.from_name(name).id
     return serving_spec(
         model, endpoint_id=endpoint_id, deployed_id=deployed["id"], engine=service.engine

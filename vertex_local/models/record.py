@@ -13,6 +13,9 @@ DEFAULT_ALIAS = "default"
 # Model.version_aliases: "The format is [a-z][a-zA-Z0-9-]{0,126}[a-z0-9]".
 ALIAS = re.compile(r"[a-z][a-zA-Z0-9-]{0,126}[a-z0-9]")
 MODEL_FIELDS = ("displayName", "description")
+EXPORTABLE = {
+    "supportedExportFormats": [{"id": "custom-trained", "exportableContents": ["ARTIFACT"]}]
+}
 # Fields of an upload that the service sets, besides those that only responses have.
 SET_FIELDS = ("name", "etag", "pipelineJob", "versionAliases", "artifactUri")
 
@@ -143,4 +146,5 @@ def view(record: Json, version: Json) -> Json:
         "updateTime": record["updateTime"],
         "etag": etag(record, version),
         "supportedDeploymentResourcesTypes": ["DEDICATED_RESOURCES"],
+        **(EXPORTABLE if "artifactUri" in version else {}),
     }

@@ -1,6 +1,7 @@
 """Models: the registry of versions, with aliases and a copy of each version's artifact folder."""
 
 import re
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,8 +15,9 @@ from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument
-from vertex_local.machine import lost_and_found
+from vertex_local.machine import buckets, lost_and_found
 from vertex_local.machine.clock import now
+from vertex_local.machine.files import local_path
 from vertex_local.models import artifacts
 from vertex_local.models import record as registry
 
@@ -189,6 +191,44 @@ def delete_version(service: Service, call: Call) -> Json:
         return operations.deleted(service, model_name)
 
 
+def copy(service: Service, call: Call) -> Json:
+    """POST models:copy: copy a version, with its artifacts, to a new model or version."""
+    request = protos.parse("CopyModelRequest", {**call.body, "parent": call.parent})
+    source = resolve(service, request.pop("sourceModel"))
+    folder = {"artifactUri": str(storage_of(service, source))} if "artifactUri" in source else {}
+    model = protos.parse("Model", {**source, **folder, "versionAliases": []})
+    name, work = plan_upload(service, {**request, "model": model})
+    return operations.start(service, name, "CopyModel", work)
+
+
+def export(service: Service, call: Call) -> Json:
+    """POST models/M@V:export: copy the artifacts of a version to a folder of a bucket."""
+    name = call.name("models")
+    request = protos.parse("ExportModelRequest", {**call.body, "name": name})
+    config, model = request["outputConfig"], resolve(service, name)
+    kinds = [kind["id"] for kind in model.get("supportedExportFormats", [])]
+    if config.get("exportFormatId") not in kinds:
+        raise invalid_argument(f"outputConfig.exportFormatId must be one of {kinds} for {name}.")
+    prefix = config.get("artifactDestination", {}).get("outputUriPrefix", "")
+    title = re.sub(r"[^\w.-]", "_", model["displayName"])
+    uri = f"{prefix.rstrip('/')}/model-export-{title}-{now()}"
+    if not (target := local_path(uri)):
+        raise invalid_argument(f'artifactDestination.outputUriPrefix "{prefix}" is no folder here.')
+
+    def work(cancelled: threading.Event) -> Json:
+        shutil.copytree(storage_of(service, model), target)
+        return {}
+
+    output = {"outputInfo": {"artifactOutputUri": uri}}
+    return operations.start(service, name, "ExportModel", work, metadata=output)
+
+
+def storage_of(service: Service, model: Json) -> Path:
+    """Return the folder with the copy of a version's artifacts."""
+    record = service.store.get(model["name"])
+    return Path(service.root, "models", record["folder"], model["versionId"])
+
+
 def recover(service: Service) -> None:
     """Clear the folders of interrupted uploads and deletions."""
     known = {
@@ -240,6 +280,8 @@ def _store_version(service: Service, upload: Upload, on_stored: OnStored) -> Jso
                 version_id = registry.next_version_id(record)
                 folder = service.root / "models" / record["folder"] / version_id
                 uri = str(folder) if incoming else ""
+                if incoming and model["artifactUri"].startswith(buckets.SCHEME):
+                    uri = model["artifactUri"]
 
                 def change(record: Json) -> None:
                     added.update(
@@ -300,6 +342,8 @@ def _with_version(call: Call) -> tuple[str, str]:
 COLLECTION = "projects/<project>/locations/<location>/models"
 ROUTES = [
     Route("POST", f"{COLLECTION}:upload", upload),
+    Route("POST", f"{COLLECTION}:copy", copy),
+    Route("POST", f"{COLLECTION}/<id>:export", export),
     Route("GET", COLLECTION, list_models),
     Route("GET", f"{COLLECTION}/<id>", get),
     Route("GET", f"{COLLECTION}/<id>:listVersions", list_versions),

@@ -14,7 +14,6 @@ from vertex_local.pipelines.values import runs_always, upstream_of
 
 ROOT = ""
 ANY_JOB = {"name": "projects/p/locations/l/pipelineJobs/run"}
-UNSUPPORTED_FIELDS = ("pscInterfaceConfig", "reservedIpRanges")
 
 TYPES: dict[str, tuple[type, ...]] = {
     "STRING": (str,),
@@ -56,9 +55,6 @@ def plan(body: Json, **ways: bool) -> Json:
     Raises:
         ApiError: INVALID_ARGUMENT, naming the field.
     """
-    for field in UNSUPPORTED_FIELDS:
-        if field in body:
-            raise invalid_argument(f"{field} is not supported by this service; leave it out.")
     if not body.get("pipelineSpec"):
         raise invalid_argument(
             "pipelineSpec is missing; give a pipeline compiled with kfp (templateUri is not "

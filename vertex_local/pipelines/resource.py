@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from vertex_local import Json
-from vertex_local.api import protos
+from vertex_local.api import operations, protos
 from vertex_local.api.resource_names import ResourceName
-from vertex_local.api.routes import Call
+from vertex_local.api.routes import Call, Route
 from vertex_local.api.run_lifecycle import RunKind, Start, outcome_by
 from vertex_local.api.service import Service
 from vertex_local.client import EMULATOR_VARIABLE
@@ -148,6 +148,40 @@ def _name_buckets(detail: Json) -> None:
                 artifact["uri"] = buckets.uri_of(artifact["uri"])
 
 
+def batch_delete(service: Service, call: Call) -> Json:
+    """POST …/pipelineJobs:batchDelete: delete all of these runs, or none."""
+    runs = _named(service, call, "BatchDeletePipelineJobsRequest")
+    if unfinished := [run["name"] for run in runs if KIND.is_unfinished(run)]:
+        raise failed_precondition(f"{', '.join(unfinished)} have not ended; cancel them first.")
+    for run in runs:
+        KIND.remove(service, run["name"])
+    return _batch_done(service, call, "Delete", runs, "BatchDeletePipelineJobsResponse")
+
+
+def batch_cancel(service: Service, call: Call) -> Json:
+    """POST …/pipelineJobs:batchCancel: cancel all of these runs."""
+    runs = _named(service, call, "BatchCancelPipelineJobsRequest")
+    for run in runs:
+        KIND.request_cancel(service, run)
+    method = "BatchCancelPipelineJobs"
+    return _batch_done(service, call, method, runs, f"{method}Response")
+
+
+def _named(service: Service, call: Call, message: str) -> list[Json]:
+    request = protos.parse(message, {**call.body, "parent": call.parent})
+    for name in request["names"]:
+        if not name.startswith(f"{call.parent}/{KIND.collection}/"):
+            raise invalid_argument(f'names: "{name}" is no pipeline job of {call.parent}.')
+    return [service.store.get(name) for name in dict.fromkeys(request["names"])]
+
+
+def _batch_done(
+    service: Service, call: Call, method: str, runs: list[Json], response_type: str
+) -> Json:
+    response = {"pipelineJobs": [service.store.find(run["name"]) or run for run in runs]}
+    return operations.finished(service, call.parent, method, response, response_type=response_type)
+
+
 def step_job(run_name: str, task: str) -> str:
     """Return the name of a step's custom job; as on Vertex AI, but here it has only a log."""
     run = ResourceName.from_name(run_name)
@@ -246,4 +280,9 @@ def _runner(service: Service, job: Json, folder: Path) -> processes.ProcessSpec:
     )
 
 
-ROUTES = KIND.routes(create, get)
+COLLECTION = f"projects/<project>/locations/<location>/{KIND.collection}"
+ROUTES = [
+    *KIND.routes(create, get),
+    Route("POST", f"{COLLECTION}:batchDelete", batch_delete),
+    Route("POST", f"{COLLECTION}:batchCancel", batch_cancel),
+]

@@ -29,8 +29,8 @@ READ_AT_IMPORT = (
     "ABSL_ CUDA_ GLIBC_ GOMP_ GRPC_ HOME JAX_ KERAS_ KMP_ LANG LC_ LD_ MALLOC_ MKL_ NPY_ NUMEXPR_ "
     "NVIDIA_ OMP_ OPENBLAS_ PROTOCOL_BUFFERS_ PYTHON TF_ TORCH_ XLA_"
 )
-# Exceptions: TensorFlow reads these when it is first used.
-READ_LATER = {"TF_CONFIG", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"}
+# Exceptions: TensorFlow reads these when it is first used, and pip that of a layer.
+READ_LATER = {"TF_CONFIG", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "PYTHONUSERBASE"}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import yaml
-from google.api_core.exceptions import NotFound
+from google.api_core.exceptions import BadRequest, NotFound
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import aiplatform_v1 as v1
 from google.protobuf import json_format, struct_pb2
@@ -77,7 +77,7 @@ def model(artifact_folder) -> v1.Model:
     return v1.Model(json_format.ParseDict(fields, v1.Model.pb()()))
 
 
-def test_models(sdk, model):
+def test_models(sdk, model, tmp_path):
     name = sdk.call("Model", "upload_model", parent=PARENT, model=model).model
     request = {"parent": PARENT, "model": model, "parent_model": name}
     second = sdk.call("Model", "upload_model", request=request)
@@ -100,6 +100,14 @@ def test_models(sdk, model):
     [listed] = sdk.call("Model", "list_model_evaluations", parent=f"{name}@2")
     assert listed.name == made.name
     assert sdk.call("Model", "get_model_evaluation", name=made.name).display_name == "test"
+
+    request = {"parent": PARENT, "source_model": f"{name}@2", "model_id": "copied"}
+    assert sdk.call("Model", "copy_model", request=request).model.endswith("/models/copied")
+    config = {"export_format_id": "custom-trained"}
+    config["artifact_destination"] = {"output_uri_prefix": str(tmp_path / "exported")}
+    sdk.call("Model", "export_model", name=f"{name}@2", output_config=config)
+    [exported] = (tmp_path / "exported").iterdir()
+    assert (exported / "saved_model.pb").read_bytes() == b"model bytes"
 
     sdk.call("Model", "delete_model_version", name=f"{name}@2")
     sdk.call("Model", "delete_model", name=name)
@@ -193,6 +201,21 @@ def test_pipeline_jobs(sdk, pipeline_job):
         )
 
     sdk.call("Pipeline", "cancel_pipeline_job", name=name)
+    wait_until(ended)
+    request = {"parent": PARENT, "names": [name]}
+    again = sdk.call("Pipeline", "batch_cancel_pipeline_jobs", request=request)
+    assert [job.name for job in again.pipeline_jobs] == [name]
+    deleted = sdk.call("Pipeline", "batch_delete_pipeline_jobs", request=request)
+    assert [job.name for job in deleted.pipeline_jobs] == [name]
+    arguments["pipeline_job_id"] = "two"
+    name = sdk.call("Pipeline", "create_pipeline_job", **arguments).name
+    request["names"] = [f"{PARENT}/models/1"]
+    with pytest.raises(BadRequest, match="no pipeline job"):
+        sdk.call("Pipeline", "batch_delete_pipeline_jobs", request=request)
+    request["names"] = [name, name]
+    with pytest.raises(BadRequest, match="have not ended"):
+        sdk.call("Pipeline", "batch_delete_pipeline_jobs", request=request)
+    sdk.call("Pipeline", "batch_cancel_pipeline_jobs", request=request)
     wait_until(ended)
     sdk.call("Pipeline", "delete_pipeline_job", name=name)
     _train(sdk)

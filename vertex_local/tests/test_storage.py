@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -221,7 +222,11 @@ def test_jobs_and_models_use_buckets(service, folder, artifact_folder):
     job.run()
     assert (folder / "mine" / "out" / "model" / "saved_model.pb").read_text() == "trained"
     spec = {"artifactUri": "gs://mine/out/model", "containerSpec": container_spec()}
-    service.do("POST", "models:upload", {"model": {"displayName": "m", **spec}})
+    name = service.do("POST", "models:upload", {"model": {"displayName": "m", **spec}})["model"]
+    assert service.do("GET", f"/v1/{name}")["artifactUri"] == spec["artifactUri"]
+    shutil.rmtree(folder / "mine" / "out")  # the server reads the copy
+    endpoint = sdk.Model(name).deploy(machine_type="n1-standard-2")
+    assert endpoint.predict([1]).predictions[0]["files"] == ["saved_model.pb"]
     lost = {"displayName": "m", **spec, "artifactUri": "gs://mine/nothing"}
     response = service.call("POST", "models:upload", {"model": lost})
     assert "does not exist" in response.json()["error"]["message"]

@@ -15,6 +15,7 @@ from vertex_local.api.service import Service
 from vertex_local.errors import ApiError, invalid_argument
 from vertex_local.jobs import resource as jobs
 from vertex_local.jobs.record import plan_job
+from vertex_local.machine import buckets
 from vertex_local.models import resource as models
 from vertex_local.processes.supervisor import INTERRUPTED
 
@@ -84,7 +85,7 @@ class Training:
         if not output_dir or not folder.is_dir() or not any(folder.iterdir()):
             raise invalid_argument(f"there are no files in {folder}, which is AIP_MODEL_DIR")
         request = _upload_request(self._name, record)
-        request["model"] = {**request["model"], "artifactUri": str(folder)}
+        request["model"] = {**request["model"], "artifactUri": buckets.uri_of(str(folder))}
 
         def on_stored(name: str, version: Json) -> None:
             def change(training: Json) -> None:

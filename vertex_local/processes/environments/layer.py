@@ -44,13 +44,16 @@ class Layer:
         layer._site.mkdir(parents=True)
         layer._bin.mkdir()
         home = os.path.dirname(_base_executable())
-        config = f"home = {home}\ninclude-system-site-packages = false\n"
+        # `pip install --user` works, as in an image; its folder is the layer's (PYTHONUSERBASE).
+        # pip looks for the key in lower case, which Python does not need, and at ENABLE_USER_SITE.
+        config = f"home = {home}\nInclude-System-Site-Packages = false\n"
         (folder / "pyvenv.cfg").write_text(config)
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         for name in ("python", "python3", f"python{version}"):
             (layer._bin / name).symlink_to(_base_executable())
         paths = layer._base_sites
-        lines = [f"import site; site.addsitedir({path!r})\n" for path in paths]
+        lines = ["import site; site.ENABLE_USER_SITE = True\n"]
+        lines += [f"import site; site.addsitedir({path!r})\n" for path in paths]
         (layer._site / "_base.pth").write_text("".join(lines))
         if any(Path(path, "pip").is_dir() for path in paths):
             for name in ("pip", "pip3", f"pip{version}"):
@@ -74,7 +77,7 @@ class Layer:
             kept.pop("PYTHONPATH", None)
             rest = [folder for folder in rest if folder != str(_own_bin())]
         kept["PATH"] = os.pathsep.join([*folders, *rest])
-        kept["VIRTUAL_ENV"] = str(self.folder)
+        kept["VIRTUAL_ENV"] = kept["PYTHONUSERBASE"] = str(self.folder)
         if "CONDA_PREFIX" in kept:
             kept["CONDA_PREFIX"] = str(self.folder)
         return kept

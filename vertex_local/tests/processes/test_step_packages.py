@@ -300,7 +300,7 @@ def _shell(made) -> dict:
 
 def test_a_job_that_installs_packages_has_them_and_the_service_keeps_its_own(service, tmp_path):
     code = f"import numpy; open('{tmp_path}/said', 'w').write(numpy.__version__)"
-    script = f'pip install numpy==1.0 && python -c "{code}"'
+    script = f'pip install --user numpy==1.0 && python -c "{code}"'
     container = {"imageUri": "any", "command": ["sh", "-c", script]}
     pool = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": container}
     job = {"displayName": "j", "jobSpec": {"workerPoolSpecs": [{**pool, "replicaCount": 1}]}}

@@ -11,11 +11,13 @@ RECORDED = {
         "DeleteHyperparameterTuningJob GetHyperparameterTuningJob ListHyperparameterTuningJobs"
     ),
     "ModelService": (
-        "DeleteModel DeleteModelVersion GetModel GetModelEvaluation ImportModelEvaluation "
+        "CopyModel DeleteModel DeleteModelVersion ExportModel "
+        "GetModel GetModelEvaluation ImportModelEvaluation "
         "ListModelEvaluations ListModelVersions ListModels MergeVersionAliases UpdateModel "
         "UploadModel"
     ),
     "PipelineService": (
+        "BatchCancelPipelineJobs BatchDeletePipelineJobs "
         "CancelPipelineJob CreatePipelineJob DeletePipelineJob GetPipelineJob ListPipelineJobs "
         "CancelTrainingPipeline CreateTrainingPipeline DeleteTrainingPipeline GetTrainingPipeline "
         "ListTrainingPipelines"

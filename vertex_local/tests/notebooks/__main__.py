@@ -1,0 +1,120 @@
+"""Run Google's notebooks, unedited but for the project, against a service; print a table.
+
+Usage: python -m vertex_local.tests.notebooks FOLDER [--public FOLDER] [--work FOLDER] [NAME …]
+
+FOLDER is a clone of https://github.com/GoogleCloudPlatform/vertex-ai-samples. The objects below the
+folder `--public` are the public buckets, gs://BUCKET/NAME as BUCKET/NAME; the default is stand-ins
+of the same form (`stand_ins.py`).
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from vertex_local import testing
+
+HERE = Path(__file__).parent
+# Below notebooks/official, with the subject for which each was chosen.
+NOTEBOOKS = {
+    "pipelines/pipelines_intro_kfp": "pipelines",
+    "pipelines/control_flow_kfp": "pipelines: conditions and loops",
+    "pipelines/lightweight_functions_component_io_kfp": "pipelines: artifacts, importer",
+    "pipelines/metrics_viz_run_compare_kfp": "pipelines: packages, metrics",
+    "custom/get_started_vertex_training_xgboost": "training pipeline: a package",
+    "custom/sdk-custom-image-classification-online": "training pipeline: a script; serving",
+    "training/hyperparameter_tuning_xgboost": "tuning job",
+    "model_registry/get_started_with_model_registry": "models: versions, aliases",
+    "model_evaluation/get_started_with_custom_model_evaluation_import": "models: evaluations",
+    "prediction/get_started_with_raw_predict": "endpoints: raw predictions",
+    "prediction/get_started_with_dedicated_endpoint": "endpoints: dedicated, traffic",
+    "workbench/predictive_maintainance/predictive_maintenance_usecase": "upload, deploy, predict",
+}
+TIMEOUT_SECONDS = 1800.0
+TOOLS = ["gcloud", "gsutil"]  # training code starts them as well
+NOT_HERE = ["pip", "pip3", "docker", "sudo", "curl"]
+
+
+def main() -> None:
+    """Run the notebooks; exit with their number that did not reach their end."""
+    parser = argparse.ArgumentParser(prog="python -m vertex_local.tests.notebooks")
+    parser.add_argument("folder", type=Path, help="clone of vertex-ai-samples")
+    parser.add_argument("--public", type=Path, help="folder of public buckets")
+    parser.add_argument("--work", type=Path, help="folder for logs; default: a new one")
+    parser.add_argument("names", nargs="*", help="notebooks below notebooks/official")
+    arguments = parser.parse_intermixed_args()
+    work = (arguments.work or Path(tempfile.mkdtemp(prefix="notebooks-"))).resolve()
+    write_programs(work / "tools", TOOLS)
+    write_programs(work / "not-here", NOT_HERE)
+    public = arguments.public or work / "public"
+    if not public.exists():
+        subprocess.run([sys.executable, HERE / "stand_ins.py", public], check=True)
+    os.environ |= {
+        "PATH": f"{work / 'tools'}:{os.environ['PATH']}",
+        "TFDS_DATA_DIR": str(public.resolve() / "tensorflow-datasets"),
+        "MPLBACKEND": "agg",
+        "TF_USE_LEGACY_KERAS": "1",  # the notebooks are of TensorFlow 2.15 and older
+    }
+    names = arguments.names or list(NOTEBOOKS)
+    num_done = 0
+    for name in names:
+        notebook = arguments.folder / "notebooks" / "official" / f"{name}.ipynb"
+        folder = work / notebook.stem
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(public, folder / "buckets")
+        result = run(notebook.resolve(), folder, path=f"{work / 'not-here'}:{os.environ['PATH']}")
+        num_done += not result["error"]
+        end = result["error"][:150].replace("\n", " ") or "to its end"
+        print(f"{name:66} {result['done']:2} of {result['cells']:2}  {end}", flush=True)
+    print(f"{num_done} of {len(names)} to their end")
+    print(f"{work} has their logs, and in skipped.txt the shell commands that did nothing")
+    sys.exit(len(names) - num_done)
+
+
+def run(notebook: Path, folder: Path, *, path: str) -> dict[str, Any]:
+    """Run a notebook against a service of its own, both in a folder; return its result."""
+    buckets, result = folder / "buckets", folder / "result.json"
+    result.write_text(json.dumps({"cells": 0, "done": 0, "error": "the first cell did not end"}))
+    variables = {
+        "VERTEX_LOCAL_BUCKETS": str(buckets),
+        "NOTEBOOK_SKIPPED": str(folder / "skipped.txt"),
+    }
+    os.environ |= variables  # of the service as well
+    options = ["--buckets", str(buckets), "--preload", "kfp.local,kfp.dsl.executor_main"]
+    with testing.running(*options, root=folder / "vertex") as service:
+        words = [sys.executable, HERE / "cells.py", notebook, result]
+        program = [sys.executable, "-m", "vertex_local.cli", "exec", "--root", service.root, "--"]
+        (folder / "notebook").mkdir()
+        with (folder / "notebook.log").open("w") as log:
+            try:
+                subprocess.run(
+                    [*program, *words],
+                    cwd=folder / "notebook",
+                    env={**os.environ, "PATH": path},
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    timeout=TIMEOUT_SECONDS,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                late = {"error": f"not done in {TIMEOUT_SECONDS:g} s"}
+                return {**json.loads(result.read_text()), **late}
+    return json.loads(result.read_text())
+
+
+def write_programs(folder: Path, names: list[str]) -> None:
+    """Write `command.py` as programs of these names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).write_text(f"#!{sys.executable}\n{(HERE / 'command.py').read_text()}")
+        (folder / name).chmod(0o755)
+
+
+if __name__ == "__main__":
+    main()
