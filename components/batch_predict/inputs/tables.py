@@ -94,7 +94,7 @@ def read_table(
         pictures = find_table_files(patterns, has_pictures=True).pictures
     for segment in part["table"].segments:
         for first_row, block in blocks(segment, schema, pictures=pictures):
-            yield from _batches(block, segment.path, first_row, (workload, schema, names))
+            yield from _batches(block, segment.file.path, first_row, (workload, schema, names))
 
 
 def _batches(

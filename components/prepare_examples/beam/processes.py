@@ -103,17 +103,15 @@ def start(function: Callable[[Item], Any], items: Sequence[Item], *, key: str) -
 
 def _take_items(function: Callable[[Item], Result], items: Sequence[Item]) -> dict[int, Result]:
     """Return the function's results for the items that this process has taken, by their numbers."""
-    results_by_number = {}
-    while (number := _next_number()) < len(items):
-        results_by_number[number] = function(items[number])
-    return results_by_number
-
-
-def _next_number() -> int:
+    results_by_number: dict[int, Result] = {}
     (counter,) = _counters
-    with counter.get_lock():
-        counter.value += 1
-        return int(counter.value) - 1
+    while True:
+        with counter.get_lock():
+            number = int(counter.value)
+            counter.value += 1
+        if number >= len(items):
+            return results_by_number
+        results_by_number[number] = function(items[number])
 
 
 def result(function: Callable[[Item], Result], number: int, item: Item, *, key: str) -> Result:
@@ -124,23 +122,17 @@ def result(function: Callable[[Item], Result], number: int, item: Item, *, key: 
     """
     if key not in _pools or not _pools[key].started:
         return function(item)
-    with _names_kills():
-        results: dict[int, Result] = {}
+    results: dict[int, Result] = {}
+    try:
         for taken in _pools[key].started:
             results |= taken.result()
-        return results[number]
-
-
-@contextlib.contextmanager
-def _names_kills() -> Iterator[None]:
-    try:
-        yield
     except BrokenProcessPool as error:
         raise DataError(
             "a process that prepares examples was killed, perhaps for lack of memory; free memory,"
             " or use fewer processes (--direct-workers 1, in a pipeline --set"
             " prepare.beam_options=--direct_num_workers=1), and run again"
         ) from error
+    return results[number]
 
 
 def _start(stop: Connection, stopper: Connection, counter: Any) -> None:

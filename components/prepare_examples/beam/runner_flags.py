@@ -71,16 +71,11 @@ def _for_dataflow(flags: Sequence[str], values: dict[str, Any], output: Path) ->
             "DataflowRunner needs an image with this repository for its workers: add "
             "--sdk_container_image=IMAGE (or --setup_file=setup.py) after --"
         )
-    staging = values["temp_location"] or _own_bucket(output)
+    bucket = paths.bucket_of(output)
+    staging = values["temp_location"] or (f"{bucket}/dataflow" if bucket else "")
     if not paths.is_bucket_uri(staging):
         raise DataError(
             f"temp_location is {staging!r}; DataflowRunner stages in a bucket: write the output to "
             "one, or add --temp_location=gs://BUCKET/FOLDER after --"
         )
     return tuple(flags) if values["temp_location"] else (*flags, f"--temp_location={staging}")
-
-
-def _own_bucket(output: Path) -> str:
-    """Return a folder in the output's bucket; empty if the output is not in a bucket."""
-    bucket = paths.bucket_of(output)
-    return f"{bucket}/dataflow" if bucket else ""

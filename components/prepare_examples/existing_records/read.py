@@ -6,7 +6,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 import numpy as np
 import pyarrow as pa
 
@@ -18,8 +17,12 @@ from components.prepare_examples.existing_records.record_schema import (
     RecordFeature,
 )
 from components.prepare_examples.tables.reading.kinds import gzip_errors, open_bytes
-from components.prepare_examples.tfrecords import wire
-from components.prepare_examples.tfrecords.records import HEAD_BYTES, TAIL_BYTES, frame_head
+from components.prepare_examples.tfrecords.records import (
+    HEAD_BYTES,
+    TAIL_BYTES,
+    frame_head,
+    frame_tail,
+)
 
 BATCH_RECORDS = 1024
 SAMPLED = 100  # records
@@ -45,7 +48,7 @@ def read_records(path: Path) -> Iterator[bytes]:
                 record = content[:size]
                 if len(content) != size + TAIL_BYTES:
                     raise DataError(_damage(path, number, "the file ends within it"))
-                if content[size:] != _tail(record):
+                if content[size:] != frame_tail(record):
                     raise DataError(_damage(path, number, "its content does not fit its checksum"))
                 yield record
     except gzip_errors() as error:
@@ -89,34 +92,25 @@ def example_features(record: bytes) -> list[tuple[str, str, list[Any]]] | None:
         features = tf.train.Example.FromString(record).features.feature
     except DecodeError:
         return None
+    if is_sequence(record):
+        return None
     kinds = {"float_list": FLOAT, "int64_list": INT, "bytes_list": BYTES}
-    return (
-        None
-        if is_sequence(record)
-        else [
-            (name, kinds[kind], list(getattr(feature, kind).value))
-            for name, feature in features.items()
-            if (kind := feature.WhichOneof("kind"))
-        ]
-    )
+    return [
+        (name, kinds[kind], list(getattr(feature, kind).value))
+        for name, feature in features.items()
+        if (kind := feature.WhichOneof("kind"))
+    ]
 
 
 def is_sequence(record: bytes) -> bool:
     """Return whether a record has the second field, feature lists, of tf.train.SequenceExample."""
-    position = 0
-    while position < len(record):
-        tag, size, position = record[position], 0, position + 1
-        for shift in range(0, 7 * wire.MAX_VARINT_BYTES, 7):
-            if position >= len(record):
-                return False
-            size |= (record[position] & 0x7F) << shift
-            position += 1
-            if record[position - 1] < wire.HIGH_BIT:
-                break
-        if tag != wire.FEATURES:
-            return tag == wire.FEATURE_LISTS and position + size <= len(record)
-        position += size
-    return False
+    import tensorflow as tf
+    from google.protobuf.message import DecodeError
+
+    try:
+        return bool(tf.train.SequenceExample.FromString(record).HasField("feature_lists"))
+    except DecodeError:
+        return False
 
 
 def why_no_example(record: bytes) -> str:
@@ -160,11 +154,6 @@ def _as_lists(ragged: Any) -> pa.Array:
     offsets = pa.array(ragged.row_splits.numpy().astype(np.int32))
     content = pa.array(values, pa.binary()) if values.dtype == object else pa.array(values)
     return pa.ListArray.from_arrays(offsets, content)
-
-
-def _tail(record: bytes) -> bytes:
-    crc32c = google_crc32c.value(record)
-    return struct.pack("<I", ((crc32c >> 15 | crc32c << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 def _damage(path: Path, number: int, reason: str) -> str:

@@ -83,7 +83,12 @@ def _extract(archive: Path, folder: Path) -> None:
                 while block := content.read(_BLOCK_BYTES):
                     num_bytes += len(block)
                     if num_bytes > most:
-                        raise DataError(_too_large(archive, most))
+                        raise DataError(
+                            f"{archive} has {archive.stat().st_size:,} bytes, but unpacks to more"
+                            f" than {most:,}: at most {MAX_RATIO} times as much is allowed, since"
+                            " archives may be made to fill disks. If you trust it, unpack it"
+                            " yourself, without a limit, and name its folder in prepare.files"
+                        )
                     file.write(block)
             num_files += 1
     except _DAMAGED as error:
@@ -91,14 +96,6 @@ def _extract(archive: Path, folder: Path) -> None:
     if not num_files:
         raise DataError(f"{archive} has no files; it must hold a folder of images for each class")
     logger.info("%s: %d files unpacked to the cache", archive, num_files)
-
-
-def _too_large(archive: Path, most: int) -> str:
-    return (
-        f"{archive} has {archive.stat().st_size:,} bytes, but unpacks to more than {most:,}: at"
-        f" most {MAX_RATIO} times as much is allowed, since archives may be made to fill disks. If"
-        " you trust it, unpack it yourself, without a limit, and name its folder in prepare.files"
-    )
 
 
 def _members(archive: Path) -> Iterator[Member]:

@@ -9,7 +9,6 @@ from components.prepare_examples.raw_data.files import gunzip, in_threads, sha25
 from components.prepare_examples.raw_data.routes import fetch_by
 from trainer.workloads.declarations.sources import (
     Addresses,
-    Route,
     Source,
     SourceFile,
     Written,
@@ -75,7 +74,9 @@ def _fetch_missing(source: Source, folder: Path) -> None:
     are_there = in_threads(lambda file: _has_file(file, folder), source.files)
     missing = [file for file, is_found in zip(source.files, are_there, strict=True) if not is_found]
     reasons = []
-    for route in _routes(source):
+    addresses = [Addresses()] if any(file.url for file in source.files) else []
+    written = [Written(source.fetch)] if source.fetch else []
+    for route in (*addresses, *source.routes, *written):
         if not missing:
             return
         logger.info("%s: fetching %d files from %s", source.title, len(missing), route.name)
@@ -87,13 +88,6 @@ def _fetch_missing(source: Source, folder: Path) -> None:
         missing = [file for file in missing if not (folder / file.name).exists()]
     if missing:
         raise DataError(_instructions(source, missing, folder, reasons))
-
-
-def _routes(source: Source) -> list[Route]:
-    """Return the routes to a source's files, the addresses of the files first."""
-    addresses = [Addresses()] if any(file.url for file in source.files) else []
-    written = [Written(source.fetch)] if source.fetch else []
-    return [*addresses, *source.routes, *written]
 
 
 def _has_file(file: SourceFile, folder: Path) -> bool:

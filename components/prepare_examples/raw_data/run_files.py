@@ -83,14 +83,9 @@ def _resolved(options: PrepareOptions, moment: datetime.datetime) -> dict[str, A
             dated = {name: list(_files(patterns, moment, window)) for name, patterns in parts}
             changes["split"] = {"by": split.by, **dated}
     if window and (not is_dated or options.time_column):
-        changes["dates"] = _days_before(moment, window)
+        last = moment.date() - datetime.timedelta(days=1)  # the moment's day has not ended
+        changes["dates"] = ((moment.date() - window).isoformat(), last.isoformat())
     return changes
-
-
-def _days_before(moment: datetime.datetime, window: datetime.timedelta) -> tuple[str, str]:
-    """Return the first and last of the whole days before a moment's: that one has not ended."""
-    last = moment.date() - datetime.timedelta(days=1)
-    return (moment.date() - window).isoformat(), last.isoformat()
 
 
 def _files(

@@ -221,7 +221,13 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
         check_settings(self)
         self._check_source()
         for name in ("time_zone", "run_time_zone"):
-            _check_time_zone(name, getattr(self, name) or "UTC")
+            value = getattr(self, name) or "UTC"
+            try:
+                zoneinfo.ZoneInfo(value)
+            except (KeyError, ValueError, OSError) as error:
+                raise ConfigError(
+                    f"{name} is {value!r}; it must be a name such as Europe/Paris or UTC"
+                ) from error
         self._check_dates()
         object.__setattr__(self, "ratios", shards.check_ratios(self.ratios))
 
@@ -250,7 +256,8 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
                     f"files is {dict(files)!r}; it must be a list of texts, or have the files of"
                     f" {', '.join(shards.SPLITS)}"
                 )
-            patterns = [pattern for some in files.values() for pattern in _as_list(some)]
+            parts = [part if isinstance(part, list) else [part] for part in files.values()]
+            patterns = [pattern for part in parts for pattern in part]
             object.__setattr__(self, "split", {"by": "files", **files})
             object.__setattr__(self, "files", tuple(patterns))
         if split := self.declared_split:
@@ -343,10 +350,6 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
         return cls.from_values(parse_object(text or "{}", name="prepare"), **more)
 
 
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
 def _check_absolute(name: str, *addresses: str) -> None:
     for address in filter(None, addresses):
         if not (address.startswith("/") or paths.is_bucket_uri(address)):
@@ -367,12 +370,3 @@ def _check_days(dates: tuple[str, ...]) -> None:
             f"dates is {','.join(dates)!r}; it must be the first and last day, such as "
             "2016-01-01,2016-12-31"
         )
-
-
-def _check_time_zone(name: str, value: str) -> None:
-    try:
-        zoneinfo.ZoneInfo(value)
-    except (KeyError, ValueError, OSError) as error:
-        raise ConfigError(
-            f"{name} is {value!r}; it must be a name such as Europe/Paris or UTC"
-        ) from error

@@ -62,7 +62,8 @@ def expand(
     """
     if window is None or not has_dates(pattern):
         return {fill(pattern, moment): moment}
-    step = datetime.timedelta(hours=1) if _has_hours(pattern) else datetime.timedelta(days=1)
+    has_hours = any("%H" in match["form"] for match in PLACEHOLDER.finditer(pattern))
+    step = datetime.timedelta(hours=1) if has_hours else datetime.timedelta(days=1)
     names: dict[str, datetime.datetime] = {}
     for number in reversed(range(window // step)):
         names.setdefault(fill(pattern, moment - number * step), moment - number * step)
@@ -77,7 +78,3 @@ def duration(text: str) -> datetime.timedelta:
 def without_dates(patterns: Sequence[str]) -> list[str]:
     """Return patterns with `*` instead of each date, for a look at the files of any date."""
     return [PLACEHOLDER.sub("*", pattern) for pattern in patterns]
-
-
-def _has_hours(pattern: str) -> bool:
-    return any("%H" in match["form"] for match in PLACEHOLDER.finditer(pattern))

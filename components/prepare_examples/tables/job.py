@@ -45,8 +45,8 @@ class TableJob:
             shards = ", ".join(f"{shard:05d}" for shard in part.shards)
             for segment in part.segments:
                 stop = "the end" if segment.stop < 0 else f"{segment.stop:,}"
-                unit = "bytes" if segment.kind in (CSV, STREAM) else "groups of rows"
-                source = f"{segment.path}, {unit} {segment.start:,} to {stop}"
+                unit = "bytes" if segment.file.kind in (CSV, STREAM) else "groups of rows"
+                source = f"{segment.file.path}, {unit} {segment.start:,} to {stop}"
                 lines.append(f"shard {shards} of {self.options.num_shards}: {source}")
         return lines
 

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from components.prepare_examples.tables.pictures import Pictures
-from components.prepare_examples.tables.plan import segment_of
+from components.prepare_examples.tables.plan import Segment
 from components.prepare_examples.tables.reading.files import TableFile
 from components.prepare_examples.tables.row_hash import hash_raw_rows
 from components.prepare_examples.tables.rows import REPEATED, Block
@@ -71,7 +71,7 @@ def match_rows(
     for file in files:
         stop = len(file.group_rows) if file.has_groups else -1
         start = 0 if file.has_groups else file.data_start
-        segment = segment_of(file, columns[file.path], (start, stop))
+        segment = Segment(file, columns[file.path], start, stop)
         for first_row, block in blocks(segment, schema):
             num_rows += block.num_rows
             for row in _rows_of(block, file.path, first_row, schema):

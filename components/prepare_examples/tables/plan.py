@@ -3,14 +3,15 @@
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.tables.reading.files import (
     CSV,
     STREAM,
     Scan,
     TableFile,
     count_rows,
-    digest_of,
     scan,
 )
 
@@ -19,42 +20,21 @@ from components.prepare_examples.tables.reading.files import (
 class Segment:
     """Bytes (CSV) or row groups (Parquet) `start` to `stop` of a file; -1 is the file's end.
 
-    `columns` are the schema's names of the file's columns, `names` the file's own. The last columns
-    have the values in the names of the file's folders.
+    `columns` are the schema's names of the file's columns, of which the last ones have the values
+    in the names of its folders.
     """
 
-    path: str
-    kind: str
-    columns: tuple[str, ...]
+    file: TableFile
+    columns: Sequence[str]
     start: int
     stop: int
-    first_row: int
+    first_row: int = 0
     max_rows: int = -1
-    separator: str = ","
-    names: tuple[str, ...] = ()
-    folder_values: tuple[str | None, ...] = ()
 
     @property
     def num_own(self) -> int:
         """The number of columns that the file has itself."""
-        return len(self.columns) - len(self.folder_values)
-
-
-def segment_of(
-    file: TableFile,
-    columns: Sequence[str],
-    span: tuple[int, int],
-    *,
-    first_row: int = 0,
-    max_rows: int = -1,
-) -> Segment:
-    """Return a segment of a file, whose columns have these names in the schema."""
-    return Segment(
-        *(file.path, file.kind, tuple(columns), *span, first_row, max_rows),
-        separator=file.separator,
-        names=file.names,
-        folder_values=file.folder_values,
-    )
+        return len(self.columns) - len(self.file.folder_values)
 
 
 @dataclass
@@ -93,12 +73,14 @@ def plan_table(
     planner = _Planner(num_shards, sum(file.weight for file in files), max_rows or None)
     digests = {}
     for file in files:
-        names = tuple(columns[file.path])
         if file.kind == CSV:
-            digests[file.path] = planner.add_csv(file, names)
+            digests[file.path] = planner.add_csv(file, columns[file.path])
+            continue
+        if file.kind == STREAM:
+            planner.add_stream(file, columns[file.path])
         else:
-            planner.add_whole(file, names)
-            digests[file.path] = digest(file)
+            planner.add_groups(file, columns[file.path])
+        digests[file.path] = digest(file)
     return TablePlan(planner.parts(), digests, planner.num_rows)
 
 
@@ -110,31 +92,25 @@ class _Planner:
         self._rows_left = rows_left
         self.num_rows: int | None = 0
 
-    def add_csv(self, file: TableFile, columns: tuple[str, ...]) -> str:
+    def add_csv(self, file: TableFile, columns: Sequence[str]) -> str:
         """Add a plain CSV file; return its digest."""
         if self._rows_left == 0:
-            return digest_of(file)
+            return sha256_of(Path(file.path))
         first, last = self._part_at(0), self._part_at(file.weight - 1)
-        targets = [self._start_of(index) - self._passed for index in range(first + 1, last + 1)]
+        # The first position of each part.
+        starts = (
+            -(-part * self._total // len(self._segments)) for part in range(first + 1, last + 1)
+        )
+        targets = [start - self._passed for start in starts]
         edges: Scan = scan(file, targets, max_rows=self._rows_left)
         places = [edges.cuts[0], *(edges.at(target) for target in targets), edges.cuts[-1]]
         for index, (cut, end) in enumerate(itertools.pairwise(places), start=first):
             if end.offset > cut.offset:
-                segment = segment_of(
-                    file, columns, (cut.offset, end.offset), first_row=cut.num_rows
-                )
+                segment = Segment(file, columns, cut.offset, end.offset, cut.num_rows)
                 self._segments[index].append(segment)
         self._passed += file.weight
         self._count(places[-1].num_rows)
         return edges.sha256
-
-    def add_whole(self, file: TableFile, columns: tuple[str, ...]) -> None:
-        """Add a stream as a whole, or a Parquet or JSON file by its groups of rows."""
-        if file.kind == STREAM:
-            self._add_stream(file, columns)
-        else:
-            self._add_groups(file, columns)
-        self._passed += file.weight
 
     def parts(self) -> tuple[Part, ...]:
         """Return the parts with input; a part without any adds its shards to the one before."""
@@ -146,28 +122,29 @@ class _Planner:
                 parts[-1].shards.append(index)
         return tuple(parts)
 
-    def _add_stream(self, file: TableFile, columns: tuple[str, ...]) -> None:
+    def add_stream(self, file: TableFile, columns: Sequence[str]) -> None:
+        """Add a file that is read from its start only as a whole."""
         limit = -1 if self._rows_left is None else count_rows(file, self._rows_left)
         if limit:
-            segment = segment_of(file, columns, (file.data_start, -1), max_rows=limit)
+            segment = Segment(file, columns, file.data_start, -1, max_rows=limit)
             self._segments[self._part_at(0)].append(segment)
         if limit < 0:
             self.num_rows = None
-        else:
-            self._count(limit)
+        self._passed += file.weight
+        self._count(max(limit, 0))
 
-    def _add_groups(self, file: TableFile, columns: tuple[str, ...]) -> None:
+    def add_groups(self, file: TableFile, columns: Sequence[str]) -> None:
+        """Add a Parquet or JSON file by its groups of rows."""
         first_row, total = 0, max(sum(file.group_rows), 1)
         for group, num_rows in enumerate(file.group_rows):
             limit = -1 if self._rows_left is None else min(self._rows_left, num_rows)
             if limit:
                 at = self._part_at(file.weight * first_row // total)
-                segment = segment_of(
-                    file, columns, (group, group + 1), first_row=first_row, max_rows=limit
-                )
+                segment = Segment(file, columns, group, group + 1, first_row, limit)
                 self._segments[at].append(segment)
             self._count(num_rows if limit < 0 else limit)
             first_row += num_rows
+        self._passed += file.weight
 
     def _count(self, num_rows: int) -> None:
         if self._rows_left is not None:
@@ -176,9 +153,6 @@ class _Planner:
             self.num_rows += num_rows
 
     def _part_at(self, position: int) -> int:
+        """Return the part of a position in the file."""
         part = (self._passed + position) * len(self._segments) // self._total
         return min(part, len(self._segments) - 1)
-
-    def _start_of(self, part: int) -> int:
-        """Return the first position of a part."""
-        return -(-part * self._total // len(self._segments))

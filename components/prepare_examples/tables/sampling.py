@@ -62,7 +62,7 @@ def _first_values(schema: TableSchema, parts: Sequence[Part]) -> list[tuple[str,
     texts = Classes(label.column, missing=label.missing, spellings=spellings)
     sampled = replace(schema, columns=(), key="", group_by=(), split_by="", label=texts)
     segment = next(segment for part in parts for segment in part.segments)
-    if segment.kind == CSV:
+    if segment.file.kind == CSV:
         segment = replace(segment, stop=-1)  # the same block whatever the number of parts
     _, block = next(blocks(segment, sampled))
     counts = pc.drop_null(block.table[schema.label.name]).value_counts().to_pylist()

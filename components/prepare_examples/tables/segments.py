@@ -50,7 +50,7 @@ def blocks(
         DataError: the file is damaged, or its newlines do not match its records; names the rows.
     """
     row, left = segment.first_row, segment.max_rows
-    read = _typed_blocks if segment.kind in (PARQUET, JSON) else _csv_blocks
+    read = _typed_blocks if segment.file.kind in (PARQUET, JSON) else _csv_blocks
     raw_blocks = read(segment, schema, is_hashed)
     if pictures is not None:
         raw_blocks = _in_parts(raw_blocks, rows_at_once(schema))
@@ -64,7 +64,7 @@ def blocks(
             cleaned = clean(_completed(block, segment, schema), schema)
         except (pa.ArrowException, OSError) as error:
             raise DataError(
-                f"{segment.path}, from row {row + 1} on, cannot be read: {error}"
+                f"{segment.file.path}, from row {row + 1} on, cannot be read: {error}"
             ) from error
         yield row, cleaned if pictures is None else load_pictures(cleaned, schema, pictures)
         row += block.num_rows
@@ -82,20 +82,20 @@ def _in_parts(whole_blocks: Iterable[Block], num_rows: int) -> Iterator[Block]:
 
 def _csv_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Block]:
     num_bytes = None if segment.stop < 0 else segment.stop - segment.start
-    row, separator = segment.first_row, segment.separator
-    own, names = segment.columns[: segment.num_own], segment.names[: segment.num_own]
+    row, separator = segment.first_row, segment.file.separator
+    own, names = segment.columns[: segment.num_own], segment.file.names[: segment.num_own]
     try:
-        with open_records(segment.path, segment.kind, segment.start) as file:
-            for content in record_blocks(file, num_bytes, name=segment.path):
+        with open_records(segment.file.path, segment.file.kind, segment.start) as file:
+            for content in record_blocks(file, num_bytes, name=segment.file.path):
                 block = read_csv_block(*(content, own, schema), separator=separator, header=names)
-                _check_count(count_records(content), block.num_rows, segment.path, row)
+                _check_count(count_records(content), block.num_rows, segment.file.path, row)
                 row += block.num_rows
                 if is_hashed:
                     raw = raw_columns(content, names, schema, separator=separator)
                     block = _with_hashes(block, raw, segment)
                 yield block
     except gzip_errors() as error:
-        raise damaged(segment.path, error) from error
+        raise damaged(segment.file.path, error) from error
 
 
 def _check_count(counted: int, parsed: int, path: str, row: int) -> None:
@@ -107,27 +107,27 @@ def _check_count(counted: int, parsed: int, path: str, row: int) -> None:
 
 
 def _typed_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Block]:
-    if segment.kind == JSON:
-        batches = json_batches(segment.path)
+    if segment.file.kind == JSON:
+        batches = json_batches(segment.file.path)
     else:
-        batches = parquet_batches(segment.path, range(segment.start, segment.stop))
+        batches = parquet_batches(segment.file.path, range(segment.start, segment.stop))
     for batch in batches:
         own = segment.columns[: batch.num_columns]
-        block = from_columns(batch, own, schema, path=segment.path)
+        block = from_columns(batch, own, schema, path=segment.file.path)
         raw = dict(zip(batch.schema.names, batch.columns, strict=True))
         yield _with_hashes(block, raw, segment) if is_hashed else block
 
 
 def _with_hashes(block: Block, raw: Mapping[str, pa.Array], segment: Segment) -> Block:
     """Return a block with the hash of each row, in which the columns of folders count."""
-    values = {**raw, **_folder_columns(segment.names, segment, block)}
-    hashes = hash_raw_rows(values, hashed_names(segment.names))
+    values = {**raw, **_folder_columns(segment.file.names, segment, block)}
+    hashes = hash_raw_rows(values, hashed_names(segment.file.names))
     return replace(block, table=block.table.append_column(WHOLE_ROW, hashes))
 
 
 def _folder_columns(names: Sequence[str], segment: Segment, block: Block) -> dict[str, pa.Array]:
     """Return the columns of a file's folders, which are the last ones, by some names."""
-    values = zip(names[segment.num_own :], segment.folder_values, strict=True)
+    values = zip(names[segment.num_own :], segment.file.folder_values, strict=True)
     return {name: pa.array([value] * block.table.num_rows, pa.binary()) for name, value in values}
 
 

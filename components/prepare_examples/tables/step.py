@@ -8,6 +8,7 @@ from pathlib import Path
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.fetch import fetch
+from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.split_rule import rule_of, split_of
 from components.prepare_examples.tables import columns
@@ -18,7 +19,7 @@ from components.prepare_examples.tables.picture_rows import PictureRows, match_r
 from components.prepare_examples.tables.pictures import Pictures, find_table_files, num_pixels
 from components.prepare_examples.tables.plan import TablePlan, plan_table
 from components.prepare_examples.tables.reading.bigquery import fetch_rows, query_of
-from components.prepare_examples.tables.reading.files import TableFile, digest_of, open_table
+from components.prepare_examples.tables.reading.files import TableFile, open_table
 from components.prepare_examples.tables.sampling import with_values_of_label, with_windows
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.write import TableOptions
@@ -58,7 +59,7 @@ class OpenedTable:
             self.files,
             columns=self.columns,
             num_shards=self.num_shards(options),
-            digest=digest_of,
+            digest=lambda file: sha256_of(Path(file.path)),
             max_rows=max_rows,
         )
 

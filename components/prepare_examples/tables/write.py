@@ -53,12 +53,14 @@ def write_part(part: Part, *, options: TableOptions, output_dir: str) -> PartRes
     is_hashed = options.rule.is_hashed and columns.WHOLE_ROW in options.key
     with open_part(part.shards, Path(output_dir), options) as files:
         for segment in part.segments:
-            left_out = options.left_out.get(segment.path, {})
+            left_out = options.left_out.get(segment.file.path, {})
             for first_row, block in blocks(segment, schema, is_hashed=is_hashed, pictures=pictures):
                 mark_rows(block, first_row, left_out)
                 _count(block, files.tally, options)
-                files.refuse([{"file": segment.path, **row} for row in block.refused(first_row)])
-                _write_block(block, files, options, rule, path=segment.path)
+                files.refuse(
+                    [{"file": segment.file.path, **row} for row in block.refused(first_row)]
+                )
+                _write_block(block, files, options, rule, path=segment.file.path)
     return files.result()
 
 

@@ -101,13 +101,18 @@ def _compressor(
 def frame_head(num_bytes: int) -> bytes:
     """Return the head of a record of `num_bytes`."""
     length = struct.pack("<Q", num_bytes)
-    return length + struct.pack("<I", _masked(google_crc32c.value(length)))
+    return length + frame_tail(length)
+
+
+def frame_tail(content: bytes) -> bytes:
+    """Return the masked CRC32C of some content."""
+    crc32c = google_crc32c.value(content)
+    return struct.pack("<I", ((crc32c >> 15 | crc32c << 17) + CRC_SHIFT) & 0xFFFFFFFF)
 
 
 def frame_row(record: bytes) -> bytes:
     """Return one framed record."""
-    tail = struct.pack("<I", _masked(google_crc32c.value(record)))
-    return frame_head(len(record)) + record + tail
+    return frame_head(len(record)) + record + frame_tail(record)
 
 
 def seal_rows(framed: NDArray[np.uint8]) -> None:
@@ -118,10 +123,6 @@ def seal_rows(framed: NDArray[np.uint8]) -> None:
 
 
 def masked_all(sums: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """Return `_masked` of each sum; bits above the 32nd are dropped."""
+    """Return each sum masked as in `frame_tail`; bits above the 32nd are dropped."""
     rotated = sums >> np.uint64(15) | sums << np.uint64(17)
     return (rotated + np.uint64(CRC_SHIFT)).astype("<u4")
-
-
-def _masked(crc32c: int) -> int:
-    return ((crc32c >> 15 | crc32c << 17) + CRC_SHIFT) & 0xFFFFFFFF

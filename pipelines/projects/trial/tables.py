@@ -12,7 +12,7 @@ from components.prepare_examples.parts import Tally, finish
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.job import TableJob, TableOutcome
-from components.prepare_examples.tables.plan import Part, Segment, TablePlan, segment_of
+from components.prepare_examples.tables.plan import Part, Segment, TablePlan
 from components.prepare_examples.tables.reading.files import STREAM, TableFile, scan
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.step import OpenedTable, make_job, open_files
@@ -161,7 +161,7 @@ def _header_problems(path: str, header: columns.Header, places: Places) -> Itera
 def _segments(file: TableFile, names: Sequence[str], max_rows: int) -> list[Segment]:
     """Return ranges of a file, together about `max_rows` rows."""
     if file.kind == STREAM or (file.num_bytes > MAX_SCANNED_BYTES and not file.has_groups):
-        return [segment_of(file, names, (file.data_start, -1), max_rows=max_rows)]
+        return [Segment(file, names, file.data_start, -1, max_rows=max_rows)]
     if file.has_groups:
         starts = [0, *accumulate(file.group_rows)]
         ranges = [(at, at + 1, starts[at], rows) for at, rows in enumerate(file.group_rows)]
@@ -174,7 +174,7 @@ def _segments(file: TableFile, names: Sequence[str], max_rows: int) -> list[Segm
         ]
     most = -(-max_rows // max(len(ranges), 1))
     return [
-        segment_of(file, names, (start, stop), first_row=first_row, max_rows=min(rows, most))
+        Segment(file, names, start, stop, first_row, min(rows, most))
         for start, stop, first_row, rows in ranges
         if rows
     ]

@@ -10,10 +10,11 @@ module.
 import contextlib
 import datetime
 import hashlib
+import itertools
 import logging
 import os
-import secrets
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,20 +33,32 @@ logger = logging.getLogger(__name__)
 
 
 def query_of(workload: Workload, schema: TableSchema, options: PrepareOptions) -> str:
-    """Return the query of a run.
+    """Return the query of a run, for some rows, of all or of those with a time within some days.
+
+    The rows are the first by a column, of which a random key gives a sample: the same query returns
+    the same rows until the table changes.
 
     Raises:
         DataError: the workload declares no table of BigQuery, or no order of its rows.
     """
-    table = table_of(workload)
-    known = schema.expected
+    table, known = table_of(workload), schema.expected
     keys = (schema.key,) if schema.key and schema.key not in known else ()
-    return build_query(
-        table,
-        columns=table.columns or (*keys, *known),
-        order_by=table.order_by or schema.key,
-        limit=options.limit,
-        dates=options.dates,
+    selected = ",\n  ".join(table.columns or (*keys, *known))
+    order_by = table.order_by or schema.key
+    if not order_by:
+        raise DataError("BigQuery needs an order of the rows; declare a key, or order_by")
+    where = ""
+    if options.dates:
+        if not table.time:
+            raise DataError("dates are given, but the workload's BigQueryTable declares no time")
+        first, last = map(datetime.date.fromisoformat, options.dates)
+        where = (
+            f"WHERE {table.time} >= TIMESTAMP '{first}'\n"
+            f"  AND {table.time} < TIMESTAMP '{last + datetime.timedelta(days=1)}'\n"
+        )
+    return (
+        f"SELECT\n  {selected}\nFROM `{table.table}`\n{where}"
+        f"ORDER BY {order_by}\nLIMIT {options.limit}"
     )
 
 
@@ -57,28 +70,6 @@ def table_of(workload: Workload) -> BigQueryTable:
             " add source=Source(…, bigquery=BigQueryTable(…)) to it, or use files"
         )
     return workload.source.bigquery
-
-
-def build_query(
-    table: BigQueryTable,
-    *,
-    columns: Sequence[str],
-    order_by: str,
-    limit: int,
-    dates: tuple[str, ...] = (),
-) -> str:
-    """Return the query for `limit` rows, of all or of those with a time within some days.
-
-    The rows are the first by the column `order_by`, of which a random key gives a sample: the same
-    query returns the same rows until the table changes.
-    """
-    if not order_by:
-        raise DataError("BigQuery needs an order of the rows; declare a key, or order_by")
-    selected = ",\n  ".join(columns)
-    return (
-        f"SELECT\n  {selected}\nFROM `{table.table}`\n{_where(table.time, dates)}"
-        f"ORDER BY {order_by}\nLIMIT {limit}"
-    )
 
 
 def fetch_rows(workload: Workload, folder: Path, *, project: str, query: str) -> Path:
@@ -138,51 +129,24 @@ def connect(project: str) -> Any:
     return bigquery.Client(project=project)
 
 
-def _where(time: str, dates: tuple[str, ...]) -> str:
-    if not dates:
-        return ""
-    if not time:
-        raise DataError("dates are given, but the workload's BigQueryTable declares no time")
-    first, last = map(datetime.date.fromisoformat, dates)
-    return (
-        f"WHERE {time} >= TIMESTAMP '{first}'\n"
-        f"  AND {time} < TIMESTAMP '{last + datetime.timedelta(days=1)}'\n"
-    )
-
-
 def _save(batches: "Iterable[pa.RecordBatch]", path: Path) -> int:
     """Write record batches in one step, in row groups of one size; return the number of rows."""
-    from pyarrow import parquet
-
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
-    writer, num_rows = None, 0
-    try:
-        for table in _tables(batches):
-            writer = writer or parquet.ParquetWriter(partial, table.schema)
-            writer.write_table(table)
-            num_rows += table.num_rows
-        if writer is None:
-            raise DataError("BigQuery returned no row; use other dates")
-        writer.close()
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return num_rows
-
-
-def _tables(batches: "Iterable[pa.RecordBatch]") -> "Iterable[pa.Table]":
-    """Yield the rows of batches of any size, GROUP_ROWS at a time, to bound memory."""
     import pyarrow as pa
+    from pyarrow import dataset, parquet
 
-    waiting: list[pa.RecordBatch] = []
-    num_waiting = 0
-    for batch in batches:
-        waiting += [batch] if batch.num_rows else []
-        num_waiting += batch.num_rows
-        while num_waiting >= GROUP_ROWS:
-            table = pa.Table.from_batches(waiting)
-            yield table.slice(0, GROUP_ROWS)
-            waiting = table.slice(GROUP_ROWS).to_batches()
-            num_waiting -= GROUP_ROWS
-    if waiting:
-        yield pa.Table.from_batches(waiting)
+    rows = (batch for batch in batches if batch.num_rows)
+    first = next(rows, None)
+    if first is None:
+        raise DataError("BigQuery returned no row; use other dates")
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        dataset.write_dataset(
+            pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], rows)),
+            folder,
+            basename_template="{i}.parquet",
+            format="parquet",
+            use_threads=False,  # or the order may change
+            min_rows_per_group=GROUP_ROWS,
+            max_rows_per_group=GROUP_ROWS,
+        )
+        os.replace(Path(folder, "0.parquet"), path)
+    return int(parquet.read_metadata(path).num_rows)

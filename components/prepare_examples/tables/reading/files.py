@@ -13,7 +13,6 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.tables.reading import kinds
 from components.prepare_examples.tables.reading.csv_records import (
     BLOCK_BYTES,
@@ -174,11 +173,6 @@ def count_rows(file: TableFile, most: int) -> int:
     except kinds.gzip_errors() as error:
         raise kinds.damaged(file.path, error) from error
     return num_rows
-
-
-def digest_of(file: TableFile) -> str:
-    """Return the SHA-256 of a file that is not scanned."""
-    return sha256_of(Path(file.path))
 
 
 def _open_parquet(path: str, num_bytes: int) -> TableFile:
