@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from components.errors import exit_code_of
 from components.prepare_examples.beam.runner_flags import runner_flags
-from components.prepare_examples.prepare import explain, prepare
+from components.prepare_examples.prepare import explain_query, prepare
 from components.prepare_examples.raw_data.files import CACHE_DIR, check_data_dir
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
@@ -53,11 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _prepare(args: argparse.Namespace) -> None:
     options = _options(args)
     check_data_dir(args.data_dir)
-    folders = {"output_dir": args.output_dir, "data_dir": args.data_dir}
     if args.dry_run:
-        print("\n".join(explain(args.workload, **folders, options=options)))
+        print(explain_query(args.workload, options))
     else:
-        prepare(args.workload, **folders, options=options)
+        prepare(args.workload, output_dir=args.output_dir, data_dir=args.data_dir, options=options)
 
 
 def _options(args: argparse.Namespace) -> PrepareOptions:
@@ -95,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"cache of the raw files (default: {CACHE_DIR}/WORKLOAD)",
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="print what would be written, and write nothing"
+        "--dry-run", action="store_true", help="print the query to BigQuery, and do not run it"
     )
     for split in DEFAULT_NUM_SHARDS:
         parser.add_argument(

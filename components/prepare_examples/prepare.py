@@ -28,9 +28,6 @@ from trainer.workloads import Workload
 class Job(Protocol):
     """A planned run."""
 
-    def explain(self) -> list[str]:
-        """Return the plan as text."""
-
     def write(self, folder: Path) -> None:
         """Write the examples and what describes them, the manifest last."""
 
@@ -78,25 +75,15 @@ def prepare(
     return manifest
 
 
-def explain(
-    workload: str,
-    *,
-    output_dir: str | Path,
-    data_dir: str | Path = "",
-    options: PrepareOptions | None = None,
-) -> list[str]:
-    """Return the plan of `prepare` as text, after fetching and checking the raw files.
-
-    For BigQuery it is only the query: running it costs money, and the plan needs its result.
-    """
-    options = _checked(options, publish.local_path(output_dir))
-    flags = " ".join(options.beam_options) or "--runner=DirectRunner, in this process"
-    declaration = declarations.declared(workload)
-    if options.source == "bigquery" and declarations.kind_of(declaration) == declarations.TABLE:
-        lines = [table_step.explain_query(declaration, options)]
-    else:
-        lines = _plan(workload, data_dir, options).explain()
-    return [*lines, f"Beam: {flags}"]
+def explain_query(workload: str, options: PrepareOptions) -> str:
+    """Return the query to BigQuery of a run, without running it: that costs money."""
+    if options.source != "bigquery":
+        raise DataError(
+            "--dry-run prints the query to BigQuery, and source is 'files'; of files trainyard"
+            " check says what a run would refuse"
+        )
+    resolved = resolve(options, run_moment(options))
+    return table_step.explain_query(declarations.declared(workload), resolved)
 
 
 def _checked(options: PrepareOptions | None, output: Path) -> PrepareOptions:

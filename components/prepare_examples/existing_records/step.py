@@ -42,15 +42,6 @@ class RecordJob:
     settings: PrepareOptions
     sources: list[Json]
 
-    def explain(self) -> list[str]:
-        """Return the plan as text, a line for each file."""
-        lines = [self.options.rule.words]
-        for part in self.parts:
-            numbers = ", ".join(f"{shard:05d}" for shard in part.shards)
-            shards = f"shard {numbers} of {self.options.num_shards}"
-            lines += [f"{shards}: {path}" for path in part.files]
-        return lines
-
     def write(self, folder: Path) -> None:
         """Write the shards, statistics and then the manifest; DataError for what a run refuses."""
         result = run_pipeline(

@@ -60,17 +60,6 @@ class FolderJob:
     split_rule: str
     settings: PrepareOptions
 
-    def explain(self) -> list[str]:
-        """Return the plan as text, a line for each file."""
-        classes = self.folder.classes
-        return [
-            f"{len(classes)} classes in {self.folder.root}: {', '.join(classes)}",
-            *(
-                f"{shard.file}: images {shard.start:,} to {shard.stop:,} of {shard.split}"
-                for shard in self.shards
-            ),
-        ]
-
     def write(self, folder: Path) -> None:
         """Write the shards, statistics and then the manifest; DataError for what a run refuses."""
         settings, options = self.settings, self.options

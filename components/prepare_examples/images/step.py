@@ -39,13 +39,6 @@ class ImageJob:
     split_rule: str
     settings: PrepareOptions
 
-    def explain(self) -> list[str]:
-        """Return the plan as text, a line for each file."""
-        return [
-            f"{shard.file}: rows {shard.start:,} to {shard.stop:,} of {shard.part}"
-            for shard in self.shards
-        ]
-
     def write(self, folder: Path) -> None:
         """Write the shards, the statistics and then the manifest."""
         kind = _format_of(self.source)

@@ -17,7 +17,6 @@ from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.outcome import Outcome, ranked_values
 from components.prepare_examples.tables.picture_rows import PictureRows
 from components.prepare_examples.tables.plan import TablePlan
-from components.prepare_examples.tables.reading.files import CSV, STREAM
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.write import TableOptions, write_part
 from trainer import Json
@@ -37,18 +36,6 @@ class TableJob:
     split_columns: Sequence[str] | None = None
     query: str | None = None
     pictures: PictureRows | None = None
-
-    def explain(self) -> list[str]:
-        """Return the plan as text, a line for each range of a file."""
-        lines = [self.options.rule.words]
-        for part in self.table.parts:
-            shards = ", ".join(f"{shard:05d}" for shard in part.shards)
-            for segment in part.segments:
-                stop = "the end" if segment.stop < 0 else f"{segment.stop:,}"
-                unit = "bytes" if segment.file.kind in (CSV, STREAM) else "groups of rows"
-                source = f"{segment.file.path}, {unit} {segment.start:,} to {stop}"
-                lines.append(f"shard {shards} of {self.options.num_shards}: {source}")
-        return lines
 
     def write(self, folder: Path) -> None:
         """Write the shards, statistics and then the manifest; DataError for what a run refuses."""

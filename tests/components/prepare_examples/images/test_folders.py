@@ -18,7 +18,7 @@ from PIL import Image
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.fingerprint import read_input
 from components.prepare_examples.images import folders, shards
-from components.prepare_examples.prepare import explain, prepare
+from components.prepare_examples.prepare import prepare
 from components.prepare_examples.raw_data import progress
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.split_rule import SplitRule
@@ -368,15 +368,6 @@ def test_settings_of_tables_are_refused(run, flowers):
 def test_a_sample_has_images_of_each_split(run, flowers):
     manifest = run(flowers, max_examples=20)
     assert sum(split["num_examples"] for split in manifest["splits"].values()) == 20
-
-
-def test_the_plan_names_classes_and_files(tmp_path, flowers):
-    flowers.rename(tmp_path / "2026-11")
-    files = (f"{tmp_path}/{{run_date:%Y-%m}}",)
-    options = PrepareOptions(files=files, run_date="2026-11-22")
-    lines = explain(declare(tmp_path / "p"), output_dir=tmp_path / "out", options=options)
-    assert lines[0].endswith("iris, rose, été")
-    assert any(line.startswith("train-00003-of-00004.tfrecord.gz: images") for line in lines)
 
 
 def test_the_fingerprint_changes_with_an_image(tmp_path, flowers):

@@ -10,7 +10,7 @@ import pytest
 from components.prepare_examples.beam.runner_flags import checked_flags, runner_flags
 from components.prepare_examples.cli import main
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.prepare import explain, prepare
+from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tfrecords.shards import plan_num_shards
 from trainer.errors import ConfigError
@@ -80,8 +80,6 @@ def test_table_settings_are_refused_for_images(tmp_path, workload, name, value):
     problem = f"{name} is .* leave it out for {workload}"
     with pytest.raises(ConfigError, match=problem):
         prepare(workload, output_dir=tmp_path / "out", data_dir=tmp_path, options=options)
-    with pytest.raises(ConfigError, match=problem):
-        explain(workload, output_dir=tmp_path / "out", data_dir=tmp_path, options=options)
 
 
 @pytest.mark.parametrize(
@@ -144,13 +142,7 @@ def test_dataflow_stages_in_the_bucket_of_the_output():
     assert checked_flags(given, Path("/gcs/bucket/run/examples")) == given
 
 
-def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path, taxi_rows, write_csv, capsys):
-    path = write_csv(taxi_rows(100))
-    arguments = ["--workload", "taxi", "--files", str(path), "--output-dir", str(tmp_path / "out")]
-    assert main([*arguments, "--dry-run", "--num-workers", "3", "--runner", "FlinkRunner"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("by a hash of trip_start_timestamp: train 0.8")
-    assert lines[1].startswith(f"shard 00000 of 6: {path}, bytes ")
-    assert lines[-1] == "Beam: --runner=FlinkRunner"
-    assert len(lines) == 8
-    assert not (tmp_path / "out").exists()
+def test_a_dry_run_is_for_bigquery(tmp_path, capsys):
+    arguments = ["--workload", "taxi", "--files", "a.csv", "--output-dir", str(tmp_path / "out")]
+    assert main([*arguments, "--dry-run"]) == 2
+    assert "prints the query to BigQuery" in capsys.readouterr().err
