@@ -69,7 +69,14 @@ def prepare(
     with publish.published(output) as folder:
         job.write(folder)
     manifest = read_manifest(output)
-    logger.info("%s in %.1f s", summary(manifest, output), time.monotonic() - started)
+    splits = [
+        f"{name} {split['num_examples']:,} in {len(split['shards'])}"
+        for name, split in manifest["splits"].items()
+    ]
+    logger.info(
+        "%s: %s shards written to %s in %.1f s",
+        *(manifest["workload"], ", ".join(splits), output, time.monotonic() - started),
+    )
     for line in (notes(manifest) if "rows" in manifest else []) + manifest.get("drift", []):
         logger.info("%s", line)
     return manifest
@@ -110,15 +117,6 @@ def _plan(workload: str, data_dir: str | Path, options: PrepareOptions) -> Job:
 def read_manifest(examples_dir: str | Path) -> Json:
     """Return the manifest of a prepared dataset; InputError if it is damaged."""
     return read_object(Path(examples_dir, publish.MANIFEST), "splits.train")
-
-
-def summary(manifest: Json, output: Path) -> str:
-    """Return one line with the numbers of examples and shards of each split."""
-    parts = [
-        f"{name} {split['num_examples']:,} in {len(split['shards'])}"
-        for name, split in manifest["splits"].items()
-    ]
-    return f"{manifest['workload']}: {', '.join(parts)} shards written to {output}"
 
 
 def describe(manifest: Json) -> dict[str, str]:

@@ -28,7 +28,7 @@ from components.prepare_examples.raw_data.archives import is_archive, unpack
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files, find_folder
 from components.prepare_examples.settings.options import PrepareOptions
-from components.prepare_examples.split_rule import SplitRule, rule_of, split_of
+from components.prepare_examples.split_rule import rule_of, split_of
 from components.prepare_examples.tfrecords.shards import (
     COMPRESSIONS,
     Rows,
@@ -130,17 +130,10 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
 
 
 def read_images(workload: Workload, root: Path, options: PrepareOptions) -> ImageFolder:
-    """Return the content of a run's folder; errors as of `read_folder`."""
-    group_by = getattr(workload, "group_by", "")
-    rule = folder_rule(workload, options)
-    return read_folder(root, rule=rule, label=workload.label, group_by=group_by)
-
-
-def folder_rule(workload: Workload, options: PrepareOptions) -> SplitRule:
-    """Return the rule of a run, which the folders complete.
+    """Return the content of a run's folder.
 
     Raises:
-        DataError: it is by a column.
+        DataError: the rule of the splits is by a column; or see `read_folder`.
     """
     group_by = getattr(workload, "group_by", "")
     hashed = f"what {group_by!r} matches in the file's path" if group_by else "the file's path"
@@ -150,7 +143,7 @@ def folder_rule(workload: Workload, options: PrepareOptions) -> SplitRule:
             f"split is by {rule.column}, but images in class folders have no columns; give the"
             " folders of each split, as files: {train: …, test: …}"
         )
-    return rule
+    return read_folder(root, rule=rule, label=workload.label, group_by=group_by)
 
 
 def find_root(workload: Workload, data_dir: Path, options: PrepareOptions) -> Path:

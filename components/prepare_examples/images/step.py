@@ -34,6 +34,7 @@ class ImageJob:
 
     workload: str
     source: Source
+    kind: ImageFormat
     data_dir: Path
     shards: list[Shard]
     split_rule: str
@@ -41,10 +42,11 @@ class ImageJob:
 
     def write(self, folder: Path) -> None:
         """Write the shards, the statistics and then the manifest."""
-        kind = _format_of(self.source)
         result = run_pipeline(
             self.shards,
-            partial(write_shard, kind=kind, data_dir=str(self.data_dir), output_dir=str(folder)),
+            partial(
+                write_shard, kind=self.kind, data_dir=str(self.data_dir), output_dir=str(folder)
+            ),
             merge_entries,
             folder=folder,
             flags=self.settings.beam_options,
@@ -75,8 +77,10 @@ class ImageJob:
 def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> ImageJob:
     """Fetch and check the raw files, and plan the shards."""
     options.check_images(workload.name)
-    assert workload.source is not None
-    kind = _format_of(workload.source)
+    source = workload.source
+    assert source is not None
+    assert source.format is not None
+    kind = source.format
     fetch(workload.reference, data_dir, trust_files=options.trust_files)
     splits = limit_splits(splits_of(kind, data_dir), options.max_examples)
     sizes = {name: rows.stop - rows.start for name, rows in splits.items()}
@@ -91,14 +95,10 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> ImageJo
         rule += f"{LIMITED}the first of each: {json.dumps(sizes)}"
     return ImageJob(
         workload=workload.name,
-        source=workload.source,
+        source=source,
+        kind=kind,
         data_dir=data_dir,
         shards=plan_shards(splits, num_shards, compression=COMPRESSIONS[options.compression]),
         split_rule=rule,
         settings=options,
     )
-
-
-def _format_of(source: Source) -> ImageFormat:
-    assert source.format is not None
-    return source.format

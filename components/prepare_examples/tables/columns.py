@@ -115,16 +115,6 @@ def has_key(columns: Sequence[str], schema: TableSchema) -> bool:
     return bool(schema.key) and schema.key in columns
 
 
-def default_key(columns: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
-    """Return the columns to split by: the row's key, or group_by, or else WHOLE_ROW.
-
-    Rows of the same key are in the same split; without a key, rows of the same picture.
-    """
-    pictures = tuple(column.name for column in schema.images[:1])
-    names = (schema.key,) if has_key(columns, schema) else schema.group_by or pictures
-    return tuple(schema.key_of(name) for name in names if name in columns) or (WHOLE_ROW,)
-
-
 def hashed_names(names: Iterable[str]) -> dict[str, str]:
     """Return the name under which each column of a file decides its rows' splits.
 
@@ -142,13 +132,18 @@ def hashed_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def check_key(key: Sequence[str], columns: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
-    """Return the columns to split by: the setting split_key, or else the default columns.
+    """Return the columns to split by: the setting split_key, or else the row's key, or group_by.
+
+    Rows of the same key are in the same split; without a key, rows of the same picture, or else of
+    all the same values.
 
     Raises:
         DataError: a column is missing, or holds neither integers nor texts; names the allowed ones.
     """
     if not key:
-        return default_key(columns, schema)
+        pictures = tuple(column.name for column in schema.images[:1])
+        names = (schema.key,) if has_key(columns, schema) else schema.group_by or pictures
+        return tuple(schema.key_of(name) for name in names if name in columns) or (WHOLE_ROW,)
     excluded = {c.name for c in schema.columns if isinstance(c, Number) or c.is_list}
     excluded.add(schema.label.name)
     allowed = [name for name in columns if name not in excluded]

@@ -131,34 +131,25 @@ def load_pictures(block: Block, schema: TableSchema, pictures: Pictures) -> Bloc
     """Return a block with the pixels and the digest of each picture; others make a row bad."""
     table = block.table
     for column in schema.images:
-        loaded: list[_Picture | None] = []
+        pixels: list[bytes | None] = [None] * table.num_rows
+        digests: list[str | None] = [None] * table.num_rows
         for row, name in enumerate(table[column.name].to_pylist()):
-            is_good = row not in block.bad.reasons
-            picture = _load(name, column, pictures) if is_good else None
-            if isinstance(picture, str):
-                block.bad.put(row, column.name, picture)
-            loaded.append(picture if isinstance(picture, _Picture) else None)
-        pixels = pa.array([image and image.pixels for image in loaded], pa.binary())
-        digests = pa.array([image and image.sha256 for image in loaded], pa.string())
-        table = table.append_column(schema.values_of(column.name), pixels)
-        table = table.append_column(schema.key_of(column.name), digests)
+            if row in block.bad.reasons:
+                continue
+            try:
+                data = Path(pictures.find(name)).read_bytes()
+                image = decode_image(
+                    data, size=column.size, channels=column.channels, fit=column.fit
+                )
+            except LookupError as error:
+                block.bad.put(row, column.name, str(error.args[0]))
+            except (ValueError, OSError) as error:
+                block.bad.put(row, column.name, f"{name!r}: {error}")
+            else:
+                pixels[row], digests[row] = image.tobytes(), hashlib.sha256(data).hexdigest()
+        for name, values in (
+            (schema.values_of(column.name), pa.array(pixels, pa.binary())),
+            (schema.key_of(column.name), pa.array(digests, pa.string())),
+        ):
+            table = table.append_column(name, values)
     return replace(block, table=table)
-
-
-@dataclass(frozen=True)
-class _Picture:
-    sha256: str
-    pixels: bytes
-
-
-def _load(name: str, column: Image, pictures: Pictures) -> _Picture | str:
-    """Return a picture, or why there is none."""
-    height, width = column.size
-    try:
-        data = Path(pictures.find(name)).read_bytes()
-        pixels = decode_image(data, size=(height, width), channels=column.channels, fit=column.fit)
-    except LookupError as error:
-        return str(error.args[0])
-    except (ValueError, OSError) as error:
-        return f"{name!r}: {error}"
-    return _Picture(hashlib.sha256(data).hexdigest(), pixels.tobytes())

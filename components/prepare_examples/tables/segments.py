@@ -88,7 +88,13 @@ def _csv_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Itera
         with open_records(segment.file.path, segment.file.kind, segment.start) as file:
             for content in record_blocks(file, num_bytes, name=segment.file.path):
                 block = read_csv_block(*(content, own, schema), separator=separator, header=names)
-                _check_count(count_records(content), block.num_rows, segment.file.path, row)
+                counted, parsed = count_records(content), block.num_rows
+                if counted != parsed:
+                    raise DataError(
+                        f"{segment.file.path}, from row {row + 1} on: {counted} records by their"
+                        f" newlines, but {parsed} as parsed; check these rows for quotes within"
+                        " fields and for carriage returns"
+                    )
                 row += block.num_rows
                 if is_hashed:
                     raw = raw_columns(content, names, schema, separator=separator)
@@ -96,14 +102,6 @@ def _csv_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Itera
                 yield block
     except gzip_errors() as error:
         raise damaged(segment.file.path, error) from error
-
-
-def _check_count(counted: int, parsed: int, path: str, row: int) -> None:
-    if counted != parsed:
-        raise DataError(
-            f"{path}, from row {row + 1} on: {counted} records by their newlines, but {parsed} as "
-            "parsed; check these rows for quotes within fields and for carriage returns"
-        )
 
 
 def _typed_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Block]:
@@ -165,7 +163,8 @@ def clean(block: Block, schema: TableSchema) -> Block:
         numbers = UNITS[part.part](_without_impossible(columns[time.name], time))
         columns[part.name] = numbers.cast(pa.int64())
     for name in schema.never_missing:
-        _check_present(columns[name], name, block.bad)
+        missing = np.flatnonzero(columns[name].is_null().to_numpy(zero_copy_only=False))
+        block.bad.add(missing, name, lambda _: "is missing")
     return replace(block, table=pa.table(columns), zones=zones)
 
 
@@ -187,9 +186,3 @@ def _without_impossible(column: pa.Array, known: Timestamp) -> pa.Array:
     if known.high is not None:
         is_possible = pc.and_(is_possible, pc.less_equal(column, known.high))
     return pc.if_else(is_possible, column, pa.scalar(None, column.type))
-
-
-def _check_present(column: pa.Array, name: str, bad: BadRows) -> None:
-    if column.null_count:
-        missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
-        bad.add(missing, name, lambda _: "is missing")

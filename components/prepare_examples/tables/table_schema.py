@@ -181,7 +181,8 @@ class TableSchema:
             if kind_of(column) in (FLOAT, INT)
             and not (column.is_list or isinstance(column, Timestamp | TimePart))
         }
-        return frozenset(names | ({self.label.name} if self._has_number_label else set()))
+        is_number = self.label_kind != TEXT and not isinstance(self.label, Binary)
+        return frozenset(names | ({self.label.name} if is_number else set()))
 
     @cached_property
     def texts(self) -> frozenset[str]:
@@ -232,7 +233,3 @@ class TableSchema:
         if isinstance(self.label, Regression):
             return FLOAT
         return INT if isinstance(self.label, Binary) or self.has_whole_classes else TEXT
-
-    @property
-    def _has_number_label(self) -> bool:
-        return self.label_kind != TEXT and not isinstance(self.label, Binary)
