@@ -25,11 +25,7 @@ def declared(reference: str) -> Workload:
 
 
 def kind_of(workload: Workload) -> str:
-    """Return the kind of a workload's data.
-
-    Raises:
-        DataError: it declares none.
-    """
+    """Return the kind of a workload's data; DataError if it declares none."""
     if workload.source is not None and workload.source.format is not None:
         return IMAGES
     if isinstance(workload, Table):
@@ -50,11 +46,7 @@ def load_rule(reference: str) -> Callable[..., Any]:
 
 
 def source_of(workload: str) -> Source:
-    """Return the source of a workload's data.
-
-    Raises:
-        DataError: the workload is unknown, or has none.
-    """
+    """Return the source of a workload's data; DataError if the workload is unknown, or has none."""
     declaration = declared(workload)
     if declaration.source is None:
         raise DataError(

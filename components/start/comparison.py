@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from components.model_version.companions import STATISTICS_FILE, read_companion_object
 from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
-from components.prepare_examples.statistics import anomalies
+from components.prepare_examples.statistics import schema
 from components.prepare_examples.statistics.drift import (
     Drift,
     beyond,
@@ -83,7 +83,7 @@ def compare(examples_dir: str, comparison: str) -> Comparison:
     drifts = measure_drift(read_baseline(examples_dir), before)
     if options.baseline == PREVIOUS:
         problems = drift_anomalies(drifts, options.drift_threshold)
-        anomalies.check(problems, block_on=options.block_on)
+        schema.check(problems, block_on=options.block_on)
     is_judged = asked.verdict == COMPARE
     return Comparison(
         news=_judged(drifts, trigger, version) if is_judged else News(verdict=TRAIN),

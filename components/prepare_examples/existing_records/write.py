@@ -47,11 +47,7 @@ class RecordPart:
 
 
 def write_part(part: RecordPart, *, options: RecordOptions, output_dir: str) -> PartResult:
-    """Write the files of one part.
-
-    Raises:
-        DataError: a file is damaged.
-    """
+    """Write the files of one part; DataError if a file is damaged."""
     with open_part(part.shards, Path(output_dir), options) as files:
         for path in part.files:
             first = 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from components.prepare_examples.output.publish import MANIFEST, local_path
 from components.prepare_examples.settings.options import PrepareOptions
-from components.prepare_examples.statistics import anomalies, drift, report, schema
+from components.prepare_examples.statistics import drift, report, schema
 from components.prepare_examples.tfrecords.shards import ENTRY_FIELDS, SPLITS, limit_keys
 from trainer import Json
 
@@ -117,9 +117,9 @@ def finish_dataset(
     """
     path = local_path(settings.schema) if settings.schema else None
     expected = schema.read_schema(path) if path else schema.infer_schema(statistics)
-    problems = anomalies.find_anomalies(statistics, expected, is_inferred=path is None)
+    problems = schema.find_anomalies(statistics, expected, is_inferred=path is None)
     if manifest.split and path is None:  # no random parts: later rows may well differ
-        problems = [replace(anomaly, severity=anomalies.WARNING) for anomaly in problems]
+        problems = [replace(anomaly, severity=schema.WARNING) for anomaly in problems]
     columns, drifts, content = dict(statistics["splits"]), [], manifest.to_json()
     if settings.baseline:
         baseline = drift.read_baseline(local_path(settings.baseline))
@@ -127,10 +127,10 @@ def finish_dataset(
         problems += drift.drift_anomalies(drifts, settings.drift_threshold)
         columns["train of the baseline"] = baseline["splits"]["train"]
         content["drift"] = [d.words for d in drift.beyond(drifts, settings.drift_threshold)]
-    anomalies.check(problems, block_on=settings.block_on)
+    schema.check(problems, block_on=settings.block_on)
     (folder / drift.STATISTICS).write_text(json.dumps(statistics) + "\n")
     content["schema_sha256"] = schema.write_schema(expected, folder / "schema.pbtxt")
-    for severity in (anomalies.ERROR, anomalies.WARNING):
+    for severity in (schema.ERROR, schema.WARNING):
         content[f"num_{severity}s"] = sum(a.severity == severity for a in problems)
     listed = {"anomalies": [a.to_json() for a in problems], "drift": [d.to_json() for d in drifts]}
     (folder / "anomalies.json").write_text(json.dumps(listed, indent=2) + "\n")

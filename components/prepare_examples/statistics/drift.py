@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.statistics.anomalies import WARNING, Anomaly
+from components.prepare_examples.statistics.schema import WARNING, Anomaly
 from trainer import Json
 
 STATISTICS = "statistics.json"

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-from components.prepare_examples.statistics.anomalies import Anomaly
 from components.prepare_examples.statistics.drift import Drift
+from components.prepare_examples.statistics.schema import Anomaly
 from trainer import Json
 
 FILE = "report.html"

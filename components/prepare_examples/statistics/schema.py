@@ -1,6 +1,9 @@
-"""Schema of the examples, in tensorflow-metadata's format."""
+"""Schema of the examples, in tensorflow-metadata's format, and anomalies against it."""
 
 import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +15,8 @@ if TYPE_CHECKING:
 
 MAX_DOMAIN = 200
 TYPES = {"STRING": 1, "INT": 2, "FLOAT": 3}  # of schema_pb2.FeatureType
+ERROR, WARNING = "error", "warning"
+TYPE_NAMES = {number: name for name, number in TYPES.items()}
 
 
 def infer_schema(statistics: Json) -> "schema_pb2.Schema":
@@ -57,11 +62,7 @@ def least_presence(summary: Json) -> float:
 
 
 def read_schema(path: str | Path) -> "schema_pb2.Schema":
-    """Return a schema from its text format.
-
-    Raises:
-        DataError: the file is missing or invalid.
-    """
+    """Return a schema from its text format; DataError if the file is missing or invalid."""
     from google.protobuf import text_format
     from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -82,3 +83,135 @@ def write_schema(schema: "schema_pb2.Schema", path: Path) -> str:
     text = text_format.MessageToString(schema)
     path.write_text(text)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+if TYPE_CHECKING:
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+
+@dataclass(frozen=True)
+class Anomaly:
+    """A finding; `split` and `feature` may be empty."""
+
+    severity: str
+    split: str
+    feature: str
+    reason: str
+
+    def to_json(self) -> Json:
+        """Return a plain dict."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.split} {self.feature}: {self.reason}"
+
+
+def find_anomalies(
+    statistics: Json, schema: "schema_pb2.Schema", *, is_inferred: bool = False
+) -> list[Anomaly]:
+    """Return the anomalies of every split, errors first.
+
+    If the schema `is_inferred` from the same data, deviations that chance explains are ignored,
+    and new texts are only warnings: the model has an unknown category for them.
+    """
+    anomalies = [
+        anomaly
+        for split, content in statistics["splits"].items()
+        for anomaly in _of_split(split, content["features"], schema, is_inferred=is_inferred)
+    ]
+    return sorted(anomalies, key=lambda anomaly: (anomaly.severity, anomaly.split, anomaly.feature))
+
+
+def check(anomalies: list[Anomaly], *, block_on: str) -> None:
+    """Raise an error if there are anomalies that block.
+
+    Args:
+        anomalies: all findings.
+        block_on: `error`, `warning` (both) or `none`.
+
+    Raises:
+        DataError: lists the blocking ones.
+    """
+    blocking = {"none": (), "error": (ERROR,), "warning": (ERROR, WARNING)}[block_on]
+    errors = [anomaly for anomaly in anomalies if anomaly.severity in blocking]
+    if errors:
+        lines = "\n".join(f"  {anomaly}" for anomaly in errors)
+        raise DataError(
+            f"examples are rejected ({len(errors)} anomalies; block_on is {block_on!r}):\n{lines}\n"
+            "correct the data or the schema, or set prepare.block_on=none to use them as they are"
+        )
+
+
+def most_by_chance(total: int, share: float) -> int:
+    """Return the largest plausible count among `total` of a kind whose expected share is `share`.
+
+    It is three standard deviations above the mean, plus one for small numbers.
+    """
+    mean = total * share
+    return math.floor(mean + 3 * math.sqrt(mean) + 1)
+
+
+def _of_split(
+    split: str, features: Json, schema: "schema_pb2.Schema", *, is_inferred: bool
+) -> Iterator[Anomaly]:
+    known = {feature.name: feature for feature in schema.feature}
+    for name in features.keys() - known.keys():
+        yield Anomaly(WARNING, split, name, "is not in the schema")
+    for name, feature in known.items():
+        if name not in features:
+            yield Anomaly(ERROR, split, name, "is in the schema but not in the data")
+            continue
+        for severity, reason in _of_feature(features[name], feature, is_inferred=is_inferred):
+            yield Anomaly(severity, split, name, reason)
+
+
+def _of_feature(summary: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
+    if feature.type and feature.type != TYPES[summary["type"]]:
+        expected = TYPE_NAMES.get(feature.type, str(feature.type))
+        yield ERROR, f"has the type {summary['type']}, the schema {expected}"
+        return
+    total = summary["num_present"] + summary["num_missing"]
+    share = summary["num_present"] / total if total else 0.0
+    allowed = most_by_chance(total, 1 - feature.presence.min_fraction) if is_inferred else 0
+    if share < feature.presence.min_fraction and summary["num_missing"] > allowed:
+        yield (
+            ERROR,
+            f"is present in {share:.4%}, the schema requires {feature.presence.min_fraction:.4%}",
+        )
+    if not summary["num_present"]:
+        yield WARNING, "is never present"
+        return
+    if summary["num_unique"] == 1 and "tokens" not in summary:
+        yield WARNING, f"is always {summary['top_values'][0][0]!r}"
+    yield from _outside(summary, feature, is_inferred=is_inferred)
+
+
+def _outside(summary: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
+    """Yield findings on values outside the domain: a range of numbers, or a list of texts."""
+    kind = feature.WhichOneof("domain_info")
+    if summary["type"] != "STRING" and summary["min"] is None:
+        return
+    if kind in {"int_domain", "float_domain"}:
+        domain = getattr(feature, kind)
+        has_low, has_high = domain.HasField("min"), domain.HasField("max")
+        if has_low and summary["min"] < domain.min:
+            yield ERROR, f"has {summary['min']}, below the schema's {domain.min}"
+        if has_high and summary["max"] > domain.max:
+            yield ERROR, f"has {summary['max']}, above the schema's {domain.max}"
+    if kind == "string_domain":
+        yield from _new_texts(summary, feature, is_inferred=is_inferred)
+
+
+def _new_texts(summary: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
+    allowed = set(feature.string_domain.value)
+    new = {value: count for value, count in summary["top_values"] if value not in allowed}
+    if not new:
+        return
+    total = summary["num_values"] if summary.get("is_list") else summary["num_present"]
+    share = 1 - sum(new.values()) / total
+    least = feature.distribution_constraints.min_domain_mass
+    if not feature.HasField("distribution_constraints"):
+        least = 1.0
+    severity = ERROR if share < least and not is_inferred else WARNING
+    shown = ", ".join(repr(value) for value in list(new)[:3])
+    yield severity, f"has {len(new)} values that are not in the schema: {shown}"

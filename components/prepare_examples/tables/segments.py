@@ -14,7 +14,7 @@ from components.prepare_examples.tables.columns import WHOLE_ROW, hashed_names
 from components.prepare_examples.tables.parquet_columns import from_columns
 from components.prepare_examples.tables.pictures import Pictures, load_pictures, rows_at_once
 from components.prepare_examples.tables.plan import Segment
-from components.prepare_examples.tables.reading.csv_records import count_records, record_blocks
+from components.prepare_examples.tables.reading.csv_files import count_records, record_blocks
 from components.prepare_examples.tables.reading.files import JSON, open_records
 from components.prepare_examples.tables.reading.kinds import PARQUET, damaged, gzip_errors
 from components.prepare_examples.tables.reading.typed import json_batches, parquet_batches

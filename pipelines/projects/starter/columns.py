@@ -10,14 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.tables.reading.csv_records import record_blocks
+from components.prepare_examples.tables.reading.csv_files import CONVERT, record_blocks
 from components.prepare_examples.tables.reading.files import (
     JSON,
     TableFile,
     open_records,
     open_table,
 )
-from components.prepare_examples.tables.reading.header import CONVERT
 from components.prepare_examples.tables.reading.kinds import damaged, gzip_errors
 from components.prepare_examples.tables.reading.typed import json_batches, parquet_batches
 from components.prepare_examples.tables.rows import read_csv_block

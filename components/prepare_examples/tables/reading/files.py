@@ -14,13 +14,13 @@ from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.reading import kinds
-from components.prepare_examples.tables.reading.csv_records import (
+from components.prepare_examples.tables.reading.csv_files import (
     BLOCK_BYTES,
     RecordFinder,
     count_records,
+    read_header,
     record_blocks,
 )
-from components.prepare_examples.tables.reading.header import read_header
 from components.prepare_examples.tables.reading.typed import json_rows
 from trainer.workloads.declarations.names import normal_form
 

@@ -10,9 +10,8 @@ from components.prepare_examples.cli import main
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import describe, prepare
 from components.prepare_examples.settings.options import PrepareOptions
-from components.prepare_examples.statistics.anomalies import find_anomalies
 from components.prepare_examples.statistics.drift import measure_drift
-from components.prepare_examples.statistics.schema import infer_schema
+from components.prepare_examples.statistics.schema import find_anomalies, infer_schema
 
 
 @pytest.fixture(scope="module")

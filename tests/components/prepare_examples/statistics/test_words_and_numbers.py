@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.prepare_examples.statistics import lists, numbers, texts
-from components.prepare_examples.statistics.lists import Lists
+from components.prepare_examples.statistics import numbers, states, texts
 from components.prepare_examples.statistics.numbers import Numbers
-from components.prepare_examples.statistics.states import new_statistic
+from components.prepare_examples.statistics.states import Lists, new_statistic
 from components.prepare_examples.statistics.texts import Words
 from trainer.workloads.encoding.tokens import split_tokens
 
@@ -59,7 +58,7 @@ def test_long_lists_are_counted_in_parts(monkeypatch):
     column = pa.array([[0.5, 2.0, 0.5], [], [4.0, 0.5]])
     whole = Lists(Numbers("FLOAT"))
     whole.add(column)
-    monkeypatch.setattr(lists, "MAX_VALUES", 2)
+    monkeypatch.setattr(states, "MAX_VALUES", 2)
     counted = Mock(wraps=Numbers("FLOAT"))
     Lists(counted).add(column)
     assert [len(call.args[0]) for call in counted.add.call_args_list] == [2, 2, 1]

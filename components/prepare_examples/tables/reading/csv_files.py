@@ -1,16 +1,21 @@
-"""The header of a CSV file: names of columns, separator and first record."""
+"""CSV files: names of columns and separator in the header, and the boundaries of records.
+
+A newline in quotes does not end a record (RFC 4180).
+"""
 
 import csv
 import io
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import IO
 
+import numpy as np
+from numpy.typing import NDArray
+
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.tables.reading.csv_records import RecordFinder
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SEPARATORS = ",;\t|"
@@ -19,6 +24,9 @@ SAMPLE_BYTES = 1 << 15
 SAMPLE_ROWS = 50
 FEWEST_BY_BLANKS = 3  # fields; one field of text may have two words in each row
 CONVERT = "convert the file to UTF-8, as with iconv -f WINDOWS-1252 -t UTF-8 {} > NEW"
+BLOCK_BYTES = 4 << 20
+MAX_BLOCK_BYTES = 16 * BLOCK_BYTES
+NEWLINE, RETURN, QUOTE = 10, 13, 34
 
 logger = logging.getLogger(__name__)
 
@@ -132,3 +140,85 @@ def _has_blanks(header: str, sample: str, separator: str) -> bool:
 
 def _split(header: str, separator: str) -> list[str]:
     return next(csv.reader(io.StringIO(header, newline=""), delimiter=separator), [])
+
+
+@dataclass
+class RecordFinder:
+    """Finder of record ends in the consecutive chunks of a file.
+
+    Blank lines are not records. `line_bytes` is the length so far of an unfinished line.
+    """
+
+    is_quoted: bool = False
+    line_bytes: int = 0
+    ends_in_return: bool = False
+
+    def ends(self, chunk: bytes) -> NDArray[np.int64]:
+        """Return the positions in a chunk of the newlines that end a record."""
+        data = np.frombuffer(chunk, np.uint8)
+        newlines = np.flatnonzero(data == NEWLINE)
+        if self.is_quoted or b'"' in chunk:
+            quotes = np.flatnonzero(data == QUOTE)
+            before = np.searchsorted(quotes, newlines) + int(self.is_quoted)
+            newlines = newlines[before % 2 == 0]
+            self.is_quoted = (len(quotes) + int(self.is_quoted)) % 2 == 1
+        if not len(newlines):
+            self._carry(chunk, self.line_bytes + len(chunk))
+            return newlines
+        lengths = np.diff(newlines, prepend=-1 - self.line_bytes) - 1
+        before_end = np.where(newlines > 0, data[newlines - 1], self._last_byte())
+        is_blank = (lengths == 0) | ((lengths == 1) & (before_end == RETURN))
+        self._carry(chunk, len(chunk) - 1 - int(newlines[-1]))
+        ends: NDArray[np.int64] = newlines[~is_blank]
+        return ends
+
+    def has_rest(self) -> bool:
+        """Return whether the last line, without a newline at its end, holds a record."""
+        return self.line_bytes > int(self.ends_in_return)
+
+    def _last_byte(self) -> int:
+        return RETURN if self.ends_in_return else 0
+
+    def _carry(self, chunk: bytes, line_bytes: int) -> None:
+        self.line_bytes = line_bytes
+        if chunk:
+            self.ends_in_return = chunk[-1] == RETURN
+
+
+def count_records(block: bytes) -> int:
+    """Return the number of records in a block of whole records."""
+    finder = RecordFinder()
+    return len(finder.ends(block)) + int(finder.has_rest())
+
+
+def record_blocks(file: IO[bytes], num_bytes: int | None, *, name: str) -> Iterator[bytes]:
+    """Yield blocks of whole records from a file's position on; without `num_bytes` to its end.
+
+    Raises:
+        DataError: a quote is never closed, or a record is longer than MAX_BLOCK_BYTES.
+    """
+    rest, left = b"", num_bytes
+    while True:
+        wanted = BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)
+        chunk = file.read(wanted) if wanted else b""
+        if left is not None:
+            left -= len(chunk)
+        if not chunk:
+            break
+        block = rest + chunk
+        ends = RecordFinder().ends(block)
+        cut = int(ends[-1]) + 1 if len(ends) else 0
+        rest = block[cut:]
+        if len(rest) > MAX_BLOCK_BYTES:
+            raise _open_quote(name, rest)
+        if cut:
+            yield block[:cut]
+    if rest.count(b'"') % 2:
+        raise _open_quote(name, rest)
+    if rest.strip():
+        yield rest
+
+
+def _open_quote(name: str, record: bytes) -> DataError:
+    start = record[:80].decode(errors="replace")
+    return DataError(f"{name}: a record does not end; close the quote in {start!r}…")
