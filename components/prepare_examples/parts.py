@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,8 @@ from components.prepare_examples.tfrecords.records import RecordFile, record_fil
 from components.prepare_examples.tfrecords.shards import MOST_KEYS, SPLITS, limit_keys, shard_file
 from components.prepare_examples.tfrecords.table_encoder import frame_records
 from trainer import Json
+
+Input = TypeVar("Input")
 
 
 @dataclass
@@ -67,6 +69,25 @@ def row_counts(tally: Json) -> Json:
         "filtered": tally["filtered"],
         **{name: count for name, count in more.items() if count},
     }
+
+
+@dataclass
+class Part(Generic[Input]):
+    """The work of one call: for each of `shards`, one file of each split."""
+
+    shards: list[int]
+    inputs: list[Input]
+
+
+def as_parts(inputs: Sequence[list[Input]]) -> tuple[Part[Input], ...]:
+    """Return parts from the inputs of each shard; one without any joins the part before it."""
+    parts: list[Part[Input]] = []
+    for number, own in enumerate(inputs):
+        if own or not parts:
+            parts.append(Part([number], own))
+        else:
+            parts[-1].shards.append(number)
+    return tuple(parts)
 
 
 @dataclass(frozen=True, kw_only=True)

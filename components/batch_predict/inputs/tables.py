@@ -64,7 +64,7 @@ def plan_tables(
         known = {*schema.by_name, schema.key}
         unused |= {name for name in matched.columns if name not in known}
     plan = plan_table(files, columns=names, num_shards=num_parts, digest=lambda _: "")
-    return [{"table": part} for part in plan.parts if part.segments], sorted(unused)
+    return [{"table": part} for part in plan.parts if part.inputs], sorted(unused)
 
 
 def _open(path: str, schema: TableSchema, label: str) -> TableFile:
@@ -92,7 +92,7 @@ def read_table(
     pictures = None
     if schema.images:
         pictures = find_table_files(patterns, has_pictures=True).pictures
-    for segment in part["table"].segments:
+    for segment in part["table"].inputs:
         for first_row, block in blocks(segment, schema, pictures=pictures):
             yield from _batches(block, segment.file.path, first_row, (workload, schema, names))
 

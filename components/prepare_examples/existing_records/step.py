@@ -1,6 +1,7 @@
 """Preparation of records that exist already."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,6 @@ from components.prepare_examples.existing_records.read import sample_of
 from components.prepare_examples.existing_records.record_schema import INT, schema_of
 from components.prepare_examples.existing_records.write import (
     RecordOptions,
-    RecordPart,
     times_of,
     write_part,
 )
@@ -19,7 +19,7 @@ from components.prepare_examples.images.folder_step import ALLOWED
 from components.prepare_examples.images.folders import GIVEN
 from components.prepare_examples.output.manifest import source_entry
 from components.prepare_examples.output.publish import local_path
-from components.prepare_examples.parts import finish
+from components.prepare_examples.parts import Part, as_parts, finish
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files, sha256_of
 from components.prepare_examples.settings.options import PrepareOptions
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 class RecordJob:
     """Planned parts, the options of writing them, and facts for the manifest."""
 
-    parts: list[RecordPart]
+    parts: Sequence[Part[str]]
     options: RecordOptions
     settings: PrepareOptions
     sources: list[Json]
@@ -95,7 +95,7 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> RecordJ
 
 
 def _options(
-    workload: Workload, paths: list[str], parts: list[RecordPart], options: PrepareOptions
+    workload: Workload, paths: list[str], parts: Sequence[Part[str]], options: PrepareOptions
 ) -> RecordOptions:
     """Return the options of writing, with the rule of the splits.
 
@@ -142,7 +142,7 @@ def split_in_name(path: str) -> str:
     return GIVEN.get(start, GIVEN.get(folder, ""))
 
 
-def plan_parts(files: list[str], num_shards: int) -> list[RecordPart]:
+def plan_parts(files: list[str], num_shards: int) -> Sequence[Part[str]]:
     """Return parts of about equally many bytes; a file is read by one part only.
 
     With fewer files than shards, a part writes several shards.
@@ -153,10 +153,4 @@ def plan_parts(files: list[str], num_shards: int) -> list[RecordPart]:
     for file, size in zip(files, sizes, strict=True):
         groups[min(done * num_shards // total, num_shards - 1)].append(file)
         done += size
-    parts: list[RecordPart] = []
-    for number, group in enumerate(groups):
-        if group or not parts:
-            parts.append(RecordPart([number], group))
-        else:
-            parts[-1].shards.append(number)
-    return parts
+    return as_parts(groups)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from components.prepare_examples.existing_records.record_schema import (
     RecordSchema,
     wrong_values,
 )
-from components.prepare_examples.parts import PartFiles, PartOptions, PartResult, open_part
+from components.prepare_examples.parts import Part, PartFiles, PartOptions, PartResult, open_part
 from components.prepare_examples.split_rule import Hashes, Times
 from components.prepare_examples.tfrecords.row_splits import hash_rows
 
@@ -38,18 +38,10 @@ class RecordOptions(PartOptions):
     max_records: int = 0
 
 
-@dataclass(frozen=True)
-class RecordPart:
-    """The work of one call: its shards, and the paths of its files."""
-
-    shards: list[int]
-    files: list[str] = field(default_factory=list)
-
-
-def write_part(part: RecordPart, *, options: RecordOptions, output_dir: str) -> PartResult:
+def write_part(part: Part[str], *, options: RecordOptions, output_dir: str) -> PartResult:
     """Write the files of one part; DataError if a file is damaged."""
     with open_part(part.shards, Path(output_dir), options) as files:
-        for path in part.files:
+        for path in part.inputs:
             first = 1
             for records in batches(read_records(Path(path))):
                 left = options.max_records - files.tally.read

@@ -2,9 +2,10 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+from components.prepare_examples.parts import Part, as_parts
 from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.tables.reading.files import (
     CSV,
@@ -37,19 +38,11 @@ class Segment:
         return len(self.columns) - len(self.file.folder_values)
 
 
-@dataclass
-class Part:
-    """The work of one call: for each of `shards`, one file of each split."""
-
-    shards: list[int]
-    segments: list[Segment] = field(default_factory=list)
-
-
 @dataclass(frozen=True)
 class TablePlan:
     """The parts, the digests of the input by file, and the number of rows if known."""
 
-    parts: tuple[Part, ...]
+    parts: Sequence[Part[Segment]]
     digests: Mapping[str, str]
     num_rows: int | None
 
@@ -81,13 +74,13 @@ def plan_table(
         else:
             planner.add_groups(file, columns[file.path])
         digests[file.path] = digest(file)
-    return TablePlan(planner.parts(), digests, planner.num_rows)
+    return TablePlan(as_parts(planner.segments), digests, planner.num_rows)
 
 
 class _Planner:
     def __init__(self, num_shards: int, total: int, rows_left: int | None) -> None:
         self._total = max(total, 1)
-        self._segments: list[list[Segment]] = [[] for _ in range(num_shards)]
+        self.segments: list[list[Segment]] = [[] for _ in range(num_shards)]
         self._passed = 0
         self._rows_left = rows_left
         self.num_rows: int | None = 0
@@ -99,7 +92,7 @@ class _Planner:
         first, last = self._part_at(0), self._part_at(file.weight - 1)
         # The first position of each part.
         starts = (
-            -(-part * self._total // len(self._segments)) for part in range(first + 1, last + 1)
+            -(-part * self._total // len(self.segments)) for part in range(first + 1, last + 1)
         )
         targets = [start - self._passed for start in starts]
         edges: Scan = scan(file, targets, max_rows=self._rows_left)
@@ -107,27 +100,17 @@ class _Planner:
         for index, (cut, end) in enumerate(itertools.pairwise(places), start=first):
             if end.offset > cut.offset:
                 segment = Segment(file, columns, cut.offset, end.offset, cut.num_rows)
-                self._segments[index].append(segment)
+                self.segments[index].append(segment)
         self._passed += file.weight
         self._count(places[-1].num_rows)
         return edges.sha256
-
-    def parts(self) -> tuple[Part, ...]:
-        """Return the parts with input; a part without any adds its shards to the one before."""
-        parts: list[Part] = []
-        for index, segments in enumerate(self._segments):
-            if segments or not parts:
-                parts.append(Part([index], segments))
-            else:
-                parts[-1].shards.append(index)
-        return tuple(parts)
 
     def add_stream(self, file: TableFile, columns: Sequence[str]) -> None:
         """Add a file that is read from its start only as a whole."""
         limit = -1 if self._rows_left is None else count_rows(file, self._rows_left)
         if limit:
             segment = Segment(file, columns, file.data_start, -1, max_rows=limit)
-            self._segments[self._part_at(0)].append(segment)
+            self.segments[self._part_at(0)].append(segment)
         if limit < 0:
             self.num_rows = None
         self._passed += file.weight
@@ -141,7 +124,7 @@ class _Planner:
             if limit:
                 at = self._part_at(file.weight * first_row // total)
                 segment = Segment(file, columns, group, group + 1, first_row, limit)
-                self._segments[at].append(segment)
+                self.segments[at].append(segment)
             self._count(num_rows if limit < 0 else limit)
             first_row += num_rows
         self._passed += file.weight
@@ -154,5 +137,5 @@ class _Planner:
 
     def _part_at(self, position: int) -> int:
         """Return the part of a position in the file."""
-        part = (self._passed + position) * len(self._segments) // self._total
-        return min(part, len(self._segments) - 1)
+        part = (self._passed + position) * len(self.segments) // self._total
+        return min(part, len(self.segments) - 1)

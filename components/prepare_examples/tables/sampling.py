@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
-from components.prepare_examples.parts import Tally
+from components.prepare_examples.parts import Part, Tally
 from components.prepare_examples.split_rule import SplitRule, Times
 from components.prepare_examples.tables.columns import hashes_of
 from components.prepare_examples.tables.period import Period
-from components.prepare_examples.tables.plan import Part
+from components.prepare_examples.tables.plan import Segment
 from components.prepare_examples.tables.reading.files import CSV
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema
@@ -19,7 +19,7 @@ from components.prepare_examples.tables.write import usable_rows
 from trainer.workloads.declarations.labels import Binary, Classes
 
 
-def with_values_of_label(schema: TableSchema, parts: Sequence[Part]) -> TableSchema:
+def with_values_of_label(schema: TableSchema, parts: Sequence[Part[Segment]]) -> TableSchema:
     """Return the schema with what the first block of rows tells about its label's values.
 
     Classes without declared values are whole numbers if all of the block are, else texts. The
@@ -43,7 +43,7 @@ def with_values_of_label(schema: TableSchema, parts: Sequence[Part]) -> TableSch
 
 
 def with_windows(
-    rule: SplitRule, schema: TableSchema, parts: Sequence[Part], *, period: Period | None
+    rule: SplitRule, schema: TableSchema, parts: Sequence[Part[Segment]], *, period: Period | None
 ) -> SplitRule:
     """Return a rule by time with its windows, of which the last one ends with the period.
 
@@ -55,13 +55,13 @@ def with_windows(
     return rule.with_times(_times(rule, schema, parts, period), end=end)
 
 
-def _first_values(schema: TableSchema, parts: Sequence[Part]) -> list[tuple[str, int]]:
+def _first_values(schema: TableSchema, parts: Sequence[Part[Segment]]) -> list[tuple[str, int]]:
     """Return the label's values in the first block of rows, with their numbers."""
     label = schema.label
     spellings = getattr(label, "spellings", {})
     texts = Classes(label.column, missing=label.missing, spellings=spellings)
     sampled = replace(schema, columns=(), key="", group_by=(), split_by="", label=texts)
-    segment = next(segment for part in parts for segment in part.segments)
+    segment = next(segment for part in parts for segment in part.inputs)
     if segment.file.kind == CSV:
         segment = replace(segment, stop=-1)  # the same block whatever the number of parts
     _, block = next(blocks(segment, sampled))
@@ -70,14 +70,14 @@ def _first_values(schema: TableSchema, parts: Sequence[Part]) -> list[tuple[str,
 
 
 def _times(
-    rule: SplitRule, schema: TableSchema, parts: Sequence[Part], period: Period | None
+    rule: SplitRule, schema: TableSchema, parts: Sequence[Part[Segment]], period: Period | None
 ) -> Iterator[Times]:
     """Yield the times of the rows that a run uses; it reads no other columns but groups."""
     needed = {rule.column, *rule.groups, *schema.rule_columns}
     needed |= {period.column} if period else set()
     read = tuple(column for column in schema.columns if column.name in needed)
     sampled = replace(schema, columns=read, key="", group_by=rule.groups)
-    for segment in (segment for part in parts for segment in part.segments):
+    for segment in (segment for part in parts for segment in part.inputs):
         for _, block in blocks(segment, sampled):
             rows = usable_rows(block, sampled, period, Tally())
             yield rows[rule.column].combine_chunks(), hashes_of(rows, rule.groups)

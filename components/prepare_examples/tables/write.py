@@ -9,12 +9,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from components.prepare_examples.declarations import load_rule
-from components.prepare_examples.parts import PartFiles, PartOptions, PartResult, Tally, open_part
+from components.prepare_examples.parts import (
+    Part,
+    PartFiles,
+    PartOptions,
+    PartResult,
+    Tally,
+    open_part,
+)
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.period import Period, within
 from components.prepare_examples.tables.picture_rows import Reasons, mark_rows
 from components.prepare_examples.tables.pictures import Pictures, find_table_files
-from components.prepare_examples.tables.plan import Part
+from components.prepare_examples.tables.plan import Segment
 from components.prepare_examples.tables.rows import HEADER, REPEATED, Block, plain_value
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema
@@ -42,7 +49,7 @@ class TableOptions(PartOptions):
         return find_table_files(self.patterns, has_pictures=True).pictures
 
 
-def write_part(part: Part, *, options: TableOptions, output_dir: str) -> PartResult:
+def write_part(part: Part[Segment], *, options: TableOptions, output_dir: str) -> PartResult:
     """Write the files of one part.
 
     Raises:
@@ -52,7 +59,7 @@ def write_part(part: Part, *, options: TableOptions, output_dir: str) -> PartRes
     rule = load_rule(schema.reference) if schema.rule_columns else None
     is_hashed = options.rule.is_hashed and columns.WHOLE_ROW in options.key
     with open_part(part.shards, Path(output_dir), options) as files:
-        for segment in part.segments:
+        for segment in part.inputs:
             left_out = options.left_out.get(segment.file.path, {})
             for first_row, block in blocks(segment, schema, is_hashed=is_hashed, pictures=pictures):
                 mark_rows(block, first_row, left_out)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from components.prepare_examples.parts import Tally, finish
+from components.prepare_examples.parts import Part, Tally, finish
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.job import TableJob, TableOutcome
-from components.prepare_examples.tables.plan import Part, Segment, TablePlan
+from components.prepare_examples.tables.plan import Segment, TablePlan
 from components.prepare_examples.tables.reading.files import STREAM, TableFile, scan
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.step import OpenedTable, make_job, open_files
@@ -105,7 +105,7 @@ def _leaks(job: TableJob) -> list[str]:
         column.name for column in schema.stored if isinstance(column, Number) and not column.is_list
     ]
     tables = []
-    for _, block in blocks(job.table.parts[0].segments[0], schema):
+    for _, block in blocks(job.table.parts[0].inputs[0], schema):
         tables.append(usable_rows(block, schema, job.options.period, Tally()))
         if sum(table.num_rows for table in tables) >= MOST_ROWS:
             break
