@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -145,6 +145,8 @@ class PartFiles:
 
     splits: Mapping[str, _SplitFiles]
     side: Path
+    stack: contextlib.ExitStack
+    bad_rows: IO[str] | None = None  # opened for the first one
     tally: Tally = field(default_factory=Tally)
 
     def write(
@@ -172,11 +174,13 @@ class PartFiles:
                 self.tally.written += len(rows)
 
     def refuse(self, rows: Sequence[Json]) -> None:
-        """Append bad rows to their file, a JSON object per line, and count them."""
+        """Write bad rows to their file, a JSON object per line, and count them."""
+        if not rows:
+            return
+        if self.bad_rows is None:
+            self.bad_rows = self.stack.enter_context(self.side.open("w", encoding="utf-8"))
+        self.bad_rows.writelines(json.dumps(row) + "\n" for row in rows)
         self.tally.quarantined.update(row["column"] for row in rows)
-        if rows:
-            with self.side.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(row) + "\n" for row in rows)
 
     def result(self) -> PartResult:
         """Return the result of the part, whose files must be closed."""
@@ -196,7 +200,6 @@ def open_part(shards: Sequence[int], folder: Path, options: PartOptions) -> Iter
     """Open the files of a part's shards, which appear under their names when the context ends."""
     num_shards, compression = options.num_shards, options.compression
     side = folder / f"quarantine-{shards[0]:05d}-of-{num_shards:05d}.jsonl"
-    side.unlink(missing_ok=True)  # of an attempt that failed
     with contextlib.ExitStack() as stack:
         splits = {}
         for split in SPLITS:
@@ -204,7 +207,7 @@ def open_part(shards: Sequence[int], folder: Path, options: PartOptions) -> Iter
             contexts = {name: record_file(folder / name, compression=compression) for name in names}
             files = {name: stack.enter_context(context) for name, context in contexts.items()}
             splits[split] = _SplitFiles(files, options.schema.new_statistics())
-        yield PartFiles(splits, side)
+        yield PartFiles(splits, side, stack)
 
 
 def finish(results: Iterable[PartResult]) -> Json:
