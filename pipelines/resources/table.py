@@ -38,8 +38,13 @@ def table_lines(table: Table, *, width: int = 0) -> list[str]:
     heading, *lines = aligned([row[:-1] for row in rows])
     shown = [heading]
     for line, row in zip(lines, table.rows, strict=True):
-        note = textwrap.fill(
-            row[-1], width, initial_indent=NOTE_INDENT, subsequent_indent=NOTE_INDENT
+        note = textwrap.wrap(
+            row[-1],
+            width,
+            initial_indent=NOTE_INDENT,
+            subsequent_indent=NOTE_INDENT,
+            break_long_words=False,
+            break_on_hyphens=False,
         )
-        shown += [line, *note.splitlines()]
+        shown += [line, *note]
     return shown

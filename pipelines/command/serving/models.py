@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import pkgutil
 import sys
 from dataclasses import asdict
 from functools import partial
@@ -57,7 +58,9 @@ def add_models(parser: argparse.ArgumentParser) -> None:
         "its predictions are checked, and nothing changes if the check fails. The version that is "
         "left is rejected: no run promotes the same model again"
     )
-    _add_reason(add_action(actions, "rollback", _rollback, text, "MODEL"))
+    _add_reason(
+        add_action(actions, "rollback", partial(_change, "releases:roll_back"), text, "MODEL")
+    )
     _add_decisions(actions)
     text = (
         "show which version was the default when, why, and from which run, and who has decided "
@@ -76,15 +79,21 @@ def _add_decisions(actions: Any) -> None:
         "keep the default version where it is until `models release`: runs train and evaluate, and "
         "end as `held`; commands still roll back and set the default"
     )
-    _add_reason(add_action(actions, "hold", partial(_decide, "hold"), text, "MODEL"), True)
+    _add_reason(
+        add_action(actions, "hold", partial(_change, "decisions:hold"), text, "MODEL"), True
+    )
     text = "end a hold: the next run that passes is promoted"
-    _add_reason(add_action(actions, "release", partial(_decide, "release"), text, "MODEL"))
+    _add_reason(
+        add_action(actions, "release", partial(_change, "decisions:release"), text, "MODEL")
+    )
     text = (
         "promote a version that waits (--set release.approval=required), or was rejected, as its "
         "run would have: replay, canary, traffic, a check of its predictions, then the alias "
         "default; if a check fails, all stays as it was"
     )
-    approve = add_action(actions, "approve", _approve, text, "MODEL@VERSION")
+    approve = add_action(
+        actions, "approve", partial(_change, "decisions:approve"), text, "MODEL@VERSION"
+    )
     _add_reason(approve)
     approve.add_argument(
         "--uncompared",
@@ -92,7 +101,9 @@ def _add_decisions(actions: Any) -> None:
         help="also if another version became the default since its evaluation",
     )
     text = "reject a version: no run promotes the same model; the default is left by `rollback`"
-    reject = add_action(actions, "reject", partial(_decide, "reject"), text, "MODEL@VERSION")
+    reject = add_action(
+        actions, "reject", partial(_change, "decisions:reject"), text, "MODEL@VERSION"
+    )
     _add_reason(reject, True)
 
 
@@ -173,35 +184,12 @@ def _set_default(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _rollback(arguments: argparse.Namespace) -> int:
-    from pipelines.serving import releases
-
+def _change(function: str, arguments: argparse.Namespace) -> int:
+    """Call a function of pipelines.serving, imported only now, and print its lines."""
+    change = pkgutil.resolve_name(f"pipelines.serving.{function}")
+    options = {"is_compared": not arguments.uncompared} if "uncompared" in arguments else {}
     with api_of(arguments) as api:
-        lines = releases.roll_back(api, arguments.name, reason=arguments.reason)
-        print("\n".join(lines))
-    return 0
-
-
-def _decide(verb: str, arguments: argparse.Namespace) -> int:
-    from pipelines.serving import decisions
-
-    with api_of(arguments) as api:
-        lines = getattr(decisions, verb)(api, arguments.name, reason=arguments.reason)
-        print("\n".join(lines))
-    return 0
-
-
-def _approve(arguments: argparse.Namespace) -> int:
-    from pipelines.serving import decisions
-
-    with api_of(arguments) as api:
-        lines = decisions.approve(
-            api,
-            arguments.name,
-            reason=arguments.reason,
-            is_compared=not arguments.uncompared,
-        )
-        print("\n".join(lines))
+        print("\n".join(change(api, arguments.name, reason=arguments.reason, **options)))
     return 0
 
 

@@ -99,13 +99,9 @@ def _run_folder(job: Json) -> str:
 
 def schedule_lines(schedules: list[tuple[Json, Summary | None]]) -> list[str]:
     """Return at least two lines for each schedule: its last run's outcome, then its settings."""
-    headings = ("NAME", "STATE", "RUNS", "RESULT", "VERSION", "ENDED", "NEXT (UTC)")
-    rows = [_schedule_row(schedule, last) for schedule, last in schedules]
-    first, *rest = table_lines(Table(headings, rows))
-    lines = [first]
-    for line, (schedule, last) in zip(rest, schedules, strict=True):
-        lines += [line, *_schedule_details(schedule, last)]
-    return lines
+    headings = ("NAME", "STATE", "RUNS", "RESULT", "VERSION", "ENDED", "NEXT (UTC)", "")
+    rows = [(*_schedule_row(*pair), _schedule_details(*pair)) for pair in schedules]
+    return table_lines(Table(headings, rows), width=WIDTH)
 
 
 def schedule_facts(schedule: Json, last: Summary | None) -> Json:
@@ -209,21 +205,14 @@ def _schedule_row(schedule: Json, last: Summary | None) -> tuple[str, ...]:
     )
 
 
-def _schedule_details(schedule: Json, last: Summary | None) -> list[str]:
+def _schedule_details(schedule: Json, last: Summary | None) -> str:
     """Return the facts without a column: cron, metric, settings and name of the last run."""
     facts = [schedule["cron"]]
     if last:
         reasons = "; ".join(last.news) if last.outcome == NO_NEWS else ""
         stop = last.stop if last.outcome in STOPS else ""
         facts += [reasons, stop, metric_of(last), settings_text(last.settings), last.run]
-    return textwrap.wrap(
-        "; ".join(filter(None, facts)),
-        WIDTH,
-        initial_indent="    ",
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return "; ".join(filter(None, facts))
 
 
 def _unchanged(run: Summary) -> str:
