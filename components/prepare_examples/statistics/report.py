@@ -23,12 +23,7 @@ def render(
 ) -> str:
     """Return the page, which loads nothing from the network.
 
-    Args:
-        title: the heading.
-        columns: the splits or runs to show side by side: {name: {"num_examples", "features"}}.
-        rule: of the splits, in words.
-        anomalies: the findings.
-        drifts: distances from an earlier run.
+    `columns` are the splits or runs to show side by side: {name: {"num_examples", "features"}}.
     """
     names = list(dict.fromkeys(name for column in columns.values() for name in column["features"]))
     template = Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8"))

@@ -123,15 +123,7 @@ def find_anomalies(
 
 
 def check(anomalies: list[Anomaly], *, block_on: str) -> None:
-    """Raise an error if there are anomalies that block.
-
-    Args:
-        anomalies: all findings.
-        block_on: `error`, `warning` (both) or `none`.
-
-    Raises:
-        DataError: lists the blocking ones.
-    """
+    """Raise DataError with the anomalies that block: `error`, `warning` (both) or `none`."""
     blocking = {"none": (), "error": (ERROR,), "warning": (ERROR, WARNING)}[block_on]
     errors = [anomaly for anomaly in anomalies if anomaly.severity in blocking]
     if errors:
