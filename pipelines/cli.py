@@ -42,7 +42,7 @@ COMMANDS = (
     (
         "jobs",
         "training.jobs:add_jobs",
-        "training jobs: submit, list, show, logs, wait, cancel, delete",
+        "training jobs: submit, list, show, logs, wait, evaluate, cancel, delete",
     ),
     (
         "models",
@@ -94,7 +94,7 @@ examples:
   trainyard prune --keep 10 --older-than 30d --dry-run
   trainyard models list
   trainyard predict taxi --input 'trips/*.csv' --output predicted
-  trainyard jobs logs JOB --replica worker/1
+  trainyard jobs logs latest --replica worker/1
 """
 USAGE_ERRORS = (ConfigError, ResourceError)
 FAILURES = (
