@@ -235,6 +235,13 @@ def measure_example(split: Split, decoder: Decoder) -> float:
     return sum(_num_bytes(column) for column in tf.nest.flatten(first)) / len(first[1])
 
 
+def first_rows(split: Split, decoder: Decoder, num_rows: int) -> tuple[Any, tf.Tensor]:
+    """Return the first rows of a split, without a graph, whose making would take longer."""
+    with decoder.explaining_errors(split.shards):
+        records = next(iter(decoder.records(as_tensors(whole(split)))))
+        return decoder.decode(records[:num_rows], may_lack_labels=True)
+
+
 def gather_rows(table: Any, rows: tf.Tensor) -> Any:
     """Return the given rows of (features, labels)."""
     return tf.nest.map_structure(lambda column: tf.gather(column, rows), table)

@@ -86,7 +86,8 @@ def _csv_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Itera
     own, names = segment.columns[: segment.num_own], segment.file.names[: segment.num_own]
     try:
         with open_records(segment.file.path, segment.file.kind, segment.start) as file:
-            for content in record_blocks(file, num_bytes, name=segment.file.path):
+            contents = record_blocks(file, num_bytes, name=segment.file.path, num_columns=len(own))
+            for content in contents:
                 block = read_csv_block(*(content, own, schema), separator=separator, header=names)
                 counted, parsed = count_records(content), block.num_rows
                 if counted != parsed:

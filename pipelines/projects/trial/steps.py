@@ -296,14 +296,15 @@ class Trial:
     def _predict(self) -> str:
         import numpy as np
 
-        from trainer.examples.tables import read_table
+        from trainer.examples.tables import Decoder, first_rows
         from trainer.serving.export import load_predictor
 
         predictor = load_predictor(self._job.folders.model, trust=OWN)
         workload = predictor.workload
-        features, _ = read_table(self._job.train, workload, compression="", raw=True)
+        decoder = Decoder(workload=workload, compression="", is_raw=True)
+        features, _ = first_rows(self._job.train, decoder, NUM_PREDICTED)
         names = [name for name in workload.input_specs() if name in features]
-        rows = {name: features[name].numpy()[:NUM_PREDICTED] for name in names}
+        rows = {name: features[name].numpy() for name in names}
         instances = [
             workload.format_instance({name: column[at] for name, column in rows.items()})
             for at in range(len(next(iter(rows.values()))))

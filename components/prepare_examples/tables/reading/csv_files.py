@@ -26,6 +26,7 @@ FEWEST_BY_BLANKS = 3  # fields; one field of text may have two words in each row
 CONVERT = "convert the file to UTF-8, as with iconv -f WINDOWS-1252 -t UTF-8 {} > NEW"
 BLOCK_BYTES = 4 << 20
 MAX_BLOCK_BYTES = 16 * BLOCK_BYTES
+COLUMN_BYTES = 8 << 10  # a thousand values of eight characters
 NEWLINE, RETURN, QUOTE = 10, 13, 34
 
 logger = logging.getLogger(__name__)
@@ -191,15 +192,20 @@ def count_records(block: bytes) -> int:
     return len(finder.ends(block)) + int(finder.has_rest())
 
 
-def record_blocks(file: IO[bytes], num_bytes: int | None, *, name: str) -> Iterator[bytes]:
+def record_blocks(
+    file: IO[bytes], num_bytes: int | None, *, name: str, num_columns: int = 0
+) -> Iterator[bytes]:
     """Yield blocks of whole records from a file's position on; without `num_bytes` to its end.
+
+    Blocks of many columns are larger, since each column costs time in each block.
 
     Raises:
         DataError: a quote is never closed, or a record is longer than MAX_BLOCK_BYTES.
     """
     rest, left = b"", num_bytes
+    most = max(BLOCK_BYTES, COLUMN_BYTES * num_columns)
     while True:
-        wanted = BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)
+        wanted = most if left is None else min(most, left)
         chunk = file.read(wanted) if wanted else b""
         if left is not None:
             left -= len(chunk)

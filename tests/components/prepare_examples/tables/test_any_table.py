@@ -1,6 +1,7 @@
 """Tables that a user declares: any names, kinds of features and kinds of labels."""
 
 import datetime
+import io
 import json
 import random
 from pathlib import Path
@@ -13,6 +14,7 @@ from pyarrow import parquet
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import notes, prepare
 from components.prepare_examples.settings.options import PrepareOptions
+from components.prepare_examples.tables.reading.csv_files import BLOCK_BYTES, record_blocks
 from tests.support.data.csv_tables import write_table
 from trainer import Json
 
@@ -483,3 +485,12 @@ def test_the_command_takes_the_path_of_a_workload_file(tmp_path, churn, capsys):
     assert (tmp_path / "out" / "manifest.json").exists()
     assert main([*flags]) == 2
     assert "declares no source" in capsys.readouterr().err
+
+
+def test_blocks_of_many_columns_are_larger():
+    line = b"1,2\n"
+    content = line * (3 * BLOCK_BYTES // len(line))
+    for num_columns, num_blocks in ((2, 3), (1024, 2)):
+        options = {"name": "table.csv", "num_columns": num_columns}
+        blocks = list(record_blocks(io.BytesIO(content), None, **options))
+        assert (len(blocks), b"".join(blocks) == content) == (num_blocks, True)
