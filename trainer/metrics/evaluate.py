@@ -69,24 +69,17 @@ def score(
     """
     label = label or workload.label
     predictions = summarized(predictions, labels, label)
-    names, num_examples, own = list(workload.labels), len(labels), dict(compiled or {})
-    known = measure(predictions, labels, label)
+    names, known = list(workload.labels), measure(predictions, labels, label)
     if predictions.ndim > 1 and not isinstance(label, Multilabel):
         known["calibration_error"] = calibration_error(predictions, labels)
-    metrics = {name: known[name] for name in evaluated_names(workload) if name in known} | own
+    metrics = {name: known[name] for name in evaluated_names(workload) if name in known}
+    facts: Row = {"num_examples": len(labels), "metrics": {**metrics, **(compiled or {})}}
     if isinstance(label, Regression):
-        deciles = score_deciles(predictions, labels)
-        return Evaluation(num_examples=num_examples, metrics=metrics, labels=[], by_decile=deciles)
+        return Evaluation(**facts, labels=[], by_decile=score_deciles(predictions, labels))
     if isinstance(label, Multilabel):
-        rows = score_labels(predictions, labels, names)
-        return Evaluation(num_examples=num_examples, metrics=metrics, labels=names, by_label=rows)
+        return Evaluation(**facts, labels=names, by_label=score_labels(predictions, labels, names))
     predicted = predicted_classes(predictions, label)
-    return Evaluation(
-        num_examples=num_examples,
-        metrics=metrics,
-        labels=names,
-        **count_confusion(labels, predicted, len(names)),
-    )
+    return Evaluation(**facts, labels=names, **count_confusion(labels, predicted, len(names)))
 
 
 def count_confusion(labels: np.ndarray, predicted: np.ndarray, size: int) -> dict[str, Any]:
