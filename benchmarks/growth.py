@@ -10,13 +10,19 @@ seconds of all processes are compared, as other load changes them less than the 
 import argparse
 from collections.abc import Mapping
 
-from benchmarks.dimensions import columns, examples
+from benchmarks.dimensions import columns, examples, state
 from benchmarks.support.clusters import scratch
 from benchmarks.support.growth import Cost, Dimension
 from benchmarks.support.report import report
 
-OF_EXAMPLES = (examples.CLASSES, examples.FILES, examples.LISTS, examples.ROWS)
-DIMENSIONS = {each.name: each for each in (columns.NUMBERS, columns.CATEGORIES, *OF_EXAMPLES)}
+DIMENSIONS = {
+    each.name: each
+    for each in (
+        *(columns.NUMBERS, columns.CATEGORIES),
+        *(examples.CLASSES, examples.FILES, examples.LISTS, examples.ROWS),
+        *(state.FINISHED_RUNS, state.VERSIONS),
+    )
+}
 MOST_GROWTH = 1.3
 
 

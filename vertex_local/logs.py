@@ -129,15 +129,14 @@ def _logs_of(
 ) -> tuple[str, bool, list[Path]]:
     """Return name, whether it runs, and log files of a custom job or of a pipeline step."""
     job_id, replica = terms[JOB_FIELD], terms.get(TASK_FIELD, "")
-    if job := _find_job(service, projects, job_id):
+    if job := _find(service, projects, jobs.KIND.collection, job_id):
         paths = _log_paths(jobs.KIND.folder_of(service, job["name"]), replica)
         return job["name"], jobs.KIND.is_unfinished(job), paths
-    for run in service.store.list_kind(pipelines.KIND.collection):
-        path = pipelines.step_log(service, run["name"], job_id)
-        project = ResourceName.from_name(run["name"]).project
-        if path and project in projects and replica in ("", ONLY_REPLICA):
-            is_running = pipelines.KIND.is_unfinished(run)
-            return pipelines.step_job(run["name"], path.stem), is_running, [path]
+    run = _find(service, projects, pipelines.KIND.collection, job_id.partition(".")[0])
+    path = pipelines.step_log(service, run["name"], job_id) if run else None
+    if run and path and replica in ("", ONLY_REPLICA):
+        is_running = pipelines.KIND.is_unfinished(run)
+        return pipelines.step_job(run["name"], path.stem), is_running, [path]
     return "", False, []
 
 
@@ -146,11 +145,11 @@ def _replica(path: Path) -> str:
     return path.stem if TASK_NAME.fullmatch(path.stem) else ONLY_REPLICA
 
 
-def _find_job(service: Service, projects: list[str], job_id: str) -> Json | None:
-    for job in service.store.list_kind(jobs.KIND.collection):
-        name = ResourceName.from_name(job["name"])
-        if name.id == job_id and name.project in projects:
-            return job
+def _find(service: Service, projects: list[str], kind: str, resource_id: str) -> Json | None:
+    """Return the job or run of an id in any location of these projects."""
+    for name in service.store.names(kind):
+        if name.endswith(f"/{resource_id}") and ResourceName.from_name(name).project in projects:
+            return service.store.find(name)
     return None
 
 

@@ -1,6 +1,7 @@
 """The last run that trained a model, for the cool-down of a trigger."""
 
 import datetime
+import itertools
 from dataclasses import dataclass
 
 from components.shared.vertex.api import VertexApi
@@ -39,13 +40,12 @@ def last_training(
     own = api.find(f"{api.parent}/pipelineJobs/{run}") or {}
     schedule = own.get("labels", {}).get(SCHEDULE_LABEL, "")
     query = f'labels.{SCHEDULE_LABEL}="{schedule}"' if schedule else ""
-    records = [
-        record
-        for record in api.list_resources("pipelineJobs", filter=query)
-        if record["name"] != own.get("name") and _model_of(record) == model_name
-    ]
-    records.sort(key=lambda record: str(record["createTime"]), reverse=True)
-    for record in records[:MAX_RUNS]:
+    newest = api.list_resources(
+        "pipelineJobs", filter=query, orderBy="create_time desc", readMask="name,runtimeConfig"
+    )
+    records = (record for record in newest if _model_of(record) == model_name)
+    others = (record for record in records if record["name"] != own.get("name"))
+    for record in itertools.islice(others, MAX_RUNS):
         moment = _training_time(api.find(record["name"]) or {})
         if moment and now - within < moment <= now:
             return Training(run=ResourceName.from_name(record["name"]).id, moment=moment)

@@ -22,11 +22,11 @@ NUM_EARLIER = 20  # runs of a schedule that a teardown looks at
 
 def lost_runs(api: VertexApi) -> Iterator[RunResources]:
     """Yield the runs that ended without their teardown; lists omit the tasks of a run."""
-    for record in api.list_resources("pipelineJobs"):
-        if record.get("state") in LOST_STATES:
-            resources = RunResources.of_run(api, ResourceName.from_name(record["name"]).id)
-            if resources.is_lost:
-                yield resources
+    query = " OR ".join(f'state="{state}"' for state in LOST_STATES)
+    for record in api.list_resources("pipelineJobs", filter=query, readMask="name"):
+        resources = RunResources.of_run(api, ResourceName.from_name(record["name"]).id)
+        if resources.is_lost:
+            yield resources
 
 
 def left_by(resources: RunResources) -> list[str]:
@@ -68,6 +68,7 @@ def tear_down_earlier(api: VertexApi, job: Json) -> list[str]:
         filter=f'labels.{SCHEDULE_LABEL}="{schedule}"',
         orderBy="create_time desc",
         pageSize=str(NUM_EARLIER),
+        readMask="name,state",
     )
     problems = []
     for record in newest.get("pipelineJobs", []):

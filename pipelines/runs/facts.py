@@ -1,5 +1,6 @@
 """Facts of runs, read from their PipelineJobs."""
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,12 +24,9 @@ def newest_runs(api: VertexApi, *, limit: int, schedule: str = "") -> list[Summa
         schedule: Only the runs of this schedule; "" for all.
     """
     query = f'labels.{SCHEDULE_LABEL}="{schedule}"' if schedule else ""
-    records = sorted(
-        api.list_resources("pipelineJobs", filter=query),
-        key=lambda record: record["createTime"],
-        reverse=True,
-    )
-    names = [record["name"] for record in records[: limit or None]]
+    order = {"orderBy": "create_time desc", "pageSize": str(limit or "")}
+    records = api.list_resources("pipelineJobs", filter=query, readMask="name", **order)
+    names = [record["name"] for record in itertools.islice(records, limit or None)]
     with ThreadPoolExecutor(NUM_THREADS) as threads:
         jobs = list(threads.map(api.find, names))
     return [summarize(job) for job in jobs if job]  # None: deleted in the meantime

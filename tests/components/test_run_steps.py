@@ -607,10 +607,11 @@ def crowd(service, api):
     with store.atomic():
         for number in range(500):
             name = f"{api.parent}/models/m{number}"
-            one = {"versionId": "1", "versionAliases": ["default"], "versionCreateTime": moment}
             record = {"name": name, "folder": f"m{number}", "displayName": f"other {number}"}
-            more = {"labels": {}, "lastVersion": 1, "versions": [one]}
+            more = {"labels": {}, "lastVersion": 1, "aliases": {"default": "1"}}
             store.insert(name, {**record, **times, **more})
+            version = {"name": f"{name}/versions/1", "versionId": "1", "versionCreateTime": moment}
+            store.insert(version["name"], version)
         for number in range(200):
             name = f"{api.parent}/endpoints/e{number}"
             store.insert(name, {"name": name, "displayName": f"other {number}", **times})

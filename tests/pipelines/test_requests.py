@@ -23,11 +23,12 @@ from components.shared.vertex.resource_name import ResourceName  # noqa: E402
 from pipelines.config.built_in import mnist  # noqa: E402
 from pipelines.jobs.log import job_log_lines, last_line  # noqa: E402
 from pipelines.jobs.request import job_request  # noqa: E402
-from pipelines.jobs.view import jobs_table  # noqa: E402
+from pipelines.jobs.view import newest_jobs  # noqa: E402
 from pipelines.package.spec import read_package  # noqa: E402
 from pipelines.resources.endpoints import delete_endpoint, list_endpoints  # noqa: E402
 from pipelines.resources.kinds import JOB, RUN  # noqa: E402
-from pipelines.resources.models import delete_model, get_model, models_table  # noqa: E402
+from pipelines.resources.models import all_versions, delete_model  # noqa: E402
+from pipelines.resources.names import get_model  # noqa: E402
 from pipelines.runs.facts import newest_runs  # noqa: E402
 from pipelines.runs.request import create_run, run_request  # noqa: E402
 from pipelines.schedules import differences as schedules  # noqa: E402
@@ -121,7 +122,7 @@ OURS = {
     "run_cancel": lambda api: api.post(f"{RUN_NAME}:cancel", {}),
     "run_delete": lambda api: RUN.delete(api, "run-1"),
     "job_create": lambda api: create_labelled(api, "customJobs", custom_job()),
-    "jobs_list": jobs_table,
+    "jobs_list": newest_jobs,
     "jobs_of_a_run": lambda api: list(
         api.list_resources("customJobs", filter='labels.trainyard_run="run-1"')
     ),
@@ -136,7 +137,7 @@ OURS = {
         api, {"name": f"{PARENT}/schedules/4"}, catch_up=True
     ),
     "schedule_delete": lambda api: schedules.delete(api, {"name": f"{PARENT}/schedules/4"}),
-    "models_list": models_table,
+    "models_list": all_versions,
     "models_named": lambda api: registry.find_model(api, "mnist"),
     "model_get": lambda api: get_model(api, "mnist@2"),
     "model_versions": lambda api: registry.list_versions(api, MODEL),

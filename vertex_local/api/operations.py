@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from vertex_local import Json
@@ -11,7 +12,7 @@ from vertex_local.api.query.pages import list_page
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.errors import failed_precondition, invalid_argument, of_exception, rpc_status
-from vertex_local.machine.clock import now
+from vertex_local.machine.clock import now, timestamp
 
 # Called with an event that is set when the operation is to be cancelled; returns the response.
 Work = Callable[[threading.Event], Json]
@@ -20,6 +21,12 @@ TYPE_PREFIX = "type.googleapis.com/google.cloud.aiplatform.v1."
 EMPTY_TYPE = "type.googleapis.com/google.protobuf.Empty"
 SHORT_SECONDS = 0.5  # an operation that ends sooner is returned as done, without a poll
 MAX_WAIT_SECONDS = 30.0
+DAYS_KEPT = 7
+DELETABLE = """
+SELECT name FROM resources JOIN listed USING (position)
+WHERE kind = 'operations' AND done = 'true' AND (update_time < ? OR
+substr(name, 1, instr(name, '/operations/') - 1) NOT IN (SELECT name FROM resources))
+"""
 
 
 def start(
@@ -34,7 +41,7 @@ def start(
         work: Returns the response; an ApiError becomes the operation's error.
         metadata: Further fields of its metadata.
     """
-    operation = _new(service, resource, method, metadata or {})
+    operation = _new(service, resource, method, {"done": False}, metadata)
     name = operation["name"]
     cancelled = threading.Event()
     service.running[name] = cancelled
@@ -56,10 +63,8 @@ def finished(
     service: Service, resource: str, method: str, response: Json, *, response_type: str
 ) -> Json:
     """Store and return an operation for work that is already done."""
-    operation = _new(service, resource, method, {})
-    outcome = {"response": _response(response, response_type)}
-    _finish(service, operation["name"], outcome)
-    return service.store.get(operation["name"])
+    outcome = {"done": True, "response": _response(response, response_type)}
+    return _new(service, resource, method, outcome)
 
 
 def deleted(service: Service, resource: str) -> Json:
@@ -111,21 +116,30 @@ def delete(service: Service, call: Call) -> Json:
 def recover(service: Service) -> None:
     """Mark the unfinished operations of a previous service as failed."""
     error = rpc_status("ABORTED", "interrupted: the service stopped")
-    for operation in service.store.list_kind("operations"):
-        if not operation.get("done"):
-            _finish(service, operation["name"], {"error": error})
+    for operation in service.store.unfinished("operations"):
+        _finish(service, operation["name"], {"error": error})
 
 
-def _new(service: Service, resource: str, method: str, metadata: Json) -> Json:
+def close(service: Service) -> None:
+    """Delete the operations that are done, if they are old or their resources are deleted."""
+    oldest = timestamp(datetime.now(UTC) - timedelta(days=DAYS_KEPT), timespec="microseconds")
+    with service.store.atomic() as connection:
+        for (name,) in connection.execute(DELETABLE, (oldest,)).fetchall():
+            service.store.delete(name)
+
+
+def _new(
+    service: Service, resource: str, method: str, outcome: Json, metadata: Json | None = None
+) -> Json:
     started = now()
     operation: Json = {
         "name": f"{resource}/operations/{service.store.next_id()}",
         "metadata": {
             "@type": f"{TYPE_PREFIX}{method}OperationMetadata",
             "genericMetadata": {"createTime": started, "updateTime": started},
-            **metadata,
+            **(metadata or {}),
         },
-        "done": False,
+        **outcome,
     }
     service.store.insert(operation["name"], operation)
     return operation

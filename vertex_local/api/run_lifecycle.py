@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from vertex_local import Json
 from vertex_local.api import ends, operations
+from vertex_local.api.query.fields import UNFINISHED
 from vertex_local.api.query.pages import list_page
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
@@ -84,12 +85,12 @@ class RunKind:
     follow_up: Callable[[Service, str, Json], Start | None] = lambda service, name, state: None
     details: Callable[[Path], Json] = lambda folder: {}
 
-    def routes(self, create: Any, get: Any = None) -> list[Route]:
-        """Return the routes to create, list, get, delete and cancel; `get` has a default."""
+    def routes(self, create: Any, get: Any = None, list_: Any = None) -> list[Route]:
+        """Return the routes to create, list, get, delete and cancel; some have a default."""
         collection = f"projects/<project>/locations/<location>/{self.collection}"
         return [
             Route("POST", collection, create),
-            Route("GET", collection, self.list),
+            Route("GET", collection, list_ or self.list),
             Route("GET", f"{collection}/<id>", get or self.get),
             Route("DELETE", f"{collection}/<id>", self.delete),
             Route("POST", f"{collection}/<id>:cancel", self.cancel),
@@ -101,8 +102,7 @@ class RunKind:
 
     def is_unfinished(self, run: Json) -> bool:
         """Return whether a run has not ended."""
-        states = ("PENDING", "RUNNING", "CANCELLING")
-        return run["state"] in {f"{self.prefix}{state}" for state in states}
+        return run["state"] in UNFINISHED
 
     def new_record(self, name: str, body: Json) -> Json:
         """Return the record of a new run."""
@@ -210,17 +210,14 @@ class RunKind:
         self, service: Service, driver: Callable[[Service, str], RunGroup]
     ) -> None:
         """Continue the runs of a previous service, whose drivers keep their state in the record."""
-        for run in service.store.list_kind(self.collection):
-            if self.is_unfinished(run):
-                self.watch(service, run["name"], partial(driver, service, run["name"]))
+        for run in service.store.unfinished(self.collection):
+            self.watch(service, run["name"], partial(driver, service, run["name"]))
 
     def recover(self, service: Service) -> None:
         """Record the end of the unfinished runs of a previous service, and clear stray folders."""
-        runs = service.store.list_kind(self.collection)
-        for run in runs:
-            if self.is_unfinished(run):
-                self._recover(service, run["name"])
-        known = {self.folder_of(service, run["name"]) for run in runs}
+        for run in service.store.unfinished(self.collection):
+            self._recover(service, run["name"])
+        known = {self.folder_of(service, name) for name in service.store.names(self.collection)}
         lost_and_found.clear(service.root, set((service.root / self.folder).glob("*")) - known)
 
     def _recover(self, service: Service, name: str) -> None:

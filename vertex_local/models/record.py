@@ -1,4 +1,4 @@
-"""Record of a model: common fields, versions, and their aliases.
+"""Records of a model and of each of its versions; the model's has the aliases.
 
 Pure functions, called within the store's transactions.
 """
@@ -7,7 +7,8 @@ import re
 
 from vertex_local import Json
 from vertex_local.api.etags import etag_of
-from vertex_local.errors import failed_precondition, invalid_argument, not_found
+from vertex_local.api.query.fields import VERSIONS
+from vertex_local.errors import failed_precondition, invalid_argument
 
 DEFAULT_ALIAS = "default"
 # Model.version_aliases: "The format is [a-z][a-zA-Z0-9-]{0,126}[a-z0-9]".
@@ -23,8 +24,9 @@ SET_FIELDS = ("name", "etag", "pipelineJob", "versionAliases", "artifactUri")
 def new_record(name: str, *, folder: str, model: Json, time: str) -> Json:
     """Return a model without versions; `model` is the upload of the first version.
 
-    Its versions are in ROOT/models/FOLDER. The folder is its id, unless a model of another project
-    has the same id.
+    The files of its versions are in ROOT/models/FOLDER. The folder is its id, unless a model of
+    another project has the same id. `aliases` has the id of the version of each alias, and
+    `versionLabels` the labels of the default version, by which the model is filtered.
     """
     common = {field: model[field] for field in MODEL_FIELDS if field in model}
     return {
@@ -35,7 +37,8 @@ def new_record(name: str, *, folder: str, model: Json, time: str) -> Json:
         "createTime": time,
         "updateTime": time,
         "lastVersion": 0,
-        "versions": [],
+        "aliases": {},
+        "versionLabels": {},
     }
 
 
@@ -45,22 +48,28 @@ def next_version_id(record: Json) -> str:
 
 
 def add_version(record: Json, *, model: Json, artifact_uri: str, time: str) -> Json:
-    """Append the uploaded `model` as the newest version, with its aliases; return the version."""
+    """Count the uploaded `model` as the newest version, with its aliases; return the version."""
     hidden = {*SET_FIELDS, *MODEL_FIELDS}
-    version = {field: value for field, value in model.items() if field not in hidden}
-    version.update(
-        versionId=next_version_id(record), versionCreateTime=time, versionUpdateTime=time
-    )
+    version_id = next_version_id(record)
+    version = {
+        "name": version_name(record, version_id),
+        **{field: value for field, value in model.items() if field not in hidden},
+        "versionId": version_id,
+        "versionCreateTime": time,
+        "versionUpdateTime": time,
+    }
     if artifact_uri:
         version["artifactUri"] = artifact_uri
-    is_first = not record["versions"]
-    record["lastVersion"] += 1
-    record["versions"].append({**version, "versionAliases": []})
+    is_first = not record["aliases"]
+    record.update(lastVersion=record["lastVersion"] + 1, updateTime=time)
     aliases = [*model.get("versionAliases", []), *([DEFAULT_ALIAS] if is_first else [])]
-    move_aliases(record, record["versions"][-1], aliases)
-    record["updateTime"] = time
-    added: Json = record["versions"][-1]
-    return added
+    move_aliases(record, version, aliases)
+    return version
+
+
+def version_name(record: Json, version_id: str) -> str:
+    """Return the name of a version's record."""
+    return f"{record['name']}/{VERSIONS}/{version_id}"
 
 
 def check_aliases(aliases: list[str]) -> None:
@@ -75,10 +84,16 @@ def check_aliases(aliases: list[str]) -> None:
 def move_aliases(record: Json, version: Json, aliases: list[str]) -> None:
     """Move aliases to a version from the versions that have them."""
     check_aliases(aliases)
-    for other in record["versions"]:
-        if other is not version:
-            other["versionAliases"] = [a for a in other["versionAliases"] if a not in aliases]
-    version["versionAliases"] = list(dict.fromkeys([*version["versionAliases"], *aliases]))
+    has = aliases_of(record, version)
+    kept = {key: one for key, one in record["aliases"].items() if key in has or key not in aliases}
+    record["aliases"] = kept | dict.fromkeys(aliases, version["versionId"])
+    set_version_labels(record, version)
+
+
+def set_version_labels(record: Json, version: Json) -> None:
+    """Set the labels of the default version, by which its model is filtered, if it is this one."""
+    if record["aliases"].get(DEFAULT_ALIAS) == version["versionId"]:
+        record["versionLabels"] = version.get("labels", {})
 
 
 def merge_aliases(record: Json, version: Json, changes: list[str]) -> None:
@@ -92,45 +107,38 @@ def merge_aliases(record: Json, version: Json, changes: list[str]) -> None:
             'add "default" to another version instead.'
         )
     move_aliases(record, version, [alias for alias in added if alias not in removed])
-    version["versionAliases"] = [
-        a for a in version["versionAliases"] if a not in removed or a in added
-    ]
+    for alias in set(aliases_of(record, version)) & (removed - set(added)):
+        del record["aliases"][alias]
 
 
-def remove_version(record: Json, version: Json) -> None:
-    """Remove a version that is not the only one.
+def remove_version(record: Json, version: Json, *, newest: Json | None) -> None:
+    """Remove a version that is not the only one; `newest` is the newest of the others.
 
     "Deleting the only version in the Model is not allowed. Use DeleteModel" (ModelService's
     reference); deleting the default version hands its alias to the next most recent version
     (cloud.google.com/vertex-ai/docs/model-registry/model-alias).
     """
-    if len(record["versions"]) == 1:
+    if newest is None:
         raise failed_precondition(
             f"Version {version['versionId']} is the only one of {record['name']}; "
             "delete the model instead."
         )
-    record["versions"] = [v for v in record["versions"] if v is not version]
-    if DEFAULT_ALIAS in version["versionAliases"]:
-        move_aliases(record, record["versions"][-1], [DEFAULT_ALIAS])
+    removed = aliases_of(record, version)
+    for alias in removed:
+        del record["aliases"][alias]
+    if DEFAULT_ALIAS in removed:
+        move_aliases(record, newest, [DEFAULT_ALIAS])
 
 
-def find_version(record: Json, reference: str) -> Json:
-    """Return the version of an id or an alias; the default version for "".
-
-    Raises:
-        ApiError: NOT_FOUND.
-    """
-    reference = reference or DEFAULT_ALIAS
-    for version in record["versions"]:
-        if version["versionId"] == reference or reference in version["versionAliases"]:
-            found: Json = version
-            return found
-    raise not_found(f"{record['name']}@{reference}")
+def aliases_of(record: Json, version: Json) -> list[str]:
+    """Return the aliases of a version, in the order in which it got them."""
+    aliases = record["aliases"].items()
+    return [alias for alias, version_id in aliases if version_id == version["versionId"]]
 
 
-def etag(record: Json, version: Json) -> str:
-    """Return a text that changes with the version or its model's common fields."""
-    return etag_of({**record, "versions": []}, version)
+def version_id_of(record: Json, reference: str) -> str:
+    """Return the id of a version that is named by it or by an alias; of the default for ""."""
+    return str(record["aliases"].get(reference or DEFAULT_ALIAS, reference))
 
 
 def view(record: Json, version: Json) -> Json:
@@ -138,13 +146,14 @@ def view(record: Json, version: Json) -> Json:
     common = {field: record[field] for field in MODEL_FIELDS if field in record}
     labels = {**record["labels"], **version.get("labels", {})}
     return {
+        **version,
         "name": record["name"],
         **common,
-        **version,
+        "versionAliases": aliases_of(record, version),
         **({"labels": labels} if labels else {}),
         "createTime": record["createTime"],
         "updateTime": record["updateTime"],
-        "etag": etag(record, version),
+        "etag": etag_of(record, version),
         "supportedDeploymentResourcesTypes": ["DEDICATED_RESOURCES"],
         **(EXPORTABLE if "artifactUri" in version else {}),
     }

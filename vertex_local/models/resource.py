@@ -6,15 +6,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.api import etags, operations, protos
-from vertex_local.api.query.pages import list_page, list_versions_page
+from vertex_local.api.query.fields import VERSIONS
+from vertex_local.api.query.pages import list_page
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
-from vertex_local.errors import already_exists, failed_precondition, invalid_argument
+from vertex_local.errors import already_exists, failed_precondition, invalid_argument, not_found
 from vertex_local.machine import buckets, lost_and_found
 from vertex_local.machine.clock import now
 from vertex_local.machine.files import local_path
@@ -53,8 +55,9 @@ def resolve(service: Service, name: str) -> Json:
             "with @version or @alias for a specific version."
         )
     model_name, _, reference = name.partition("@")
-    record = service.store.get(model_name)
-    return registry.view(record, registry.find_version(record, reference))
+    with service.store.lock:
+        record = service.store.get(model_name)
+        return registry.view(record, _version(service, record, reference))
 
 
 def upload(service: Service, call: Call) -> Json:
@@ -105,15 +108,16 @@ def list_models(service: Service, call: Call) -> Json:
         service,
         call,
         "models",
-        view=lambda record: registry.view(record, registry.find_version(record, "")),
+        view=lambda record: registry.view(record, _version(service, record, "")),
     )
 
 
 def list_versions(service: Service, call: Call) -> Json:
     """GET models/M:listVersions."""
     record = service.store.get(call.name("models").partition("@")[0])
-    versions = [registry.view(record, version) for version in record["versions"]]
-    return list_versions_page(call, record["name"], versions)
+    view = partial(registry.view, record)
+    page = list_page(service, call, VERSIONS, parent=record["name"], view=view)
+    return {"models": page.pop(VERSIONS), **page}
 
 
 def update(service: Service, call: Call) -> Json:
@@ -127,15 +131,18 @@ def update(service: Service, call: Call) -> Json:
     fields = call.update_mask(VERSION_UPDATES if reference else MODEL_UPDATES)
     given = protos.parse("Model", call.body, fields=fields)
 
+    values = {field: given.get(field, {} if field == "labels" else "") for field in fields}
+
     def change(record: Json) -> None:
-        version = registry.find_version(record, reference)
-        etags.check(given, registry.etag(record, version), name)
-        target, moment = (version if reference else record), now()
-        for field in fields:
-            target[field] = given.get(field, {} if field == "labels" else "")
-        record["updateTime"] = moment
+        version = _version(service, record, reference)
+        etags.check(given, etags.etag_of(record, version), name)
+        record["updateTime"] = now()
         if reference:
-            version["versionUpdateTime"] = moment
+            version |= {**values, "versionUpdateTime": record["updateTime"]}
+            service.store.update(version["name"], lambda stored: stored.update(version))
+            registry.set_version_labels(record, version)
+        else:
+            record.update(values)
 
     service.store.update(model_name, change)
     return resolve(service, name)
@@ -145,17 +152,17 @@ def merge_version_aliases(service: Service, call: Call) -> Json:
     """POST models/M@V:mergeVersionAliases: move the alias `golden` here, remove `-golden`."""
     request = protos.parse("MergeVersionAliasesRequest", {**call.body, "name": call.name("models")})
     model_name, reference = _with_version(call)
-    changes = request["versionAliases"]
+    with service.store.atomic():
+        version = _version(service, service.store.get(model_name), reference)
+        version["versionUpdateTime"] = moment = now()
 
-    def change(record: Json) -> None:
-        version = registry.find_version(record, reference)
-        registry.merge_aliases(record, version, changes)
-        version["versionUpdateTime"] = record["updateTime"] = now()
+        def change(record: Json) -> None:
+            registry.merge_aliases(record, version, request["versionAliases"])
+            record["updateTime"] = moment
 
-    record = service.store.get(model_name)
-    version_id = registry.find_version(record, reference)["versionId"]
-    service.store.update(model_name, change)
-    return resolve(service, f"{model_name}@{version_id}")
+        service.store.update(model_name, change)
+        service.store.update(version["name"], lambda stored: stored.update(version))
+        return resolve(service, f"{model_name}@{version['versionId']}")
 
 
 def delete(service: Service, call: Call) -> Json:
@@ -166,9 +173,10 @@ def delete(service: Service, call: Call) -> Json:
     folder = service.root / "models" / service.store.get(name)["folder"]
     with lost_and_found.deletion(service.root, folder), service.store.atomic():
         record = service.store.get(name)
-        version_ids = [version["versionId"] for version in record["versions"]]
+        version_ids = _version_ids(service, name)
         _refuse_deployed(service, name, version_ids)
-        _delete_evaluations(service, name, version_ids)
+        for version_id in version_ids:
+            _delete_version(service, record, version_id)
         service.store.delete(name)
         return operations.deleted(service, name)
 
@@ -177,17 +185,20 @@ def delete_version(service: Service, call: Call) -> Json:
     """DELETE models/M@V:deleteVersion: remove one version that is not deployed."""
     model_name, reference = _with_version(call)
     record = service.store.get(model_name)
-    version_id = registry.find_version(record, reference)["versionId"]
+    version_id = _version(service, record, reference)["versionId"]
     folder = service.root / "models" / record["folder"] / version_id
 
     def change(record: Json) -> None:
         _refuse_deployed(service, model_name, [version_id])
-        registry.remove_version(record, registry.find_version(record, version_id))
+        version = _version(service, record, version_id)
+        others = [other for other in _version_ids(service, model_name) if other != version_id]
+        newest = _version(service, record, others[-1]) if others else None
+        registry.remove_version(record, version, newest=newest)
         record["updateTime"] = now()
+        _delete_version(service, record, version_id)
 
     with lost_and_found.deletion(service.root, folder), service.store.atomic():
         service.store.update(model_name, change)
-        _delete_evaluations(service, model_name, [version_id])
         return operations.deleted(service, model_name)
 
 
@@ -230,12 +241,22 @@ def storage_of(service: Service, model: Json) -> Path:
 
 
 def recover(service: Service) -> None:
-    """Clear the folders of interrupted uploads and deletions."""
-    known = {
-        service.root / "models" / record["folder"] / version["versionId"]
-        for record in service.store.list_kind("models")
-        for version in record["versions"]
-    }
+    """Clear the folders of interrupted uploads and deletions, and mend what damages have left.
+
+    If a model has lost its default version, the newest becomes the default.
+    """
+    known = set()
+    for record in service.store.list_kind("models"):
+        name, version_ids = record["name"], _version_ids(service, record["name"])
+        known |= {service.root / "models" / record["folder"] / one for one in version_ids}
+        if not version_ids:
+            service.store.keep_aside(name, "has no version")
+        elif record["aliases"].get(registry.DEFAULT_ALIAS) not in version_ids:
+            newest = _version(service, record, version_ids[-1])
+            aliases = [registry.DEFAULT_ALIAS]
+            service.store.update(
+                name, partial(registry.move_aliases, version=newest, aliases=aliases)
+            )
     artifacts.clean(service.root, known)
 
 
@@ -289,6 +310,7 @@ def _store_version(service: Service, upload: Upload, on_stored: OnStored) -> Jso
                     )
 
                 service.store.update(name, change)
+                service.store.insert(added["name"], added)
                 on_stored(name, added)
                 if incoming:
                     until_stored.enter_context(lost_and_found.creation(service.root, folder))
@@ -326,10 +348,29 @@ def _refuse_deployed(service: Service, model_name: str, version_ids: list[str]) 
         )
 
 
-def _delete_evaluations(service: Service, model_name: str, version_ids: list[str]) -> None:
-    for version_id in version_ids:
-        for evaluation in service.store.list(f"{model_name}@{version_id}/evaluations"):
-            service.store.delete(evaluation["name"])
+def _version(service: Service, record: Json, reference: str) -> Json:
+    """Return the record of a version by its id or an alias; of the default version for "".
+
+    Raises:
+        ApiError: NOT_FOUND.
+    """
+    version_id = registry.version_id_of(record, reference)
+    version = service.store.find(registry.version_name(record, version_id))
+    if version is None:
+        raise not_found(f"{record['name']}@{reference or registry.DEFAULT_ALIAS}")
+    return version
+
+
+def _version_ids(service: Service, model_name: str) -> list[str]:
+    names = service.store.names(VERSIONS, parent=model_name)
+    return [ResourceName.from_name(name).id for name in names]
+
+
+def _delete_version(service: Service, record: Json, version_id: str) -> None:
+    """Delete the record of a version and its evaluations."""
+    service.store.delete(registry.version_name(record, version_id))
+    for name in service.store.names("evaluations", parent=f"{record['name']}@{version_id}"):
+        service.store.delete(name)
 
 
 def _with_version(call: Call) -> tuple[str, str]:

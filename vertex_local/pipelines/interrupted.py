@@ -87,8 +87,8 @@ def cancel_unfinished(service: Service, run: Json, folder: Path) -> None:
     label = run["labels"][BILLING_LABEL]
     unfinished = [
         job["name"]
-        for job in service.store.list_kind(jobs.KIND.collection)
-        if job.get("labels", {}).get(BILLING_LABEL) == label and jobs.KIND.is_unfinished(job)
+        for job in service.store.unfinished(jobs.KIND.collection)
+        if job.get("labels", {}).get(BILLING_LABEL) == label
     ]
     jobs.KIND.end(service, unfinished, grace_seconds=jobs.KIND.cancel_grace_seconds)
     for event in journal.read(folder):
@@ -114,5 +114,4 @@ def _await_operations(service: Service) -> None:
 
 
 def _unfinished_operations(service: Service) -> set[str]:
-    operations = service.store.list_kind("operations")
-    return {operation["name"] for operation in operations if not operation.get("done")}
+    return {operation["name"] for operation in service.store.unfinished("operations")}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.api import operations, protos
+from vertex_local.api.query.pages import list_page, read_mask
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.run_lifecycle import RunKind, Start, outcome_by
@@ -118,7 +119,16 @@ def require_kfp() -> None:
 
 def get(service: Service, call: Call) -> Json:
     """GET …/pipelineJobs/ID, with its tasks; lists omit them, as on Vertex AI."""
-    return with_tasks(service, service.store.get(call.name(KIND.collection)))
+    job = service.store.get(call.name(KIND.collection))
+    return with_tasks(service, service.store.with_spec(job))
+
+
+def list_runs(service: Service, call: Call) -> Json:
+    """GET …/pipelineJobs; specifications are read only for a `readMask` that has them, or none."""
+    fields = {path[0] for path in read_mask(call)}
+    has_specs = not fields or fields & {"pipelineSpec", "pipeline_spec", "*"}
+    view = service.store.with_spec if has_specs else dict
+    return list_page(service, call, KIND.collection, view=view)
 
 
 def with_tasks(service: Service, job: Json) -> Json:
@@ -282,7 +292,7 @@ def _runner(service: Service, job: Json, folder: Path) -> processes.ProcessSpec:
 
 COLLECTION = f"projects/<project>/locations/<location>/{KIND.collection}"
 ROUTES = [
-    *KIND.routes(create, get),
+    *KIND.routes(create, get, list_runs),
     Route("POST", f"{COLLECTION}:batchDelete", batch_delete),
     Route("POST", f"{COLLECTION}:batchCancel", batch_cancel),
 ]

@@ -212,9 +212,8 @@ def _change(service: Service, read: Json, change: timing.Change) -> bool:
 
 
 def _num_active(service: Service, record: Json) -> int:
-    runs = service.store.list(_runs_of(record))
-    ours = [run for run in runs if run.get("scheduleName") == record["name"]]
-    return sum(pipelines.KIND.is_unfinished(run) for run in ours)
+    runs = service.store.unfinished(pipelines.KIND.collection)
+    return sum(run.get("scheduleName") == record["name"] for run in runs)
 
 
 def _runs_of(record: Json) -> str:

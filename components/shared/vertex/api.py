@@ -71,10 +71,10 @@ class VertexApi:
         """Return the resource `name` (`projects/…/models/5@2`)."""
         return self._call("GET", f"{self.base_url}/v1/{name}", params=query)
 
-    def find(self, name: str) -> Json | None:
+    def find(self, name: str, **query: str) -> Json | None:
         """Return the resource `name`, None if it does not exist."""
         try:
-            return self.get(name)
+            return self.get(name, **query)
         except VertexError as error:
             if error.status != "NOT_FOUND":
                 raise
@@ -112,14 +112,15 @@ class VertexApi:
         """Delete the resource `name`; return the long-running operation."""
         return self._call("DELETE", f"{self.base_url}/v1/{name}", done_status="NOT_FOUND")
 
-    def list_resources(self, path: str, *, filter: str = "") -> Iterator[Json]:
+    def list_resources(self, path: str, **query: str) -> Iterator[Json]:
         """Yield every resource of a collection: `customJobs`, or a path from `projects/` on.
 
         The response has the items under the collection's name, for `:listVersions` under `models`.
+        `query` has `filter`, `orderBy`, `readMask` and `pageSize`, as far as they are needed.
         """
         if not path.startswith("projects/"):
             path = f"{self.parent}/{path}"
-        query = {"filter": filter} if filter else {}
+        query = {name: value for name, value in query.items() if value}
         while True:
             page = self.get(path, **query)
             items: list[Json] = next((v for k, v in page.items() if k != "nextPageToken"), [])

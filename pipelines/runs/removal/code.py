@@ -35,7 +35,8 @@ def unused_snapshots(
     old = [path for path in snapshots if time.time() - path.stat().st_mtime > JUST_TAKEN_SECONDS]
     if not old:
         return []
-    users = [run for run in api.list_resources(RUN.collection) if _name(run) not in without]
+    runs = api.list_resources(RUN.collection, readMask="name,runtimeConfig")
+    users = [run for run in runs if _name(run) not in without]
     for collection in (JOB.collection, "schedules"):
         users += api.list_resources(collection)
     texts = [json.dumps(user) for user in users]

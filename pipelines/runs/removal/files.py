@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -69,14 +70,15 @@ class RunFiles:
 
     def used_by(self, run: str) -> set[str]:
         """Return the other runs whose files are inputs or outputs of a run's tasks."""
-        job = self.api.find(RUN.path(self.api, run)) or {}
-        details = json.dumps(job.get("jobDetail", {}), ensure_ascii=False)
+        details = json.dumps(
+            self.api.find(RUN.path(self.api, run), fields="jobDetail"), ensure_ascii=False
+        )
         return self._names_in(details) - {run}
 
     def jobs_by_run(self) -> dict[str, list[Json]]:
         """Return the training jobs of each run."""
         by_run: dict[str, list[Json]] = {}
-        for job in self.api.list_resources(JOB.collection):
+        for job in self.api.list_resources(JOB.collection, readMask="name,state,labels"):
             if run := job.get("labels", {}).get(RUN_LABEL):
                 by_run.setdefault(run, []).append(job)
         return by_run
@@ -132,12 +134,20 @@ class RunFiles:
 
     def _entries_of(self, run: str, jobs: set[str]) -> list[Path]:
         """Return the cache entries that refer to a run's folder or training jobs."""
-        entries = []
+        return [entry for name in (run, *jobs) for entry in self._entries_by_name.get(name, ())]
+
+    @cached_property
+    def _entries_by_name(self) -> dict[str, list[Path]]:
+        """The cache entries that refer to each run and training job, read once for all removals.
+
+        `remove_leftovers` removes what runs add meanwhile.
+        """
+        by_name: dict[str, list[Path]] = {}
         for entry in self._entries():
             text = json.dumps(read_entry(entry), ensure_ascii=False)
-            if run in self._names_in(text) or jobs & set(JOB_NAME.findall(text)):
-                entries.append(entry)
-        return entries
+            for name in self._names_in(text).union(JOB_NAME.findall(text)):
+                by_name.setdefault(name, []).append(entry)
+        return by_name
 
     def _entries(self) -> list[Path]:
         return sorted(self.cache_dir.glob("*.json"))

@@ -4,7 +4,9 @@ import dataclasses
 import datetime
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from components.shared.vertex.errors import VertexError
 from pipelines.errors import ResourceError
@@ -15,8 +17,10 @@ from pipelines.runs.removal.cache import MEGABYTE
 from pipelines.runs.removal.files import RunFiles
 from trainer import Json
 
+RUN_FIELDS = "name,state,createTime,endTime,runtimeConfig.gcsOutputDirectory"
 # `trainyard run` creates the folder before the service has a record of the run.
 JUST_STARTED_SECONDS = 3600
+NUM_THREADS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +47,7 @@ class Decision:
 
 def find_runs(files: RunFiles) -> list[OldRun]:
     """Return all runs of this machine, newest first."""
-    records = list(files.api.list_resources(RUN.collection))
+    records = list(files.api.list_resources(RUN.collection, readMask=RUN_FIELDS))
     known = {short_name(record["name"]) for record in records}
     runs = [_recorded(record, files) for record in records]
     runs += [_unrecorded(name, files) for name in files.names_without_record(known)]
@@ -87,20 +91,21 @@ def prune(files: RunFiles, decisions: list[Decision]) -> Iterator[Decision]:
 
     An error is the reason of its run; the others are still removed.
     """
-    for decision in decisions:
-        if decision.reason:
-            yield decision
-            continue
-        try:
-            files.remove(
-                decision.run.name, jobs=list(decision.run.jobs), has_record=decision.run.has_record
-            )
-        # A run has started to use its files, or a request or a file's removal failed.
-        except (ResourceError, VertexError, OSError) as error:
-            yield Decision(run=decision.run, reason=str(error), num_bytes=decision.num_bytes)
-        else:
-            yield decision
+    with ThreadPoolExecutor(NUM_THREADS) as threads:
+        yield from threads.map(partial(_carry_out, files), decisions)
     files.remove_leftovers()
+
+
+def _carry_out(files: RunFiles, decision: Decision) -> Decision:
+    if decision.reason:
+        return decision
+    run = decision.run
+    try:
+        files.remove(run.name, jobs=list(run.jobs), has_record=run.has_record)
+    # A run has started to use its files, or a request or a file's removal failed.
+    except (ResourceError, VertexError, OSError) as error:
+        return dataclasses.replace(decision, reason=str(error))
+    return decision
 
 
 def prune_table(decisions: list[Decision], *, now: float | None = None) -> Table:
@@ -157,7 +162,8 @@ def delete_run(files: RunFiles, name: str) -> str:
         return ""
     if not all(map(JOB.is_final, run.jobs)):
         raise ResourceError(f"a training job of {name} is unfinished; see trainyard jobs list")
-    users = [other for other in runs if other != name and name in files.used_by(other)]
+    later = [other.name for other in runs.values() if other.created >= run.created]
+    users = [other for other in later if other != name and name in files.used_by(other)]
     if not users:
         files.remove(name, jobs=list(run.jobs), has_record=run.has_record)
         return ""

@@ -114,9 +114,11 @@ class Runs:
         self.runs = {run["name"]: run for run in runs}
         self.queries = []
 
-    def list_resources(self, collection, *, filter=""):
+    def list_resources(self, collection, *, filter, **query):
         self.queries.append(filter)
-        return [{k: v for k, v in run.items() if k != "jobDetail"} for run in self.runs.values()]
+        assert query["orderBy"] == "create_time desc"
+        newest = sorted(self.runs.values(), key=lambda run: run["createTime"], reverse=True)
+        return [{key: run[key] for key in query["readMask"].split(",")} for run in newest]
 
     def find(self, name):
         return self.runs.get(name)

@@ -87,7 +87,8 @@ def record(server: Recorder, folder: Path, custom_job: dict[str, Any]) -> dict[s
     models, endpoints = client("Model"), client("Endpoint")
     run, job = f"{PARENT}/pipelineJobs/run-1", f"{PARENT}/customJobs/7"
     model, endpoint = f"{PARENT}/models/5", f"{PARENT}/endpoints/9"
-    done("runs_list", list(pipelines.list_pipeline_jobs(parent=PARENT)))
+    newest = {"parent": PARENT, "order_by": "create_time desc", "read_mask": {"paths": ["name"]}}
+    done("runs_list", list(pipelines.list_pipeline_jobs(request=newest)))
     done("run_get", pipelines.get_pipeline_job(name=run))
     done("run_cancel", pipelines.cancel_pipeline_job(name=run))
     done("run_delete", pipelines.delete_pipeline_job(name=run).result(30))

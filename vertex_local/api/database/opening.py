@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,8 +12,10 @@ from vertex_local.machine import lost_and_found
 MAGIC = b"SQLite format 3\0"
 PAGE_SIZE_AT, LEAST_PAGE = 16, 512  # https://www.sqlite.org/fileformat.html
 APPLICATION_ID = 0x76746C63  # "vtlc"; not set by earlier versions of the service
-# PRAGMA user_version of the schema; 0 lacks the tables for lists, of which 1 and 2 lack columns.
-VERSION = 3
+# PRAGMA user_version of the schema; 0 lacks the tables for lists, of which 1 and 2 lack columns; up
+# to 3 a model's record has its versions, and a run's its specification.
+VERSION = 4
+FULL_VACUUM = 1  # PRAGMA auto_vacuum: a commit returns the pages of what it deletes
 TABLES = {"resources", "ids"}
 # Folders of the root whose contents belong to records of the database.
 FOLDERS = ("models", "jobs", "pipelines", "endpoints")
@@ -61,6 +63,15 @@ def mark(connection: sqlite3.Connection) -> None:
     """Write the application id and the version of the schema."""
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def let_shrink(connection: sqlite3.Connection) -> None:
+    """Rewrite a database of an earlier version, so that its file shrinks with its content."""
+    if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != FULL_VACUUM:
+        with suppress(sqlite3.OperationalError):  # a full disk: at a later start
+            connection.execute(f"PRAGMA auto_vacuum = {FULL_VACUUM}")
+            connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _keep_journal(path: Path) -> None:

@@ -12,10 +12,10 @@ FIELDS: dict[str, Fields] = {
     "pipelineJobs": {"state": str, "createTime": str},
     "trainingPipelines": {"state": str, "createTime": str, "trainingTaskMetadata": dict},
     "schedules": {"state": str, "createTime": str, "cron": str, "startedRunCount": str},
-    "models": {"folder": str, "lastVersion": int, "versions": list, "labels": dict},
+    "models": {"folder": str, "lastVersion": int, "aliases": dict, "labels": dict},
+    "versions": {"versionId": str, "versionCreateTime": str},
     "endpoints": {"createTime": str},
 }
-VERSION_FIELDS: Fields = {"versionId": str, "versionAliases": list, "versionCreateTime": str}
 DEPLOYED_FIELDS: Fields = {"id": str, "model": str, "modelVersionId": str, "displayName": str}
 
 
@@ -26,11 +26,7 @@ def problem_of(name: str, data: bytes) -> str:
     except (ValueError, RecursionError):
         return "is not JSON"
     kind = name.rpartition("/")[0].rpartition("/")[2]
-    return (
-        _missing(record, {"name": str, **FIELDS.get(kind, {})})
-        or _missing_in(record, "versions", VERSION_FIELDS)
-        or _missing_in(record, "deployedModels", DEPLOYED_FIELDS)
-    )
+    return _missing(record, {"name": str, **FIELDS.get(kind, {})}) or _missing_deployed(record)
 
 
 def _missing(record: Json, fields: Fields) -> str:
@@ -40,9 +36,9 @@ def _missing(record: Json, fields: Fields) -> str:
     return f"has no valid {wrong[0]}" if wrong else ""
 
 
-def _missing_in(record: Json, field: str, fields: Fields) -> str:
-    if field not in record:
-        return ""
-    items = record[field]
-    problems = [_missing(item, fields) for item in items] if isinstance(items, list) else [field]
-    return f"has no valid {field}" if any(problems) or (field == "versions" and not items) else ""
+def _missing_deployed(record: Json) -> str:
+    items = record.get("deployedModels", [])
+    is_valid = isinstance(items, list) and not any(
+        _missing(item, DEPLOYED_FIELDS) for item in items
+    )
+    return "" if is_valid else "has no valid deployedModels"

@@ -24,7 +24,7 @@ FIELDS = {
     ),
     "schedules": ("display_name", "state", *TIMES, REQUEST),
     "models": ("display_name", "create_time", "update_time", "model", "base_model_name"),
-    VERSIONS: ("display_name", "create_time", "update_time", "version_id"),
+    VERSIONS: ("create_time", "update_time", "version_id"),
     "endpoints": ("display_name", "create_time", "update_time", "endpoint", "base_model_name"),
     "operations": ("done", "create_time", "update_time"),
 }
@@ -34,6 +34,12 @@ FACTS = ("outcome", "workload", "metric", "value", "gain", "seconds", "cost")
 FIELDS[RUNS] = (*FIELDS["pipelineJobs"], *FACTS)
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 DEFAULT_FIELDS = ("display_name", "create_time", "update_time")
+# States of jobs and runs that have not ended.
+UNFINISHED = tuple(
+    f"{kind}_STATE_{state}"
+    for kind in ("JOB", "PIPELINE")
+    for state in ("PENDING", "RUNNING", "CANCELLING")
+)
 COLUMNS = tuple(dict.fromkeys(field for fields in FIELDS.values() for field in fields))
 
 
@@ -103,13 +109,10 @@ def _sortable(value: Any) -> str:
 
 
 def labels_of(body: Json) -> dict[str, str]:
-    """Return the labels by which a resource is filtered."""
-    # A model has those of its default version, too.
-    versions = [part for part in body.get("versions", []) if "default" in part["versionAliases"]]
-    labelled = [part.get("labels") for part in (body, *versions)]
+    """Return the labels by which a resource is filtered; a model has its default version's, too."""
     return {
         str(key): str(value)
-        for labels in labelled
+        for labels in map(body.get, ("labels", "versionLabels"))
         if isinstance(labels, dict)
         for key, value in labels.items()
     }

@@ -10,12 +10,11 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
 
 from vertex_local import Json
 from vertex_local.api.query import masks, select
-from vertex_local.api.query.fields import VERSIONS, snake_case
+from vertex_local.api.query.fields import snake_case
 from vertex_local.api.query.masks import Mask
 from vertex_local.api.query.select import Query
 from vertex_local.api.routes import Call
@@ -52,8 +51,8 @@ class Page:
         collection = f"{parent}/{kind}"
         text = json.dumps([collection, filter_text, order_by])
         digest = hashlib.sha256(text.encode()).hexdigest()[:NUM_DIGEST_CHARACTERS]
-        token, read_mask = _value(call, "pageToken"), _value(call, "readMask")
-        if read_mask and kind in UNMASKED:
+        token, mask = _value(call, "pageToken"), read_mask(call)
+        if mask and kind in UNMASKED:
             raise invalid_argument(f"readMask is no parameter of lists of {kind}.")
         return cls(
             collection=collection,
@@ -61,7 +60,7 @@ class Page:
             size=_size(_value(call, "pageSize")),
             after=_after(token, digest=digest, num_keys=len(query.orders) + 1) if token else (),
             digest=digest,
-            mask=masks.parse(read_mask, parameter="readMask"),
+            mask=mask,
         )
 
     def read(self, connection: sqlite3.Connection) -> tuple[list[int], str]:
@@ -88,31 +87,20 @@ def list_page(
 ) -> Json:
     """Return a page of the resources of a kind below `parent`, each as `view` shows it."""
     page = Page.from_call(call, kind, parent=parent or call.parent)
-    resources, token = service.store.page(page.read)
-    shown = [masks.apply(page.mask, view(resource)) for resource in resources]
-    return _response(kind, shown, token)
+    with service.store.lock:  # `view` may read other resources
+        resources, token = service.store.page(page.read)
+        shown = [masks.apply(page.mask, view(resource)) for resource in resources]
+    return {kind: shown, **({"nextPageToken": token} if token else {})}
 
 
-def list_versions_page(call: Call, name: str, versions: list[Json]) -> Json:
-    """Return a page of the versions of a model, which are in one record."""
-    page = Page.from_call(call, VERSIONS, parent=name)
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(select.SCHEMA)
-        by_id = {int(version["versionId"]): version for version in versions}
-        for version_id, version in by_id.items():
-            select.put(connection, version_id, f"{name}/{VERSIONS}/{version_id}", version)
-        positions, token = page.read(connection)
-    shown = [masks.apply(page.mask, by_id[position]) for position in positions]
-    return _response("models", shown, token)
+def read_mask(call: Call) -> Mask:
+    """Return the `readMask` of a request."""
+    return masks.parse(_value(call, "readMask"), parameter="readMask")
 
 
 def _value(call: Call, parameter: str) -> str:
     """Return a query parameter in camelCase or snake_case, or ""."""
     return call.query.get(parameter) or call.query.get(snake_case(parameter), "")
-
-
-def _response(key: str, resources: list[Json], token: str) -> Json:
-    return {key: resources, **({"nextPageToken": token} if token else {})}
 
 
 def _after(token: str, *, digest: str, num_keys: int) -> tuple[str | int, ...]:

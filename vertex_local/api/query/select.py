@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from vertex_local import Json
 from vertex_local.api.query import fields
-from vertex_local.api.query.fields import COLUMNS, TIMES, fields_of, snake_case
+from vertex_local.api.query.fields import COLUMNS, TIMES, UNFINISHED, fields_of, snake_case
 from vertex_local.api.query.grammar import Joined, Node, Not, Restriction, parse
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.errors import ApiError, invalid_argument
 
 COLUMN_LIST = ", ".join(f'"{column}"' for column in COLUMNS)
+UNFINISHED_STATES = ", ".join(f"'{state}'" for state in UNFINISHED)
+IS_UNFINISHED = f"(done = 'false' OR state IN ({UNFINISHED_STATES}))"
 # What both tables have is also in the resources.
 SCHEMA = f"""
 DROP TABLE IF EXISTS listed;
@@ -21,8 +23,11 @@ DROP TABLE IF EXISTS labels;
 CREATE TABLE listed (
     position INTEGER PRIMARY KEY,
     collection TEXT NOT NULL,
+    kind TEXT NOT NULL,
     {", ".join(f'"{column}" TEXT NOT NULL' for column in COLUMNS)}
 );
+CREATE INDEX listed_by_kind ON listed (kind, position);
+CREATE INDEX listed_unfinished ON listed (kind, position) WHERE {IS_UNFINISHED};
 CREATE INDEX listed_by_position ON listed (collection, position);
 CREATE INDEX listed_by_state ON listed (collection, state, position);
 CREATE INDEX listed_by_display_name ON listed (collection, display_name, position);
@@ -36,8 +41,8 @@ CREATE TABLE labels (
 CREATE INDEX labels_by_position ON labels (position);
 """
 INSERT = (
-    f"INSERT OR REPLACE INTO listed (position, collection, {COLUMN_LIST}) "
-    f"VALUES ({', '.join('?' * (len(COLUMNS) + 2))})"
+    f"INSERT OR REPLACE INTO listed (position, collection, kind, {COLUMN_LIST}) "
+    f"VALUES ({', '.join('?' * (len(COLUMNS) + 3))})"
 )
 
 
@@ -72,8 +77,9 @@ def build(kind: str, *, filter_text: str, order_by: str) -> Query:
 def put(connection: sqlite3.Connection, position: int, name: str, body: Json) -> None:
     """Insert or update the rows of a resource."""
     row = fields.row_of(name, body)
-    collection = ResourceName.from_name(name).full_collection
-    connection.execute(INSERT, (position, collection, *(row[column] for column in COLUMNS)))
+    resource = ResourceName.from_name(name)
+    values = (row[column] for column in COLUMNS)
+    connection.execute(INSERT, (position, resource.full_collection, resource.kind, *values))
     connection.execute("DELETE FROM labels WHERE position = ?", (position,))
     connection.executemany(
         "INSERT INTO labels (key, value, position) VALUES (?, ?, ?)",
@@ -122,14 +128,16 @@ def count(connection: sqlite3.Connection, collection: str, query: Query) -> int:
 def _later(
     keys: list[tuple[str, bool]], after: tuple[str | int, ...]
 ) -> tuple[str, list[str | int]]:
-    """Return the condition for rows after a sort key."""
+    """Return the condition for rows after a sort key; its first part is a range of the index."""
+    range_ = f"{keys[0][0]} {'<=' if keys[0][1] else '>='} ?"
     conditions: list[str] = []
-    values: list[str | int] = []
+    values: list[str | int] = [after[0]]
     for number, (key, is_descending) in enumerate(keys):
         equal = [f"{before} = ?" for before, _ in keys[:number]]
         conditions.append(" AND ".join([*equal, f"{key} {'<' if is_descending else '>'} ?"]))
         values += after[: number + 1]
-    return " OR ".join(f"({condition})" for condition in conditions), values
+    later = " OR ".join(f"({condition})" for condition in conditions)
+    return f"{range_} AND ({later})", values
 
 
 def _orders(kind: str, order_by: str) -> tuple[Order, ...]:

@@ -204,7 +204,7 @@ def test_a_record_that_says_nothing_is_kept_aside_and_the_others_are_listed(path
         connection.execute(f"PRAGMA user_version = {version}")
     for _ in range(2):  # the second start has nothing to note
         store = Store(path)
-        assert store.list(ENDPOINTS) == [body(n) for n in range(NUM_ENDPOINTS) if n != 6]
+        assert store.list_kind("endpoints") == [body(n) for n in range(NUM_ENDPOINTS) if n != 6]
         assert store.page(lambda c: ([r[0] for r in c.execute("SELECT position FROM listed")], ""))
         store.close()
     [note] = lost_and_found.notes(path.parent)
@@ -218,8 +218,9 @@ def test_a_record_that_says_nothing_is_kept_aside_and_the_others_are_listed(path
         ("customJobs", {"createTime": ""}),
         ("pipelineJobs", {"createTime": "", "state": 3}),
         ("schedules", {"createTime": "", "state": "ACTIVE"}),
-        ("models", {"folder": "6", "lastVersion": 1, "labels": {}, "versions": []}),
+        ("models", {"folder": "6", "lastVersion": 1, "labels": {}, "aliases": []}),
         ("models", {"folder": "6", "lastVersion": 1, "labels": {}, "versions": [{}]}),
+        ("models/5/versions", {"versionId": 6, "versionCreateTime": ""}),
         ("endpoints", {"createTime": "", "deployedModels": [[]]}),
         ("endpoints", {"createTime": "", "deployedModels": 7}),
     ],
@@ -267,7 +268,7 @@ def test_a_damaged_journal_of_a_killed_service_is_noted_and_kept(killed, damage)
     data = journal.read_bytes() if journal.exists() else b""
     for _ in range(2):  # the second start has nothing to note
         store = Store(killed)
-        assert len(store.list(ENDPOINTS)) == NUM_ENDPOINTS
+        assert len(store.list_kind("endpoints")) == NUM_ENDPOINTS
         store.close()
     [note] = lost_and_found.notes(killed.parent)
     assert "the last changes of models, endpoints, jobs and runs are lost" in note
@@ -283,7 +284,7 @@ def test_an_intact_journal_of_a_killed_service_is_not_noted(path, killed, is_che
         killed = Path(shutil.copytree(killed.parent, killed.parent.parent / "again")) / killed.name
         store.close()
     store = Store(killed)
-    assert len(store.list(ENDPOINTS)) == NUM_ENDPOINTS + 1 + is_checkpointed
+    assert len(store.list_kind("endpoints")) == NUM_ENDPOINTS + 1 + is_checkpointed
     store.close()
     assert lost_and_found.notes(killed.parent) == []
 
@@ -294,7 +295,7 @@ def test_the_database_of_an_earlier_version_is_migrated(path):
             connection.execute(statement)
         connection.execute("PRAGMA application_id = 0")
     store = Store(path)
-    assert store.list(ENDPOINTS) == [body(number) for number in range(NUM_ENDPOINTS)]
+    assert store.list_kind("endpoints") == [body(number) for number in range(NUM_ENDPOINTS)]
     rows = store._connection.execute("SELECT display_name FROM listed ORDER BY position").fetchall()
     assert rows == [(f"m{number}",) for number in range(NUM_ENDPOINTS)]
     assert store._connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
@@ -308,10 +309,10 @@ def test_a_table_for_lists_with_other_columns_is_made_again(path):
         connection.execute("PRAGMA user_version = 1")
     store = Store(path)
     store.insert(f"{ENDPOINTS}/61", body(61))
-    assert len(store.list(ENDPOINTS)) == NUM_ENDPOINTS + 1
+    assert len(store.list_kind("endpoints")) == NUM_ENDPOINTS + 1
     store.close()
 
 
 def test_other_columns_are_another_version_of_the_schema():
     digest = hashlib.sha256(" ".join(COLUMNS).encode()).hexdigest()[:8]
-    assert (VERSION, digest) == (3, "3bba9562"), "raise VERSION: existing databases lack a column"
+    assert (VERSION, digest) == (4, "3bba9562"), "raise VERSION: existing databases lack a column"

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from vertex_local.api.query import select
-from vertex_local.api.query.pages import Page, list_versions_page
+from vertex_local.api.query.pages import Page
 from vertex_local.api.routes import Call
 from vertex_local.errors import ApiError
 
@@ -317,21 +317,22 @@ def test_bad_query_is_refused(store, query):
         one_page(store, **query)
 
 
-def version(number, **fields):
-    moment = f"2026-01-{number:02}T00:00:00Z"
-    return {"versionId": str(number), "versionCreateTime": moment, **fields}
+def test_versions_have_filters_order_and_pages(store):
+    for number in range(1, 13):
+        version = {"versionId": str(number), "versionCreateTime": f"2026-01-{number:02}T00:00:00Z"}
+        name, labels = f"{MODEL}/versions/{number}", {"odd": str(number % 2)}
+        store.insert(name, {**version, "labels": labels})
 
+    def page(**query):
+        query |= {"filter": "labels.odd=1", "orderBy": "create_time desc", "pageSize": "4"}
+        asked = call(**query)
+        versions, token = store.page(Page.from_call(asked, "versions", parent=MODEL).read)
+        return [int(version["versionId"]) for version in versions], token
 
-def test_versions_have_filters_order_and_pages():
-    versions = [version(n, labels={"odd": str(n % 2)}) for n in range(1, 13)]
-    query = {"filter": "labels.odd=1", "orderBy": "create_time desc", "pageSize": "4"}
-    first = list_versions_page(call(**query), MODEL, versions)
-    del versions[8]
-    token = first["nextPageToken"]
-    second = list_versions_page(call(**query, pageToken=token), MODEL, versions)
-    found = [int(one["versionId"]) for one in first["models"] + second["models"]]
-    assert found == [11, 9, 7, 5, 3, 1]
-    assert "nextPageToken" not in second
+    first, token = page()
+    store.delete(f"{MODEL}/versions/9")
+    second, last = page(pageToken=token)
+    assert (first, second, last) == ([11, 9, 7, 5], [3, 1], "")
 
 
 def test_update_mask_accepts_snake_case_and_camel_case():

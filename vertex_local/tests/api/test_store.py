@@ -41,7 +41,7 @@ def test_list_is_by_exact_parent_and_in_order_of_creation(store):
         store.insert(name, {"name": name})
     store.insert(f"{MODELS}/9/operations/2", {"name": "operation"})
     store.insert("projects/other/locations/l/models/3", {"name": "other"})
-    assert [one["name"] for one in store.list(MODELS)] == names
+    assert store.names("models", parent="projects/p/locations/l") == names
     assert [one["name"] for one in store.list_kind("models")] == [*names, "other"]
     assert store.list_kind("operations") == [{"name": "operation"}]
 

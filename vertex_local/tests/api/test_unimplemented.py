@@ -7,7 +7,6 @@ from google.api_core import exceptions
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import aiplatform
 from google.cloud.aiplatform_v1.services.job_service import JobServiceClient
-from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
 from google.cloud.aiplatform_v1.services.vizier_service import VizierServiceClient
 
 from vertex_local.tests.support.service import PARENT
@@ -122,29 +121,10 @@ def test_the_error_names_the_missing_kind_and_the_implemented_ones(sdk, call, mi
 
 # Each with its path, and an implemented method of the same kind.
 METHOD_CALLS = {
-    "Model.copy": (
-        lambda sdk: sdk.model.copy(destination_location="us-central1"),
-        "models:copy",
-        "GET models/ID:listVersions",
-    ),
     "Endpoint.explain": (
         lambda sdk: sdk.endpoint.explain(instances=[1]),
         ":explain",
         "POST endpoints/ID:predict",
-    ),
-    "batch_delete_pipeline_jobs": (
-        lambda sdk: sdk.client(PipelineServiceClient).batch_delete_pipeline_jobs(
-            parent=PARENT, names=[f"{PARENT}/pipelineJobs/x"]
-        ),
-        "pipelineJobs:batchDelete",
-        "DELETE pipelineJobs/ID",
-    ),
-    "batch_cancel_pipeline_jobs": (
-        lambda sdk: sdk.client(PipelineServiceClient).batch_cancel_pipeline_jobs(
-            parent=PARENT, names=[f"{PARENT}/pipelineJobs/x"]
-        ),
-        "pipelineJobs:batchCancel",
-        "POST pipelineJobs/ID:cancel",
     ),
 }
 

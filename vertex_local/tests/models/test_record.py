@@ -12,46 +12,54 @@ NAME = "projects/p/locations/l/models/5"
 
 @pytest.fixture
 def record():
-    """A model with three versions; `golden` is version 2, `default` version 1."""
-    record = registry.new_record(NAME, folder="5", model={"displayName": "m"}, time="t0")
+    """A model without versions."""
+    return registry.new_record(NAME, folder="5", model={"displayName": "m"}, time="t0")
+
+
+@pytest.fixture
+def versions(record):
+    """Its three versions by id; `golden` is version 2, `default` version 1."""
+    added = {}
     for number, aliases in ((1, []), (2, ["golden"]), (3, [])):
         model = {"versionAliases": aliases, "displayName": "ignored", "name": "x", "etag": "y"}
-        registry.add_version(record, model=model, artifact_uri=f"/a/{number}", time=f"t{number}")
-    return record
+        model["labels"] = {"number": str(number)}
+        added[str(number)] = registry.add_version(
+            record, model=model, artifact_uri=f"/a/{number}", time=f"t{number}"
+        )
+    return added
 
 
-def aliases_of(record):
-    return {v["versionId"]: v["versionAliases"] for v in record["versions"]}
+def aliases_of(record, versions):
+    return {key: registry.aliases_of(record, version) for key, version in versions.items()}
 
 
-def test_first_version_is_the_default_and_ids_increase(record):
-    assert aliases_of(record) == {"1": ["default"], "2": ["golden"], "3": []}
+def test_first_version_is_the_default_and_ids_increase(record, versions):
+    assert aliases_of(record, versions) == {"1": ["default"], "2": ["golden"], "3": []}
+    assert record["versionLabels"] == {"number": "1"}
 
 
-def test_view_has_the_fields_of_model_and_version(record):
+def test_view_has_the_fields_of_model_and_version(record, versions):
     record["labels"] = {"team": "a", "run": "old"}
-    record["versions"][1]["labels"] = {"run": "new"}
-    view = registry.view(record, record["versions"][1])
+    versions["2"]["labels"] = {"run": "new"}
+    view = registry.view(record, versions["2"])
     assert view["name"] == NAME
     assert view["displayName"] == "m"
     assert view["labels"] == {"team": "a", "run": "new"}
     assert (view["createTime"], view["versionCreateTime"]) == ("t0", "t2")
     assert (view["versionId"], view["artifactUri"]) == ("2", "/a/2")
-    assert view["etag"] == registry.view(record, record["versions"][1])["etag"]
-    record["versions"][1]["labels"] = {"run": "newer"}
-    assert view["etag"] != registry.view(record, record["versions"][1])["etag"]
+    assert view["versionAliases"] == ["golden"]
+    assert "modelLabels" not in view
+    assert view["etag"] == registry.view(record, versions["2"])["etag"]
+    versions["2"]["labels"] = {"run": "newer"}
+    assert view["etag"] != registry.view(record, versions["2"])["etag"]
 
 
 @pytest.mark.parametrize(
     ("reference", "version_id"), [("", "1"), ("default", "1"), ("golden", "2"), ("3", "3")]
 )
+@pytest.mark.usefixtures("versions")
 def test_version_is_found_by_id_and_alias(record, reference, version_id):
-    assert registry.find_version(record, reference)["versionId"] == version_id
-
-
-def test_unknown_version_is_not_found(record):
-    with pytest.raises(ApiError, match="models/5@silver"):
-        registry.find_version(record, "silver")
+    assert registry.version_id_of(record, reference) == version_id
 
 
 @pytest.mark.parametrize(
@@ -65,24 +73,25 @@ def test_unknown_version_is_not_found(record):
         ("3", ["-golden"], {"1": ["default"], "2": ["golden"], "3": []}),
     ],
 )
-def test_aliases_are_merged(record, version, changes, expected):
-    registry.merge_aliases(record, registry.find_version(record, version), changes)
-    assert aliases_of(record) == expected
+def test_aliases_are_merged(record, versions, version, changes, expected):
+    registry.merge_aliases(record, versions[version], changes)
+    assert aliases_of(record, versions) == expected
+    [default] = [key for key, aliases in expected.items() if "default" in aliases]
+    assert record["versionLabels"] == {"number": default}
 
 
-def test_default_alias_cannot_be_removed(record):
+def test_default_alias_cannot_be_removed(record, versions):
     with pytest.raises(ApiError, match="-default"):
-        registry.merge_aliases(record, record["versions"][0], ["-default"])
+        registry.merge_aliases(record, versions["1"], ["-default"])
 
 
-def test_default_goes_to_the_newest_when_its_version_is_removed(record):
-    registry.remove_version(record, record["versions"][0])
-    assert aliases_of(record) == {"2": ["golden"], "3": ["default"]}
+def test_default_goes_to_the_newest_when_its_version_is_removed(record, versions):
+    registry.remove_version(record, versions.pop("1"), newest=versions["3"])
+    assert aliases_of(record, versions) == {"2": ["golden"], "3": ["default"]}
+    assert record["versionLabels"] == {"number": "3"}
     assert registry.next_version_id(record) == "4"
 
 
-def test_the_only_version_cannot_be_removed(record):
-    for _ in range(2):
-        registry.remove_version(record, record["versions"][0])
+def test_the_only_version_cannot_be_removed(record, versions):
     with pytest.raises(ApiError, match="delete the model"):
-        registry.remove_version(record, record["versions"][0])
+        registry.remove_version(record, versions["1"], newest=None)

@@ -82,7 +82,7 @@ class World:
             )
 
     def runs(self):
-        return self.service.store.list(f"{PARENT}/pipelineJobs")
+        return self.service.store.list_kind("pipelineJobs")
 
     def restart(self, moment: str) -> None:
         """Restart the service at `moment`; the runs have ended."""

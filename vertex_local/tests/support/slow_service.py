@@ -10,16 +10,16 @@ from vertex_local.api import operations
 OPERATION_SECONDS = 0.3
 
 
-def _start(service, resource, method, work):
+def _start(service, resource, method, work, **options):
     def work_slowly(cancelled):
         time.sleep(OPERATION_SECONDS)
         return work(cancelled)
 
-    return ORIGINAL_START(service, resource, method, work_slowly)
+    return ORIGINAL_START(service, resource, method, work_slowly, **options)
 
 
 def _finished(service, resource, method, response, *, response_type):
-    operation = operations._new(service, resource, method)
+    operation = operations._new(service, resource, method, {"done": False})
     outcome = {"response": operations._response(response, response_type)}
     finish = threading.Timer(
         OPERATION_SECONDS, operations._finish, (service, operation["name"], outcome)

@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 from kfp import compiler, dsl
 
+from benchmarks.support.finished_runs import fill
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.shared.vertex.errors import VertexError
 from pipelines.cli import main
+from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
+from pipelines.runs.removal import files as removal_files
+from pipelines.runs.removal.cache import read_entry
 from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import Decision, OldRun, decide, prune
 from vertex_local.tests.support.service import PRELOAD_KFP, running_service
@@ -304,3 +308,27 @@ def test_no_cache_replaces_the_outputs_in_the_cache(trainyard, submit, package, 
     (used,) = (one for one in again if one["taskName"] == "make")
     assert used["outputs"] == made["outputs"]
     assert "/runs/two/" in json.dumps(used["outputs"])
+
+
+def test_many_runs_are_removed_with_the_cache_read_once_and_the_database_shrinks(
+    tmp_path, monkeypatch
+):
+    spec = {"pipelineInfo": {"name": "p"}, "root": {"dag": {"tasks": {"a": {}}}}}
+    fill(tmp_path, spec=spec, num_runs=60)
+    database, reads = tmp_path / "vertex" / "vertex.db", []
+    size = database.stat().st_size
+    monkeypatch.setattr(
+        removal_files, "read_entry", lambda entry: reads.append(entry) or read_entry(entry)
+    )
+    with running_service(tmp_path / "vertex") as service:
+        monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
+        files = RunFiles(connect(LOCAL_PROJECT, DEFAULT_LOCATION), tmp_path)
+        decisions = list(prune(files, decide(files, keep=5)))
+    assert [decision.run.name for decision in decisions if decision.reason] == [
+        f"run-{number}" for number in range(59, 54, -1)
+    ]
+    assert len(reads) == 60 + 5, "all before the removals, and what is left afterwards"
+    assert sorted(path.name for path in (tmp_path / "vertex" / "jobs").iterdir()) == [
+        decision.run.jobs[0]["name"].rpartition("/")[2] for decision in decisions[4::-1]
+    ]
+    assert database.stat().st_size < size / 2
