@@ -22,6 +22,7 @@ from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 _BINARY = 2
 MAX_CONFUSION, MAX_PAIRS = 100, 1000
 MIN_ROWS, MAX_PROBABILITIES = 1024, 4_000_000  # predicted at once: 16 MB
+NUM_PIECES = 25  # that the default model makes of a number
 _NUM_DECILES = 10
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
@@ -101,8 +102,9 @@ def count_confusion(labels: np.ndarray, predicted: np.ndarray, size: int) -> dic
 
 
 def num_rows_at_once(workload: Workload) -> int:
-    """Return how many examples to predict at once: few of many classes."""
-    return max(MIN_ROWS, MAX_PROBABILITIES // max(len(workload.labels), 1))
+    """Return how many examples to predict at once: few of many classes, or of many columns."""
+    num_pieces = NUM_PIECES * len(getattr(workload, "columns", ()))
+    return max(MIN_ROWS, MAX_PROBABILITIES // max(len(workload.labels), num_pieces, 1))
 
 
 def find_labelled(labels: np.ndarray, label: Label) -> np.ndarray:

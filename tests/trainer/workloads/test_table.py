@@ -31,6 +31,7 @@ import_tensorflow()
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
+from trainer.metrics.evaluate import MIN_ROWS, num_rows_at_once  # noqa: E402
 from trainer.workloads.encoding.columns import TableFacts  # noqa: E402
 from trainer.workloads.encoding.moments import PART_LIMITS, parse_time, time_part  # noqa: E402
 from trainer.workloads.encoding.tokens import split_tokens, tokenize  # noqa: E402
@@ -74,6 +75,14 @@ def _num_operations(num_columns):
 
 def test_columns_of_one_kind_are_encoded_together():
     assert _num_operations(20) == _num_operations(2)
+
+
+def test_few_examples_of_many_columns_are_predicted_at_once():
+    few, many = (
+        Table([Number(f"n{at}") for at in range(count)], label=Regression("y"))
+        for count in (2, 1000)
+    )
+    assert num_rows_at_once(many) == MIN_ROWS < num_rows_at_once(few)
 
 
 def test_numbers_are_scaled_and_missing_ones_marked(encoded):
