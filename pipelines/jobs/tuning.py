@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-from components.evaluate import folds
 from components.prepare_examples.output.publish import MANIFEST
 from components.shared.pages.html import number
 from components.shared.text.json_object import read_object
@@ -95,6 +94,8 @@ def count_folds(config: RunConfig, examples_dir: str) -> int:
     if sum(pool.count for pool in config.cluster.vertex_pools()) > 1:
         return 0
     if manifest.is_file():
+        from components.evaluate import folds  # 0.2 s, which a run saves
+
         return folds.num_folds(read_object(manifest, "splits"), options)
     return options.folds if options.folds and options.folds > 1 else 0
 

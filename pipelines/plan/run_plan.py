@@ -1,6 +1,7 @@
 """Plan of a run: the forecast of its tasks, with reasons, times, price and quota."""
 
 import datetime
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,13 +124,15 @@ def plan_of(api: VertexApi | None, submission: Submission, *, state_dir: Path | 
 
 def earlier_jobs(api: VertexApi, workload: str) -> Iterator[Json]:
     """Yield the newest runs of a workload, with their tasks, each requested when it is needed."""
-    records = [
-        record
-        for record in api.list_resources("pipelineJobs")
-        if shown_workload(parameters_of(record).get(WORKLOAD, "")) == shown_workload(workload)
-    ]
-    records.sort(key=lambda record: str(record["createTime"]), reverse=True)
-    for record in records[:MAX_RUNS]:
+    name = shown_workload(workload)
+    records = api.list_resources(
+        "pipelineJobs",
+        orderBy="create_time desc",
+        readMask="name,runtimeConfig.parameterValues",
+        pageSize=str(MAX_RUNS),
+    )
+    same = (r for r in records if shown_workload(parameters_of(r).get(WORKLOAD, "")) == name)
+    for record in itertools.islice(same, MAX_RUNS):
         if job := api.find(record["name"]):  # None: deleted in the meantime
             yield job
 
