@@ -74,10 +74,7 @@ class Texts:
     @cached_property
     def ranked(self) -> list[tuple[str, int]]:
         """The values with their counts, the most frequent first."""
-        counted = [
-            (entry["values"], entry["counts"]) for entry in self.present.value_counts().to_pylist()
-        ]
-        return sorted(counted, key=lambda item: (-item[1], item[0]))
+        return _ranked(self.present.value_counts())
 
     @cached_property
     def numbers_or_texts(self) -> pa.Array:
@@ -137,11 +134,14 @@ class Texts:
     @cached_property
     def perhaps_missing(self) -> dict[str, int]:
         """The values that may mean a missing one, such as -999 and unknown, with their numbers."""
-        values, numbers = self.ranked[:MAX_VOCABULARY], self.numbers
+        numbers = self.numbers
         if numbers is None:
-            markers = set(map(str.casefold, MISSING_NUMBERS))
+            markers, values = set(map(str.casefold, MISSING_NUMBERS)), self.ranked[:MAX_VOCABULARY]
             return {text: count for text, count in values if text.casefold() in markers}
-        nines = {text: count for text, count in values if count > 1 and NINES.fullmatch(text)}
+        counted = self.present.value_counts()
+        repeated = _ranked(counted.filter(pc.greater(counted.field("counts"), 1)))
+        values = repeated[:MAX_VOCABULARY]
+        nines = {text: count for text, count in values if NINES.fullmatch(text)}
         return {text: count for text, count in nines.items() if _is_far(float(text), numbers)}
 
     def mistakes(self, texts: list[str]) -> list[str]:
@@ -155,6 +155,14 @@ class Texts:
         """True if all values are whole numbers, written as a program does."""
         form = self.reading.form
         return form is not None and form.is_plain and self.is_whole
+
+
+def _ranked(counted: pa.StructArray) -> list[tuple[str, int]]:
+    """Return the values of an array of counts with their counts, the most frequent first."""
+    counts = zip(
+        counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True
+    )
+    return sorted(counts, key=lambda item: (-item[1], item[0]))
 
 
 def _is_far(value: float, numbers: pa.Array) -> bool:

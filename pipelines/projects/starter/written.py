@@ -23,6 +23,8 @@ FEWEST_NUMBERS = 20  # distinct ones, among which another text is a missing valu
 MOST_ODD = 0.01  # of the values: texts that occur once among numbers, which are mistakes
 SIGNS = ((".", ""), (".", ","), (",", ""), (",", "."), (",", " "), (".", " "), (".", "'"))
 CURRENCIES = ("USD", "EUR", "GBP", "CHF", "JPY", "CNY", "INR", "Rs", "Rs.", "US$", "kr", "zł")
+# A number as a program writes it, without a sign around its digits.
+UNSIGNED = re.compile(r"[-+]?\d+(?:\.\d+)?")
 UNIT = re.compile(r"[°µ²³/\w]{1,8}")
 CODE = r"^0[0-9]+$"
 MAX_TRIED = 2_000  # distinct values whose signs are looked at
@@ -107,15 +109,16 @@ def _without(values: pa.Array, texts: Sequence[str]) -> pa.Array:
 def _signs(texts: Sequence[str]) -> tuple[str, ...]:
     """Return the currency, percent sign or unit that texts have around their digits."""
     texts = [text for text in texts if re.search(r"\d", text)]
-    heads = Counter(re.sub(r"\d.*", "", text, flags=re.S).strip(" +-.,(") for text in texts)
-    tails = Counter(re.sub(r".*\d", "", text, flags=re.S).strip(" .,)") for text in texts)
+    signed = [text for text in texts if not UNSIGNED.fullmatch(text)]
+    heads = Counter(re.sub(r"\d.*", "", text, flags=re.S).strip(" +-.,(") for text in signed)
+    tails = Counter(re.sub(r".*\d", "", text, flags=re.S).strip(" .,)") for text in signed)
     ends = [_most(heads), _most(tails)]
     signs = [end for end in ends if _is_currency(end) or end in ("%", "‰")]
     unit = ends[1]
     is_common = tails[unit] >= len(texts) - max(1, MOST_ODD * len(texts))
     if unit and unit not in signs and is_common and len(texts) > 1 and UNIT.fullmatch(unit):
         signs.append(unit)
-    if any(re.match(r"\(.*\d.*\)$", text) for text in texts):
+    if any(re.match(r"\(.*\d.*\)$", text) for text in signed):
         signs.append(BRACKETS)
     return tuple(dict.fromkeys(signs))
 
