@@ -31,7 +31,7 @@ def test_settings_and_options_become_those_of_the_command(capsys, tmp_path):
     ("given", "problem"),
     [
         ({"set": {"train.epoch": 3}}, "did you mean 'train.epochs'"),
-        ({"set": {"train.epochs": "many"}}, "--epochs is 'many'"),
+        ({"set": {"train.epochs": "many"}}, "train.epochs is 'many'"),
         ({"keep_endpoints": True}, r"run\(\) has no option 'keep_endpoints'"),
         ({"on": "vertex"}, "needs a project"),
         ({"cluster": "none.yaml"}, "cannot read the cluster file none.yaml"),

@@ -70,7 +70,7 @@ def test_a_job_runs_in_containers_and_writes_to_its_output_folder(contained, job
 import json, os, pathlib
 config = json.loads(os.environ["TF_CONFIG"])
 assert config["cluster"] == {"chief": ["workerpool0-0:2222"], "worker": ["workerpool1-0:2222"]}
-pathlib.Path(os.environ["AIP_MODEL_DIR"]).mkdir()
+pathlib.Path(os.environ["AIP_MODEL_DIR"]).mkdir(exist_ok=True)
 pathlib.Path(os.environ["AIP_MODEL_DIR"], "model.txt").write_text(os.uname().nodename)
 """
     output = contained.root / "out"

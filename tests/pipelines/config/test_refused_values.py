@@ -197,8 +197,8 @@ def test_a_file_that_is_none_is_refused_at_once(tmp_path, kind):
     elif kind == "device":
         path.symlink_to("/dev/zero")
     else:
-        path.write_text("#" * 200_000)
-    with pytest.raises(YamlError, match=r"no regular file|at most 100,000"):
+        path.write_text("#" * 2_000_000)
+    with pytest.raises(YamlError, match=r"no regular file|at most 1,000,000"):
         read_yaml_file(path)
 
 
