@@ -26,6 +26,7 @@ COMMANDS = (
     ("run", "running.submit:add_run", "run the pipeline, wait for its end and tear it down"),
     ("plan", "running.submit:add_plan", "print what a run would do now, why, and its price"),
     ("submit", "running.submit:add_submit", "start a pipeline run"),
+    ("step", "running.step:add_step", "execute one task of an earlier run again, on this machine"),
     ("tune", "training.tune:add_tune", "train with different settings, and name the best"),
     (
         "runs",
@@ -91,6 +92,7 @@ examples:
   trainyard schedule apply --dry-run
   trainyard report                             what the newest run found, in one page
   trainyard runs resume mnist-20261121-093015-4f1c --wait
+  trainyard step latest evaluate --set thresholds.accuracy=0.99
   trainyard prune --keep 10 --older-than 30d --dry-run
   trainyard models list
   trainyard predict taxi --input 'trips/*.csv' --output predicted

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.shared.vertex.resource_name import ResourceName
-from components.shared.vertex.task_details import details_by_name, outputs_of, seconds_of
+from components.shared.vertex.task_details import details_by_name, inputs_of, outputs_of, seconds_of
 from trainer import Json
 
-INPUT_PREFIX = "input:"
 SUCCEEDED, CACHED = "SUCCEEDED", "SKIPPED"  # states of Vertex AI
 
 
@@ -52,12 +51,7 @@ class EarlierTask:
     @property
     def parameters(self) -> Json:
         """Its input parameters by name, with defaults."""
-        metadata = self.detail.get("execution", {}).get("metadata", {})
-        return {
-            key.removeprefix(INPUT_PREFIX): value
-            for key, value in metadata.items()
-            if key.startswith(INPUT_PREFIX)
-        }
+        return inputs_of(self.detail)
 
     @property
     def artifacts(self) -> dict[str, tuple[str, ...]]:

@@ -98,7 +98,7 @@ def _read_workload(content: Json, *, trusts_code: bool, beside: str) -> Workload
     reference: str = content.get("reference") or name
     if name in BUILT_IN and reference == name:
         return load_workload(name).with_facts(content["facts"])
-    if _needs_code(content):
+    if needs_code(content):
         if not trusts_code:
             check_code(content, beside=beside)
         return load_workload(reference).with_facts(content["facts"])
@@ -119,7 +119,7 @@ def check_code(content: Json, *, beside: str = "") -> None:
         UntrustedCodeError: it needs other code; the message has the reference.
     """
     reference = str(content.get("reference") or content["workload"])
-    if not _needs_code(content) or is_own_code(reference, beside=beside):
+    if not needs_code(content) or is_own_code(reference, beside=beside):
         return
     purpose = f"hooks {content['hooks']}" if content.get("hooks") else "declaration"
     raise UntrustedCodeError(
@@ -129,7 +129,8 @@ def check_code(content: Json, *, beside: str = "") -> None:
     )
 
 
-def _needs_code(content: Json) -> bool:
+def needs_code(content: Json) -> bool:
+    """Return whether the workload of a description is loaded from its reference."""
     return bool(content.get("hooks")) or "declaration" not in content
 
 

@@ -8,6 +8,7 @@ from trainer import Json
 # Metadata key of the endpoint artifact of `ensure_endpoint`; its value is `yes` or `no`.
 SERVED_BEFORE = "servedBefore"
 NOT_RUN = "NOT_RUN"
+INPUT_PREFIX = "input:"
 TASK_STATES = {"SKIPPED": "SUCCEEDED", "NOT_TRIGGERED": NOT_RUN}  # SKIPPED: from the cache
 
 
@@ -26,6 +27,16 @@ class TaskView:
 def details_by_name(job: Json) -> dict[str, Json]:
     """Return the latest detail of each task of a PipelineJob, by the task's name in the spec."""
     return {d["taskName"]: d for d in job.get("jobDetail", {}).get("taskDetails", [])}
+
+
+def inputs_of(detail: Json) -> Json:
+    """Return the input parameters of a task by name, with defaults."""
+    metadata = detail.get("execution", {}).get("metadata", {})
+    return {
+        key.removeprefix(INPUT_PREFIX): value
+        for key, value in metadata.items()
+        if key.startswith(INPUT_PREFIX)
+    }
 
 
 def outputs_of(detail: Json) -> Json:

@@ -63,3 +63,9 @@ def test_a_limit_that_cannot_be_kept_is_refused(trainyard, settings, message):
     code, _, error = trainyard("plan", "taxi", "--max-cost", "1e-9", *flags)
     assert code == 2
     assert message in error
+
+
+def test_steps_are_executed_on_this_machine_only(trainyard):
+    code, _, error = trainyard("step", "latest", "evaluate", *ON_VERTEX[:6])
+    assert code == 2
+    assert "step executes tasks on this machine only" in error

@@ -1,0 +1,103 @@
+"""`trainyard step`: execute one task of an earlier run again, on this machine."""
+
+import argparse
+import time
+from pathlib import Path
+
+from components.errors import StepError
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.task_details import details_by_name, outputs_of
+from pipelines.command.actions import NAMES, describe, print_json, print_table
+from pipelines.command.target_options import add_target, api_of, target_of
+from pipelines.plan.one_task import TASKS, plan_task
+from pipelines.resources.kinds import RUN
+from pipelines.resources.table import Table
+from pipelines.runs.differences import Difference, differences_table
+from pipelines.runs.log import run_log_lines
+from pipelines.runs.request import create_run
+from pipelines.runs.submit import Submission
+from trainer import Json
+from trainer.errors import ConfigError
+
+HEADINGS = ("OUTPUT", "BEFORE", "NOW", "CHANGE")
+POLL_SECONDS = 0.1  # on this machine only
+CANCEL_TIMEOUT_SECONDS = 60.0
+STEP_HELP = """\
+Executes one task of an earlier run again on this machine: with the inputs of that run, the code of
+now, and changed settings. Prints its outputs beside those of the run. Nothing is registered, and
+neither the run nor its model changes. The service keeps running, for the next step.
+
+  trainyard step latest evaluate --set thresholds.accuracy=0.99
+  trainyard step latest prepare-examples --workload churn/
+"""
+
+
+def add_step(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `step`."""
+    describe(parser, STEP_HELP)
+    parser.add_argument("name", metavar="RUN", help=NAMES["RUN"])
+    parser.add_argument("task", metavar="TASK", help=", ".join(TASKS))
+    text = "change a setting of the run that the task reads; may be repeated"
+    parser.add_argument(
+        "--set", metavar="KEY=VALUE", action="append", default=[], dest="settings", help=text
+    )
+    text = "the folder of your workload; default: the current one"
+    parser.add_argument("--workload", metavar="FOLDER", default=".", help=text)
+    parser.add_argument("--json", action="store_true", help="print the outputs as JSON")
+    add_target(parser)
+    parser.set_defaults(command=_step)
+
+
+def _step(arguments: argparse.Namespace) -> int:
+    if arguments.on == "vertex":
+        raise ConfigError("step executes tasks on this machine only; on Vertex AI, use submit")
+    target, name = target_of(arguments), arguments.task
+    options = {"settings": arguments.settings, "workload": arguments.workload, "target": target}
+    with api_of(arguments, keeps_service=True) as api:
+        job = RUN.get(api, arguments.name)
+        submission = plan_task(job, name, **options)
+        folder = target.run_dir(job["displayName"]) / submission.run
+        ended = execute(api, submission, name, folder=folder)
+    if "error" in ended:
+        raise StepError(f"{ended['error']['message']}\nlog: {folder / 'log.txt'}")
+    before, now = (outputs_of(details_by_name(run)[name]) for run in (job, ended))
+    if arguments.json:
+        return print_json({"run": job["displayName"], "before": before, "now": now})
+    print_table(Table(HEADINGS, differences_table(compare_outputs(before, now)).rows))
+    print("", *str(now.get("reasons", "")).splitlines(), f"outputs: {folder}", sep="\n")
+    if report := now.get("report"):
+        print(f"report: {report['uri']}")
+    return 0
+
+
+def execute(api: VertexApi, submission: Submission, task: str, *, folder: Path) -> Json:
+    """Execute a task to its end and return its run; keep the log, and delete the run's record."""
+    run = submission.run
+    try:
+        create_run(api, submission.request, run=run)
+        while not RUN.is_final(job := RUN.get(api, run)):
+            time.sleep(POLL_SECONDS)
+        return job
+    finally:
+        if api.find(RUN.path(api, run)):
+            RUN.cancel(api, run)
+            RUN.wait(api, run, timeout_seconds=CANCEL_TIMEOUT_SECONDS)
+            folder.mkdir(parents=True, exist_ok=True)
+            lines = run_log_lines(api, run, task=task)
+            (folder / "log.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+            RUN.delete(api, run)
+
+
+def compare_outputs(before: Json, now: Json) -> list[Difference]:
+    """Return the outputs that fit into a table: no addresses, lists and JSON objects."""
+    facts: list[Json] = [{}, {}]
+    for outputs, shown in zip((now, before), facts, strict=True):
+        for name, output in outputs.items():
+            for key, value in (output if isinstance(output, dict) else {"": output}).items():
+                text = " ".join(value.split()) if isinstance(value, str) else value
+                if key != "uri" and str(text)[:1] not in ("", "{", "["):
+                    shown[f"{name}.{key}".rstrip(".")] = text
+    return [
+        Difference(kind="", name=name, first=facts[1].get(name), second=facts[0].get(name))
+        for name in {**facts[0], **facts[1]}
+    ]
