@@ -169,7 +169,8 @@ def _check_key(key: str, config: RunConfig) -> None:
     if key not in allowed and not (is_free and name):
         named = [name for name in allowed if not name.endswith((".NAME", ".METRIC"))]
         hint = did_you_mean(key, named, separator=".")
-        if "." not in key and (of_group := did_you_mean(key, (*GROUPS, MODEL_GROUP))):
+        of_group = did_you_mean(key, (*GROUPS, MODEL_GROUP)) if "." not in key else ""
+        if of_group and did_you_mean(key, (*named, *GROUPS, MODEL_GROUP)) == of_group:
             hint = f"{of_group} It is a group of settings;"
         elif group == "thresholds":
             hint += f" metrics are {', '.join(metrics_of(config.workload))};"

@@ -14,6 +14,7 @@ from vertex_local.errors import invalid_argument, not_found
 from vertex_local.jobs import replica_status
 from vertex_local.jobs.record import JobPlan, plan_job
 from vertex_local.jobs.replica_env import contained_specs, output_variables, process_specs
+from vertex_local.machine import buckets
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.ports import POOL
 from vertex_local.processes import group as processes
@@ -53,7 +54,7 @@ def insert(service: Service, parent: str, job: Json) -> Json:
     plan = plan_job(job)
     if service.engine:
         _check_containers(plan, service.engine)
-    _make_output_dir(plan)
+    _make_output_dir(plan, job["jobSpec"])
     record = KIND.new_record(f"{parent}/{KIND.collection}/{service.store.next_id()}", job)
     KIND.folder_of(service, record["name"]).mkdir(parents=True)
     service.store.insert(record["name"], record)
@@ -79,13 +80,14 @@ def _check_containers(plan: JobPlan, engine: Engine) -> None:
         engine.check_folder(plan.output_dir, field="jobSpec.baseOutputDirectory.outputUriPrefix")
 
 
-def _make_output_dir(plan: JobPlan) -> None:
+def _make_output_dir(plan: JobPlan, job_spec: Json) -> None:
     if plan.output_dir is None:
         return
     try:
-        # A program writes its model to any name of a bucket. Those that make the folder do so only
-        # if AIP_MODEL_DIR begins with gs://.
-        Path(output_variables(plan.output_dir)["AIP_MODEL_DIR"]).mkdir(parents=True, exist_ok=True)
+        plan.output_dir.mkdir(parents=True, exist_ok=True)
+        if job_spec["baseOutputDirectory"]["outputUriPrefix"].startswith(buckets.SCHEME):
+            # A program writes its model to any name of a bucket, without making a folder.
+            Path(output_variables(plan.output_dir)["AIP_MODEL_DIR"]).mkdir(exist_ok=True)
     except OSError as error:
         raise invalid_argument(
             f'jobSpec.baseOutputDirectory.outputUriPrefix "{plan.output_dir}" cannot be created: '

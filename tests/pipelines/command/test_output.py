@@ -77,7 +77,8 @@ def test_the_exit_code_is_that_of_the_run_whatever_becomes_of_the_output(submit,
 def test_a_list_that_cannot_be_written_is_an_error(submit):
     done = shell(f"{COMMAND} runs list > /dev/full")
     assert done.returncode == 1
-    assert done.stderr == "trainyard: [Errno 28] No space left on device\n"
+    reason = "the output cannot be written: No space left on device"
+    assert done.stderr == f"trainyard: {reason}\n"
 
 
 @pytest.mark.fast

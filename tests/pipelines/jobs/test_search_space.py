@@ -90,7 +90,7 @@ def test_the_guess_of_a_log_scale_is_said():
         ("train.epochs=1..2.5", "whole number"),
         ("model.embedding_size=1..2.5", "whole number"),
         ("train.epochs=0..5", "from 1 to"),
-        ("train.batch_size=16,0", r"batch-size is 0; it must be"),
+        ("train.batch_size=16,0", r"train.batch_size is 0; it must be"),
         ("train.optimizer=adam,sdg", "sgd"),
         ("model.hidden_units=1..2", "no number"),
         ("train.learning_rate=0.1..0.01", "lower to a higher"),

@@ -145,6 +145,8 @@ def test_service_stops_when_all_its_users_are_killed(commands):
 
 
 def test_concurrent_commands_start_one_service(commands):
+    commands.root.mkdir(mode=0o700, parents=True)
+    commands.root.parent.chmod(0o700)
     for number in range(NUM_ROUNDS):
         logs = [f"list-{number}-{one}" for one in range(NUM_FIRST_COMMANDS)]
         users = [commands.start("models", "list", log=log) for log in logs]

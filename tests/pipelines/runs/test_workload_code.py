@@ -149,7 +149,7 @@ def test_light_commands_do_not_load_a_workload_that_fails(churn, capsys):
     [
         ("train: {epoch: 5}\n", r"run\.yaml, line 1: .*'train\.epoch'.*did you mean 'train\.ep"),
         ("\nmodel_nam: x\n", r"run\.yaml, line 2: .*did you mean 'model_name'"),
-        ("train:\n  epochs: 1\n  batch_size: 0\n", r"run\.yaml, line 3: .*batch-size is 0"),
+        ("train:\n  epochs: 1\n  batch_size: 0\n", r"run\.yaml, line 3: train\.batch_size is 0"),
         ("train: 5\n", r"run\.yaml, line 1: train is 5; it must hold keys"),
         ("train: {epochs: 1}\ntrain: {epochs: 2}\n", "line 2: train is given twice.*line 1"),
         ("a: [\n", r"run\.yaml: it is not YAML, line 2"),

@@ -230,7 +230,10 @@ def test_cancel_of_a_stubborn_job_shows_cancelling(service):
 
 def test_delete_needs_an_ended_job_and_keeps_the_output(service, tmp_path):
     output = tmp_path / "output"
-    code = f"import os; open(os.environ['AIP_MODEL_DIR'] + 'm', 'w'); {SLEEP}"
+    code = (
+        "import os; folder = os.environ['AIP_MODEL_DIR']; os.makedirs(folder);"
+        f" open(folder + 'm', 'w'); {SLEEP}"
+    )
     body = job(pool(code), baseOutputDirectory={"outputUriPrefix": str(output)})
     created = service.do("POST", "customJobs", body)
     wait_until_ready(service, created, 1)
