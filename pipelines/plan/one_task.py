@@ -23,7 +23,7 @@ from pipelines.plan.earlier_tasks import component_names
 from pipelines.projects.runs import default_run, find_run
 from pipelines.runs.execute import new_run_name
 from pipelines.runs.request import run_request
-from pipelines.runs.submit import OWN_PARAMETERS, Submission
+from pipelines.runs.submit import Submission
 from pipelines.runs.workload_code import with_code
 from trainer import Json, paths
 from trainer.errors import ConfigError
@@ -38,27 +38,19 @@ def plan_task(
 ) -> Submission:
     """Return the request that executes a task of a run with the settings and the code of now.
 
-    Args:
-        job: the PipelineJob of the run, with its tasks.
-        task: its name.
-        settings: of `--set`.
-        workload: the folder of a user's workload, if the run is one of a folder.
-        target: this machine.
+    `workload` is the folder of a user's workload, if the run is one of a folder.
 
     Raises:
         ConfigError: a setting or the workload is wrong, or the task does not read the setting.
         ResourceError: the task cannot be executed again.
     """
     earlier = details_of(job, task)
-    before = {**parameters_of(job), **inputs_of(earlier)}  # `start` adds files to `prepare`
+    before = {**parameters_of(job), **inputs_of(earlier)}  # of `prepare`, the files of its date
     config = with_settings(RunConfig.from_parameters(before), settings)
     config = with_code(_with_code_of_now(config, workload), target, uses_image=False)
     image = image_of(config.workload)
-    text = compile_once(
-        default_image(),
-        config=default_run("step", name="step"),
-        folder=target.state_dir / "packages",
-    )
+    any_run, packages = default_run("step", name="step"), target.state_dir / "packages"
+    text = compile_once(default_image(), config=any_run, folder=packages)
     package = read_package(text, source="this source")
     component = package.spec["components"][component_names(package.spec)[task]]
     inputs = component["inputDefinitions"]["parameters"]
@@ -91,8 +83,6 @@ def details_of(job: Json, task: str) -> Json:
             f"step executes {', '.join(TASKS)}, not {task!r}, which trains, or changes what is "
             "registered or served; `trainyard jobs submit` trains only"
         )
-    if not set(parameters_of(job)) >= OWN_PARAMETERS:
-        raise ResourceError(f"{run} is a run of a pipeline of another repository")
     if "inputs" not in details.get(task, {}):
         raise ResourceError(f"{run} has not executed {task}; see trainyard runs show {run}")
     return details[task]

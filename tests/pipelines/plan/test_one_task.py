@@ -14,8 +14,10 @@ from pipelines.config.built_in import mnist
 from pipelines.errors import ResourceError
 from pipelines.package.compile import compile_pipeline
 from pipelines.package.spec import read_package
-from pipelines.plan.one_task import details_of, link_model, one_task_spec
+from pipelines.places.target import local_target
+from pipelines.plan.one_task import details_of, link_model, one_task_spec, plan_task
 from tests.support.data.run_records import PASSED, job, task
+from trainer.errors import ConfigError
 
 ARTIFACTS = {
     "examples": {"uri": "/runs/r/examples", "metadata": {"workload": "mnist"}},
@@ -89,7 +91,7 @@ def test_a_model_that_was_removed_is_refused(tmp_path):
         link_model(tmp_path / "gone", tmp_path / "linked", reference="mnist")
 
 
-PARAMETERS = {"cluster": "{}", "train": "{}", "thresholds": "{}"}
+PARAMETERS = {"cluster": "{}", "train": "{}", "thresholds": "{}", "endpoint_name": "mnist"}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,6 @@ PARAMETERS = {"cluster": "{}", "train": "{}", "thresholds": "{}"}
         ("train", PARAMETERS, "not 'train', .* `trainyard jobs submit` trains only"),
         ("release-model", PARAMETERS, "not 'release-model', which .* changes what is registered"),
         ("start", PARAMETERS, "m-1 has not executed start"),
-        ("evaluate", {}, "a run of a pipeline of another repository"),
     ],
 )
 def test_tasks_with_effects_and_tasks_that_did_not_run_are_refused(name, parameters, message):
@@ -121,3 +122,20 @@ def test_outputs_are_compared_without_addresses_and_objects():
         "metrics.auc": (0.5, 0.75),
         "latency.auc": (0.5, 0.75),
     }
+
+
+@pytest.mark.parametrize(
+    ("workload", "settings", "message"),
+    [
+        ("mnist", ["max_examples=3"], "max_examples=3: evaluate reads only .*thresholds, train"),
+        ("/code/churn-0123456789ab", [], "other is not the folder of churn; give --workload"),
+    ],
+)
+def test_settings_and_folders_that_do_not_fit_are_refused(tmp_path, workload, settings, message):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/workload.py").write_text("")
+    parameters = {**PARAMETERS, "workload": workload}
+    run = {**job({**PASSED, "inputs": {}}, **parameters), "displayName": "m-1"}
+    options = {"workload": str(tmp_path / "other"), "target": local_target(tmp_path / "state")}
+    with pytest.raises(ConfigError, match=message):
+        plan_task(run, "evaluate", settings=settings, **options)
