@@ -8,7 +8,6 @@ from trainer import Json
 # Metadata key of the endpoint artifact of `ensure_endpoint`; its value is `yes` or `no`.
 SERVED_BEFORE = "servedBefore"
 NOT_RUN = "NOT_RUN"
-INPUT_PREFIX = "input:"
 TASK_STATES = {"SKIPPED": "SUCCEEDED", "NOT_TRIGGERED": NOT_RUN}  # SKIPPED: from the cache
 
 
@@ -31,26 +30,21 @@ def details_by_name(job: Json) -> dict[str, Json]:
 
 def inputs_of(detail: Json) -> Json:
     """Return the input parameters of a task by name, with defaults."""
-    metadata = detail.get("execution", {}).get("metadata", {})
-    return {
-        key.removeprefix(INPUT_PREFIX): value
-        for key, value in metadata.items()
-        if key.startswith(INPUT_PREFIX)
-    }
+    return _parameters(detail, "input:")
 
 
 def outputs_of(detail: Json) -> Json:
     """Return the outputs of a task by name; of an artifact, its URI and metadata."""
-    metadata = detail.get("execution", {}).get("metadata", {})
-    outputs = {
-        key.removeprefix("output:"): value
-        for key, value in metadata.items()
-        if key.startswith("output:")
-    }
+    outputs = _parameters(detail, "output:")
     for name, artifacts in detail.get("outputs", {}).items():
         for artifact in artifacts.get("artifacts", []):
             outputs[name] = {"uri": artifact.get("uri", ""), **artifact.get("metadata", {})}
     return outputs
+
+
+def _parameters(detail: Json, prefix: str) -> Json:
+    metadata = detail.get("execution", {}).get("metadata", {})
+    return {key.removeprefix(prefix): metadata[key] for key in metadata if key.startswith(prefix)}
 
 
 def outputs_by_task(job: Json, task_names: dict[str, str]) -> dict[str, Json]:
