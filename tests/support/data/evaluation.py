@@ -1,8 +1,10 @@
 """Evaluation of an exported model, as the pipeline's step does it."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from components.evaluate.held_out import read_held_out
 from trainer.metrics.evaluate import Evaluation, score
@@ -15,9 +17,13 @@ def evaluate(model_dir: str | Path, examples_dir: str | Path, *, split: str = "t
     from trainer.serving.export import load_predictor
 
     predictor = load_predictor(str(model_dir))
-    data = read_held_out(str(examples_dir), predictor, split=split)
-    likely = data.predictions
     if (temperature := predictor.decision.get("temperature", 1)) != 1:
-        powers = likely.astype(np.float64) ** temperature
-        likely = powers / powers.sum(axis=1, keepdims=True)
-    return score(likely, data.labels, predictor.workload)
+        calibrated = predictor.predict_values
+
+        def uncalibrated(features: Any) -> NDArray[Any]:
+            powers = calibrated(features).astype(np.float64) ** temperature
+            return powers / powers.sum(axis=1, keepdims=True)
+
+        predictor.predict_values = uncalibrated
+    data = read_held_out(str(examples_dir), predictor, split=split)
+    return score(data.predictions, data.labels, predictor.workload)
