@@ -4,12 +4,14 @@ Breiman, "Random forests", 2001. What one column of the data became, such as the
 shuffled together.
 """
 
-from collections.abc import Mapping
+import heapq
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from components.evaluate.gate.gain import SEED, measure_slice_gain
+from components.evaluate.gate.gain import SEED, Gain, measure_slice_gain
 from components.evaluate.held_out import predict_table
 from trainer import Json
 from trainer.metrics.evaluate import find_labelled
@@ -20,9 +22,14 @@ from trainer.workloads.declarations.features import Image, TimePart
 if TYPE_CHECKING:
     from trainer.serving.export import Predictor
 
+logger = logging.getLogger(__name__)
+
 MAX_ROWS, MIN_ROWS = 10_000, 500
 # Rows to predict in all: some seconds.
 MAX_PREDICTIONS = 400_000
+# Values to predict of in all; of more columns the most important ones are searched for. A column
+# of few rows costs as much as one of MIN_COUNTED rows.
+MAX_VALUES, MIN_MEASURED, MIN_COUNTED = 150_000_000, 100, 1_000
 
 
 def measure_importance(
@@ -30,8 +37,8 @@ def measure_importance(
 ) -> list[Json]:
     """Return the loss in a metric without each column of the data, the largest first.
 
-    `low` and `high` are the ends of its interval. It is [] for a single input, and where the
-    metric is not defined.
+    `low` and `high` are the ends of its interval. Of many columns only some of the most important
+    are returned. It is [] for a single input, and where the metric is not defined.
     """
     from trainer.examples.manifest import read_manifest
     from trainer.examples.tables import gather_rows, read_table
@@ -54,19 +61,60 @@ def measure_importance(
         predictions = predict_table(predictor.predict_values, table, labels.numpy(), workload)
         return statistic(metric, predictions, labels.numpy(), workload.label)
 
-    whole, found = measured({}), list[Json]()
-    for column, names in columns.items():
-        gain = measure_slice_gain(
+    whole = measured({})
+
+    def gain_without(block: Sequence[str]) -> Gain:
+        names = [name for column in block for name in columns[column]]
+        return measure_slice_gain(
             metric,
             whole,
             measured({name: gather_rows(features[name], shuffled) for name in names}),
             num_examples=len(rows),
             confidence=confidence,
         )
-        if gain.is_defined:
-            ends = {"low": gain.low, "high": gain.high}
-            found.append({"feature": column, "metric": metric, "loss": gain.difference, **ends})
+
+    num_values = max(len(rows), MIN_COUNTED) * len(columns)
+    most = max(MIN_MEASURED, MAX_VALUES // num_values)
+    gains = largest_gains(list(columns), gain_without, most=most)
+    found = [
+        {"feature": column, "metric": metric, "loss": g.difference, "low": g.low, "high": g.high}
+        for column, g in gains.items()
+        if g.is_defined
+    ]
     return sorted(found, key=lambda row: -row["loss"])
+
+
+def largest_gains(
+    columns: Sequence[str], gain_without: Callable[[Sequence[str]], Gain], *, most: int
+) -> dict[str, Gain]:
+    """Return the gains from single columns, all or, of many columns, some of the largest.
+
+    If there are more than `most` columns, as many blocks of them as half of that are measured, and
+    the block with the largest gain is halved, again and again, until `most` gains are measured.
+    """
+    num_blocks = len(columns) if len(columns) <= most else most // 2
+    unmeasured = [list(block) for block in np.array_split(np.array(columns, object), num_blocks)]
+    singles: dict[str, Gain] = {}
+    queue: list[tuple[float, int, list[str]]] = []
+    num_measured = 0
+    while unmeasured:
+        block = unmeasured.pop(0)
+        gain = gain_without(block)
+        num_measured += 1
+        if len(block) == 1:
+            singles[block[0]] = gain
+        elif gain.is_defined:
+            heapq.heappush(queue, (-gain.difference, num_measured, block))
+        if not unmeasured and queue and num_measured + 2 <= most:
+            _, _, block = heapq.heappop(queue)
+            unmeasured = [block[: len(block) // 2], block[len(block) // 2 :]]
+    if queue:
+        logger.info(
+            "importance: %d of %d columns, those in the blocks that matter most",
+            len(singles),
+            len(columns),
+        )
+    return singles
 
 
 def _columns(workload: Workload) -> dict[str, list[str]]:

@@ -187,9 +187,8 @@ def _inputs(
             case {"componentInputParameter": key}:
                 parameters[name] = outer.parameters.get(key)
             case {"taskOutputParameter": {"producerTask": producer, "outputParameterKey": key}}:
-                values = outputs[producer]
-                known = values.parameters if values else {}
-                parameters[name] = known.get(key, Unknown(producer))
+                known = outputs[producer] or Values()
+                parameters[name] = known.parameters.get(key, Unknown(producer))
             case _:
                 parameters[name] = Unknown()
     parameters = {name: _filled(value, parameters) for name, value in parameters.items()}
@@ -201,9 +200,8 @@ def _inputs(
             case {"componentInputArtifact": key}:
                 artifacts[name] = outer.artifacts.get(key)
             case {"taskOutputArtifact": {"producerTask": producer, "outputArtifactKey": key}}:
-                values = outputs[producer]
-                known = values.artifacts if values else {}
-                artifacts[name] = known.get(key, Unknown(producer))
+                known = outputs[producer] or Values()
+                artifacts[name] = known.artifacts.get(key, Unknown(producer))
             case _:
                 artifacts[name] = Unknown()
     return Values(parameters, artifacts)
