@@ -1,4 +1,4 @@
-"""What a state folder gathers: finished runs, and versions of a model.
+"""Finished runs and versions of a model, which a state folder gathers.
 
 Commands on runs include the start and the end of the service, as in every day's use.
 """

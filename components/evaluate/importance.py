@@ -76,12 +76,12 @@ def measure_importance(
     num_values = max(len(rows), MIN_COUNTED) * len(columns)
     most = max(MIN_MEASURED, MAX_VALUES // num_values)
     gains = largest_gains(list(columns), gain_without, most=most)
-    found = [
+    losses = [
         {"feature": column, "metric": metric, "loss": g.difference, "low": g.low, "high": g.high}
         for column, g in gains.items()
         if g.is_defined
     ]
-    return sorted(found, key=lambda row: -row["loss"])
+    return sorted(losses, key=lambda row: -row["loss"])
 
 
 def largest_gains(

@@ -49,8 +49,8 @@ def with_environment(argv: list[str], arguments: argparse.Namespace) -> list[str
             options += settings if hasattr(arguments, "settings") else []
         elif hasattr(arguments, key):
             text = value_text(value, sources[key,])
-            given = str(path.parent / text) if key in PATHS else text
-            options.append(f"--{key.replace('_', '-')}={given}")
+            argument = str(path.parent / text) if key in PATHS else text
+            options.append(f"--{key.replace('_', '-')}={argument}")
     words = list(itertools.takewhile(lambda word: not word.startswith("-"), argv))
     return [*words, *options, *argv[len(words) :]]
 

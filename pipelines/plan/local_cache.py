@@ -1,11 +1,28 @@
 """Outputs of earlier tasks that this machine's step cache still has."""
 
 import functools
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from pipelines.plan.earlier_tasks import EarlierTask
 from pipelines.runs.removal.cache import read_entry, step_cache
 from trainer import Json
+
+
+class Outputs(NamedTuple):
+    """Outputs in an entry: parameters, URIs of artifacts by name, and those that are pending."""
+
+    parameters: Json
+    artifacts: dict[str, tuple[str, ...]]
+    pending: Any
+
+    def exist(self) -> bool:
+        """Return whether the files exist; of one that a later task writes, its folder."""
+        uris = [uri for uris in self.artifacts.values() for uri in uris if uri.startswith("/")]
+        return all(
+            Path(uri).parent.is_dir() if uri in self.pending else Path(uri).exists() for uri in uris
+        )
 
 
 class LocalCache:
@@ -15,31 +32,27 @@ class LocalCache:
         self._state_dir = state_dir
 
     def has(self, task: EarlierTask) -> bool:
-        """Return whether an entry has the outputs of a task, and their files exist.
-
-        An output that a later task writes, as the folder of the model, may be pending.
-        """
+        """Return whether an entry has the outputs of a task, and their files exist."""
         wanted = (task.output_parameters, task.output_artifacts)
-        return any(
-            (entry["outputs"]["parameters"], _uris(entry)) == wanted and _has_files(entry)
-            for entry in self._entries
-        )
+        return any(outputs[:2] == wanted and outputs.exist() for outputs in self._outputs)
 
     @functools.cached_property
-    def _entries(self) -> list[Json]:
-        entries = map(read_entry, step_cache(self._state_dir).glob("*.json"))
-        return [entry for entry in entries if "outputs" in entry]
+    def _outputs(self) -> list[Outputs]:
+        return [
+            outputs
+            for entry in step_cache(self._state_dir).glob("*.json")
+            for outputs in _outputs_of(read_entry(entry))
+        ]
 
 
-def _uris(entry: Json) -> dict[str, tuple[str, ...]]:
-    return {
-        name: tuple(artifact["uri"] for artifact in artifacts)
-        for name, artifacts in entry["outputs"]["artifacts"].items()
-    }
-
-
-def _has_files(entry: Json) -> bool:
-    local = [Path(uri) for uris in _uris(entry).values() for uri in uris if uri.startswith("/")]
-    return all(
-        path.parent.is_dir() if str(path) in entry["pending"] else path.exists() for path in local
-    )
+def _outputs_of(entry: Json) -> Iterator[Outputs]:
+    """Yield the outputs of an entry; none of one that is damaged, which the service drops."""
+    try:
+        parameters, artifacts = entry["outputs"]["parameters"], entry["outputs"]["artifacts"]
+        uris = {
+            key: tuple(str(artifact["uri"]) for artifact in values)
+            for key, values in artifacts.items()
+        }
+        yield Outputs(parameters, uris, entry["pending"])
+    except (KeyError, TypeError, AttributeError):
+        return

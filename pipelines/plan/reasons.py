@@ -35,23 +35,23 @@ def changes(task: TaskForecast, before: EarlierTask) -> list[str]:
         if not (isinstance(value, str) and PLACEHOLDER in value)
     }
     earlier = {name: value for name, value in before.parameters.items() if name in now}
-    found = [
+    words = [
         *_code(task, before),
         *_project(str(earlier.get(WORKLOAD, "")), str(now.get(WORKLOAD, ""))),
     ]
     if earlier.get(FINGERPRINT) != now.get(FINGERPRINT):
-        found.append(_data(now, before))
+        words.append(_data(now, before))
     if earlier.get(COMPARISON) != now.get(COMPARISON):
-        found.append("another version to compare with")
+        words.append("another version to compare with")
     settings = [_settings(values) for values in (earlier, now)]
-    found += [
+    words += [
         f"{name} {_shown(settings[0].get(name))} → {_shown(settings[1].get(name))}"
         for name in dict.fromkeys([*settings[0], *settings[1]])
         if settings[0].get(name) != settings[1].get(name)
     ]
-    if before.artifacts != dict(task.inputs.artifacts) and not found:
-        found.append("other inputs")
-    return found
+    if before.artifacts != dict(task.inputs.artifacts) and not words:
+        words.append("other inputs")
+    return words
 
 
 def _settings(parameters: Json) -> dict[str, Any]:

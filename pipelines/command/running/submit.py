@@ -230,9 +230,8 @@ def _start(arguments: argparse.Namespace) -> int:
             warn_of_local_limits(config.cluster)
             if arguments.tears_down:
                 _fetch_data(config, target)
-        submission = submission_of(arguments, run, compiling.result(), target)
-        if arguments.max_cost is not None:
-            submission = _limited(arguments, run, compiling.result(), target)
+        build = submission_of if arguments.max_cost is None else _limited
+        submission = build(arguments, run, compiling.result(), target)
         if arguments.tears_down:
             _say_plan(arguments, submission, target)
         warn_of_readable_address(submission.request)

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from pipelines.plan.local_cache import LocalCache
+
 PULLABLE = ("--image", "us-docker.pkg.dev/p/r/trainyard:1")
 ON_VERTEX = ("--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/runs", *PULLABLE)
 
@@ -69,3 +71,13 @@ def test_steps_are_executed_on_this_machine_only(trainyard):
     code, _, error = trainyard("step", "latest", "evaluate", *ON_VERTEX[:6])
     assert code == 2
     assert "step executes tasks on this machine only" in error
+
+
+@pytest.mark.parametrize(
+    "content", ["{}", '{"outputs": 5}', '{"outputs": {"parameters": {}}}', "["]
+)
+def test_a_damaged_entry_of_the_cache_has_no_outputs(tmp_path, content):
+    folder = tmp_path / "vertex" / "step_cache"
+    folder.mkdir(parents=True)
+    (folder / "a.json").write_text(content)
+    assert not LocalCache(tmp_path)._outputs
