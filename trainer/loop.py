@@ -9,7 +9,7 @@ graph report, evaluate and save; then export the model. Only the chief writes.
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
@@ -34,7 +34,6 @@ from trainer.strategies.asynchronous import (
     CachedTable,
     Coordinator,
     StreamedBlocks,
-    WorkerTables,
 )
 from trainer.strategies.group import ReplicaGroup
 from trainer.strategies.synchronous import SyncDriver
@@ -51,21 +50,7 @@ logger = logging.getLogger(__name__)
 _EXPLOSION_FACTOR = 100.0
 
 
-class Driver(Protocol):
-    """Driver of the train step; see `trainer.strategies`."""
-
-    def run(self, start: int, stop: int, progress: Mapping[str, Any]) -> Iterator[Totals]:
-        """Yield the totals of finished steps, continuing from a checkpoint's `progress`.
-
-        It ends after the last step, or when the chief has ended training: on all replicas alike.
-        """
-
-    def progress(self, steps_done: Sequence[int]) -> Mapping[str, Any]:
-        """Return, as JSON, what a checkpoint must hold besides the snapshot."""
-
-    @property
-    def should_stop(self) -> bool:
-        """True to stop now, to be resumed; the same on every replica."""
+Driver = SyncDriver | AsyncDriver
 
 
 def train_synchronously(
@@ -113,7 +98,7 @@ def _train_on_workers(
     servers: Monitor,
     workers: WorkerMonitor,
 ) -> None:
-    def open_tables(coordinator: Coordinator) -> WorkerTables:
+    def open_tables(coordinator: Coordinator) -> CachedTable | StreamedBlocks:
         if job.stream:
             return StreamedBlocks(job.stream, job.decoder)
         return CachedTable(coordinator, table_dataset(job.train, job.decoder))

@@ -8,15 +8,15 @@ job reads only the block that its batch is in.
 
 import hashlib
 import logging
-from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from trainer.config.train_config import TrainConfig
 from trainer.errors import TrainerError
 from trainer.examples.batches import Batches
+from trainer.examples.decoded_rows import DecodedRows
 from trainer.examples.manifest import Shard, Split
 from trainer.examples.tables import Decoder, Slice, measure_example
 
@@ -26,22 +26,6 @@ _GB = 1e9
 # The block in use, the next one, and a copy of its rows while they are concatenated.
 _BLOCKS_IN_MEMORY = 3
 _READ_TIMEOUT_SECONDS = 900.0
-
-
-class Tables(Protocol):
-    """Source of the examples for a replica's steps."""
-
-    steps_per_block: int
-
-    def at(self, step: int, *, stop: int) -> Any:
-        """Return the table of the block of this step; the last step is before `stop`."""
-
-
-class Reader(Protocol):
-    """Reader of slices of files: a Decoder, or DecodedRows."""
-
-    def read(self, slices: Iterable[Slice], *, num_expected: int) -> Any:
-        """Return their rows as tensors in memory."""
 
 
 class WholeTable:
@@ -95,7 +79,7 @@ class Stream:
 class BlockTables:
     """Tables of blocks: one in memory, while the next one is read in the background."""
 
-    def __init__(self, stream: Stream, reader: Reader):
+    def __init__(self, stream: Stream, reader: Decoder | DecodedRows):
         self._stream, self._reader = stream, reader
         self.steps_per_block = stream.steps_per_block
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="read-block")
@@ -103,10 +87,9 @@ class BlockTables:
         self._next: Future[Any] | None = None
 
     def at(self, step: int, *, stop: int) -> Any:
-        """Return the table of the block of this step; steps must be in ascending order.
+        """Return the table of the block of this step; the last step is before `stop`.
 
-        Raises:
-            InputError: a record is unreadable; names the file and the record.
+        Steps must be in ascending order. InputError names an unreadable record and its file.
         """
         block = step // self.steps_per_block
         if block != self._block:
@@ -130,6 +113,9 @@ class BlockTables:
                 f"reading {paths} timed out after {_READ_TIMEOUT_SECONDS:.0f} s; check the storage,"
                 " or lower --cache-gb for smaller blocks"
             ) from error
+
+
+Tables = WholeTable | BlockTables
 
 
 def plan_blocks(

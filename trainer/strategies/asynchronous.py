@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
@@ -27,20 +27,11 @@ _CHECK_SECONDS = 0.5
 _SECONDS_BETWEEN_LINES = 2.0  # in the log of each worker
 
 
-class WorkerTables(Protocol):
-    """Source of the tables of examples on the workers."""
-
-    steps_per_block: int
-
-    def locate(self, step: int) -> Any:
-        """Return, on the chief, the location of the table for a call that starts with `step`."""
-
-    def load(self, location: Any) -> Any:
-        """Return the table; traced in the call, runs on the worker."""
-
-
 class CachedTable:
-    """All examples in the memory of each worker."""
+    """All examples in the memory of each worker.
+
+    `locate` runs on the chief; `load` is traced in the call, and runs on the worker.
+    """
 
     steps_per_block = 0
 
@@ -109,7 +100,7 @@ class AsyncDriver:
         self,
         job: Job,
         step: TrainStep,
-        open_tables: Callable[[Coordinator], WorkerTables],
+        open_tables: Callable[[Coordinator], CachedTable | StreamedBlocks],
         *,
         strategy: tf.distribute.ParameterServerStrategy,
         servers: Monitor,

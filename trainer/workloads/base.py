@@ -12,6 +12,7 @@ import numpy as np
 from trainer import Json
 from trainer.base64_text import decode_base64
 from trainer.errors import InstanceError, first_line
+from trainer.runtime.lazy import tf
 from trainer.workloads.declarations.labels import Label
 from trainer.workloads.declarations.model_settings import ModelSetting, parse_settings
 from trainer.workloads.declarations.sources import Source
@@ -178,8 +179,6 @@ class Workload(abc.ABC):
         Raises:
             ValueError: one is no serialized tf.train.Example of this workload.
         """
-        import tensorflow as tf
-
         wanted = f"a tf.train.Example of {self.name}"
         records = [decode_base64(instance["b64"]) for instance in instances]
         try:

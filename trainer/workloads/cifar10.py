@@ -7,6 +7,7 @@ import numpy as np
 
 from trainer.workloads import Classes, ImageFolder, Recipe, flip, shift
 from trainer.workloads.data_sets import CIFAR10
+from trainer.workloads.models.residual import convolve
 
 SIDE = 32
 _NAMES = (
@@ -105,7 +106,7 @@ def resnet(inputs: Any, *, depth: int) -> Any:
     import keras
     from keras import layers
 
-    x = _convolve(_standardize(inputs), _RESNET_WIDTHS[0])
+    x = convolve(_standardize(inputs), _RESNET_WIDTHS[0])
     for width in _RESNET_WIDTHS:
         for block in range((depth - 2) // 6):
             strides = 2 if block == 0 and width != _RESNET_WIDTHS[0] else 1
@@ -117,23 +118,13 @@ def resnet(inputs: Any, *, depth: int) -> Any:
 def _residual_block(x: Any, width: int, strides: int) -> Any:
     from keras import layers
 
-    change = _convolve(x, width, strides=strides)
-    change = _convolve(change, width, activation=None)
+    change = convolve(x, width, strides=strides)
+    change = convolve(change, width, is_active=False)
     if strides > 1:
         # The original shortcut without weights: every other pixel, new channels of zeros.
         x = layers.MaxPooling2D(1, strides=strides)(x)
         x = layers.concatenate([x, layers.Rescaling(0.0)(x)])
     return layers.ReLU()(layers.add([x, change]))
-
-
-def _convolve(x: Any, width: int, *, strides: int = 1, activation: str | None = "relu") -> Any:
-    from keras import layers
-
-    convolution = layers.Conv2D(
-        width, 3, strides=strides, padding="same", use_bias=False, kernel_initializer="he_normal"
-    )
-    x = layers.BatchNormalization(momentum=_BATCH_NORM_MOMENTUM)(convolution(x))
-    return layers.ReLU()(x) if activation else x
 
 
 RESNETS = {f"resnet{depth}": partial(resnet, depth=depth) for depth in _RESNET_DEPTHS}

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
 from trainer import Json
+from trainer.runtime.lazy import keras, tf
 from trainer.workloads.base import Features, Recipe, Workload
 from trainer.workloads.declarations.class_weights import (
     BALANCED,
@@ -115,8 +116,6 @@ class DeclaredWorkload(Workload):
 
     def build_model(self, model: str = "") -> Any:
         """Return a built Keras model, as its function returns it."""
-        import keras
-
         name = model or self.default_model
         function = self.models()[name]
         inputs = self.model_inputs()
@@ -174,8 +173,6 @@ class DeclaredWorkload(Workload):
 
     def example_weights(self, features: Features, labels: Any) -> Any:
         """Return the weight of each example, float32 [batch]; None if no weights are declared."""
-        import tensorflow as tf
-
         weights = features.get(WEIGHTS)
         if not self.class_weights:
             return weights
@@ -208,8 +205,6 @@ class DeclaredWorkload(Workload):
 
 def _reserve(name: str) -> None:
     """Keep Keras from giving an input's name, such as `dense`, to a layer without a name."""
-    import keras
-
     numbered = re.fullmatch(r"(\w+?)_(\d{1,3})", name)
     kind, number = numbered.groups() if numbered else (name, "0")
     while keras.backend.get_uid(kind) <= int(number):

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from trainer import Json
+from trainer.runtime.lazy import keras, tf
 from trainer.workloads.base import Features, Recipe, check_fields, is_example
 from trainer.workloads.declarations.features import image_shape
 from trainer.workloads.declarations.labels import Binary, Classes, Label
@@ -136,8 +137,6 @@ class ImageFolder(DeclaredWorkload):
 
     def model_inputs(self) -> Any:
         """Return a Keras input of pixels."""
-        import keras
-
         return keras.Input((*self.size, self.channels), name="image")
 
     def augment(self, features: Features, noise: Any) -> Features:
@@ -190,8 +189,6 @@ class ImageFolder(DeclaredWorkload):
 
     def input_specs(self) -> dict[str, Any]:
         """Return the exported model's one input: raw uint8 images."""
-        import tensorflow as tf
-
         return {"image": tf.TensorSpec([None, *self.shape], tf.uint8, name="image")}
 
     def parse(self, serialized: Any) -> tuple[Features, Any]:
@@ -200,8 +197,6 @@ class ImageFolder(DeclaredWorkload):
         Raises:
             tf.errors.InvalidArgumentError: a record is not an Example of an image of this size.
         """
-        import tensorflow as tf
-
         spec = {
             "image": tf.io.FixedLenFeature([], tf.string),
             self.label.column: tf.io.FixedLenFeature([], tf.int64, -1),

@@ -9,6 +9,7 @@ import numpy as np
 
 from trainer import Json
 from trainer.base64_text import texts_as_bytes
+from trainer.runtime.lazy import keras, tf
 from trainer.workloads.base import Features, Recipe, as_object, check_fields, is_example
 from trainer.workloads.declarations.labels import Classes, Multilabel
 from trainer.workloads.declarations.sources import Source
@@ -118,8 +119,6 @@ class Records(DeclaredWorkload):
         Raises:
             tf.errors.InvalidArgumentError: a record lacks a feature, or it has another shape.
         """
-        import tensorflow as tf
-
         spec = {
             name: tf.io.FixedLenFeature(list(values.shape), values.dtype, _default(values))
             for name, values in self.features.items()
@@ -188,9 +187,6 @@ class Records(DeclaredWorkload):
 
     def model_inputs(self) -> Any:
         """Return Keras inputs by name, of the shapes and types that `encode` returns."""
-        import keras
-        import tensorflow as tf
-
         graph = tf.function(self.encode, autograph=False)
         encoded = graph.get_concrete_function(self.input_specs()).structured_outputs
         return {
@@ -205,8 +201,6 @@ class Records(DeclaredWorkload):
 
     def input_specs(self) -> dict[str, Any]:
         """Return the raw features."""
-        import tensorflow as tf
-
         return {
             name: tf.TensorSpec([None, *values.shape], values.dtype, name=name)
             for name, values in self.features.items()

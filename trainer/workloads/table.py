@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from trainer import Json
+from trainer.runtime.lazy import tf
 from trainer.workloads.base import Features, Recipe, as_object, check_fields, is_example
 from trainer.workloads.declarations.crosses import check_crosses, parse_crosses, parse_sizes
 from trainer.workloads.declarations.features import Feature, Image
@@ -261,8 +262,6 @@ class Table(DeclaredWorkload):
 
         Until the classes or moments of a label are learnt, it is also one of the columns.
         """
-        import tensorflow as tf
-
         label = self.label.column
         label_specs = {label: label_spec(self.label, self.learnt.classes)}
         if self.weight:
@@ -311,8 +310,6 @@ class Table(DeclaredWorkload):
 
     def encode(self, features: Features) -> Features:
         """Return category numbers and scaled numbers, side by side; crosses, tokens and weights."""
-        import tensorflow as tf
-
         encoded = {}
         if categories := self._of_kind("category"):
             numbers = compute_columns(categories, features)
@@ -342,8 +339,6 @@ class Table(DeclaredWorkload):
 
     def preprocess(self, features: Features) -> Any:
         """Return the model's inputs; a declared model gets them by name."""
-        import tensorflow as tf
-
         features = dict(features)
         for image in self._images:
             name = f"image_{image.name}"
@@ -405,8 +400,6 @@ class Table(DeclaredWorkload):
 
     def plain_features(self, features: Features) -> Features:
         """Return the raw features of requests as preparing stores them, computed in the graph."""
-        import tensorflow as tf
-
         alike: dict[Any, list[str]] = defaultdict(list)
         for feature in self._requested:
             if features[feature.name].dtype == "string":

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from trainer.runtime.lazy import keras, tf
 from trainer.workloads.declarations.features import (
     Category,
     Feature,
@@ -89,8 +90,6 @@ class Column:
 
     def keras_input(self) -> Any:
         """Return the input of a model; one of categories has an attribute `num_categories`."""
-        import keras
-
         if self.kind in ("number", "raw"):
             return keras.Input([self.size], name=self.name, dtype=self.dtype or None)
         if self.kind == "image":
@@ -127,8 +126,6 @@ def missing_integer(feature: Feature) -> int:
 
 def compute_columns(columns: Sequence[Column], features: Mapping[str, Any]) -> Any:
     """Return columns side by side, [batch, width of all]; those that are alike as one matrix."""
-    import tensorflow as tf
-
     alike: dict[Any, list[int]] = defaultdict(list)
     for number, column in enumerate(columns):
         is_list = len(features[column.feature].shape) > 1
@@ -216,8 +213,6 @@ def _scale(
     deviation: Sequence[float],
     is_logarithmic: bool,
 ) -> Any:
-    import tensorflow as tf
-
     values = tf.clip_by_value(values, tf.constant(low), tf.constant(high))
     if is_logarithmic:
         values = tf.math.log1p(tf.maximum(values, 0.0))
@@ -226,8 +221,6 @@ def _scale(
 
 
 def _is_missing(values: Any) -> Any:
-    import tensorflow as tf
-
     return tf.cast(~tf.math.is_finite(values), tf.float32)
 
 
@@ -335,8 +328,6 @@ def _time_category(name: str, part: str) -> Column:
 
 
 def _number_times(seconds: Any, *, part: str) -> Any:
-    import tensorflow as tf
-
     low, high = PART_LIMITS[part]
     parts = time_part(seconds, part)
     numbers = number_integers(parts, low=[low], high=[high], missing=[NO_TIME])
@@ -345,8 +336,6 @@ def _number_times(seconds: Any, *, part: str) -> Any:
 
 def _cycles(seconds: Any, *, parts: Sequence[str]) -> Any:
     """Return the cycles of the parts of each moment, side by side."""
-    import tensorflow as tf
-
     cycles = tf.concat([cycle(time_part(seconds, part), part) for part in parts], axis=2)
     known = tf.where((seconds == NO_TIME)[:, :, tf.newaxis], 0.0, cycles)
     return tf.reshape(known, [-1, known.shape[1] * known.shape[2]])
@@ -354,8 +343,6 @@ def _cycles(seconds: Any, *, parts: Sequence[str]) -> Any:
 
 def _years(seconds: Any, *, mean: Sequence[float], deviation: Sequence[float]) -> Any:
     """Return the time since the train split's mean, in its standard deviations."""
-    import tensorflow as tf
-
     since = tf.cast(seconds, tf.float64) - tf.constant(mean, tf.float64)
     scaled = tf.cast(since / tf.constant(deviation, tf.float64), tf.float32)
     return tf.where(seconds == NO_TIME, 0.0, scaled)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from trainer.base64_text import decode_base64
+from trainer.runtime.lazy import tf
 from trainer.workloads.encoding.image_files import encode_png
 
 _WHITE = 255
@@ -29,8 +30,6 @@ def pixels_of(stored: Any, shape: tuple[int, ...]) -> Any:
     Raises:
         tf.errors.InvalidArgumentError: an image does not have as many bytes.
     """
-    import tensorflow as tf
-
     size = math.prod(shape)
     message = f"an image does not have {size} bytes"
     is_whole = tf.debugging.assert_equal(tf.strings.length(stored), size, message=message)
@@ -42,8 +41,6 @@ def pixels_of(stored: Any, shape: tuple[int, ...]) -> Any:
 
 def as_floats(pixels: Any, *, channels: int, is_raw: bool = False) -> Any:
     """Return stored pixels as float32 [batch, height, width, channels], raw or from 0 to 1."""
-    import tensorflow as tf
-
     floats = tf.cast(pixels, tf.float32)
     floats = floats if is_raw else floats / float(_WHITE)
     return floats[..., tf.newaxis] if channels == 1 else floats
@@ -66,8 +63,6 @@ def shift(images: Any, noise: Any, *, max_shift: int, mode: str = "CONSTANT") ->
         max_shift: most pixels in each direction.
         mode: CONSTANT: new pixels are black; REFLECT: they are mirrored at the edge.
     """
-    import tensorflow as tf
-
     height, width = images.shape[1:3]
     channels = images.shape[3:]
     if mode == "REFLECT":
@@ -92,8 +87,6 @@ def shift(images: Any, noise: Any, *, max_shift: int, mode: str = "CONSTANT") ->
 
 def _mirror_edges(images: Any, size: int) -> Any:
     """Return what tf.pad returns with the mode REFLECT, in a tenth to two thirds of the time."""
-    import tensorflow as tf
-
     top, bottom = images[:, 1 : size + 1], images[:, -size - 1 : -1]
     images = tf.concat([tf.reverse(top, [1]), images, tf.reverse(bottom, [1])], 1)
     left, right = images[:, :, 1 : size + 1], images[:, :, -size - 1 : -1]
@@ -107,8 +100,6 @@ def flip(images: Any, noise: Any) -> Any:
         images: a batch, [batch, height, width] and channels if there are several.
         noise: random numbers from 0 to 1, [batch].
     """
-    import tensorflow as tf
-
     is_flipped = tf.reshape(noise < 0.5, [-1] + [1] * (len(images.shape) - 1))  # noqa: PLR2004
     return tf.where(is_flipped, tf.reverse(images, [2]), images)
 
@@ -178,8 +169,6 @@ def _parse_base64(
 
 def decode_exactly(data: bytes, shape: tuple[int, ...]) -> np.ndarray:
     """Return the pixels of an image file; ValueError if it is none, or has another size."""
-    import tensorflow as tf
-
     channels = 3 if len(shape) == 3 else 1  # noqa: PLR2004
 
     try:

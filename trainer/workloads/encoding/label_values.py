@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from trainer.runtime.lazy import tf
 from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
 from trainer.workloads.declarations.written import plain_text
 from trainer.workloads.encoding.lookups import FIRST, number_terms
@@ -22,8 +23,6 @@ def label_spec(label: Label, classes: Sequence[Any]) -> Any:
 
     `classes` are those that were learnt, if the label declares none.
     """
-    import tensorflow as tf
-
     if isinstance(label, Regression):
         return tf.io.FixedLenFeature([], tf.float32, float("nan"))
     if isinstance(label, Multilabel):
@@ -43,8 +42,6 @@ def as_stored(label: Label) -> Label:
 
 def number_labels(label: Label, raw: Any, classes: Sequence[Any]) -> Any:
     """Return labels as described in Workload.parse, from the stored values."""
-    import tensorflow as tf
-
     values = _values(label, classes)
     if isinstance(label, Regression | Binary):
         return raw
@@ -64,8 +61,6 @@ def number_labels(label: Label, raw: Any, classes: Sequence[Any]) -> Any:
 
 def dense_labels(raw: Any) -> Any:
     """Return the texts of the labels of each example, padded with empty ones, to learn classes."""
-    import tensorflow as tf
-
     if not isinstance(raw, tf.RaggedTensor):
         return raw
     return raw.to_tensor(default_value="", shape=[None, _MOST_LABELS])

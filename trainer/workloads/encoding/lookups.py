@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainer import Json
+from trainer.runtime.lazy import tf
 
 MISSING, UNKNOWN, FIRST = 0, 1, 2  # other categories are numbered from FIRST
 
@@ -79,8 +80,6 @@ def make_vocabulary(counts: Mapping[str, int], *, max_terms: int, min_count: int
 
 def bucketize(values: Any, *, boundaries: Sequence[Sequence[float]]) -> Any:
     """Return the bucket of each number [batch, columns], from 2; MISSING for NaN."""
-    import tensorflow as tf
-
     most = max(1, *map(len, boundaries))
     # Beyond a column's last boundary no number is finite.
     padded = [[*column, *[np.inf] * (most - len(column))] for column in boundaries]
@@ -95,8 +94,6 @@ def number_terms(values: Any, *, vocabularies: Sequence[Sequence[str]]) -> Any:
     It is MISSING for an empty text. A single vocabulary is that of all columns. All vocabularies
     are one table, in which the hashes of a column's terms are mixed with a number of the column.
     """
-    import tensorflow as tf
-
     sizes = np.array(list(map(len, vocabularies)), np.int32)
     if not sizes.any():
         return tf.where(values == "", MISSING, UNKNOWN)
@@ -116,8 +113,6 @@ def number_terms(values: Any, *, vocabularies: Sequence[Sequence[str]]) -> Any:
 
 def number_hashes(values: Any, *, num_hashes: int) -> Any:
     """Return the hash of each text as a number from 2; MISSING for an empty text."""
-    import tensorflow as tf
-
     hashes = tf.cast(tf.strings.to_hash_bucket_fast(values, num_hashes), tf.int32)
     return tf.where(values == "", MISSING, hashes + FIRST)
 
@@ -129,8 +124,6 @@ def number_integers(
 
     It is MISSING for the column's `missing`, UNKNOWN for any other number.
     """
-    import tensorflow as tf
-
     lowest = tf.constant(low, tf.int64)
     is_known = (values >= lowest) & (values <= tf.constant(high, tf.int64))
     unknown = tf.where(values == tf.constant(missing, tf.int64), MISSING, UNKNOWN)

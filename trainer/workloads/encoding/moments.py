@@ -9,6 +9,7 @@ import zoneinfo
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from trainer.runtime.lazy import tf
 from trainer.workloads.declarations.features import TIME_PARTS, UNIX_UNITS, Timestamp
 
 # Stored for a missing moment; any other number is one.
@@ -38,8 +39,6 @@ def time_part(seconds: Any, part: str) -> Any:
     Dates are of the proleptic Gregorian calendar; computed from days as in "chrono-Compatible
     Low-Level Date Algorithms" (Hinnant, 2021).
     """
-    import tensorflow as tf
-
     days = tf.math.floordiv(seconds, _DAY)
     if part == "weekday":
         return tf.math.floormod(days + _THURSDAY, 7) + 1
@@ -63,8 +62,6 @@ def time_part(seconds: Any, part: str) -> Any:
 
 def cycle(numbers: Any, part: str) -> Any:
     """Return sine and cosine of a part's place in its cycle, float32 [batch, columns, 2]."""
-    import tensorflow as tf
-
     low, high = PART_LIMITS[part]
     angles = tf.cast(numbers - low, tf.float32) * (2 * math.pi / (high - low + 1))
     return tf.stack([tf.sin(angles), tf.cos(angles)], axis=-1)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from trainer.runtime.lazy import tf
 from trainer.workloads.base import Features
 from trainer.workloads.declarations.features import (
     UNIX_UNITS,
@@ -55,8 +56,6 @@ def missing_value(feature: Feature) -> Any:
 
 def tensor_spec(feature: Feature) -> Any:
     """Return the tf.TensorSpec of a batch of raw values."""
-    import tensorflow as tf
-
     if isinstance(feature, Image):
         return tf.TensorSpec([None, *feature.shape], tf.uint8, name=feature.name)
     length = list_length(feature)
@@ -83,8 +82,6 @@ def parse_columns(
 
     `label_specs` are the specifications of the columns of label and weight.
     """
-    import tensorflow as tf
-
     spec = {feature.name: _example_spec(feature) for feature in features}
     columns = tf.io.parse_example(serialized, {**spec, **label_specs})
     for feature in features:
@@ -98,16 +95,12 @@ def parse_columns(
 
 
 def _dtype(feature: Feature) -> Any:
-    import tensorflow as tf
-
     if is_float(feature):
         return tf.float32
     return tf.int64 if is_integer(feature) else tf.string
 
 
 def _example_spec(feature: Feature) -> Any:
-    import tensorflow as tf
-
     if isinstance(feature, Image):
         return tf.io.FixedLenFeature([], tf.string)
     dtype, length, missing = _dtype(feature), list_length(feature), missing_value(feature)
@@ -196,8 +189,6 @@ def plain_spellings(feature: Feature, terms: Sequence[str]) -> dict[str, str]:
 
 def plain_strings(texts: Any, spellings: Mapping[str, str]) -> Any:
     """Return texts as preparing stores them, computed in the graph."""
-    import tensorflow as tf
-
     plain = tf.strings.strip(texts)
     for text, spelling in spellings.items():
         plain = tf.where(plain == text, spelling, plain)

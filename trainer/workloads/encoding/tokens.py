@@ -7,6 +7,7 @@ without punctuation, split at white space; but letters outside ASCII become lowe
 from typing import Any
 
 from trainer.errors import TextError
+from trainer.runtime.lazy import tf
 
 PUNCTUATION = "!\"#$%&()*+,-./:;<=>?@[\\]^_`{|}~'"
 _PATTERN = "[" + "".join(f"\\{sign}" for sign in PUNCTUATION) + "]"
@@ -28,7 +29,5 @@ def split_tokens(text: str) -> list[str]:
 
 def tokenize(texts: Any, *, max_length: int) -> Any:
     """Return the first tokens of each text, [batch, max_length], padded with empty ones."""
-    import tensorflow as tf
-
     plain = tf.strings.regex_replace(tf.strings.lower(texts, encoding="utf-8"), _PATTERN, "")
     return tf.strings.split(plain).to_tensor(default_value="", shape=[None, max_length])

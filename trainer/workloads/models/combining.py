@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from trainer.runtime.lazy import layers
 from trainer.workloads.models.wide_and_deep import sum_embeddings
 
 
@@ -16,8 +17,6 @@ def combine(inputs: Mapping[str, Any], *, embedding_size: int = 8) -> Any:
         inputs: the Keras inputs by name, the argument of a table's model.
         embedding_size: size of the embedding of a category or token.
     """
-    from keras import layers
-
     parts = []
     for tensor in inputs.values():
         size = getattr(tensor, "num_categories", None)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from trainer.runtime.lazy import keras, layers
+
 _LARGE = 48  # pixels from which the first convolution halves the image
 _MOMENTUM = 0.9
 
@@ -25,9 +27,6 @@ def residual(
         blocks: residual blocks of a stage.
         dropout: share of the features left out before the last layer, in training.
     """
-    import keras
-    from keras import layers
-
     x = pooled(inputs, width=width, stages=stages, blocks=blocks)
     x = layers.Dropout(dropout)(x)
     return keras.Model(inputs, layers.Dense(len(labels), dtype="float32")(x))
@@ -35,11 +34,9 @@ def residual(
 
 def pooled(inputs: Any, *, width: int = 32, stages: int = 3, blocks: int = 1) -> Any:
     """Return the means of the last stage's channels, [batch, channels]."""
-    from keras import layers
-
     x = layers.Rescaling(4.0, offset=-2.0, dtype="float32")(inputs)
     strides = 2 if min(inputs.shape[1:3]) >= _LARGE else 1
-    x = _convolve(x, width, strides=strides)
+    x = convolve(x, width, strides=strides)
     for stage in range(stages):
         for block in range(blocks):
             x = _block(x, width * 2**stage, strides=2 if stage and not block else 1)
@@ -47,26 +44,16 @@ def pooled(inputs: Any, *, width: int = 32, stages: int = 3, blocks: int = 1) ->
 
 
 def _block(x: Any, width: int, *, strides: int) -> Any:
-    from keras import layers
-
-    change = _convolve(_convolve(x, width, strides=strides), width, is_active=False)
+    change = convolve(convolve(x, width, strides=strides), width, is_active=False)
     if strides > 1 or x.shape[-1] != width:
-        x = _convolve(x, width, strides=strides, size=1, is_active=False)
+        x = convolve(x, width, strides=strides, size=1, is_active=False)
     return layers.ReLU()(layers.add([x, change]))
 
 
-def _convolve(
-    x: Any, width: int, *, strides: int = 1, size: int = 3, is_active: bool = True
-) -> Any:
-    from keras import layers
-
-    x = layers.Conv2D(
-        width,
-        size,
-        strides=strides,
-        padding="same",
-        use_bias=False,
-        kernel_initializer="he_normal",
-    )(x)
-    x = layers.BatchNormalization(momentum=_MOMENTUM)(x)
+def convolve(x: Any, width: int, *, strides: int = 1, size: int = 3, is_active: bool = True) -> Any:
+    """Return a convolution with batch normalization and, if it is active, a ReLU."""
+    convolution = layers.Conv2D(
+        width, size, strides=strides, padding="same", use_bias=False, kernel_initializer="he_normal"
+    )
+    x = layers.BatchNormalization(momentum=_MOMENTUM)(convolution(x))
     return layers.ReLU()(x) if is_active else x

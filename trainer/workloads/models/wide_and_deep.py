@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainer.runtime.lazy import keras, layers
 from trainer.workloads.models.residual import pooled
 
 _DROPOUT = 0.2
@@ -50,9 +51,6 @@ def build_wide_and_deep(
     Pictures pass through a small residual net, whose result is an input of both.
     A predicted number is multiplied by the deviation of `scale`, and its mean added.
     """
-    import keras
-    from keras import layers
-
     from trainer.workloads.models.layers import PiecewiseLinear
 
     inputs = _inputs(sizes)
@@ -92,8 +90,6 @@ def build_wide_and_deep(
 
 
 def _inputs(sizes: Sizes) -> dict[str, Any]:
-    import keras
-
     shapes: dict[str, tuple[tuple[int, ...], str]] = {
         "categories": ((len(sizes.categories),), "int32"),
         "pairs": ((len(sizes.crosses),), "int32"),
@@ -114,32 +110,28 @@ def sum_embeddings(tokens: Any, embedding: Any, *, is_scaled: bool = True) -> An
     If it is scaled, it is divided by the root of their number, so that texts of any length give
     values of about the same size. With the mean a few telling words would hardly change the output.
     """
-    from keras import ops
-
     vectors = embedding(tokens)
-    is_token = ops.cast(ops.not_equal(tokens, 0), vectors.dtype)[..., None]
-    total = ops.sum(vectors * is_token, axis=1)
-    return total / ops.sqrt(ops.maximum(ops.sum(is_token, axis=1), 1)) if is_scaled else total
+    is_token = keras.ops.cast(keras.ops.not_equal(tokens, 0), vectors.dtype)[..., None]
+    total = keras.ops.sum(vectors * is_token, axis=1)
+    return (
+        total / keras.ops.sqrt(keras.ops.maximum(keras.ops.sum(is_token, axis=1), 1))
+        if is_scaled
+        else total
+    )
 
 
 def _linear(numbers: Any, num_outputs: int) -> Any:
-    from keras import layers
-
     return layers.Dense(num_outputs, use_bias=False, kernel_initializer="zeros", dtype="float32")(
         numbers
     )
 
 
 def _linear_weights(size: int, num_outputs: int) -> Any:
-    from keras import layers
-
     return layers.Embedding(size, num_outputs, embeddings_initializer="zeros", dtype="float32")
 
 
 def linear_variables(model: Any) -> list[Any]:
     """Return the weights of categories and crosses: the embeddings initialised to zeros."""
-    import keras
-
     return [
         layer.embeddings
         for layer in model.layers
@@ -149,8 +141,6 @@ def linear_variables(model: Any) -> list[Any]:
 
 
 def _hidden_layer(inputs: Any, units: int, *, batch_norm: bool) -> Any:
-    from keras import layers
-
     if not batch_norm:
         return layers.Dense(units, activation="relu")(inputs)
     outputs = layers.Dense(units, use_bias=False)(inputs)

@@ -1,0 +1,19 @@
+"""TensorFlow and Keras, imported when they are first used: light commands import the workloads."""
+
+import importlib
+from typing import Any
+
+
+class _Lazy:
+    """A module that is imported when an attribute of it is read."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)
+
+
+keras: Any = _Lazy("keras")
+layers: Any = _Lazy("keras.layers")
+tf: Any = _Lazy("tensorflow")
