@@ -130,14 +130,9 @@ class _Training:
     ):
         # Built first, because Keras numbers the names of layers and TensorBoard shows this model.
         served = build_served_model(job.workload, job.config) if job.cluster.is_chief else None
-        parts = assemble(job, devices=devices, num_parts=num_parts, num_counters=num_counters)
+        self.step = assemble(job, devices=devices, num_parts=num_parts, num_counters=num_counters)
         self._job, self._group, self._is_excused = job, group, is_excused
-        self.parameters, self.step, self._objective = parts.parameters, parts.step, parts.objective
-        self._results = (
-            Results(job, parts.parameters, parts.objective, served, schedule=parts.schedule)
-            if served is not None
-            else None
-        )
+        self._results = Results(job, self.step, served) if served is not None else None
 
     def run(self, driver: Driver) -> None:
         """Restore, train the remaining steps and export; end the process if training stalls."""
@@ -151,10 +146,10 @@ class _Training:
         ) as watchdog:
             progress = self._results.restore() if self._results else {}
             has_finished = tf.constant(int(self._job.finish.is_set()))  # early, before a restart
-            snapshot = {**self.parameters.snapshot(), "has_finished": has_finished}
+            snapshot = {**self.step.parameters.snapshot(), "has_finished": has_finished}
             if self._group:
                 snapshot = self._group.broadcast(snapshot)
-                self.parameters.load(snapshot)
+                self.step.parameters.load(snapshot)
             start = int(snapshot["global_step"])
             if start > self._job.total_steps and not snapshot["has_finished"]:
                 if self._group:
@@ -205,7 +200,7 @@ class _Training:
             first_step=start,
             total_steps=self._job.total_steps,
             every_steps=self._job.config.log_every_steps,
-            measure=lambda totals: self._objective.metrics(
+            measure=lambda totals: self.step.objective.metrics(
                 totals.sums, num_examples=totals.examples
             ),
         )

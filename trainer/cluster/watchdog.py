@@ -12,8 +12,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from trainer.cluster.liveness import end_process
 from trainer.errors import EXIT_RESTART
@@ -59,10 +58,6 @@ class Watchdog:
         if self._last - self._armed > _POLL_SECONDS:
             self._arm()
 
-    def watch_items(self, items: Iterable[Any]) -> "_WatchedItems":
-        """Return the items; each counts as progress when an iteration reaches it."""
-        return _WatchedItems(items, self)
-
     def close(self) -> None:
         """Stop both timers."""
         with self._timers:
@@ -91,19 +86,6 @@ class Watchdog:
             elif waited >= (num_stalls + 1) * self._stall_seconds:
                 num_stalls += 1
                 self._on_stall(f"no step has finished for {waited:.0f} s", num_stalls)
-
-
-class _WatchedItems:
-    """Items that count as progress; can be iterated several times."""
-
-    def __init__(self, items: Iterable[Any], watchdog: Watchdog):
-        self._items, self._watchdog = items, watchdog
-
-    def __iter__(self) -> Iterator[Any]:
-        for item in self._items:
-            self._watchdog.report_progress()
-            yield item
-        self._watchdog.report_progress()
 
 
 def dump_stacks(why: str) -> None:

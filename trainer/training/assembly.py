@@ -1,7 +1,7 @@
 """The train step of a job, assembled from its model, objective, optimizer and schedule."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -12,15 +12,13 @@ from trainer.training.job import Job
 from trainer.training.model.embeddings import LargeEmbedding, find_large
 from trainer.training.model.flat_model import FlatModel, build_model
 from trainer.training.model.objective import Objective
-from trainer.training.optimizers.averages import Average
 from trainer.training.optimizers.compiled import (
     CompiledOptimizer,
     check_settings_of_compiled,
     read_optimizer,
 )
 from trainer.training.optimizers.fused import make_linear_optimizer, make_optimizer
-from trainer.training.optimizers.rules import LinearPart, UpdateRules
-from trainer.training.optimizers.schedule import KerasRate, Schedule
+from trainer.training.optimizers.rules import Average, LinearPart, UpdateRules
 from trainer.training.parameters import Parameters
 from trainer.training.step import StepPlan, TrainStep
 
@@ -28,26 +26,13 @@ from trainer.training.step import StepPlan, TrainStep
 _UNROLLED_STEPS = 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class Assembled:
-    """A train step with what it consists of."""
-
-    step: TrainStep
-    parameters: Parameters
-    objective: Objective
-    schedule: Schedule | KerasRate
-
-
 def assemble(
     job: Job, *, devices: Sequence[str], num_parts: int = 1, num_counters: int = 0
-) -> Assembled:
-    """Build the model of a job and its train step.
+) -> TrainStep:
+    """Build the model of a job, with its weights on these devices, and return its train step.
 
-    Args:
-        job: The job.
-        devices: Devices of the weights.
-        num_parts: Number of parts that a batch is divided into, over all replicas.
-        num_counters: Number of counters of finished steps, one for each call in flight.
+    A batch is divided into `num_parts`, over all replicas. Each call in flight needs one of the
+    `num_counters` of finished steps.
 
     Raises:
         ConfigError: The loss, the optimizer or a setting does not fit the model or the strategy.
@@ -74,11 +59,10 @@ def assemble(
         num_counters=num_counters,
         message_dtype=config.message_dtype,
     )
-    schedule = compiled.rate if compiled else job.schedule
     plan = StepPlan(
         batches=job.batches,
         seed=config.seed,
-        schedule=schedule,
+        schedule=compiled.rate if compiled else job.schedule,
         clip_norm=0.0 if compiled else recipe.clip_norm,
         clip=compiled.clip if compiled else None,
         num_micro_batches=config.micro_batches,
@@ -87,8 +71,7 @@ def assemble(
         # The rows of large embeddings are read within the computation, which must be pure.
         num_unrolled=_UNROLLED_STEPS if num_counters and not model.places() else 1,
     )
-    step = TrainStep(job.workload, model, objective, parameters, plan)
-    return Assembled(step=step, parameters=parameters, objective=objective, schedule=schedule)
+    return TrainStep(job.workload, model, objective, parameters, plan)
 
 
 def _has_jit(model: Any) -> bool:

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from trainer.runtime.tracing import traced
 from trainer.training.model.embeddings import EmbeddingPlace
-from trainer.training.optimizers.base import Optimizer, RowRule, Slots
+from trainer.training.optimizers.base import FusedOptimizer, Optimizer, Slots
 from trainer.training.optimizers.late_rows import LateRows
 from trainer.training.optimizers.rules import UpdateRules
 from trainer.training.pieces import (
@@ -257,8 +257,6 @@ class Parameters:
                 mask = mask[0, 0] if mask[0, 0] else None  # the same for all weights
             has_mask = mask is not None and optimizer.allows_decay
             slots = optimizer.make_slots(weights)
-            changes_all = has_mask or average is not None or not optimizer.keeps_other_rows
-            is_late = group.embedding is not None and changes_all
             return Piece(
                 device=device,
                 optimizer=optimizer,
@@ -268,14 +266,24 @@ class Parameters:
                 decay_mask=tf.Variable(mask, trainable=False) if has_mask else None,
                 group=group,
                 schedule=linear.schedule if linear else None,
-                late=self._make_late(optimizer, weights, slots, average) if is_late else None,
+                late=self._make_late(optimizer, weights, slots, average, has_decay=has_mask)
+                if group.embedding is not None
+                else None,
             )
 
     def _make_late(
-        self, optimizer: Optimizer, weights: tf.Variable, slots: Slots, average: tf.Variable | None
+        self,
+        optimizer: Optimizer,
+        weights: tf.Variable,
+        slots: Slots,
+        average: tf.Variable | None,
+        *,
+        has_decay: bool,
     ) -> LateRows | None:
-        """Return the late rows of an embedding, if its optimizer has a rule for them."""
-        if not (isinstance(optimizer, RowRule) and optimizer.has_row_rule):
+        """Return the late rows of an embedding, if a step changes others than those of a batch."""
+        if not (isinstance(optimizer, FusedOptimizer) and optimizer.has_row_rule):
+            return None
+        if optimizer.row_operation and not has_decay and average is None:
             return None
         return LateRows(
             optimizer,

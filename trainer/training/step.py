@@ -33,7 +33,7 @@ from trainer.examples.batches import Batches, batch_noise, batch_rows
 from trainer.examples.tables import gather_rows
 from trainer.runtime.tracing import traced
 from trainer.training.model.embeddings import Contribution, Lookups, add, scale
-from trainer.training.model.flat_model import FlatModel
+from trainer.training.model.flat_model import FlatModel, join_flat
 from trainer.training.model.objective import Objective
 from trainer.training.optimizers.base import Step
 from trainer.training.optimizers.schedule import KerasRate, Schedule
@@ -87,8 +87,8 @@ class TrainStep:
         parameters: Parameters,
         plan: StepPlan,
     ):
-        self._workload, self._model, self._objective = workload, model, objective
-        self.parameters, self._plan = parameters, plan
+        self._workload, self._model, self.objective = workload, model, objective
+        self.parameters, self._plan, self.schedule = parameters, plan, plan.schedule
         self._load, self._compute = self._load_batch, self._differentiate
         if plan.num_unrolled > 1:  # traced once for all steps in the graph
             self._load, self._compute = traced(self._load), traced(self._compute)
@@ -127,7 +127,7 @@ class TrainStep:
                 state = run_step(*state)
             return state
 
-        totals = tf.zeros([self._objective.num_sums])
+        totals = tf.zeros([self.objective.num_sums])
         state: tuple[tf.Tensor, ...] = (tf.constant(0), tf.constant(True), tf.zeros([]), totals)
         for steps in dict.fromkeys([self._plan.num_unrolled, 1]):
             state = tf.while_loop(
@@ -250,7 +250,7 @@ class TrainStep:
             tape.watch(weights)
             lookups = Lookups(self.parameters.fetch, tape)
             call = self._model(weights, state, part.inputs, seed=seed, lookup=lookups)
-            loss, sums = self._objective.contribute(
+            loss, sums = self.objective.contribute(
                 call, part.labels, part.weights, share=part.share, size=part.size
             )
         gradient, *of_rows = tape.gradient(
@@ -261,13 +261,13 @@ class TrainStep:
 
     def apply(self, contribution: Contribution, *, counter: tf.Tensor | None = None) -> tf.Tensor:
         """Apply the contribution of a whole batch; return the sums of the objective."""
-        sizes = [self._model.state_size, self._objective.num_sums]
+        sizes = [self._model.state_size, self.objective.num_sums]
         state_change, sums = tf.split(contribution.state_and_sums, sizes)
         gradient, rows = self._clip(contribution.gradient, contribution.rows)
         apply_gradient(
             self.parameters,
             gradient,
-            self._plan.schedule,
+            self.schedule,
             rows=rows,
             state_change=state_change,
             counter=counter,
@@ -289,7 +289,7 @@ class TrainStep:
         if self._plan.clip:
             small = self._model.split_small(gradient)
             clipped = self._plan.clip([*small, *values])
-            gradient = self._model.join(clipped[: len(small)])
+            gradient = join_flat(clipped[: len(small)])
             values = clipped[len(small) :]
         indices = [part.indices for part in rows]
         return gradient, list(map(tf.IndexedSlices, values, indices))

@@ -58,14 +58,6 @@ def test_a_stall_is_reported_repeatedly_until_there_is_progress(watch):
     assert stalls[number][0] == 1
 
 
-def test_each_item_of_an_iteration_is_progress(watch, monkeypatch):
-    dog, _ = watch()
-    reports = []
-    monkeypatch.setattr(dog, "report_progress", lambda: reports.append(1))
-    for number in dog.watch_items(range(8)):
-        assert len(reports) == number + 1
-
-
 def test_an_excused_wait_is_not_a_stall(watch):
     waits = [True]
     _, stalls = watch(is_excused=lambda: waits[0])

@@ -20,9 +20,8 @@ from trainer.training.model.devices import has_bfloat16  # noqa: E402
 from trainer.training.model.embeddings import add  # noqa: E402
 from trainer.training.model.flat_model import FlatModel, build_model  # noqa: E402
 from trainer.training.model.objective import Objective  # noqa: E402
-from trainer.training.optimizers.averages import Average  # noqa: E402
 from trainer.training.optimizers.fused import make_optimizer  # noqa: E402
-from trainer.training.optimizers.rules import UpdateRules  # noqa: E402
+from trainer.training.optimizers.rules import Average, UpdateRules  # noqa: E402
 from trainer.training.optimizers.schedule import Schedule  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
 from trainer.training.results.evaluator import EvalStep, served_values  # noqa: E402

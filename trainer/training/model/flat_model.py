@@ -122,49 +122,41 @@ class FlatModel:
         return Call(
             inputs=inputs,
             outputs=keras.tree.map_structure(_to_float32, outputs),
-            state=_concat([value for value in non_trainable if _is_float(value)]),
+            state=join_flat([value for value in non_trainable if _is_float(value)]),
             penalties=penalties,
             weights=values,
             non_trainable=non_trainable,
         )
 
-    def split(self, weights: tf.Tensor) -> list[tf.Tensor]:
-        """Return each variable's part of a vector of the weights' size, in its own shape."""
-        return _split(weights, self._weights)
-
     def split_small(self, weights: tf.Tensor) -> list[tf.Tensor]:
         """Return each variable's part of a vector of the weights without embeddings."""
-        return _split(weights, self._small)
-
-    def join(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Return the vector that `split`, or `split_small`, would split into these values."""
-        return _concat(values)
+        return split_flat(weights, self._small)
 
     def read_weights(self) -> tf.Tensor:
         """Return the Keras model's weights."""
-        return _concat([variable.value for variable in self._weights])
+        return join_flat([variable.value for variable in self._weights])
 
     def read_state(self) -> tf.Tensor:
         """Return the Keras model's state."""
-        return _concat([variable.value for variable in self._state])
+        return join_flat([variable.value for variable in self._state])
 
     def write(self, weights: tf.Tensor, state: tf.Tensor) -> None:
         """Set the variables of the Keras model."""
         for flat, variables in ((weights, self._weights), (state, self._state)):
-            for variable, values in zip(variables, _split(flat, variables), strict=True):
+            for variable, values in zip(variables, split_flat(flat, variables), strict=True):
                 variable.assign(values)
 
     def weights_by_name(self, weights: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the weights in their own shapes, by Keras' names of the variables."""
         names = [variable.path for variable in self._weights]
-        return dict(zip(names, self.split(weights), strict=True))
+        return dict(zip(names, split_flat(weights, self._weights), strict=True))
 
     def decay_mask(self) -> tf.Tensor:
         """Return 1 for each weight that decays, 0 for weights of biases and normalisations."""
         masks = [
             tf.fill(variable.shape, float(len(variable.shape) > 1)) for variable in self._weights
         ]
-        return _concat(masks)
+        return join_flat(masks)
 
     def segments(self, chosen: Sequence[Any]) -> tuple[tuple[int, bool], ...]:
         """Return (number of weights, is one of the `chosen` variables) for each variable."""
@@ -192,7 +184,7 @@ class FlatModel:
 
     def _all_values(self, weights: tf.Tensor) -> list[tf.Tensor]:
         """Return the values of all trainable variables; of embeddings, numbers never read."""
-        small = iter(_split(weights, self._small))
+        small = iter(split_flat(weights, self._small))
         is_small = set(map(id, self._small))
         return [
             next(small) if id(variable) in is_small else tf.fill(variable.shape, math.nan)
@@ -201,7 +193,7 @@ class FlatModel:
 
     def _split_state(self, state: tf.Tensor, *, seed: tf.Tensor) -> list[tf.Tensor]:
         """Return the values of all non-trainable variables, in the model's order."""
-        values = iter(_split(state, self._state))
+        values = iter(split_flat(state, self._state))
 
         def value(index: int, variable: Any) -> tf.Tensor:
             if index in self._fixed:
@@ -249,7 +241,8 @@ def _sizes(variables: Sequence[Any]) -> list[int]:
     return [math.prod(variable.shape) for variable in variables]
 
 
-def _split(flat: tf.Tensor, variables: Sequence[Any]) -> list[tf.Tensor]:
+def split_flat(flat: tf.Tensor, variables: Sequence[Any]) -> list[tf.Tensor]:
+    """Return each variable's part of a flat vector, in its own shape."""
     if not variables:
         return []
     parts = tf.split(flat, _sizes(variables))
@@ -258,7 +251,8 @@ def _split(flat: tf.Tensor, variables: Sequence[Any]) -> list[tf.Tensor]:
     ]
 
 
-def _concat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+def join_flat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Return tensors as one flat vector."""
     flat = [tf.reshape(tensor, [-1]) for tensor in tensors]
     return tf.concat(flat, 0) if flat else tf.zeros([0])
 

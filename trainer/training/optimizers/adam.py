@@ -3,42 +3,38 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer.training.optimizers.base import FusedOptimizer, RowRule, Rows, Slots, Step, to_float32
+from trainer.training.optimizers.base import FusedOptimizer, Rows, Step, to_float32
 
 # Of the sum over the steps in which a row of an embedding got no gradient.
 _MOST_TERMS, _MOST_GAPS, _TOLERANCE = 24, 4096, 1e-7
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adam(FusedOptimizer, RowRule):
+class Adam(FusedOptimizer):
     """Adam: Kingma and Ba, 2015."""
 
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-7
-    slot_names = ("momentum", "velocity")
+    operation = staticmethod(tf.raw_ops.ResourceApplyAdam)
+    slot_names, arguments = ("momentum", "velocity"), ("m", "v")
 
-    def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
-        """Apply the gradient of a step."""
+    def options(self, step: Step) -> dict[str, Any]:
+        """Return the operation's arguments besides variables, gradient and learning rate."""
         exponent = tf.cast(step.number, tf.float32)
-        tf.raw_ops.ResourceApplyAdam(
-            var=weights.handle,
-            m=slots["momentum"].handle,
-            v=slots["velocity"].handle,
-            beta1_power=tf.pow(self.beta_1, exponent),
-            beta2_power=tf.pow(self.beta_2, exponent),
-            lr=step.learning_rate,
-            beta1=self.beta_1,
-            beta2=self.beta_2,
-            epsilon=self.epsilon,
-            grad=gradient,
-            use_locking=True,
-        )
+        return {
+            "beta1_power": tf.pow(self.beta_1, exponent),
+            "beta2_power": tf.pow(self.beta_2, exponent),
+            "beta1": self.beta_1,
+            "beta2": self.beta_2,
+            "epsilon": self.epsilon,
+        }
 
     @property
     def decays(self) -> Mapping[str, float]:

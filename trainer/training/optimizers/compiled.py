@@ -16,20 +16,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 from tensorflow.python.distribute import distribute_lib
 
 from trainer.config.settings import flag_name
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
-from trainer.training.model.flat_model import FlatModel
+from trainer.training.model.flat_model import FlatModel, join_flat, split_flat
 from trainer.training.optimizers.adam import Adam
-from trainer.training.optimizers.averages import Average
-from trainer.training.optimizers.base import Optimizer, Slots, Step
+from trainer.training.optimizers.base import Lock, Optimizer, Slots, Step
 from trainer.training.optimizers.fused import KerasSgd, PlainSgd, RmsProp
-from trainer.training.optimizers.locks import Lock
-from trainer.training.optimizers.rules import UpdateRules
+from trainer.training.optimizers.rules import Average, UpdateRules
 from trainer.training.optimizers.schedule import KerasRate
 
 _ELEMENTWISE = (
@@ -80,7 +77,7 @@ def read_optimizer(model: FlatModel) -> CompiledOptimizer:
     rules = UpdateRules(
         optimizer=fused or KerasOptimizer(optimizer, needs_layers=needs_layers, decays=decays),
         weight_decay=0.0 if has_own_decay else float(optimizer.weight_decay or 0),
-        decay_mask=model.join(
+        decay_mask=join_flat(
             [
                 tf.fill(variable.shape, float(decay))
                 for variable, decay in zip(variables, decays, strict=True)
@@ -180,11 +177,10 @@ class KerasOptimizer(Optimizer):
                 else f"slot_{number}": slot.value
                 for number, slot in enumerate(_slots(copy))
             }
-        sizes = [int(np.prod(layer.shape)) for _, layer in self._layers]
-        values = tf.split(weights.read_value(), sizes)
+        values = split_flat(weights.read_value(), [layer for _, layer in self._layers])
         slots: dict[str, tf.Variable] = {}
-        for (number, layer), flat in zip(self._layers, values, strict=True):
-            shadow = keras.Variable(tf.reshape(flat, layer.shape), name=layer.name)
+        for (number, layer), value in zip(self._layers, values, strict=True):
+            shadow = keras.Variable(value, name=layer.name)
             shadow._path, shadow.constraint = layer.path, layer.constraint
             copy = self._add_copy(shadow, decays=self._decays[number])
             names = (f"layer_{number}/{index}" for index in range(len(_slots(copy))))
@@ -214,12 +210,11 @@ class KerasOptimizer(Optimizer):
         weights.scatter_sub(tf.IndexedSlices(change, rows.indices))
 
     def _update(self, weights: tf.Variable, gradient: tf.Tensor, step: Step) -> list[tf.Tensor]:
-        variables = self._shadows or [weights]
-        shapes = [variable.shape for variable in variables]
+        variables, gradients = self._shadows or [weights], [gradient]
         if self._shadows:
-            for shadow, value in zip(self._shadows, _cut(weights, shapes), strict=True):
+            gradients, values = (split_flat(flat, self._shadows) for flat in (gradient, weights))
+            for shadow, value in zip(self._shadows, values, strict=True):
                 shadow.value.assign(value)
-        gradients = _cut(gradient, shapes) if self._shadows else [gradient]
         for copy, variable, part in zip(self._copies, variables, gradients, strict=True):
             copy._iterations.assign(step.number - 1)
             # Adafactor takes a callable for a schedule, which it uses as it is.
@@ -229,8 +224,7 @@ class KerasOptimizer(Optimizer):
             )
             _apply(copy, part, variable)
         if self._shadows:
-            flat = [tf.reshape(shadow.value, [-1]) for shadow in self._shadows]
-            weights.assign(tf.concat(flat, 0))
+            weights.assign(join_flat([shadow.value for shadow in self._shadows]))
         return []
 
     def _add_copy(self, variable: Any, *, decays: bool) -> Any:
@@ -274,8 +268,3 @@ def _apply(copy: Any, gradient: tf.Tensor, variable: Any) -> None:
         copy.apply([gradient], [variable])
     finally:
         distribute_lib._pop_per_thread_mode()
-
-
-def _cut(flat: Any, shapes: Sequence[Any]) -> list[tf.Tensor]:
-    parts = tf.split(flat, [int(np.prod(shape)) for shape in shapes])
-    return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -4,58 +4,49 @@ A compiled Adam, AdamW, SGD or RMSprop is one of these, too. All others are Kera
 `compiled.py`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
 from trainer.training.optimizers.adam import Adam
-from trainer.training.optimizers.base import (
-    FusedOptimizer,
-    Optimizer,
-    RowRule,
-    Rows,
-    Slots,
-    Step,
-    to_float32,
-)
+from trainer.training.optimizers.base import FusedOptimizer, Optimizer, Rows, Step, to_float32
 from trainer.workloads.base import Recipe
 
 _EPSILON = 1e-7
-_RHO = 0.9
 # TensorFlow's default: with zero the first step would be infinitely large.
 _FIRST_ACCUMULATOR = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Momentum(FusedOptimizer, RowRule):
-    """Gradient descent with momentum: base of two ways to sum it, each an `operation`."""
+class Sgd(FusedOptimizer):
+    """Gradient descent with momentum, by default Nesterov's."""
 
-    operation: ClassVar[Callable[..., Any]]
     momentum: float = 0.9
     is_nesterov: bool = True
-    slot_names = ("momentum",)
+    operation = staticmethod(tf.raw_ops.ResourceApplyMomentum)
+    slot_names, arguments = ("momentum",), ("accum",)
 
-    def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
-        """Apply the gradient of a step."""
-        self.operation(
-            var=weights.handle,
-            accum=slots["momentum"].handle,
-            lr=step.learning_rate,
-            grad=gradient,
-            momentum=self.momentum,
-            use_locking=True,
-            use_nesterov=self.is_nesterov,
-        )
+    def options(self, step: Step) -> dict[str, Any]:
+        """Return the operation's arguments besides variables, gradient and learning rate."""
+        del step
+        return {"momentum": self.momentum, "use_nesterov": self.is_nesterov}
 
     @property
     def decays(self) -> Mapping[str, float]:
         """The factor of each slot in a step without a gradient, rounded to float32."""
         return {"momentum": to_float32(self.momentum)}
+
+    def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
+        """Return rows after a step with a gradient."""
+        added = self.summand(gradient, step)
+        momentum = self.momentum * rows["momentum"] + added
+        change = added + self.momentum * momentum if self.is_nesterov else momentum
+        return {"weights": rows["weights"] + self.scale(step) * change, "momentum": momentum}
 
     def terms(self, rows: Rows) -> list[tf.Tensor]:
         """Return the terms of rows, each of the shape of the rows."""
@@ -66,27 +57,18 @@ class Momentum(FusedOptimizer, RowRule):
         powers = gaps + 1 if self.is_nesterov else gaps
         return (self.decays["momentum"] ** powers)[:, np.newaxis]
 
-
-@dataclass(frozen=True, kw_only=True)
-class Sgd(Momentum):
-    """Gradient descent with Nesterov momentum."""
-
-    operation = staticmethod(tf.raw_ops.ResourceApplyMomentum)
-
-    def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
-        """Return rows after a step with a gradient."""
-        momentum = self.momentum * rows["momentum"] + gradient
-        change = gradient + self.momentum * momentum if self.is_nesterov else momentum
-        weights = rows["weights"] - step.learning_rate * change
-        return {"weights": weights, "momentum": momentum}
-
     def scale(self, step: Step) -> tf.Tensor:
         """Return the factor of all coefficients in a step."""
         return -step.learning_rate
 
+    def summand(self, gradient: tf.Tensor, step: Step) -> tf.Tensor:
+        """Return what a step adds to the momentum."""
+        del step
+        return gradient
+
 
 @dataclass(frozen=True, kw_only=True)
-class KerasSgd(Momentum):
+class KerasSgd(Sgd):
     """Gradient descent as in Keras, whose momentum sums updates, not gradients.
 
     The two differ while the learning rate changes.
@@ -94,35 +76,33 @@ class KerasSgd(Momentum):
 
     operation = staticmethod(tf.raw_ops.ResourceApplyKerasMomentum)
 
-    def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
-        """Return rows after a step with a gradient."""
-        update = -step.learning_rate * gradient
-        momentum = self.momentum * rows["momentum"] + update
-        change = update + self.momentum * momentum if self.is_nesterov else momentum
-        return {"weights": rows["weights"] + change, "momentum": momentum}
+    def scale(self, step: Step) -> tf.Tensor:
+        """Return the factor of all coefficients in a step."""
+        del step
+        return tf.ones([])
+
+    def summand(self, gradient: tf.Tensor, step: Step) -> tf.Tensor:
+        """Return what a step adds to the momentum."""
+        return -step.learning_rate * gradient
+
+
+def _descend(*, var: tf.Tensor, lr: tf.Tensor, grad: tf.Tensor, use_locking: bool) -> None:
+    tf.raw_ops.ResourceApplyGradientDescent(var=var, alpha=lr, delta=grad, use_locking=use_locking)
+
+
+def _descend_rows(
+    *, var: tf.Tensor, lr: tf.Tensor, grad: tf.Tensor, indices: tf.Tensor, use_locking: bool
+) -> None:
+    del use_locking  # it always locks
+    tf.raw_ops.ResourceScatterSub(resource=var, indices=indices, updates=lr * grad)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlainSgd(FusedOptimizer, RowRule):
+class PlainSgd(FusedOptimizer):
     """Gradient descent without momentum."""
 
-    slot_names = ()
-    keeps_other_rows = True
-    decays = MappingProxyType({})
-
-    def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
-        """Apply the gradient of a step."""
-        del slots
-        tf.raw_ops.ResourceApplyGradientDescent(
-            var=weights.handle, alpha=step.learning_rate, delta=gradient, use_locking=True
-        )
-
-    def apply_rows(
-        self, weights: tf.Variable, slots: Slots, rows: tf.IndexedSlices, step: Step
-    ) -> None:
-        """Apply the gradient of some rows, each given once."""
-        del slots
-        weights.scatter_sub(tf.IndexedSlices(step.learning_rate * rows.values, rows.indices))
+    operation, row_operation = staticmethod(_descend), staticmethod(_descend_rows)
+    slot_names, arguments = (), ()
 
     def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
         """Return rows after a step with a gradient."""
@@ -130,38 +110,19 @@ class PlainSgd(FusedOptimizer, RowRule):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adagrad(FusedOptimizer, RowRule):
+class Adagrad(FusedOptimizer):
     """Adagrad: Duchi, Hazan and Singer, 2011."""
 
-    slot_names = ("accumulator",)
-    keeps_other_rows = True
+    operation = staticmethod(tf.raw_ops.ResourceApplyAdagradV2)
+    row_operation = staticmethod(tf.raw_ops.ResourceSparseApplyAdagradV2)
+    slot_names, arguments = ("accumulator",), ("accum",)
+    first_value = _FIRST_ACCUMULATOR
     decays = MappingProxyType({"accumulator": 1.0})
-    first_values = MappingProxyType({"accumulator": _FIRST_ACCUMULATOR})
 
-    def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
-        """Apply the gradient of a step."""
-        tf.raw_ops.ResourceApplyAdagradV2(
-            var=weights.handle,
-            accum=slots["accumulator"].handle,
-            lr=step.learning_rate,
-            epsilon=_EPSILON,
-            grad=gradient,
-            use_locking=True,
-        )
-
-    def apply_rows(
-        self, weights: tf.Variable, slots: Slots, rows: tf.IndexedSlices, step: Step
-    ) -> None:
-        """Apply the gradient of some rows, each given once."""
-        tf.raw_ops.ResourceSparseApplyAdagradV2(
-            var=weights.handle,
-            accum=slots["accumulator"].handle,
-            lr=step.learning_rate,
-            epsilon=_EPSILON,
-            grad=rows.values,
-            indices=rows.indices,
-            use_locking=True,
-        )
+    def options(self, step: Step) -> dict[str, Any]:
+        """Return the operation's arguments besides variables, gradient and learning rate."""
+        del step
+        return {"epsilon": _EPSILON}
 
     def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
         """Return rows after a step with a gradient."""
@@ -171,27 +132,19 @@ class Adagrad(FusedOptimizer, RowRule):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RmsProp(FusedOptimizer, RowRule):
+class RmsProp(FusedOptimizer):
     """RMSprop: Tieleman and Hinton, 2012; optionally with momentum."""
 
     momentum: float = 0.0
-    rho: float = _RHO
+    rho: float = 0.9
     epsilon: float = _EPSILON
-    slot_names = ("mean_square", "momentum")
+    operation = staticmethod(tf.raw_ops.ResourceApplyRMSProp)
+    slot_names, arguments = ("mean_square", "momentum"), ("ms", "mom")
 
-    def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
-        """Apply the gradient of a step."""
-        tf.raw_ops.ResourceApplyRMSProp(
-            var=weights.handle,
-            ms=slots["mean_square"].handle,
-            mom=slots["momentum"].handle,
-            lr=step.learning_rate,
-            rho=self.rho,
-            momentum=self.momentum,
-            epsilon=self.epsilon,
-            grad=gradient,
-            use_locking=True,
-        )
+    def options(self, step: Step) -> dict[str, Any]:
+        """Return the operation's arguments besides variables, gradient and learning rate."""
+        del step
+        return {"rho": self.rho, "momentum": self.momentum, "epsilon": self.epsilon}
 
     @property
     def decays(self) -> Mapping[str, float]:
@@ -221,46 +174,20 @@ class Ftrl(FusedOptimizer):
     """FTRL-Proximal: McMahan and others, 2013. For linear weights, which start at zero.
 
     Each step computes the weights from sums over all steps so far, which discards any other change
-    of the weights. A learning rate that falls to zero would make those sums useless.
+    of the weights. A learning rate that falls to zero would make those sums useless. Of some rows,
+    those that were in no example yet keep their first values, even if these are not zero.
     """
 
-    slot_names = ("accumulator", "linear")
-    first_values = MappingProxyType({"accumulator": _FIRST_ACCUMULATOR})
+    operation = staticmethod(tf.raw_ops.ResourceApplyFtrl)
+    row_operation = staticmethod(tf.raw_ops.ResourceSparseApplyFtrl)
+    slot_names, arguments = ("accumulator", "linear"), ("accum", "linear")
+    first_value = _FIRST_ACCUMULATOR
     allows_decay = False
 
-    def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
-        """Apply the gradient of a step."""
-        tf.raw_ops.ResourceApplyFtrl(
-            var=weights.handle,
-            accum=slots["accumulator"].handle,
-            linear=slots["linear"].handle,
-            grad=gradient,
-            lr=step.learning_rate,
-            l1=0.0,
-            l2=0.0,
-            lr_power=-0.5,
-            use_locking=True,
-        )
-
-    def apply_rows(
-        self, weights: tf.Variable, slots: Slots, rows: tf.IndexedSlices, step: Step
-    ) -> None:
-        """Apply the gradient of some rows, each given once.
-
-        Rows that were in no example yet keep their first values, even those that are not zero.
-        """
-        tf.raw_ops.ResourceSparseApplyFtrl(
-            var=weights.handle,
-            accum=slots["accumulator"].handle,
-            linear=slots["linear"].handle,
-            grad=rows.values,
-            indices=rows.indices,
-            lr=step.learning_rate,
-            l1=0.0,
-            l2=0.0,
-            lr_power=-0.5,
-            use_locking=True,
-        )
+    def options(self, step: Step) -> dict[str, Any]:
+        """Return the operation's arguments besides variables, gradient and learning rate."""
+        del step
+        return {"l1": 0.0, "l2": 0.0, "lr_power": -0.5}
 
 
 def make_optimizer(recipe: Recipe) -> Optimizer:

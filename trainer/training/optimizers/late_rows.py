@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer.training.optimizers.averages import Average
-from trainer.training.optimizers.base import RowRule, Step
-from trainer.training.optimizers.locks import Lock
+from trainer.training.optimizers.base import FusedOptimizer, Lock, Step
+from trainer.training.optimizers.rules import Average
 
 # Steps after which all rows are brought up to date: the length of the table.
 _MOST_STEPS = 4096
@@ -27,7 +26,7 @@ class LateRows:
 
     def __init__(
         self,
-        rule: RowRule,
+        rule: FusedOptimizer,
         weights: tf.Variable,
         slots: Mapping[str, tf.Variable],
         *,

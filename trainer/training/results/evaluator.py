@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -37,13 +37,22 @@ _POLL_SECONDS = 1.0
 
 
 class EvalStep:
-    """Evaluation of weights on tables, of which only one needs to be in memory at a time."""
+    """Evaluation of weights on tables, of which only one needs to be in memory at a time.
+
+    `report_progress` is called at each table and at the end.
+    """
 
     def __init__(
-        self, workload: Workload, model: FlatModel, objective: Objective, tables: Iterable[Any]
+        self,
+        workload: Workload,
+        model: FlatModel,
+        objective: Objective,
+        tables: Iterable[Any],
+        *,
+        report_progress: Callable[[], None] = lambda: None,
     ):
         self._workload, self._model, self._tables = workload, model, tables
-        self._objective = objective
+        self._objective, self._report_progress = objective, report_progress
         self._has_logits = output_kind(model.keras, workload).has_logits
         self._run = traced(self._evaluate)
         self._num_unlabelled = 0
@@ -87,6 +96,7 @@ class EvalStep:
         label, num_labelled, num_unlabelled = self._workload.label, 0, 0
         most_rows = num_rows_at_once(self._workload)
         for table in self._tables:
+            self._report_progress()
             rows = np.flatnonzero(find_labelled(table[1].numpy(), label))
             num_labelled += len(rows)
             num_unlabelled += len(table[1]) - len(rows)
@@ -95,6 +105,7 @@ class EvalStep:
                 continue
             for start in range(0, len(rows), most_rows):
                 yield gather_rows(table, rows[start : start + most_rows])
+        self._report_progress()
         if not num_labelled:
             raise InputError(
                 f"no example of the eval split has the label {label.column!r}: give more examples,"

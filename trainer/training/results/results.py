@@ -28,11 +28,10 @@ from trainer.training.job import Job
 from trainer.training.model.compiled_metrics import CompiledMetrics
 from trainer.training.model.flat_model import FlatModel
 from trainer.training.model.objective import Objective
-from trainer.training.optimizers.schedule import KerasRate, Schedule
-from trainer.training.parameters import Parameters
 from trainer.training.results.callbacks import Callbacks
 from trainer.training.results.evaluator import EvalStep, served_values
 from trainer.training.results.recorder import NOTHING, Recorder, Totals
+from trainer.training.step import TrainStep
 from trainer.workloads.base import Features, Workload
 
 logger = logging.getLogger(__name__)
@@ -60,20 +59,13 @@ class _Moment:
 class Results:
     """Everything a job writes; `export` needs no `open`, the other methods do.
 
-    `model` is the Keras model to evaluate and export, `objective` belongs to the model in
+    `model` is the Keras model to evaluate and export. The objective belongs to the model in
     training, and evaluates the exported one as well.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        parameters: Parameters,
-        objective: Objective,
-        model: Any,
-        *,
-        schedule: Schedule | KerasRate,
-    ):
-        self._job, self._parameters, self._objective = job, parameters, objective
+    def __init__(self, job: Job, step: TrainStep, model: Any):
+        objective, schedule = step.objective, step.schedule
+        self._job, self._parameters, self._objective = job, step.parameters, objective
         self._schedule = schedule
         self._model, self._flat_model = model, FlatModel(model)
         # Callbacks look for the metrics of the model that they get.
@@ -238,9 +230,10 @@ class Results:
         if self._is_new:
             features, _ = next(iter(tables))
             self._recorder.add_graph(_model_graph(self._model, workload, features))
+        options: dict[str, Any] = {}
         if self._watchdog and not self._is_async:  # else the steps of the workers are watched
-            tables = self._watchdog.watch_items(tables)
-        return EvalStep(workload, self._flat_model, self._served_objective, tables)
+            options["report_progress"] = self._watchdog.report_progress
+        return EvalStep(workload, self._flat_model, self._served_objective, tables, **options)
 
     def _measure(self, totals: Totals) -> Mapping[str, float]:
         return self._objective.metrics(totals.sums, num_examples=totals.examples)

@@ -21,10 +21,9 @@ from trainer.training.model.embeddings import add, find_large, look_up  # noqa: 
 from trainer.training.model.flat_model import FlatModel  # noqa: E402
 from trainer.training.model.objective import Objective  # noqa: E402
 from trainer.training.optimizers.adam import Adam  # noqa: E402
-from trainer.training.optimizers.averages import Average  # noqa: E402
 from trainer.training.optimizers.compiled import read_optimizer  # noqa: E402
 from trainer.training.optimizers.fused import Adagrad, Ftrl, Sgd  # noqa: E402
-from trainer.training.optimizers.rules import LinearPart, UpdateRules  # noqa: E402
+from trainer.training.optimizers.rules import Average, LinearPart, UpdateRules  # noqa: E402
 from trainer.training.optimizers.schedule import Schedule  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
 from trainer.training.step import StepPlan, TrainStep  # noqa: E402

@@ -27,14 +27,13 @@ from trainer.serving.export import load_predictor  # noqa: E402
 from trainer.training.job import make_job  # noqa: E402
 from trainer.training.model.flat_model import FlatModel  # noqa: E402
 from trainer.training.optimizers.adam import Adam  # noqa: E402
-from trainer.training.optimizers.averages import Average  # noqa: E402
 from trainer.training.optimizers.fused import (  # noqa: E402
     Ftrl,
     Sgd,
     make_linear_optimizer,
     make_optimizer,
 )
-from trainer.training.optimizers.rules import LinearPart, UpdateRules  # noqa: E402
+from trainer.training.optimizers.rules import Average, LinearPart, UpdateRules  # noqa: E402
 from trainer.training.optimizers.schedule import Schedule  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
 from trainer.training.step import apply_gradient  # noqa: E402

@@ -12,7 +12,6 @@ import tensorflow as tf  # noqa: E402
 from trainer.training.model.embeddings import EmbeddingPlace  # noqa: E402
 from trainer.training.optimizers import late_rows  # noqa: E402
 from trainer.training.optimizers.adam import Adam  # noqa: E402
-from trainer.training.optimizers.averages import Average  # noqa: E402
 from trainer.training.optimizers.fused import (  # noqa: E402
     Adagrad,
     KerasSgd,
@@ -20,7 +19,7 @@ from trainer.training.optimizers.fused import (  # noqa: E402
     RmsProp,
     Sgd,
 )
-from trainer.training.optimizers.rules import UpdateRules  # noqa: E402
+from trainer.training.optimizers.rules import Average, UpdateRules  # noqa: E402
 from trainer.training.optimizers.schedule import Schedule  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
 from trainer.training.step import apply_gradient  # noqa: E402

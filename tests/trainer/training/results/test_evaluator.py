@@ -1,4 +1,4 @@
-"""Checkpoints that the evaluator cannot read."""
+"""Evaluations report their progress; checkpoints that the evaluator cannot read."""
 
 import shutil
 from types import SimpleNamespace
@@ -13,6 +13,7 @@ import tensorflow as tf  # noqa: E402
 
 from trainer.training.checkpoint import Checkpoints, Criterion, list_checkpoints  # noqa: E402
 from trainer.training.results import evaluator  # noqa: E402
+from trainer.workloads import Regression  # noqa: E402
 
 pytestmark = pytest.mark.fast
 
@@ -24,6 +25,16 @@ def saved(tmp_path):
     checkpoints.save({"global_step": tf.constant(5, tf.int64), "weights": tf.ones([10])})
     checkpoints.wait()
     return list_checkpoints(str(tmp_path))
+
+
+def test_each_table_of_an_evaluation_is_progress():
+    step, reports = object.__new__(evaluator.EvalStep), []
+    step._workload = SimpleNamespace(label=Regression("y"), labels=())
+    step._tables = [({}, tf.ones([2]))] * 3
+    step._num_unlabelled, step._report_progress = 0, lambda: reports.append(1)
+    for number, _ in enumerate(step._labelled()):
+        assert len(reports) == number + 1
+    assert len(reports) == 4
 
 
 def evaluate_new(tmp_path):
