@@ -1,9 +1,12 @@
-"""Base64 texts of requests, as people send them."""
+"""Values of requests: nested lists of numbers or texts, and base64 texts as people send them."""
 
 import base64
 import binascii
+import contextlib
 import re
 from typing import Any
+
+import numpy as np
 
 _DATA_URL = re.compile(r"data:[^,]{0,200};base64,")
 _STANDARD = str.maketrans("-_", "+/", " \t\r\n")
@@ -43,3 +46,27 @@ def texts_as_bytes(value: Any) -> Any:
     if isinstance(value, dict) and set(value) == {"b64"}:
         return decode_base64(value["b64"])
     raise ValueError(f'{value!r:.60} is not a text; it must hold texts, or {{"b64": …}}')
+
+
+def as_array(value: Any, *, holds_texts: bool) -> np.ndarray:
+    """Return nested lists of numbers, or of texts as bytes; ValueError if they are not regular."""
+    content = texts_as_bytes(value) if holds_texts else value
+    try:
+        array = np.asarray(content, object if holds_texts else None)
+    except ValueError as error:
+        raise ValueError("its lists have different lengths") from error
+    if holds_texts and not all(isinstance(text, bytes) for text in array.flat):
+        raise ValueError("its lists have different lengths")
+    return array
+
+
+def bytes_as_json(value: Any, *, is_binary: bool = False) -> Any:
+    """Return the bytes in nested lists as texts, or as {"b64": …} if binary or no text."""
+    if isinstance(value, list):
+        return [bytes_as_json(item, is_binary=is_binary) for item in value]
+    if not isinstance(value, bytes):
+        return value
+    if not is_binary:
+        with contextlib.suppress(UnicodeDecodeError):
+            return value.decode()
+    return {"b64": base64.b64encode(value).decode()}

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from trainer.cluster.liveness import end_process
@@ -20,9 +20,8 @@ from trainer.errors import TrainerError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.serving.http.application import PredictionApp
 from trainer.serving.http.batching import Batcher
-from trainer.serving.http.config import ServerConfig, parse_environ
-from trainer.serving.http.limits import Limits
-from trainer.serving.http.predictions import BatchPredictor
+from trainer.serving.http.bodies import predict_requests
+from trainer.serving.http.limits import Limits, ServerConfig, parse_environ
 from trainer.serving.http.server import Server
 
 logger = logging.getLogger(__name__)
@@ -80,7 +79,9 @@ async def serve(config: ServerConfig, listener: socket.socket, *, trust: Trust =
 
     def start(predictor: Any) -> None:
         app.batcher = Batcher(
-            BatchPredictor(predictor), limits=limits, on_batch=app.metrics.batches.observe
+            partial(predict_requests, predictor),
+            limits=limits,
+            on_batch=app.metrics.batches.observe,
         )
 
     def load() -> None:

@@ -2,15 +2,15 @@
 
 import logging
 import os
+import shutil
 import signal
 import sys
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from trainer.cluster.liveness import end_process
-from trainer.cluster.ports import check_port
-from trainer.cluster.tf_config import Cluster, choose_strategy, parse_tf_config
+from trainer.cluster.tf_config import Cluster, check_port, choose_strategy, parse_tf_config
 from trainer.config.train_config import (
     Folders,
     TrainConfig,
@@ -25,7 +25,6 @@ from trainer.errors import (
     TrainerError,
     first_line,
 )
-from trainer.runtime.console import TerminalHandler
 from trainer.runtime.tensorflow_logs import hide_destructor_errors, import_tensorflow
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 # Enough to save a checkpoint; storage or servers that do not respond must not prevent the exit.
 _STOP_TIMEOUT_SECONDS = 30.0
+_CLEAR_LINE = "\r\x1b[K"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -173,6 +173,25 @@ def _connect(config: TrainConfig, cluster: Cluster, stop: threading.Event) -> "R
 
     group = RingGroup if _has_ring(config) else CollectiveGroup
     return group(cluster, start_timeout_seconds=config.start_timeout_seconds, stop=stop)
+
+
+class TerminalHandler(logging.StreamHandler[TextIO]):
+    """Handler of a terminal's log, where the next record replaces one marked `is_transient`."""
+
+    _is_open = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line, in the place of the last one if that was transient."""
+        text = self.format(record)
+        is_transient = getattr(record, "is_transient", False)
+        if is_transient:
+            # A wrapped line could not be cleared.
+            text = text[: shutil.get_terminal_size().columns - 1]
+        self.stream.write(
+            (_CLEAR_LINE if self._is_open else "") + text + ("" if is_transient else "\n")
+        )
+        self._is_open = is_transient
+        self.flush()
 
 
 def _configure_logging(cluster: Cluster) -> None:

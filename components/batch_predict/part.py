@@ -95,7 +95,7 @@ def _without_not_finite(
     batch: Batch, outputs: dict[str, np.ndarray]
 ) -> tuple[Batch, dict[str, np.ndarray]]:
     """Return a batch whose rows with predictions that are not finite are errors, and the others."""
-    from trainer.serving.tensors import find_not_finite
+    from trainer.serving.rows import find_not_finite
 
     reasons = dict(find_not_finite(outputs))
     if not reasons:

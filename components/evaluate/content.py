@@ -16,7 +16,7 @@ from components.evaluate.thresholds import Check
 from trainer import Json
 from trainer.metrics.class_metrics import calibration, predicted_classes
 from trainer.metrics.evaluate import Evaluation, score
-from trainer.serving.finite_json import finite
+from trainer.serving.strict_json import finite
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import (
     DEFAULT_THRESHOLD,

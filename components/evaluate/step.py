@@ -30,7 +30,7 @@ from components.shared.vertex.labels import CANDIDATE, CHALLENGER, WAITING
 from trainer import Json
 from trainer.config.trust import OWN
 from trainer.errors import InputError
-from trainer.serving.finite_json import finite
+from trainer.serving.strict_json import finite
 from trainer.workloads.loading import package_digest
 
 if TYPE_CHECKING:

@@ -1,17 +1,20 @@
 """TF_CONFIG as Vertex AI sets it: the cluster, this replica's task, the job's strategy."""
 
+import errno
 import json
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from trainer.cluster.roles import (
     CLUSTER_ROLES,
+    STRATEGIES,
     find_role_errors,
     infer_strategy,
 )
-from trainer.errors import ClusterError
+from trainer.errors import ClusterError, TrainerError
 
 # What messages about TF_CONFIG call the number of replicas of each role.
 COUNT_NAMES = {role: f"the number of cluster.{role}" for role in CLUSTER_ROLES}
@@ -186,3 +189,28 @@ def _check_task(task_type: str, index: int, addresses: Mapping[str, tuple[str, .
             f"TF_CONFIG: task {task_type}/{index} is not in the cluster, which has {size}"
             f" {task_type} replicas"
         )
+
+
+def check_port(cluster: Cluster, *, strategy: str) -> None:
+    """Raise TrainerError if this replica cannot listen on its port in TF_CONFIG.
+
+    TensorFlow would report it only after its import, without naming the replica.
+    """
+    addresses = cluster.addresses.get(cluster.task_type, ())
+    if "worker" not in STRATEGIES[strategy] or not addresses:
+        return
+    address = addresses[cluster.task_index]
+    port = int(address.rsplit(":", 1)[1])
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # Lingering connections of an earlier process do not matter, only a listener does.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))  # as TensorFlow does: on every interface
+        except OSError as error:
+            is_taken = error.errno == errno.EADDRINUSE
+            reason = "another process listens on it" if is_taken else error.strerror
+            raise TrainerError(
+                f"{cluster.name} cannot serve at {address}: port {port}: {reason}; stop that"
+                " process (a replica of an earlier job?), or give this replica another port in"
+                " TF_CONFIG"
+            ) from error

@@ -1,4 +1,4 @@
-"""Filters that keep TensorFlow's noise out of the replica's log."""
+"""Import of TensorFlow, without its noise in the replica's log."""
 
 import contextlib
 import gc
@@ -11,8 +11,6 @@ import tempfile
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
-
-from trainer.runtime.garbage_collection import without_collection
 
 # TensorFlow 2.21 writes these before its logging starts, regardless of TF_CPP_MIN_LOG_LEVEL.
 _NOISE = re.compile(
@@ -44,6 +42,18 @@ def _write_filtered(text: str) -> None:
     for line in text.splitlines():
         if line.strip() and not _NOISE.match(line):
             sys.stderr.write(line + "\n")
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """Collect no garbage here, nor in processes forked meanwhile until they enable it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def import_tensorflow() -> None:

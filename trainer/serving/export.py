@@ -20,12 +20,10 @@ from trainer.metrics.class_metrics import LEAST_LIKELIHOOD, LIKELY
 from trainer.metrics.decision import Decision
 from trainer.runtime.tracing import traced
 from trainer.serving.compiled import COMPILED, CompiledScore
-from trainer.serving.finite_json import finite
-from trainer.serving.output_kind import output_kind
-from trainer.serving.outputs import main_output, probabilities
+from trainer.serving.outputs import main_output, output_kind, probabilities
 from trainer.serving.outside_operations import check_graph
-from trainer.serving.rows import find_signature, predict_rows
-from trainer.serving.tensors import check_finite
+from trainer.serving.rows import check_finite, find_signature, predict_rows
+from trainer.serving.strict_json import finite
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import DEFAULT_THRESHOLD, Multilabel, Regression
 from trainer.workloads.declarations.names import distinct_names

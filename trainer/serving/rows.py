@@ -5,17 +5,14 @@ of the only output, or an object of values by output.
 https://www.tensorflow.org/tfx/serving/api_rest#predict_api
 """
 
-import base64
-import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from trainer.base64_text import texts_as_bytes
+from trainer.base64_text import as_array, bytes_as_json
 from trainer.errors import InstanceError
-from trainer.serving.tensors import call_with_tensors, check_finite
 
 Specs = Mapping[str, tf.TensorSpec]
 
@@ -52,7 +49,12 @@ def predict_rows(signature: Any, instances: list[Any]) -> list[Any]:
 
 
 def _as_predictions(outputs: Mapping[str, np.ndarray], num_rows: int) -> list[Any]:
-    lists = {name: _as_json(name, output) for name, output in outputs.items()}
+    lists = {
+        name: bytes_as_json(output.tolist(), is_binary=name.endswith("_bytes"))
+        if output.dtype == object
+        else output.tolist()
+        for name, output in outputs.items()
+    }
     for name, values in lists.items():
         if len(values) != num_rows:
             raise InstanceError(
@@ -86,15 +88,9 @@ def _array(name: str, value: Any, spec: tf.TensorSpec) -> np.ndarray:
 
 
 def _as_array(value: Any, dtype: tf.DType) -> np.ndarray:
+    array = as_array(value, holds_texts=dtype == tf.string)
     if dtype == tf.string:
-        array = np.asarray(texts_as_bytes(value), object)
-        if not all(isinstance(text, bytes) for text in array.flat):
-            raise ValueError("its lists have different lengths")
         return array
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError("its lists have different lengths") from error
     kinds = "b" if dtype == tf.bool else "iu" if dtype.is_integer else "iuf"
     if array.size and array.dtype.kind not in kinds:
         raise ValueError(f"it must hold values of type {dtype.name}")
@@ -103,25 +99,63 @@ def _as_array(value: Any, dtype: tf.DType) -> np.ndarray:
     return array.astype(dtype.as_numpy_dtype)
 
 
-def _as_json(name: str, array: np.ndarray) -> list[Any]:
-    if array.dtype != object:
-        return array.tolist()
-    is_binary = name.endswith("_bytes")
-    return _texts(array.tolist(), is_binary=is_binary)
-
-
-def _texts(value: Any, *, is_binary: bool) -> Any:
-    if isinstance(value, list):
-        return [_texts(item, is_binary=is_binary) for item in value]
-    if not is_binary:
-        with contextlib.suppress(UnicodeDecodeError):
-            return value.decode()
-    return {"b64": base64.b64encode(value).decode()}
-
-
 def shown(specs: Specs) -> str:
     """Return the names, types and shapes of tensors, without the batch dimension."""
     return ", ".join(
         f"{name!r} ({spec.dtype.name} {'?' if spec.shape.rank is None else list(spec.shape[1:])})"
         for name, spec in specs.items()
     )
+
+
+def call_with_tensors(function: Any, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the outputs of a signature by name.
+
+    Raises:
+        InstanceError: the names, types or shapes differ from its inputs', or it rejects values.
+    """
+    specs = function.structured_input_signature[1]
+    if set(columns) != set(specs):
+        raise InstanceError(f"the inputs are {', '.join(columns)}; send {', '.join(sorted(specs))}")
+    for name, spec in specs.items():
+        column = columns[name]
+        dtype = tf.as_dtype(column.dtype)
+        if dtype != spec.dtype or not spec.shape.is_compatible_with(column.shape):
+            raise InstanceError(
+                f"the input {name!r} is {dtype.name} {list(column.shape)}, expected"
+                f" {spec.dtype.name} {spec.shape.as_list() if spec.shape.rank is not None else '?'}"
+            )
+    try:
+        outputs = function(**{name: tf.constant(column) for name, column in columns.items()})
+    except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
+        raise InstanceError(f"the model rejects the instances: {_reason(error)}") from error
+    return {name: output.numpy() for name, output in outputs.items()}
+
+
+def check_finite(outputs: Mapping[str, np.ndarray], indices: Sequence[int] | range) -> None:
+    """Check that all numbers of predictions are finite, which JSON cannot say otherwise.
+
+    Args:
+        outputs: The outputs of a signature by name, [rows, ...].
+        indices: The index of each row's instance, for the error.
+
+    Raises:
+        InstanceError: one is not; names its instance.
+    """
+    for row, reason in find_not_finite(outputs):
+        raise InstanceError(f"instance {indices[row]}: {reason}")
+
+
+def find_not_finite(outputs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, str]]:
+    """Return the rows of outputs with a number that is not finite, and what it is."""
+    for name, output in outputs.items():
+        if output.dtype.kind == "f" and not np.isfinite(output).all():
+            wrong = ~np.isfinite(output.reshape(len(output), -1))
+            for row in np.flatnonzero(wrong.any(axis=1)):
+                value = output.reshape(len(output), -1)[row][wrong[row]][0]
+                yield int(row), f"its prediction is not finite: {name!r} is {value}"
+
+
+def _reason(error: tf.errors.OpError) -> str:
+    """Return an error's last line without node names; the first lines are a traceback."""
+    lines = [line.strip() for line in error.message.splitlines()]
+    return next((line for line in reversed(lines) if line and not line.startswith("[[")), "")

@@ -1,6 +1,7 @@
 """Strict JSON: no NaN, no infinity, no duplicate keys, no lone surrogates."""
 
 import json
+import math
 from typing import Any
 
 
@@ -53,3 +54,14 @@ def _reject_surrogates(value: Any) -> None:
         raise ValueError(f"\\u{code:04x} is a lone surrogate, half a character") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def finite(value: Any) -> Any:
+    """Return a value for JSON, with null instead of numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {name: finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value

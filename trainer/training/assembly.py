@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainer.serving.output_kind import zero_inputs
+from trainer.serving.outputs import zero_inputs
 from trainer.training.job import Job
 from trainer.training.model.embeddings import LargeEmbedding, find_large
 from trainer.training.model.flat_model import FlatModel, build_model

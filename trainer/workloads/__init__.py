@@ -24,7 +24,7 @@ from trainer.workloads.declarations.split import Split
 from trainer.workloads.encoding.images import flip, shift
 from trainer.workloads.image_folder import ImageFolder
 from trainer.workloads.loading import WorkloadError, load_workload
-from trainer.workloads.models.combining import combine
+from trainer.workloads.models.wide_and_deep import combine
 from trainer.workloads.records import Records, Values
 from trainer.workloads.table import Table
 

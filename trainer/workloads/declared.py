@@ -10,13 +10,16 @@ from typing import Any, Self
 from trainer import Json
 from trainer.runtime.lazy import keras, tf
 from trainer.workloads.base import Features, Recipe, Workload
-from trainer.workloads.declarations.class_weights import (
+from trainer.workloads.declarations.labels import (
     BALANCED,
+    Binary,
+    Classes,
+    ClassWeights,
+    Label,
     balanced_weights,
     check_class_weights,
     given_weights,
 )
-from trainer.workloads.declarations.labels import Binary, Classes, ClassWeights, Label
 from trainer.workloads.declarations.model_settings import (
     ModelSetting,
     given_arguments,

@@ -1,6 +1,5 @@
 """Records: TFRecord files of tf.train.Examples that exist already."""
 
-import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
@@ -8,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from trainer import Json
-from trainer.base64_text import texts_as_bytes
+from trainer.base64_text import as_array, bytes_as_json
 from trainer.runtime.lazy import keras, tf
 from trainer.workloads.base import Features, Recipe, as_object, check_fields, is_example
 from trainer.workloads.declarations.labels import Classes, Multilabel
@@ -21,7 +20,7 @@ from trainer.workloads.declared import (
     without_counts,
 )
 from trainer.workloads.encoding.label_values import dense_labels, label_spec, number_labels
-from trainer.workloads.encoding.tokens import decode_text
+from trainer.workloads.encoding.lookups import decode_text
 
 DTYPES = ("float32", "int64", "string")
 
@@ -221,7 +220,7 @@ class Records(DeclaredWorkload):
 
     def format_instance(self, features: Features) -> Any:
         """Return the features as nested lists; bytes that are no text as {"b64": …}."""
-        return {name: _as_json(np.asarray(features[name]).tolist()) for name in self.features}
+        return {name: bytes_as_json(np.asarray(features[name]).tolist()) for name in self.features}
 
 
 def _as_values(name: str, spec: Any) -> Values:
@@ -256,9 +255,7 @@ def _parse(name: str, values: Values, sent: Any) -> np.ndarray:
         return np.vectorize(_as_bytes, otypes=[object])(array) if kind is object else array
     shape = tuple(values.shape)
     try:
-        array = (
-            np.asarray(texts_as_bytes(sent), object) if values.dtype == "string" else _numbers(sent)
-        )
+        array = as_array(sent, holds_texts=values.dtype == "string")
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
     if array.shape != shape:
@@ -279,23 +276,5 @@ def _has_numbers(array: np.ndarray, dtype: str) -> bool:
         return array.dtype.kind in "iuf" and bool(np.isfinite(array.astype(np.float32)).all())
 
 
-def _numbers(sent: Any) -> np.ndarray:
-    try:
-        return np.asarray(sent)
-    except ValueError as error:
-        raise ValueError("its lists have different lengths") from error
-
-
 def _as_bytes(value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_as_json(item) for item in value]
-    if not isinstance(value, bytes):
-        return value
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"b64": base64.b64encode(value).decode()}

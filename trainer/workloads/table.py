@@ -13,7 +13,6 @@ import numpy as np
 from trainer import Json
 from trainer.runtime.lazy import tf
 from trainer.workloads.base import Features, Recipe, as_object, check_fields, is_example
-from trainer.workloads.declarations.crosses import check_crosses, parse_crosses, parse_sizes
 from trainer.workloads.declarations.features import Feature, Image
 from trainer.workloads.declarations.labels import Binary, Regression
 from trainer.workloads.declarations.model_settings import ModelSetting, as_text
@@ -49,9 +48,12 @@ from trainer.workloads.encoding.storage import (
     tensor_spec,
 )
 from trainer.workloads.encoding.table_checks import (
+    check_crosses,
     check_features,
     check_input_names,
     most_categories,
+    parse_crosses,
+    parse_sizes,
 )
 from trainer.workloads.models.wide_and_deep import Sizes, build_wide_and_deep, linear_variables
 

@@ -6,6 +6,7 @@ and share what this process has imported.
 """
 
 import contextlib
+import gc
 import logging
 import multiprocessing
 import os
@@ -22,7 +23,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from components.prepare_examples.errors import DataError
-from trainer.runtime.garbage_collection import frozen_objects
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +73,20 @@ def forked(count: int, *, key: str) -> Iterator[None]:
             del _pools[key]
             stopper.close()  # they exit at once: by themselves they would free all memory first
             pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def frozen_objects() -> Iterator[None]:
+    """Never collect the objects that exist now, here and in processes forked meanwhile.
+
+    A fork that destroys an object of its parent, such as a TensorFlow function, may crash; and a
+    collection in the parent would copy the pages that the forks share.
+    """
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _counter(fork: BaseContext) -> Any:

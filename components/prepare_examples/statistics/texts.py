@@ -1,6 +1,6 @@
 """Counts of texts and of their tokens, in bounded memory.
 
-Texts are split as the model does (trainer.workloads.encoding.tokens) and
+Texts are split as the model does (trainer.workloads.encoding.lookups) and
 keras.layers.TextVectorization: lower case, without punctuation, at white space.
 """
 

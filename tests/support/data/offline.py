@@ -3,7 +3,7 @@
 from components.evaluate.assess import assess, golden_predictions
 from components.evaluate.content import evaluation_content
 from components.evaluate.step import Case, Evaluated
-from trainer.serving.finite_json import finite
+from trainer.serving.strict_json import finite
 
 
 def evaluated_offline(case: Case) -> Evaluated:

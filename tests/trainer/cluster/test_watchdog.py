@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from trainer.cluster.ports import check_port
-from trainer.cluster.tf_config import Cluster
+from trainer.cluster.tf_config import Cluster, check_port
 from trainer.cluster.watchdog import Watchdog
 from trainer.errors import EXIT_RESTART, TrainerError
 from vertex_local.tests.support.waiting import wait_until

@@ -10,7 +10,7 @@ import pytest
 from trainer.config.flags import add_flags
 from trainer.config.settings import check_settings, setting
 from trainer.errors import ConfigError
-from trainer.serving.http.config import parse_environ
+from trainer.serving.http.limits import parse_environ
 
 pytestmark = pytest.mark.fast
 

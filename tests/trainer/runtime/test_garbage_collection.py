@@ -4,7 +4,8 @@ import gc
 
 import pytest
 
-from trainer.runtime.garbage_collection import frozen_objects, without_collection
+from components.prepare_examples.beam.processes import frozen_objects
+from trainer.runtime.tensorflow_logs import without_collection
 
 pytestmark = pytest.mark.fast
 

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from trainer.runtime.console import TerminalHandler
 from trainer.runtime.progress import Progress, format_progress, parse_progress
+from trainer.task import TerminalHandler
 
 pytestmark = pytest.mark.fast
 

@@ -12,7 +12,7 @@ import_tensorflow()
 import keras  # noqa: E402
 from keras import layers, losses  # noqa: E402
 
-from trainer.serving.output_kind import output_kind  # noqa: E402
+from trainer.serving.outputs import output_kind  # noqa: E402
 
 THREE, TWO, FLAGS = Classes(values=("a", "b", "c")), Binary(), Multilabel(values=("a", "b", "c"))
 

@@ -189,7 +189,7 @@ def run(step, count):
         def contribute(index, rows):
             contribution = step.contribute(table, index, rows)
             tf.py_function(
-                losses.append, [contribution.state_and_sums[-step._objective.num_sums]], []
+                losses.append, [contribution.state_and_sums[-step.objective.num_sums]], []
             )
             return contribution
 

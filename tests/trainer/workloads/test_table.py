@@ -33,8 +33,8 @@ import tensorflow as tf  # noqa: E402
 
 from trainer.metrics.evaluate import MIN_ROWS, num_rows_at_once  # noqa: E402
 from trainer.workloads.encoding.columns import TableFacts  # noqa: E402
+from trainer.workloads.encoding.lookups import split_tokens, tokenize  # noqa: E402
 from trainer.workloads.encoding.moments import PART_LIMITS, parse_time, time_part  # noqa: E402
-from trainer.workloads.encoding.tokens import split_tokens, tokenize  # noqa: E402
 
 
 def make_model(inputs, *, units: int = 4):

@@ -1,14 +1,14 @@
-"""Bodies of prediction requests in JSON."""
+"""Bodies of prediction requests and of their responses, in JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import orjson
 
 from trainer.serving import strict_json
-from trainer.serving.http.messages import RequestError
+from trainer.serving.http.messages import RequestError, Response
 
 _CONTAINERS = (dict, list)
 
@@ -88,3 +88,15 @@ def _has_unique_keys(value: Any, num_colons: int) -> bool:
         items = chain.from_iterable(item.values() if type(item) is dict else item for item in level)
         level = [item for item in items if type(item) in _CONTAINERS] if num_colons else []
     return not num_colons
+
+
+# Of a user's hook: keys that are numbers, values of NumPy.
+_OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+
+
+def predict_requests(predictor: Any, requests: Sequence[InstancesRequest]) -> list[Response]:
+    """Return a response to each request of one signature, from one call of a predictor."""
+    instances = list(chain.from_iterable(request.instances for request in requests))
+    predictions = iter(predictor.predict(instances, requests[0].signature))
+    parts = (list(islice(predictions, len(request.instances))) for request in requests)
+    return [Response(body=orjson.dumps({"predictions": part}, option=_OPTIONS)) for part in parts]

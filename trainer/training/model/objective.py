@@ -16,8 +16,7 @@ import tensorflow as tf
 
 from trainer.errors import ConfigError, did_you_mean
 from trainer.metrics.evaluate import metric_names
-from trainer.serving.output_kind import BY_LABEL, NUM_SAMPLED, output_kind
-from trainer.serving.outputs import check_output, main_output
+from trainer.serving.outputs import BY_LABEL, NUM_SAMPLED, check_output, main_output, output_kind
 from trainer.training.checkpoint import Criterion
 from trainer.training.model.flat_model import Call, FlatModel
 from trainer.training.model.targets import (

@@ -8,8 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.errors import ConfigError
-from trainer.serving.output_kind import BY_LABEL, NUM_SAMPLED, output_kind, zero_features
-from trainer.serving.outputs import main_output
+from trainer.serving.outputs import BY_LABEL, NUM_SAMPLED, main_output, output_kind, zero_features
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
 

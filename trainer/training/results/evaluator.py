@@ -20,9 +20,8 @@ from trainer.metrics.class_metrics import summarized
 from trainer.metrics.decision import Decision, decide, has_decision, sampled
 from trainer.metrics.evaluate import find_labelled, measure_eval, num_rows_at_once
 from trainer.runtime.tracing import traced
-from trainer.serving.finite_json import finite
-from trainer.serving.output_kind import output_kind
-from trainer.serving.outputs import main_output, probabilities
+from trainer.serving.outputs import main_output, output_kind, probabilities
+from trainer.serving.strict_json import finite
 from trainer.training.checkpoint import Saved, Snapshot, list_checkpoints, read_checkpoint
 from trainer.training.facts import read_facts
 from trainer.training.job import Job

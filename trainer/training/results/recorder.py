@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.runtime.progress import Progress, format_progress
-from trainer.serving.finite_json import finite
+from trainer.serving.strict_json import finite
 from trainer.training.results.tuning import report_to_tuner
 
 logger = logging.getLogger(__name__)

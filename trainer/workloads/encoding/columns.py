@@ -25,9 +25,9 @@ from trainer.workloads.encoding.lookups import (
     number_hashes,
     number_integers,
     number_terms,
+    tokenize,
 )
 from trainer.workloads.encoding.moments import NO_TIME, PART_LIMITS, cycle, time_part
-from trainer.workloads.encoding.tokens import tokenize
 
 Compute = Callable[..., Any]
 

@@ -13,12 +13,13 @@ from trainer.workloads.declarations.labels import Classes, Label, Multilabel, Re
 from trainer.workloads.encoding.columns import TableFacts
 from trainer.workloads.encoding.lookups import (
     Distribution,
+    decode_text,
     log_moments,
     make_boundaries,
     make_vocabulary,
+    split_tokens,
 )
 from trainer.workloads.encoding.moments import NO_TIME
-from trainer.workloads.encoding.tokens import decode_text, split_tokens
 
 _LOW_PERCENTILE, _HIGH_PERCENTILE = 1, 99
 _NUM_PIECES = 25  # whole percentiles, which statistics.json has

@@ -1,4 +1,4 @@
-"""Category numbers of raw columns, computed in the graph without lookup tables.
+"""Category numbers and tokens of raw columns, computed in the graph without lookup tables.
 
 A TensorFlow lookup table is a resource of one process: tf.data on a remote worker cannot use it.
 """
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainer import Json
+from trainer.errors import TextError
 from trainer.runtime.lazy import tf
 
 MISSING, UNKNOWN, FIRST = 0, 1, 2  # other categories are numbered from FIRST
@@ -144,3 +145,31 @@ def number_combinations(
 def num_categories(size: int) -> int:
     """Return the category numbers of a column of `size` categories, with MISSING and UNKNOWN."""
     return size + FIRST
+
+
+PUNCTUATION = "!\"#$%&()*+,-./:;<=>?@[\\]^_`{|}~'"
+_PATTERN = "[" + "".join(f"\\{sign}" for sign in PUNCTUATION) + "]"
+
+
+def decode_text(value: bytes, *, feature: str) -> str:
+    """Return the text of a value of a feature; TextError if it is not UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise TextError(feature, value) from error
+
+
+def split_tokens(text: str) -> list[str]:
+    """Return the tokens of a text, in order, as `tokenize` does."""
+    plain = text.lower().encode(errors="replace").translate(None, PUNCTUATION.encode())
+    return [token.decode() for token in plain.split()]
+
+
+def tokenize(texts: Any, *, max_length: int) -> Any:
+    """Return the first tokens of each text, [batch, max_length], padded with empty ones.
+
+    They follow keras.layers.TextVectorization, whose default standardization is lower case without
+    punctuation, split at white space; but letters outside ASCII become lower case, too.
+    """
+    plain = tf.strings.regex_replace(tf.strings.lower(texts, encoding="utf-8"), _PATTERN, "")
+    return tf.strings.split(plain).to_tensor(default_value="", shape=[None, max_length])

@@ -22,8 +22,8 @@ from trainer.workloads.declarations.written import SPELLINGS, Written, plain_tex
 from trainer.workloads.encoding.columns import Column, image_column, missing_integer
 from trainer.workloads.encoding.image_files import decode_image
 from trainer.workloads.encoding.images import as_png, parse_image, pixels_of
+from trainer.workloads.encoding.lookups import decode_text
 from trainer.workloads.encoding.moments import parse_time
-from trainer.workloads.encoding.tokens import decode_text
 
 BRACKETS = "[]() "  # around a list of numbers in a text
 

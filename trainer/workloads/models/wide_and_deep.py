@@ -145,3 +145,25 @@ def _hidden_layer(inputs: Any, units: int, *, batch_norm: bool) -> Any:
         return layers.Dense(units, activation="relu")(inputs)
     outputs = layers.Dense(units, use_bias=False)(inputs)
     return layers.ReLU()(layers.BatchNormalization(momentum=_BATCH_NORM_MOMENTUM)(outputs))
+
+
+def combine(inputs: Mapping[str, Any], *, embedding_size: int = 8) -> Any:
+    """Return all inputs of a table's model side by side, float32 [batch, size].
+
+    Categories become embeddings, tokens the sum of their embeddings divided by the root of their
+    number, and numbers stay as they are.
+
+    Args:
+        inputs: the Keras inputs by name, the argument of a table's model.
+        embedding_size: size of the embedding of a category or token.
+    """
+    parts = []
+    for tensor in inputs.values():
+        size = getattr(tensor, "num_categories", None)
+        if size is None:
+            parts.append(tensor)
+        elif len(tensor.shape) == 1:
+            parts.append(layers.Embedding(size, embedding_size)(tensor))
+        else:
+            parts.append(sum_embeddings(tensor, layers.Embedding(size, embedding_size)))
+    return layers.concatenate(parts) if len(parts) > 1 else parts[0]

@@ -14,7 +14,7 @@ from components.prepare_examples.statistics import numbers, states, texts
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.statistics.states import Lists, new_statistic
 from components.prepare_examples.statistics.texts import Words
-from trainer.workloads.encoding.tokens import split_tokens
+from trainer.workloads.encoding.lookups import split_tokens
 
 pytestmark = pytest.mark.fast
 

@@ -5,13 +5,14 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from trainer.errors import InstanceError
 from trainer.serving.http.application import PredictionApp
 from trainer.serving.http.batching import Batcher
+from trainer.serving.http.bodies import predict_requests
 from trainer.serving.http.limits import Limits
-from trainer.serving.http.predictions import BatchPredictor
 from trainer.serving.http.server import Server
 
 TIMEOUT_SECONDS = 30
@@ -77,7 +78,7 @@ def running(limits: Limits, predictor: Any = None) -> Iterator[Running]:
         app = PredictionApp(
             health_route="/health", predict_route="/predict", limits=limits, is_loopback=True
         )
-        app.batcher = Batcher(BatchPredictor(predictor or Echo()), limits=limits)
+        app.batcher = Batcher(partial(predict_requests, predictor or Echo()), limits=limits)
         found.server = Server(app, limits)
         await found.server.listen(listener)
         started.set()

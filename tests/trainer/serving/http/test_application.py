@@ -9,8 +9,7 @@ import pytest
 
 from trainer.serve import make_app
 from trainer.serving.http.bodies import parse_instances
-from trainer.serving.http.config import parse_environ
-from trainer.serving.http.limits import Limits
+from trainer.serving.http.limits import Limits, parse_environ
 from trainer.serving.http.messages import Request, RequestError
 
 pytestmark = pytest.mark.fast

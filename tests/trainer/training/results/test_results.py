@@ -53,7 +53,7 @@ class Chief:
         folders = resolve_folders(str(out), {})
         job = make_job(config, Cluster(addresses=CLUSTER), folders, threading.Event())
         training = _Training(job, devices=["/device:CPU:0"], num_counters=1)
-        self.out, self._parameters, self.results = out, training.parameters, training._results
+        self.out, self._parameters, self.results = out, training.step.parameters, training._results
         self._num_sums = self.results._objective.num_sums
         self.results.restore()
         self.results.open(0, lambda _: {"unfinished": [[self._parameters.num_steps(), -1]]}, None)
