@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from components.plan_training.cluster_file import SPELLINGS, ClusterFile
 from components.plan_training.plan import SPOT_CHECKPOINT_SECONDS
-from components.plan_training.prices import PriceTable, cluster_cost
+from components.plan_training.prices import PriceTable, cluster_cost, resource_note
 from components.plan_training.quota import quota_needed
 from components.plan_training.shape import Shape
 from components.plan_training.spellings.tf_config import (
@@ -137,6 +137,8 @@ def _work(shape: Shape, batch_size: int) -> str:
 
 
 def _cost(shape: Shape, prices: PriceTable) -> list[str]:
+    if note := resource_note(shape):
+        return [f"cost      {note}"]
     cost = cluster_cost(shape, prices)
     most = cost.until(shape.timeout_seconds, is_spot=shape.spot)
     kind = "spot" if shape.spot else "on demand"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import Machine
 from components.plan_training.spellings.pools import COMMAND
-from trainer import Json
+from trainer import Json, paths
 from trainer.cluster.roles import ROLES
 from trainer.config.model_settings import is_model_setting, setting_flag
 from trainer.workloads.declarations.model_settings import as_text
@@ -26,6 +26,7 @@ class TrainingPlan:
     timeout: str
     restarts_whole_job: bool
     scheduling_strategy: str
+    persistent_resource: str
     disables_retries: bool
     explanation: str
 
@@ -52,6 +53,8 @@ def plan_training(
         timeout=f"{cluster.timeout_seconds}s",
         restarts_whole_job=cluster.restarts_whole_job,
         scheduling_strategy=cluster.scheduling_strategy,
+        # Files in no bucket are those of a job on this machine, which has no such resource.
+        persistent_resource=cluster.persistent_resource * paths.is_in_bucket(examples_uri),
         disables_retries=cluster.restarts == "never",
         explanation=(
             f"{cluster} ({cluster.strategy}) on {'spot ' if cluster.spot else ''}"

@@ -54,6 +54,13 @@ class Cost:
         return hourly * seconds / _SECONDS_PER_HOUR
 
 
+def resource_note(shape: Shape) -> str:
+    """Return a note on the price of a job on a persistent resource, "" for any other."""
+    name = shape.persistent_resource
+    note = f"no machine is started; the persistent resource {name} costs as long as it exists"
+    return note if name else ""
+
+
 def cluster_cost(shape: Shape, table: PriceTable) -> Cost:
     """Return the cost of all replicas."""
     prices = [(pool, table.machine_price(pool.machine)) for pool in shape.pools()]

@@ -16,8 +16,11 @@ _CPUS = re.compile(r"(?P<family>[a-z]+\d+)-(?:standard|highmem|highcpu)-(?P<cpus
 def quota_needed(shape: Shape) -> dict[str, int]:
     """Return the number of CPUs and GPUs by metric, such as `custom_model_training_cpus`.
 
-    Only GPUs are counted of machines whose names do not tell their CPUs, as `a2-highgpu-1g`.
+    Only GPUs are counted of machines whose names do not tell their CPUs, as `a2-highgpu-1g`. A job
+    on a persistent resource starts no machine and needs no quota.
     """
+    if shape.persistent_resource:
+        return {}
     needed: Counter[str] = Counter()
     kind = f"{PREFIX}preemptible_" if shape.spot else PREFIX
     for pool in shape.pools():

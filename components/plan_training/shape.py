@@ -20,6 +20,11 @@ IMAGE = {
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{32,64})?",
     "form": "a container image, as europe-docker.pkg.dev/PROJECT/REPOSITORY/NAME:TAG",
 }
+# PersistentResourceService.CreatePersistentResource
+RESOURCE_ID = {
+    "pattern": r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?",
+    "form": "the id of a persistent resource of Vertex AI, at most 63 of a-z, 0-9 and '-'",
+}
 RESTARTS = ("auto", "replica", "whole_job", "never")
 # By role (trainer.cluster.roles.ROLES, in their order): the field with the number of replicas.
 COUNT_KEYS = {
@@ -77,6 +82,12 @@ class Shape:
     )
     timeout_seconds: int = setting(
         "time limit of the job", default=7200, at_least=1, at_most=MOST_SECONDS
+    )
+    persistent_resource: str = setting(
+        "Vertex AI: id of a persistent resource whose machines the job uses; on this machine it has"
+        " no effect",
+        default="",
+        **RESOURCE_ID,
     )
 
     def machine_of(self, role: str) -> Machine:

@@ -99,6 +99,7 @@ def train_and_deploy(
                     timeout=plan.outputs["timeout"],
                     restart_job_on_worker_restart=plan.outputs["restarts_whole_job"],
                     strategy=plan.outputs["scheduling_strategy"],
+                    persistent_resource_id=plan.outputs["persistent_resource"],
                     service_account=service_account,
                     network=network,
                     tensorboard=tensorboard,

@@ -10,12 +10,17 @@ logger = logging.getLogger(__name__)
 
 
 def warn_of_local_limits(cluster: Shape) -> None:
-    """Warn of GPUs, which local replicas do not use, and of more replicas than cores."""
+    """Warn of GPUs and persistent resources, which local replicas do not use, and of few cores."""
     gpus = [str(pool.machine.accelerator) for pool in cluster.pools() if pool.machine.accelerator]
     if gpus:
         logger.warning(
             "the cluster has %s per replica; on this machine replicas compute on CPUs",
             " and ".join(dict.fromkeys(gpus)),
+        )
+    if cluster.persistent_resource:
+        logger.warning(
+            "the persistent resource %s is one of Vertex AI; on this machine it has no effect",
+            cluster.persistent_resource,
         )
     roles = computing_roles(cluster.strategy)
     num_computing = sum(pool.count for pool in cluster.pools() if pool.role in roles)

@@ -50,6 +50,7 @@ def job_request(
         },
         "base_output_directory": {"output_uri_prefix": output_uri},
         **({"service_account": service_account} if service_account else {}),
+        **({"persistent_resource_id": resource} if (resource := plan.persistent_resource) else {}),
     }
     request: Json = _in_camel_case({"display_name": name, "job_spec": job_spec})
     return request

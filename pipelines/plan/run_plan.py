@@ -72,7 +72,8 @@ class TrainingPrice:
 class RunPlan:
     """The tasks of a run before its start, the price of its training, and the quota it needs.
 
-    A run that does not train, or a pipeline of another repository, has neither price nor quota.
+    A run that does not train, or trains on a persistent resource, or is of another repository's
+    pipeline, has neither price nor quota.
     """
 
     run: str
@@ -114,10 +115,11 @@ def plan_of(api: VertexApi | None, submission: Submission, *, state_dir: Path | 
     training = next((task for task in tasks if task.name == TRAINING_TASK), None)
     if not config or not training or training.state == CACHED:
         return RunPlan(run=submission.run, tasks=tasks)
+    price = training_price(config.cluster, training.seconds)
     return RunPlan(
         run=submission.run,
         tasks=tasks,
-        price=training_price(config.cluster, training.seconds),
+        price=None if config.cluster.persistent_resource else price,
         quota=quota_needed(config.cluster),
     )
 

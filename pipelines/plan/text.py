@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from components.plan_training.prices import resource_note
 from pipelines.config.run_config import RunConfig
 from pipelines.plan.forecast import CACHED, RUNS
 from pipelines.plan.run_plan import RunPlan, TrainingPrice
@@ -26,6 +27,8 @@ def facts_of(plan: RunPlan, *, location: str, config: RunConfig | None) -> Itera
     known = f"about {plan.seconds:.0f} s, as in earlier runs" if len(new) < len(executed) else ""
     unknown = f"{', '.join(new)}: no earlier run tells" if new else ""
     yield f"time      {'; '.join(filter(None, [known, unknown]))}"
+    if note := config and resource_note(config.cluster):
+        yield f"price     training on Vertex AI: {note}"
     if plan.price:
         yield f"price     {_price(plan.price)}"
     if plan.quota:

@@ -19,10 +19,10 @@ from components.plan_training.spellings.pools import (
 from trainer import Json
 from trainer.cluster.roles import ROLES
 
-KEYS = ("workerPoolSpecs", "scheduling")
+KEYS = ("workerPoolSpecs", "scheduling", "persistentResourceId")
 IGNORED = (
     *("baseOutputDirectory", "serviceAccount", "network", "reservedIpRanges", "tensorboard"),
-    *("persistentResourceId", "pscInterfaceConfig", "protectedArtifactLocationId", "labels"),
+    *("pscInterfaceConfig", "protectedArtifactLocationId", "labels"),
     *("enableWebAccess", "enableDashboardAccess", "experiment", "experimentRun", "models"),
 )
 _POOL_KEYS = ("machineSpec", "replicaCount", "containerSpec")
@@ -32,7 +32,10 @@ _MACHINE_IGNORED = ("gpuPartitionSize", "tpuTopology", "reservationAffinity")
 _SCHEDULING_KEYS = ("timeout", "strategy", "restartJobOnWorkerRestart", "disableRetries")
 _IS_SPOT = {"STANDARD": False, "SPOT": True, "ON_DEMAND": False, "LOW_COST": True}
 NAMES = (
-    {"strategy": "--strategy in containerSpec.args"}
+    {
+        "strategy": "--strategy in containerSpec.args",
+        "persistent_resource": "persistentResourceId",
+    }
     | {
         key: f"workerPoolSpecs[{index}].replicaCount"
         for index, key in enumerate(COUNT_KEYS.values())
@@ -76,6 +79,7 @@ def read(values: Mapping[Any, Any], findings: Findings) -> Json:
         strategies.append(strategy)
     fields = shape_fields(pools, strategy=next(filter(None, strategies), ""))
     fields |= {"image": single_image(images, findings)} | _read_scheduling(top)
+    fields["persistent_resource"] = top.text("persistentResourceId")
     auto = fields | {"restarts": "auto"}
     is_auto = fields["restarts"] != "never" and (
         Shape(**fields).restarts_whole_job == Shape(**auto).restarts_whole_job
@@ -93,6 +97,7 @@ def write(shape: Shape) -> Json:
             for role in ROLES[: last + 1]
         ],
         "scheduling": _write_scheduling(shape),
+        **({"persistentResourceId": resource} if (resource := shape.persistent_resource) else {}),
     }
 
 

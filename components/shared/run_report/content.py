@@ -84,7 +84,10 @@ def read_content(job: Json, summary: Summary, *, replicas: Sequence[Json]) -> Co
 
 
 def training_cost(cluster: str, summary: Summary, *, prices: Path = PRICES) -> TrainingCost | None:
-    """Return the cost of a run's training; None if it did not train, or a price is unknown."""
+    """Return the cost of a run's training; None without one, or if a price is unknown.
+
+    A run that did not train has none, and one that trained on a persistent resource.
+    """
     done = [t for t in summary.tasks if t["name"] == TRAINING_TASK and not t["cached"]]
     seconds = sum(task["seconds"] for task in done)
     if not (cluster and seconds and prices.is_file()):
@@ -95,7 +98,7 @@ def training_cost(cluster: str, summary: Summary, *, prices: Path = PRICES) -> T
         logger.warning("the cost of the training is unknown: %s", error)
         return None
     cost = cluster_cost(shape, table)
-    if cost.unknown:
+    if cost.unknown or shape.persistent_resource:
         return None
     return TrainingCost(
         cost=cost,

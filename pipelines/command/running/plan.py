@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from components.plan_training.prices import PRICES, cluster_cost, read_prices
+from components.plan_training.prices import PRICES, cluster_cost, read_prices, resource_note
 from components.plan_training.shape import Shape
 from components.shared.vertex.api import connect
 from components.shared.vertex.errors import VertexError
@@ -72,6 +72,8 @@ def within_cost(
     """
     if config is None:
         raise ConfigError("--max-cost: the price of another repository's pipeline is not known")
+    if note := resource_note(config.cluster):
+        raise ConfigError(f"--max-cost: {note}")
     submission = build(config)
     if not plan(submission).price:
         return submission

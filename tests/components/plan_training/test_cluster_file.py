@@ -261,6 +261,7 @@ def random_spec(random: Random) -> ClusterSpec:
         "image": random.choice(["", "image:1"]),
         "spot": random.random() < 0.5,
         "restarts": random.choice(["auto", "replica", "whole_job", "never"]),
+        "persistent_resource": random.choice(["", "pool-1"]),
         **random_machine(random),
     }
     roles = [
@@ -285,7 +286,8 @@ def random_machine(random: Random) -> dict:
 def meaning(spec: ClusterSpec) -> list:
     """Return the parts of a cluster that every spelling can express."""
     restarts = [spec.spot, spec.restarts_whole_job, spec.restarts == "never"]
-    return [spec.strategy, spec.pools(), spec.timeout_seconds, spec.image, *restarts]
+    names = [spec.image, spec.persistent_resource]
+    return [spec.strategy, spec.pools(), spec.timeout_seconds, *names, *restarts]
 
 
 @pytest.mark.parametrize("spelling", ["short", "vertex"])

@@ -15,13 +15,13 @@ def plan(tmp_path):
     return partial(planned, drift=Artifact(uri=str(tmp_path / "drift")))
 
 
-def planned(model, *, drift, cluster="{}", train="{}"):
+def planned(model, *, drift, cluster="{}", train="{}", examples="/examples"):
     return plan_training.python_func(
         workload="mnist",
         cluster=cluster,
         train=train,
         image="i:1",
-        examples=Artifact(uri="/examples"),
+        examples=Artifact(uri=examples),
         model=model,
         drift=drift,
     )
@@ -36,6 +36,19 @@ def test_the_model_is_the_one_that_the_job_will_write(plan):
     assert timeout == "60s"
     assert model.uri == "/run/train/model"
     assert model.metadata["containerSpec"]["imageUri"] == "i:1"
+
+
+@pytest.mark.parametrize(
+    ("examples", "resource"),
+    [("gs://b/examples", "pool-1"), ("/examples", "")],
+    ids=["vertex", "this-machine"],
+)
+def test_a_persistent_resource_is_used_on_vertex_ai_only(plan, examples, resource):
+    """A package is the same in both places; vertex-local has no persistent resources."""
+    cluster = '{"persistent_resource": "pool-1"}'
+    *_, planned, _, _, _ = plan(Artifact(uri="/run/train"), cluster=cluster, examples=examples)
+
+    assert planned == resource
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,9 @@ T4 = Accelerator(type="NVIDIA_TESLA_T4", count=2)
             ),
             {"custom_model_training_nvidia_a100_gpus": 1},
         ),
+        (Shape(persistent_resource="pool-1"), {}),
     ],
-    ids=["one", "spot pools", "gpus", "another family", "built-in gpus"],
+    ids=["one", "spot pools", "gpus", "another family", "built-in gpus", "started already"],
 )
 def test_quota_is_the_sum_over_the_pools(shape, needed):
     assert quota_needed(shape) == needed

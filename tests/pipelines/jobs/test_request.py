@@ -82,6 +82,20 @@ def test_job_can_disable_restarts():
     assert parse("CustomJob", request)["jobSpec"]["scheduling"]["disableRetries"] is True
 
 
+@pytest.mark.parametrize(
+    ("examples", "resource"), [("gs://b/e", "pool-1"), ("/examples", "")], ids=["vertex", "here"]
+)
+def test_a_job_on_vertex_ai_uses_a_persistent_resource(examples, resource, caplog):
+    config = find_run("mnist")
+    cluster = dataclasses.replace(config.cluster, persistent_resource="pool-1")
+    config = dataclasses.replace(config, cluster=cluster)
+    job = job_request(config, name="n", image="i", examples_uri=examples, output_uri="/out")
+    warn_of_local_limits(config.cluster)
+
+    assert parse("CustomJob", job)["jobSpec"].get("persistentResourceId", "") == resource
+    assert "pool-1 is one of Vertex AI; on this machine it has no effect" in caplog.text
+
+
 @pytest.mark.parametrize("workload", ["mnist", "taxi", "cifar10"])
 def test_every_job_has_a_timeout(workload):
     request = job_request(find_run(workload), name="n", image="i", **WHERE)

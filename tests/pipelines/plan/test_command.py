@@ -21,6 +21,16 @@ def test_a_plan_names_tasks_price_and_quota_and_sends_nothing(trainyard):
     assert json.loads(trainyard("runs", "list", "--json")[1]) == []
 
 
+def test_a_training_on_a_persistent_resource_has_no_price_of_its_own(trainyard):
+    settings = ("--set", "cluster.persistent_resource=pool-1")
+    note = "no machine is started; the persistent resource pool-1 costs as long as it exists"
+    _, output, _ = trainyard("plan", "taxi", *settings)
+    assert f"price     training on Vertex AI: {note}" in output
+    assert "quota " not in output
+    code, _, error = trainyard("plan", "taxi", *settings, "--max-cost", "1")
+    assert (code, f"--max-cost: {note}" in error) == (2, True)
+
+
 def test_a_plan_as_json(trainyard):
     plan = json.loads(trainyard("plan", "taxi", "--json")[1])
     states = {task["name"]: task["state"] for task in plan["tasks"]}
