@@ -5,11 +5,16 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-_TINY, _LARGE = 1e-3, 1e3
+from components.shared.text.value_text import number_text
+
+_TINY, NUM_DIGITS = 1e-3, 4
 
 
 def section(title: str, *parts: str, note: str = "") -> str:
-    """Return a section of the page; "" if all its parts are empty. Parts are HTML, not text."""
+    """Return a section of the page; "" if all its parts are empty. Parts are HTML, not text.
+
+    The list of contents of the page has its title.
+    """
     body = "".join(parts)
     if not body:
         return ""
@@ -29,6 +34,12 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, css: str = 
         f'<div class="wide"><table class="{css}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def navigation(name: str, links: Iterable[tuple[str, str]]) -> str:
+    """Return a list of links, each a text and its address; "" without any."""
+    items = "".join(f'<li><a href="{escape(to)}">{escape(text)}</a></li>' for text, to in links)
+    return f'<nav aria-label="{escape(name)}"><ul>{items}</ul></nav>' if items else ""
 
 
 def details(title: str, body: str) -> str:
@@ -68,7 +79,10 @@ def percent(share: Any) -> str:
 
 
 def number(value: Any) -> str:
-    """Return a number with four decimals, fewer if it is large; `n/a` for null."""
+    """Return a measured number with four digits that matter, `n/a` for null, other values as text.
+
+    Zeros at the end are kept, so numbers of one column can be compared.
+    """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "n/a"
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -76,8 +90,9 @@ def number(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if value != 0 and abs(value) < _TINY:
-        return f"{value:.3g}"
-    return f"{value:.4f}" if abs(value) < _LARGE else f"{value:,.1f}"
+        return number_text(value, digits=3)
+    num_whole = sum(abs(value) >= power for power in (1, 10, 100, 1000))
+    return f"{value:,.{NUM_DIGITS - num_whole}f}"
 
 
 def measured(value: Any) -> str:

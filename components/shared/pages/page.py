@@ -1,18 +1,30 @@
 """A page: one file that needs no network and runs no script."""
 
-from html import escape
+import re
+from collections.abc import Iterable
+from html import escape, unescape
 from pathlib import Path
 from string import Template
 
+from components.shared.pages.html import navigation
+
 TEMPLATE = Path(__file__).with_name("page.html")
 CHARTS = Path(__file__).with_name("charts") / "charts.css"
+SECTION = re.compile(r'<section id="([^"]*)"><h2>(.*?)</h2>')
+MIN_SECTIONS = 3  # fewer need no list of contents
 
 
-def fill(title: str, body: str, *, about: str = "") -> str:
-    """Return a page with a title and a body in HTML."""
+def fill(title: str, body: str, *, about: str = "", links: Iterable[tuple[str, str]] = ()) -> str:
+    """Return a page with a title and a body in HTML, and a list of the contents.
+
+    `links` are texts and addresses of other pages, beside the title.
+    """
+    sections = [(unescape(name), f"#{id_}") for id_, name in SECTION.findall(body)]
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
         title=escape(title),
         about=escape(about),
+        links=navigation("Other pages", links),
+        contents=navigation("Contents", sections if len(sections) >= MIN_SECTIONS else ()),
         charts=CHARTS.read_text(encoding="utf-8"),
         body=body,
     )

@@ -2,16 +2,41 @@
 
 import math
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 MAX_TEXT = 60
+NUM_DIGITS = 6
+LEAST_DECIMAL, LARGEST_DECIMAL = 1e-6, 1e15  # beyond, a power of ten is shorter
+WITH_COMMAS = 10_000
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def number_text(value: float, *, digits: int = NUM_DIGITS) -> str:
+    """Return a number as people write it: `0.00001`, `12.25`, `150,000`, `2.5 × 10⁻⁸`.
+
+    Zeros at the end of decimals are left out.
+    """
+    if not math.isfinite(value):
+        return str(value)
+    rounded = float(f"{value:.{digits}g}") + 0.0  # not -0
+    if rounded and not LEAST_DECIMAL <= abs(rounded) < LARGEST_DECIMAL:
+        factor, _, power = f"{rounded:e}".partition("e")
+        return f"{float(factor):g} × 10{str(int(power)).translate(SUPERSCRIPTS)}"
+    comma = "," * (abs(rounded) >= WITH_COMMAS)
+    return f"{rounded:{comma}.12f}".rstrip("0").removesuffix(".")
+
+
+def time_text(seconds: float) -> str:
+    """Return seconds since 1970 as a date with its time, `2013-01-06 13:30`."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}".removesuffix(" 00:00")
 
 
 def shown_value(value: Any) -> str:
     """Return a value as text, cut to 60 characters; a list has commas between its items."""
     if isinstance(value, list):
         return cut(", ".join(map(shown_value, value[:MAX_TEXT])) or "none")
-    return cut(f"{value:.6g}" if isinstance(value, float) else str(value))
+    return cut(number_text(value) if isinstance(value, float) else str(value))
 
 
 def count_not_finite(value: Any) -> int:

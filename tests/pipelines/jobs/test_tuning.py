@@ -243,7 +243,7 @@ def test_the_page(tmp_path):
     page = (tmp_path / "page.html").read_text()
     assert "<n>" not in page
     assert page.count("<polyline") == 10 + 10  # a line over the axes and a curve for each trial
-    shares = page[page.index("Importance") : page.index(">Trials<")]
+    shares = page[page.index("<h2>Importance") : page.index("<h2>Trials<")]
     # The batch sizes explain most, the epochs, which are equal, nothing.
     assert shares.index("train.batch_size") < shares.index("train.learning_rate")
     assert '<th scope="row">train.epochs</th><td>0.0%</td>' in shares

@@ -4,9 +4,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from components.shared.text.value_text import number_text
+
 NUM_INTERVALS = 5
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-_LARGE, _TINY = 1e5, 1e-3
+UNITS, LARGEST = ((1e9, "B"), (1e6, "M")), 1e12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +39,10 @@ def round_axis(values: Iterable[float], *, title: str, has_zero: bool = False) -
 
 
 def tick_text(value: float, ticks: Sequence[float] = ()) -> str:
-    """Return a tick as a short number, `12,000`, `0.25` or `1e-05`."""
+    """Return a tick as a short number, `12,000`, `0.25`, `0.00001` or `2.5M`."""
     size = max(map(abs, ticks), default=abs(value))
-    if size >= _LARGE or 0 < size < _TINY:
-        return f"{value:.3g}"
-    return f"{value:,.10g}" if size >= 1000 else f"{value:.6g}"  # noqa: PLR2004
+    unit, suffix = next((u for u in UNITS if u[0] <= size < LARGEST), (1, ""))
+    return f"{number_text(value / unit)}{suffix * bool(value)}"
 
 
 def _step(size: float) -> float:

@@ -35,14 +35,14 @@ class Structure(HTMLParser):
         super().__init__()
         self.open: list[str] = []
         self.tags: set[str] = set()
-        self.addresses: list[str] = []
+        self.sources: list[str] = []
         self.titles: list[str] = []
         self.feed(page)
         assert not self.open
 
     def handle_starttag(self, tag, attributes):
         self.tags.add(tag)
-        self.addresses += [str(v) for name, v in attributes if name in ("src", "href")]
+        self.sources += [str(v) for name, v in attributes if name == "src"]
         if tag not in VOID:
             self.open.append(tag)
 
@@ -96,7 +96,7 @@ def test_a_page_needs_nothing_from_elsewhere_and_runs_no_foreign_input(tmp_path)
 
     assert HOSTILE not in page
     assert not found.tags & {"script", "link", "iframe", "object", "form"}
-    assert {one.partition(",")[0] for one in found.addresses} == {"data:image/png;base64"}
+    assert {one.partition(",")[0] for one in found.sources} == {"data:image/png;base64"}
     assert "url(" not in page
     assert "default-src 'none'" in page
 
@@ -105,7 +105,7 @@ def test_a_mistake_shows_a_picture_only_if_it_is_one(tmp_path):
     mistakes = [{"index": 1, "label": "a", "predicted": "b", "image": "https://x.example/a.png"}]
     found = Structure(page_of(tmp_path, {**ten_classes(), "mistakes": mistakes}))
 
-    assert found.addresses == []
+    assert found.sources == []
 
 
 def test_the_metrics_are_beside_those_of_the_champion(tmp_path):
