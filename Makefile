@@ -30,7 +30,7 @@ PRELOAD := kfp.local,kfp.dsl.executor_main tensorflow
 BENCHMARKS := $(filter-out __init__ cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-local test lint format compile submit upload image push wheels bench train-cifar10 schedule record flows notebooks console lock clean
+.PHONY: help setup run-local test test-portable lint format compile submit upload image push wheels bench train-cifar10 schedule record flows notebooks console lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,11 @@ run-local: $(READY) ## the whole pipeline on this machine (WORKLOAD=mnist, CLUST
 	$(BIN)/trainyard run $(WORKLOAD) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
 test: $(RIVALS) ## run every test
+	$(BIN)/pytest -n $(shell expr $$(nproc) + 1) --dist worksteal $(ARGS)
+
+test-portable: export TRAINYARD_PORTABLE = 1
+test-portable: export PYTHONPATH := $(CURDIR)/vertex_local/tests/support/portable
+test-portable: $(RIVALS) ## run every test without the interfaces that only Linux has, as on macOS (ARGS=…)
 	$(BIN)/pytest -n $(shell expr $$(nproc) + 1) --dist worksteal $(ARGS)
 
 lint: $(TOOLS) ## check format, style, types and the direction of imports

@@ -17,6 +17,7 @@ from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.machine.linux import PR_SET_CHILD_SUBREAPER
 from vertex_local.tests.support import seen
 from vertex_local.tests.support.docker_command import docker
+from vertex_local.tests.support.platform import IS_PORTABLE
 
 IMAGE_VARIABLE = "VERTEX_LOCAL_TEST_IMAGE"  # of tests in containers
 
@@ -50,6 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("docker")
         elif not item.get_closest_marker("fast"):
             item.add_marker("processes")
+        if IS_PORTABLE and (linux := item.get_closest_marker("linux")):
+            item.add_marker(pytest.mark.skip(f"only Linux has {linux.args[0]}"))
         is_fast = item.get_closest_marker("fast") is not None
         rank = 0 if item.path.parent.name == "whole_runs" else 1 + is_fast
         ranks[item.path] = min(rank, ranks.get(item.path, rank))
@@ -81,7 +84,8 @@ def no_subreaper() -> None:
     A group of processes that an earlier test started made this process a subreaper, which would get
     the orphans and not reap them.
     """
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    if not IS_PORTABLE:
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 @pytest.fixture(autouse=True)
