@@ -13,7 +13,7 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number_text(value: float, *, digits: int = NUM_DIGITS) -> str:
-    """Return a number as people write it: `0.00001`, `12.25`, `150,000`, `2.5 × 10⁻⁸`.
+    """Return a number as people write it: `0.00001`, `12.25`, `150,000`, `2.5·10⁻⁸`.
 
     Zeros at the end of decimals are left out.
     """
@@ -22,7 +22,7 @@ def number_text(value: float, *, digits: int = NUM_DIGITS) -> str:
     rounded = float(f"{value:.{digits}g}") + 0.0  # not -0
     if rounded and not LEAST_DECIMAL <= abs(rounded) < LARGEST_DECIMAL:
         factor, _, power = f"{rounded:e}".partition("e")
-        return f"{float(factor):g} × 10{str(int(power)).translate(SUPERSCRIPTS)}"
+        return f"{float(factor):g}·10{str(int(power)).translate(SUPERSCRIPTS)}"
     comma = "," * (abs(rounded) >= WITH_COMMAS)
     return f"{rounded:{comma}.12f}".rstrip("0").removesuffix(".")
 
