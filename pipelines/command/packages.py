@@ -7,6 +7,7 @@ from pipelines.config.built_in import RUNS
 from pipelines.dags import PIPELINES
 from pipelines.package import registry
 from pipelines.package.compile import write_other, write_package
+from pipelines.package.digests import with_digests
 from pipelines.package.image import IMAGE_REPOSITORY, default_image, source_tag
 from pipelines.package.project_image import build, image_of, project_image
 from pipelines.package.spec import check_images
@@ -102,6 +103,7 @@ def _upload(arguments: argparse.Namespace) -> int:
         config = with_code(find_run(source), local_target(default_state_dir()), uses_image=True)
         package = compile_package(source, workload=config.workload, image=image)
     check_images(package)
+    package = with_digests(package)
     uploaded = registry.upload(package, repository=arguments.repository, tags=arguments.tags)
     print(f"{uploaded.name} {uploaded.version}")
     for address in uploaded.addresses:

@@ -140,28 +140,33 @@ def check_parameters(package: Package, values: Json) -> None:
             )
 
 
+def images_of(package: Package) -> dict[str, str]:
+    """Return the images of a package, each with the name of the first container that has it."""
+    executors = package.spec.get("deploymentSpec", {}).get("executors", {})
+    images: dict[str, str] = {}
+    for name, executor in executors.items():
+        if "container" in executor:
+            images.setdefault(str(executor["container"].get("image", "")), name)
+    return images
+
+
 def check_images(package: Package) -> None:
     """Check that Vertex AI can pull the image of every container.
 
     Raises:
         ConfigError: the name of an image has no registry.
     """
-    executors = package.spec.get("deploymentSpec", {}).get("executors", {})
-    for name, executor in executors.items():
-        image = executor.get("container", {}).get("image")
-        if image is None or PULLABLE.fullmatch(image):
-            continue
-        raise ConfigError(
-            f"image of {name} is {image or 'empty'}: Vertex AI cannot pull it; build and push an "
-            "image, and give --image LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/trainyard:TAG"
-        )
+    for image, name in images_of(package).items():
+        if not PULLABLE.fullmatch(image):
+            raise ConfigError(
+                f"image of {name} is {image or 'empty'}: Vertex AI cannot pull it; build and push"
+                " an image, and give --image LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME:TAG"
+            )
 
 
 def own_image(package: Package) -> str:
     """Return the image of this repository that a package uses, "" if it uses none."""
-    executors = package.spec.get("deploymentSpec", {}).get("executors", {})
-    images = (executor.get("container", {}).get("image", "") for executor in executors.values())
-    return next((image for image in images if image.startswith(f"{IMAGE_REPOSITORY}:")), "")
+    return next((i for i in images_of(package) if i.startswith(f"{IMAGE_REPOSITORY}:")), "")
 
 
 def with_image(package: Package, image: str) -> Package:

@@ -13,6 +13,7 @@ from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import with_settings
 from pipelines.config.values import read_value
 from pipelines.package.compile import compile_once, compile_pipeline
+from pipelines.package.digests import by_digest, with_digests
 from pipelines.package.project_image import image_of
 from pipelines.package.registry import FORM, download, is_address
 from pipelines.package.spec import (
@@ -162,14 +163,18 @@ def plan_run(
         ConfigError: a field is missing or has an invalid value.
     """
     check_run_name(run)
+    if paths.is_in_bucket(target.pipeline_root):
+        check_images(package)
+        package = with_digests(package)
+        if config:
+            cluster = dataclasses.replace(config.cluster, image=by_digest(config.cluster.image))
+            config = dataclasses.replace(config, cluster=cluster)
     if config:
         parameters = {**_location_of(package, target), **parameters_of(config, target)}
         labels = config.labels
     else:
         parameters, labels = _plain_parameters(package, settings or [], target)
     check_parameters(package, parameters)
-    if paths.is_in_bucket(target.pipeline_root):
-        check_images(package)
     request = run_request(
         package,
         run=run,
