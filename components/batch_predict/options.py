@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from components.shared.text.options import Options
+from components.shared.text.json_object import Options
 from trainer.config.settings import check_settings, setting
 
 FORMATS = ("jsonl", "parquet")

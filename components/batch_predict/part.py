@@ -1,14 +1,16 @@
 """The prediction of one part of the input, an element of the Beam pipeline."""
 
+import contextlib
 import functools
-from collections.abc import Iterator
+import logging
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from components.batch_predict import progress
 from components.batch_predict.inputs.batch import Batch
 from components.batch_predict.inputs.lines import read_lines, read_pictures
 from components.batch_predict.inputs.plan import LINES, PICTURES, TABLES
@@ -20,6 +22,11 @@ from trainer import Json
 from trainer.config.trust import STRANGER, Trust
 from trainer.errors import InstanceError, TrainerError
 from trainer.runtime.tensorflow_logs import import_tensorflow
+
+LINE_SECONDS = 5.0
+logger = logging.getLogger(__name__)
+# The progress of this process. Workers of Beam in other processes have none.
+_followers: list[Callable[[int], None]] = []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +76,7 @@ def predict_part(part: Json, *, options: PartOptions, output_dir: str) -> Json:
     ) as files:
         for batch in _batches(part, predictor, options):
             files.write(*_predicted(batch, predictor))
-            progress.advance(batch.num_read)
+            advance(batch.num_read)
     return files.result()
 
 
@@ -127,3 +134,35 @@ def _of_instances(batch: Batch, predictor: Any) -> tuple[Batch, list[Any]]:
             reason = str(error).removeprefix("instance 0: ")
             errors.append({"row": row, "reason": reason})
     return Batch(path=batch.path, rows=rows, keys=keys, errors=errors), predictions
+
+
+def advance(num_rows: int) -> None:
+    """Count further rows as done."""
+    for follow in _followers:
+        follow(num_rows)
+
+
+@contextlib.contextmanager
+def shown(num_bytes: int) -> Iterator[None]:
+    """Log the number of rows and their rate during the block; `num_bytes` is the input's size."""
+    began = last = time.monotonic()
+    done = 0
+
+    def add(num_rows: int) -> None:
+        nonlocal done, last
+        done += num_rows
+        now = time.monotonic()
+        if now - last > LINE_SECONDS:
+            last, rate = now, done / (now - began)
+            logger.info(
+                "predicting %.1f MB: %s rows, %s rows/s",
+                num_bytes / 1e6,
+                f"{done:,}",
+                f"{rate:,.0f}",
+            )
+
+    _followers.append(add)
+    try:
+        yield
+    finally:
+        _followers.remove(add)

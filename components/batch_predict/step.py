@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from components.batch_predict import progress
 from components.batch_predict.inputs.plan import find_inputs, plan_parts, without_pictures
 from components.batch_predict.options import PredictOptions
-from components.batch_predict.part import PartOptions, load_model, predict_part
+from components.batch_predict.part import PartOptions, load_model, predict_part, shown
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.beam.runner_flags import checked_flags
 from components.prepare_examples.errors import DataError
@@ -75,7 +74,7 @@ def predict_files(
     )
     num_bytes = sum(Path(path).stat().st_size for path in files)
     began = time.monotonic()
-    with published(output, last=SUMMARY) as folder, progress.shown(num_bytes):
+    with published(output, last=SUMMARY) as folder, shown(num_bytes):
         result = _run(parts, folder, options=part_options, flags=flags)
         _check_errors(result["shards"], max_errors=options.max_errors)
         summary = {

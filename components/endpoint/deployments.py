@@ -205,12 +205,7 @@ def moved_traffic(
     """Move traffic to a deployed version; move it back if the block fails.
 
     If the split was changed meanwhile, only the version's own share goes back to the others.
-
-    Args:
-        api: Project and location.
-        endpoint: Resource name of the endpoint.
-        version: A version that is deployed to it.
-        move: Returns the new split, given the current one and the id of the deployed model.
+    `move` returns the new split, given the current one and the id of the deployed model.
 
     Yields:
         The percentage that the version gets.

@@ -59,11 +59,8 @@ def is_logging(endpoint: Json) -> bool:
 def set_request_log(api: VertexApi, endpoint: Json, *, rate: float, table: str = "") -> None:
     """Log a share of an endpoint's requests; 0 stops the log.
 
-    Args:
-        api: Project and location.
-        endpoint: The endpoint.
-        rate: Share of the requests, 0 to 1.
-        table: `bq://PROJECT.DATASET.TABLE`; "" for the present one, or one in the api's project.
+    `table` is `bq://PROJECT.DATASET.TABLE`, "" for the present one, or one in the api's
+    project.
     """
     current = endpoint.get(CONFIG, {})
     config: Json = {"enabled": rate > 0}
@@ -79,11 +76,6 @@ def set_request_log(api: VertexApi, endpoint: Json, *, rate: float, table: str =
 
 def read_logged(api: VertexApi, endpoint: str, *, last: int) -> list[LoggedRequest]:
     """Return the last logged requests of an endpoint, newest first.
-
-    Args:
-        api: Project and location.
-        endpoint: Resource name, `projects/…/endpoints/ID`.
-        last: Maximum number of requests.
 
     Raises:
         VertexError: The endpoint does not exist.

@@ -42,13 +42,7 @@ def restored(now: Split, deployed_id: str, *, before: Split, moved: Split) -> Sp
     """Return the split after a deployed model gives back what it got from `before` to `moved`.
 
     If the split was changed meanwhile, the others keep their proportions. If no other model has
-    traffic, nothing changes.
-
-    Args:
-        now: The present split.
-        deployed_id: The deployed model.
-        before: The split before, of the models that are still deployed.
-        moved: The split after.
+    traffic, nothing changes. `before` has only the models that are still deployed.
     """
     if any(before.values()) and _shares(now) == _shares(moved):
         return scaled(before, WHOLE)

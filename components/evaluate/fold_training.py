@@ -106,13 +106,9 @@ def train_all(
 ) -> Iterator[Path]:
     """Train in folders, in as many processes as there are cores; yield each one at its end.
 
-    The processes are forked, so TensorFlow must not have run in this one.
-
-    Args:
-        folds: Folders with a dataset.
-        flags: Flags of the trainer.
-        timeout_seconds: Time for all of them.
-        then: Called in the process of a fold after its training.
+    The processes are forked, so TensorFlow must not have run in this one. `folds` are folders
+    with a dataset, `flags` the trainer's; `timeout_seconds` is for all of them. `then` is
+    called in the process of a fold after its training.
 
     Raises:
         StepError: a training fails, or has not ended in time.

@@ -140,14 +140,9 @@ def read_held_out(
 ) -> HeldOut:
     """Read a split, verify its checksums, and predict all its examples that have a label.
 
-    The split need not fit into memory: of the examples, only a few are kept.
-
-    Args:
-        examples_dir: A prepared dataset.
-        predictor: The model.
-        split: Name of the split.
-        rivals: Functions of other models from raw features to predictions, by name.
-        columns: Names of the features to keep of all examples.
+    The split need not fit into memory: of the examples, only a few are kept. `rivals` are
+    functions of other models from raw features to predictions; the features `columns` are kept
+    of all examples.
 
     Raises:
         trainer.errors.InputError: The examples are missing, damaged or another workload's, or a

@@ -10,12 +10,7 @@ PERCENT_METRICS = frozenset({"accuracy"})
 
 
 def render_report(evaluation: Json, judgement: Judgement) -> str:
-    """Return the page: verdict, metrics, the sections of the label's kind, and mistakes.
-
-    Args:
-        evaluation: The content of evaluation.json.
-        judgement: The verdict and its reasons.
-    """
+    """Return the page: verdict, metrics, the sections of the label's kind, and mistakes."""
     body = [
         verdict(judgement.verdict, is_good=judgement.is_passed),
         checks(evaluation, is_passed=judgement.is_passed, reasons=judgement.reasons),

@@ -145,11 +145,8 @@ def check_limits(
 ) -> list[Check]:
     """Return a check for each limit, in their order.
 
-    Args:
-        metrics: The values by name; one that is not finite meets no limit.
-        limits: The limits.
-        why_undefined: Returns why a metric is not a finite number.
-        bases: The examples that a metric was measured on, in words, unless they are the test split.
+    A value that is not finite meets no limit; `why_undefined` returns why it is none. `bases`
+    are the examples that a metric was measured on, in words, unless they are the test split.
 
     Raises:
         ConfigError: a limit names an unknown metric; lists the known ones.

@@ -8,10 +8,11 @@ https://cloud.google.com/resource-manager/docs/labels-overview#requirements
 
 import datetime
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from components.model_version.updates import update_version
 from components.shared.vertex.api import VertexApi
+from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import (
     HELD_LABEL,
     MODEL_LABEL,
@@ -29,6 +30,9 @@ REQUIRED = "required"
 NOT_PROMOTED = "not-promoted"
 STOPS = (HELD, REJECTED, WAITING, NOT_PROMOTED)
 _LINE = re.compile(rf"\[(\S+Z) ({REJECTED}|{APPROVED}|{HELD}|{RELEASED}) by (\S+)\] ?(.*)")
+MAX_ATTEMPTS = 10
+# Of a request whose etag is no longer the resource's.
+CONFLICTS = ("ABORTED", "FAILED_PRECONDITION")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,3 +127,23 @@ def _last(version: Json, kind: str) -> str:
     decisions = [str(one) for one in decisions_of(version) if one.kind == kind]
     words = decisions[-1] if decisions else "by somebody, whose name was deleted"
     return f"{kind} {words}" if kind == REJECTED else words
+
+
+def update_version(api: VertexApi, version: ResourceName, change: Callable[[Json], Json]) -> None:
+    """Change fields of a version, such as its labels, which are only replaced as a whole.
+
+    `change` returns the new fields of the version as it is, {} for no change; it is called again
+    if another change came between, which the etag tells.
+    """
+    for attempt in range(MAX_ATTEMPTS):
+        record = api.get(version.name)
+        changes = change(record)
+        if not changes:
+            return
+        etag = {"etag": record["etag"]} if "etag" in record else {}
+        try:
+            api.patch(f"{version.name}?updateMask={','.join(changes)}", {**changes, **etag})
+            return
+        except VertexError as error:
+            if error.status not in CONFLICTS or attempt + 1 == MAX_ATTEMPTS:
+                raise

@@ -4,9 +4,8 @@ import logging
 from collections.abc import Callable
 
 from components.errors import StepError
-from components.model_version.decisions import described, is_rejected
+from components.model_version.decisions import described, is_rejected, update_version
 from components.model_version.history import BY_HAND, with_event, without_event
-from components.model_version.updates import update_version
 from components.shared.vertex.api import VertexApi, list_named
 from components.shared.vertex.labels import (
     CANDIDATE,
@@ -83,18 +82,13 @@ def set_default(
 ) -> None:
     """Move the alias `default` to `version`, and `previous` to the former default.
 
-    The first version of a model is its default even as a candidate; it never becomes `previous`.
-    The version is labelled first, as promoted and with the cause: teardown can complete an
-    interrupted promotion.
-
-    Args:
-        api: Project and location.
-        version: The new default.
-        cause: Entry of the model's history (`history.py`).
-        reasons: Description of a version that a run promotes: its verdict.
-        confirm: Raises StepError if the version must not become the default. It is called just
-            before the alias moves and after: a decision that a person makes meanwhile prevails,
-            and labels and aliases return to what they were.
+    The first version of a model is its default even as a candidate; it never becomes
+    `previous`. The version is labelled first, as promoted and with the cause: teardown can
+    complete an interrupted promotion. `cause` is an entry of the model's history
+    (`history.py`), `reasons` the verdict that becomes the description of a version that a run
+    promotes. `confirm` raises StepError if the version must not become the default. It is
+    called just before the alias moves and after: a decision that a person makes meanwhile
+    prevails, and labels and aliases return to what they were.
     """
     versions = list_versions(api, version.unversioned)
     former, previous = with_alias(versions, DEFAULT), with_alias(versions, PREVIOUS)

@@ -5,8 +5,12 @@ from collections.abc import Sequence
 
 from components.plan_training.cluster_file import SPELLINGS, ClusterFile
 from components.plan_training.plan import SPOT_CHECKPOINT_SECONDS
-from components.plan_training.prices import PriceTable, cluster_cost, resource_note
-from components.plan_training.quota import quota_needed
+from components.plan_training.prices import (
+    PriceTable,
+    cluster_cost,
+    quota_needed,
+    resource_note,
+)
 from components.plan_training.shape import Shape
 from components.plan_training.spellings.tf_config import (
     placeholder_hosts,

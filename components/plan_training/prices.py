@@ -1,5 +1,7 @@
 """Cost of a cluster on Vertex AI, from an editable price table."""
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,9 @@ _SECONDS_PER_HOUR = 3600
 # Among the code, so that it is in the image: the exit task of a run on Vertex AI reads it, too.
 PRICES = Path(__file__).with_name("prices.yaml")
 Price = tuple[float, float]
+PREFIX = "custom_model_training_"
+SHARED = ("n1", "e2")  # families whose CPUs are counted together
+_CPUS = re.compile(r"(?P<family>[a-z]+\d+)-(?:standard|highmem|highcpu)-(?P<cpus>\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,3 +123,23 @@ def _prices(values: Any, path: str, findings: Findings, *, spot_share: float) ->
 
 def _is_price(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def quota_needed(shape: Shape) -> dict[str, int]:
+    """Return the number of CPUs and GPUs by metric, such as `custom_model_training_cpus`.
+
+    Only GPUs are counted of machines whose names do not tell their CPUs, as `a2-highgpu-1g`. A job
+    on a persistent resource starts no machine and needs no quota.
+    """
+    if shape.persistent_resource:
+        return {}
+    needed: Counter[str] = Counter()
+    kind = f"{PREFIX}preemptible_" if shape.spot else PREFIX
+    for pool in shape.pools():
+        if match := _CPUS.fullmatch(pool.machine.type):
+            family = "" if match["family"] in SHARED else f"{match['family']}_"
+            needed[f"{kind}{family}cpus"] += pool.count * int(match["cpus"])
+        if gpus := pool.machine.accelerator:
+            name = gpus.type.lower().replace("tesla_", "")
+            needed[f"{kind}{name}_gpus"] += pool.count * gpus.count
+    return dict(needed)

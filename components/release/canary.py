@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +12,6 @@ from components.endpoint.predict.online_prediction import request_predictions
 from components.endpoint.predict.parity import check_parity
 from components.endpoint.request_log import is_logging, read_logged
 from components.errors import StepError
-from components.release.evidence import is_above
 from components.release.options import ReleaseOptions
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
@@ -26,6 +26,8 @@ NUM_LOGGED = 1000
 # The errors are tested many times in a canary, so one test must have fewer false alarms.
 CHANCE = 0.001
 SERVER_ERROR = 500
+# Probability of a false alarm: a share at its limit is taken for a larger one this often.
+CHANCE = 0.01
 
 
 def watch(
@@ -117,3 +119,29 @@ def _check(num_errors: int, total: int, error: str, *, options: ReleaseOptions) 
             f"canary: {num_errors} of {total} requests failed, more than release.max_error_rate="
             f"{options.max_error_rate:g} allows: {error}"
         )
+
+
+def is_above(count: int, total: int, *, limit: float, chance: float = CHANCE) -> bool:
+    """Return whether `count` of `total` are evidence of a share above `limit`.
+
+    They are if a share of exactly `limit` would give as many, or more, with a probability below
+    `chance`: a one-sided exact binomial test.
+    """
+    if count <= limit * total:
+        return False
+    return _probability_of(count, total, share=limit) < chance
+
+
+def _probability_of(count: int, total: int, *, share: float) -> float:
+    """Return the probability of `count` or more of `total`, each with the probability `share`."""
+    if share <= 0 or share >= 1:
+        return float(share >= 1 or count <= 0)
+    logs = (
+        math.lgamma(total + 1)
+        - math.lgamma(k + 1)
+        - math.lgamma(total - k + 1)
+        + k * math.log(share)
+        + (total - k) * math.log1p(-share)
+        for k in range(count, total + 1)
+    )
+    return math.fsum(map(math.exp, logs))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from components.model_version.decisions import REQUIRED
-from components.shared.text.options import Options
+from components.shared.text.json_object import Options
 from components.time_limit import A_DAY_SECONDS, LONG_SECONDS
 from trainer.config.settings import MOST_SECONDS, check_settings, setting
 from trainer.errors import ConfigError

@@ -52,23 +52,14 @@ def release_version(
 ) -> None:
     """Move an endpoint's traffic to a deployed version, and the alias `default`, step by step.
 
-    First it answers logged requests without traffic (replay), then it gets growing shares of the
-    traffic, each for a while (canary), then all of it, as the options say. Then it must repeat its
-    golden predictions, and becomes the default. Before the traffic moves, and again before the
-    alias does, the version must have passed beside the default of that moment. If a step fails,
-    the traffic split is restored. Afterwards versions without traffic are undeployed, except the
-    previous one if the options say so.
-
-    Args:
-        api: Project and location.
-        version: A version that is deployed.
-        endpoint_name: Display name of the endpoint.
-        contest: Its comparison with the default version.
-        options: Settings of the release.
-        cause: Entry of the model's history (`history.py`).
-        golden: Instances with offline predictions.
-        metrics: Receives the measurements of all steps.
-        table_path: Markdown file for the table of predictions.
+    First it answers logged requests without traffic (replay), then it gets growing shares of
+    the traffic, each for a while (canary), then all of it, as the options say. Then it must
+    repeat its golden predictions, and becomes the default. Before the traffic moves, and again
+    before the alias does, the version must have passed beside the default of that moment. If a
+    step fails, the traffic split is restored. Afterwards versions without traffic are
+    undeployed, except the previous one if the options say so. `contest` is its comparison with
+    the default version, `cause` an entry of the model's history (`history.py`). `golden`,
+    `metrics` and `table_path` are as in `predict_golden`.
 
     Raises:
         StepError: The version must not be released; says why.

@@ -23,7 +23,7 @@ from components.endpoint.request_log import is_logging, read_logged
 from components.errors import StepError
 from components.evaluate.server.server import serving
 from components.model_version.registry import trust_of
-from components.release.evidence import is_above
+from components.release.canary import is_above
 from components.release.options import ReleaseOptions
 from components.shared.text.value_text import count_not_finite
 from components.shared.vertex.api import VertexApi

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from components.plan_training.findings import Findings
 from components.plan_training.machines import Machine, accelerator_error, machine_error
 from components.plan_training.spellings.short import read_accelerator
-from components.shared.text.options import Options
+from components.shared.text.json_object import Options
 from trainer import Json
 from trainer.config.settings import check_settings, setting
 from trainer.errors import ConfigError

@@ -1,6 +1,7 @@
 """Comparison of a run's data with the promoted version's, before anything is prepared."""
 
 import datetime
+import itertools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +10,25 @@ from typing import Any
 from components.model_version.champion import Champion
 from components.model_version.companions import INPUT_FILE, read_companion_object
 from components.prepare_examples.fingerprint import InputData
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.labels import SCHEDULE_LABEL
 from components.shared.vertex.resource_name import ResourceName
-from components.start.earlier_runs import Training
+from components.shared.vertex.task_details import leaf_tasks, outputs_by_task, task_views
 from components.start.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
+from trainer import Json
 from trainer.errors import InputError
 
 NUM_SHOWN = 3
+TRAINING_TASK, INPUT_TASK = "train", "start"
+MAX_RUNS = 100  # of which the tasks are requested, newest first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """A run that trained, and the time of its date (`run_time`)."""
+
+    run: str
+    moment: datetime.datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +49,7 @@ def look_for_news(
 ) -> News:
     """Return the verdict: train, compare the examples first, or end the run.
 
-    Args:
-        trigger: the conditions.
-        data: the run's input.
-        champion: the promoted version.
-        last: the last training within the cool-down, None without one.
-        now: time of the run.
+    `last` is the last training within the cool-down.
     """
     if trigger == Trigger():
         return News(verdict=TRAIN)
@@ -105,3 +114,40 @@ def _comparable(fact: Any) -> str:
 def _shown(fact: Any) -> str:
     """Return a file's name without its folder; a table of BigQuery is one text."""
     return fact if isinstance(fact, str) else Path(fact[0]).name
+
+
+def last_training(
+    api: VertexApi, *, run: str, model_name: str, now: datetime.datetime, within: datetime.timedelta
+) -> Training | None:
+    """Return the newest run that trained a model within a time before now.
+
+    Times are `run_time`, not creation times: `vertex_local` may start a schedule's runs faster
+    than real time. Lists omit the tasks, so each run is requested by name.
+    """
+    own = api.find(f"{api.parent}/pipelineJobs/{run}") or {}
+    schedule = own.get("labels", {}).get(SCHEDULE_LABEL, "")
+    query = f'labels.{SCHEDULE_LABEL}="{schedule}"' if schedule else ""
+    newest = api.list_resources(
+        "pipelineJobs", filter=query, orderBy="create_time desc", readMask="name,runtimeConfig"
+    )
+    records = (record for record in newest if _model_of(record) == model_name)
+    others = (record for record in records if record["name"] != own.get("name"))
+    for record in itertools.islice(others, MAX_RUNS):
+        moment = _training_time(api.find(record["name"]) or {})
+        if moment and now - within < moment <= now:
+            return Training(run=ResourceName.from_name(record["name"]).id, moment=moment)
+    return None
+
+
+def _model_of(record: Json) -> str:
+    return str(record.get("runtimeConfig", {}).get("parameterValues", {}).get("model_name", ""))
+
+
+def _training_time(job: Json) -> datetime.datetime | None:
+    """Return the `run_time` of a run, None if it has not trained."""
+    names = leaf_tasks(job["pipelineSpec"]) if "pipelineSpec" in job else {}
+    states = {view.name: view.state for view in task_views(job, names)}
+    if states.get(TRAINING_TASK) != "SUCCEEDED":
+        return None
+    run_time = outputs_by_task(job, names).get(INPUT_TASK, {}).get("run_time")
+    return datetime.datetime.fromisoformat(str(run_time or job["createTime"]))

@@ -10,8 +10,7 @@ from components.prepare_examples.settings.options import PREVIOUS, PrepareOption
 from components.prepare_examples.settings.patterns import duration
 from components.shared.vertex.api import VertexApi
 from components.start.comparison import AskedComparison
-from components.start.earlier_runs import Training, last_training
-from components.start.news import is_data_of, look_for_news
+from components.start.news import Training, is_data_of, last_training, look_for_news
 from components.start.trigger import COMPARE, Trigger
 
 logger = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from components.shared.text.options import Options
+from components.shared.text.json_object import Options
 from trainer.config.settings import check_settings, setting
 
 # Verdicts on the data of a run: train, compare the new examples first, or end the run.

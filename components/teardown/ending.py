@@ -39,18 +39,9 @@ def end_run(
     """Tear a run down, post its summary to the webhook unless the result is good, and write it.
 
     If the summary or the report cannot be written, or the webhook not reached, the run does not
-    fail: a promoted version is served all the same. Each is logged; the webhook's failure is also a
-    warning.
-
-    Args:
-        api: Project and location.
-        run: Name of the run.
-        keep_endpoint: Leave the promoted version deployed.
-        state: Final state of the run: SUCCEEDED, FAILED or CANCELLED.
-        error: Error of the run, unless it succeeded.
-        summary_path: File to write.
-        on_failure_url: Webhook, or "".
-        report_success: Post the summary whatever the result is.
+    fail: a promoted version is served all the same. Each is logged; the webhook's failure is
+    also a warning. `state` is SUCCEEDED, FAILED or CANCELLED; with `report_success` the summary
+    is posted whatever it is.
 
     Returns:
         Metadata of the summary artifact: facts that are in no other task's outputs, and those that

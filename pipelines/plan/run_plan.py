@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from components.plan_training.prices import PRICES, Cost, cluster_cost, read_prices
-from components.plan_training.quota import quota_needed
+from components.plan_training.prices import PRICES, Cost, cluster_cost, quota_needed, read_prices
 from components.plan_training.shape import Shape
 from components.shared.run_summary.settings import WORKLOAD, parameters_of, shown_workload
 from components.shared.vertex.api import VertexApi

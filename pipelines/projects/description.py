@@ -17,10 +17,6 @@ TIMEOUT_SECONDS = 120
 def describe(config: RunConfig, snapshot: Snapshot | None = None) -> Json:
     """Load a user's workload in another process, check the run's settings, return a description.
 
-    Args:
-        config: the run; its `train` is checked against the workload.
-        snapshot: the code that the run will use.
-
     Raises:
         ConfigError: the workload cannot be loaded, or a setting is not allowed; names the user's
             file and line.

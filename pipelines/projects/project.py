@@ -78,9 +78,7 @@ class Snapshot:
 def project_of(reference: str, *, folder: Path | None = None) -> Project | None:
     """Return the project of a path; None if the reference is a name.
 
-    Args:
-        reference: as the user wrote it.
-        folder: the folder that relative paths start from; default: the current one.
+    Relative paths start from `folder`, by default the current one.
 
     Raises:
         ConfigError: there is no such folder or file, or it has no workload.py.
@@ -102,10 +100,7 @@ def project_of(reference: str, *, folder: Path | None = None) -> Project | None:
 def take_snapshot(project: Project, state_dir: Path, *, data: Sequence[str] = ()) -> Snapshot:
     """Copy a project's code to the local state, unless that has the same copy already.
 
-    Args:
-        project: whose code to copy.
-        state_dir: the folder of all local state.
-        data: paths and patterns of the project's data, which is not copied.
+    Paths and patterns of `data` are not copied.
 
     Raises:
         ConfigError: a link leaves the folder, or it has too much code to copy.

@@ -69,11 +69,9 @@ def try_run_file(config: RunConfig, path: Path) -> tuple[RunConfig, list[ConfigE
 def place_of(setting: str, value: Any, path: Path, *, item: int | None = None) -> str:
     """Return `FILE, line N: ` if a run.yaml gives a setting this value, else "".
 
-    Args:
-        setting: of the trainer, as `batch_size`, or one with its group, as `model.units`.
-        value: the run's value, which --set may have given.
-        path: the run.yaml.
-        item: index of the item of the value that is meant, if it is a list.
+    The setting is one of the trainer, as `batch_size`, or has its group, as `model.units`. The
+    value is the run's, which --set may have given; `item` is the index of the item of a list
+    that is meant.
     """
     key = setting if "." in setting else f"train.{setting}"
     group, _, name = key.partition(".")

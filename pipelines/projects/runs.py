@@ -17,9 +17,8 @@ FORMS = f"{', '.join(RUNS)}, a folder with a {FILE}, a package.module"
 def find_run(reference: str, *, folder: Path | None = None) -> RunConfig:
     """Return the configuration of a workload's runs; no code of the user is imported.
 
-    Args:
-        reference: a built-in name, a path, a dotted module, or an entry point.
-        folder: the folder that relative paths start from; default: the current one.
+    The reference is a built-in name, a path (from `folder`, by default the current one), a
+    dotted module, or an entry point.
 
     Raises:
         ConfigError: there is no such workload, or its run.yaml is wrong.

@@ -38,11 +38,7 @@ def plan_tables(
 ) -> tuple[list[Json], list[str]]:
     """Return the parts of files, and the names of the columns that are not read.
 
-    Args:
-        paths: the files.
-        schema: of the features.
-        num_parts: about the number of parts.
-        label: the column that files without a header may lack.
+    About `num_parts` parts; files without a header may lack the column `label`.
 
     Raises:
         DataError: a file lacks a column or has it twice; names both.

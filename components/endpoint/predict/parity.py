@@ -13,14 +13,10 @@ TOLERANCE = 1e-5
 def check_parity(online: Sequence[Any], offline: Sequence[Any], labels: Sequence[Any]) -> float:
     """Return the largest difference between a number online and offline.
 
-    Predictions are any JSON. Texts, whole numbers and the lengths of lists must be the same; other
-    numbers may differ by 1e-5, relative to the number where it is above 1. Further fields online,
-    such as the key of an instance, are ignored.
-
-    Args:
-        online: Predictions of the endpoint.
-        offline: The golden predictions, in the same order.
-        labels: True labels, for the message.
+    Predictions are any JSON. Texts, whole numbers and the lengths of lists must be the same;
+    other numbers may differ by 1e-5, relative to the number where it is above 1. Further fields
+    online, such as the key of an instance, are ignored. `offline` are the golden predictions;
+    the true labels are for the message.
 
     Raises:
         StepError: The number of predictions or something in them differs; names the first, or the

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from components.endpoint.predict.online_prediction import PredictResponse, request_predictions
 from components.endpoint.predict.parity import check_parity
-from components.endpoint.predict.table import format_table
 from components.endpoint.traffic import WHOLE
 from components.errors import StepError
+from components.shared.text.value_text import MAX_TEXT, cut, shown_value
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
@@ -38,17 +38,11 @@ def predict_golden(
 ) -> None:
     """Send the golden instances to an endpoint, and fail unless it repeats the predictions.
 
-    All instances are sent in one request, then each alone. The batch is first, so that the single
-    requests do not measure the model's first call.
-
-    Args:
-        api: Project and location of the endpoint.
-        golden: Instances, offline predictions and true labels, as `evaluate` wrote them.
-        endpoint: Its resource name, `projects/…/locations/…/endpoints/ID`.
-        version: The version that has all its traffic.
-        metrics: Receives the latencies and the largest difference, as metadata and as a file.
-        table_path: Markdown file for the table of predictions.
-        values: Earlier measurements, which `metrics` receives too.
+    All instances are sent in one request, then each alone. The batch is first, so that the
+    single requests do not measure the model's first call. `golden` has instances, offline
+    predictions and true labels, as `evaluate` wrote them; `version` has all traffic. `metrics`
+    receives `values`, the latencies and the largest difference, the file at `table_path` the
+    predictions in Markdown.
 
     Raises:
         StepError: A prediction differs, or another version made it.
@@ -134,3 +128,59 @@ def _measurements(
         "batch_latency_ms": batch.milliseconds,
         "max_difference": difference,
     }
+
+
+def format_table(predictions: Sequence[Any], labels: Sequence[Any]) -> str:
+    """Return a line for each prediction, with the columns of its kind.
+
+    They are the class and its probability, the labels, or the value; of other predictions, such as
+    those of a hook, their JSON. `labels` are the true labels, as in golden.json.
+    """
+    kind = next((fields for fields in _FORMATS if _have(predictions, fields)), ())
+    heading, format_line = _FORMATS[kind]
+    lines = [f"{'index':>5}  {heading}"]
+    lines += [
+        f"{index:>5}  {format_line(prediction, label)}".rstrip()
+        for index, (prediction, label) in enumerate(zip(predictions, labels, strict=False))
+    ]
+    return "\n".join(lines)
+
+
+def _class_line(prediction: Any, label: Any) -> str:
+    predicted = str(prediction["label"])
+    probability = max(prediction["probabilities"], default=float("nan"))
+    mark = "yes" if predicted == label else "no"
+    return f"{predicted:<10} {probability:>11.6f}  {label:<10}  {mark}"
+
+
+def _labels_line(prediction: Any, label: Any) -> str:
+    mark = "yes" if set(prediction["labels"]) == set(label) else "no"
+    return f"{shown_value(prediction['labels']):<30}  {shown_value(label):<30}  {mark}"
+
+
+def _value_line(prediction: Any, label: Any) -> str:
+    value = prediction["value"]
+    return f"{value:>12.6g}  {shown_value(label):>12}  {value - label:>12.4g}"
+
+
+def _other_line(prediction: Any, label: Any) -> str:
+    return f"{cut(json.dumps(prediction)):<{MAX_TEXT}}  {shown_value(label)}"
+
+
+# By the fields of the predictions, the first that all have.
+_FORMATS: dict[tuple[str, ...], tuple[str, Any]] = {
+    ("label", "probabilities"): (
+        f"{'class':<10} {'probability':>11}  {'true label':<10}  ok",
+        _class_line,
+    ),
+    ("labels", "probabilities"): (f"{'labels':<30}  {'true labels':<30}  ok", _labels_line),
+    ("value",): (f"{'value':>12}  {'true value':>12}  {'difference':>12}", _value_line),
+    (): (f"{'prediction':<{MAX_TEXT}}  true label", _other_line),
+}
+
+
+def _have(predictions: Sequence[Any], fields: tuple[str, ...]) -> bool:
+    return all(
+        isinstance(prediction, dict) and set(fields) <= set(prediction)
+        for prediction in predictions
+    )

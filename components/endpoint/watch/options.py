@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from components.prepare_examples.statistics.drift import NOTICEABLE
-from components.shared.text.options import Options
+from components.shared.text.json_object import Options
 from trainer.config.settings import check_settings, setting
 
 PSI, PIXELS = "psi", "pixels"

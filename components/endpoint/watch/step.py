@@ -92,11 +92,6 @@ class Watch:
 def watch(api: VertexApi, endpoint_name: str, options: WatchOptions | None = None) -> Watch:
     """Compare the last requests of an endpoint with the training data and those before them.
 
-    Args:
-        api: Project and location.
-        endpoint_name: Display name.
-        options: Number of requests and thresholds.
-
     Raises:
         StepError: there is no such endpoint, it serves nothing or logs no requests, or its
             requests have no statistics.

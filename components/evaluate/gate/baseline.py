@@ -45,10 +45,7 @@ def has_columns(workload: Workload) -> bool:
 def fit_linear(workload: Workload, features: Mapping[str, Any], labels: Array) -> Predict:
     """Return a linear regression, or a logistic one for classes, on a model's encoded inputs.
 
-    Args:
-        workload: Its `columns` encode the features.
-        features: Raw features of training examples, by name.
-        labels: Their labels.
+    The features are raw; `workload.columns` encode them.
     """
     inputs = _inputs(workload, features)
     label = workload.label

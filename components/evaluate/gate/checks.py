@@ -33,11 +33,8 @@ def check_comparison(
 ) -> list[Check]:
     """Return the checks of gains over a champion or a simple model, and of slices.
 
-    Args:
-        comparison: The gains.
-        options: The gate's settings.
-        champion: The champion in words, such as `version 3`; "" without one.
-        why_not: Why the champion could not predict the examples.
+    `champion` is the version in words, such as `version 3`, "" without one; `why_not` is why it
+    could not predict the examples.
     """
     checks = []
     if why_not:

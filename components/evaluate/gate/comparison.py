@@ -68,11 +68,8 @@ def compare(
 ) -> Comparison:
     """Return the comparison with the `rivals` of the examples: a champion or simple models.
 
-    Args:
-        held_out: The examples, with the predictions of the other models and the rules' columns.
-        options: The gate's settings.
-        rules: The slices.
-        missing: The number that stands for a missing value, by feature.
+    The examples have the predictions of these models, and the columns of the rules. `missing`
+    has the number that stands for a missing value, by feature.
     """
     metric = options.metric or comparable(held_out.label, len(held_out.names))[0]
     gains = {

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from typing import ClassVar
 
 from components.evaluate.gate.slice_rules import Rule, parse_rule
-from components.shared.text.options import Options
+from components.shared.text.json_object import Options
 from components.time_limit import LONG_SECONDS
 from trainer.config.settings import MOST_SECONDS, check_settings, setting
 from trainer.errors import ConfigError

@@ -109,10 +109,8 @@ def _declared(
 def cut(rule: Rule, columns: Columns, missing: Mapping[str, Any]) -> dict[str, Mask]:
     """Return the examples of each slice of a rule, by the slice's value: "" if it is the only one.
 
-    Args:
-        rule: The rule.
-        columns: Raw features [examples] by name.
-        missing: The number that stands for a missing value, of features of whole numbers.
+    `columns` are raw features [examples] by name; `missing` has the number that stands for a
+    missing value, of features of whole numbers.
 
     Raises:
         ConfigError: a number is compared with a text, or a text is compared as a number.

@@ -26,11 +26,8 @@ def why_undefined(
 ) -> str:
     """Return why a metric of the trained model is not a finite number, in words.
 
-    Args:
-        metric: Its name.
-        held_out: The test split.
-        rows: Indices of the examples that the metric is of.
-        examples: These examples in words; default: all of them.
+    `rows` are the indices of the examples that the metric is of, by default all, and `examples`
+    these in words.
     """
     examples = examples or ("the whole dataset" if held_out.basis else TEST_SPLIT)
     predictions, labels = held_out.predictions[rows], held_out.labels[rows]

@@ -1,20 +1,31 @@
 """Check of a served model: requests of every kind, compared predictions, and latency."""
 
+import base64
 import json
 import logging
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+import numpy as np
 import requests
 
 from components.endpoint.predict.online_prediction import MAX_REQUEST_BYTES, num_fitting
 from components.endpoint.predict.parity import check_parity
 from components.errors import StepError
 from components.evaluate.gate.options import GateOptions
-from components.evaluate.server.example import as_example
 from components.evaluate.server.load import check_latency
 from components.evaluate.server.server import local_session
+from components.prepare_examples.tfrecords.wire import (
+    BYTES_LIST,
+    FEATURES,
+    FLOAT_LIST,
+    INT64_LIST,
+    LIST_VALUES,
+    entry,
+    sized,
+    varint,
+)
 from trainer import Json
 from trainer.workloads.base import Workload
 
@@ -31,12 +42,6 @@ def check_served_model(
     url: str, golden: Json, *, workload: Workload, options: GateOptions
 ) -> dict[str, float]:
     """Compare a server's predictions with the golden ones in every form, and measure its latency.
-
-    Args:
-        url: The server's address for predictions.
-        golden: Instances, offline predictions and true labels.
-        workload: The model's workload.
-        options: Limit of the latency, and the number of clients.
 
     Returns:
         The latencies under load, by name.
@@ -170,3 +175,21 @@ def _error_text(response: requests.Response) -> str:
 def _send(url: str, instances: list[Any]) -> requests.Response:
     with local_session() as session:
         return session.post(url, json={"instances": instances}, timeout=REQUEST_TIMEOUT_SECONDS)
+
+
+def as_example(features: Mapping[str, Any]) -> Json:
+    """Return the instance {"b64": …} of an example's raw features, given as arrays."""
+    entries = b"".join(_entry(name, np.asarray(column)) for name, column in features.items())
+    return {"b64": base64.b64encode(sized(FEATURES, entries)).decode("ascii")}
+
+
+def _entry(name: str, values: np.ndarray[Any, Any]) -> bytes:
+    if values.dtype.kind == "f":
+        return entry(name, FLOAT_LIST, sized(LIST_VALUES, values.astype("<f4").tobytes()))
+    if values.dtype == np.uint8:  # pixels
+        return entry(name, BYTES_LIST, sized(LIST_VALUES, values.tobytes()))
+    if values.dtype.kind in "iu":
+        numbers = b"".join(map(varint, values.ravel().tolist()))
+        return entry(name, INT64_LIST, sized(LIST_VALUES, numbers))
+    texts = b"".join(sized(LIST_VALUES, text) for text in values.ravel().tolist())
+    return entry(name, BYTES_LIST, texts)

@@ -9,7 +9,6 @@ from typing import Any
 from components.plan_training.findings import Findings, Section
 from components.plan_training.machines import RETIRED_GPUS, Accelerator, Machine
 from components.plan_training.shape import DEFAULTS, ReplicaPool
-from components.plan_training.spellings import retired
 from components.plan_training.spellings.pools import (
     COMMAND,
     read_strategy_flag,
@@ -56,18 +55,61 @@ NAMES = {
     for role, prefix in PREFIXES.items()
     for key, name in (("machine", "Type"), ("accelerator", "Config.acceleratorConfig"))
 }
+CUSTOM = "CUSTOM"
+# The keys of `trainingInput` that a scale tier stands for.
+TIERS = {
+    "BASIC": {"masterType": "standard"},
+    "BASIC_GPU": {"masterType": "standard_gpu"},
+    "STANDARD_1": {
+        "masterType": "complex_model_s",
+        "workerType": "complex_model_s",
+        "workerCount": 4,
+        "parameterServerType": "standard",
+        "parameterServerCount": 3,
+    },
+    "PREMIUM_1": {
+        "masterType": "complex_model_m",
+        "workerType": "complex_model_m",
+        "workerCount": 19,
+        "parameterServerType": "large_model",
+        "parameterServerCount": 11,
+    },
+}
+
+
+def _with_gpus(machine: str, gpu: str, count: int = 1) -> Machine:
+    return Machine(type=machine, accelerator=Accelerator(type=gpu, count=count))
+
+
+# The machines named `_gpu` had K80 GPUs, which are retired as well.
+MACHINES = {
+    "standard": Machine(type="n1-standard-4"),
+    "large_model": Machine(type="n1-highmem-8"),
+    "complex_model_s": Machine(type="n1-standard-8"),
+    "complex_model_m": Machine(type="n1-highcpu-16"),
+    "complex_model_l": Machine(type="n1-highcpu-32"),
+    "standard_gpu": _with_gpus("n1-standard-8", "NVIDIA_TESLA_T4"),
+    "complex_model_m_gpu": _with_gpus("n1-standard-16", "NVIDIA_TESLA_T4", 4),
+    "complex_model_l_gpu": _with_gpus("n1-standard-32", "NVIDIA_TESLA_T4", 4),
+    "standard_p100": _with_gpus("n1-standard-8", "NVIDIA_TESLA_P100"),
+    "complex_model_m_p100": _with_gpus("n1-standard-16", "NVIDIA_TESLA_P100", 4),
+    "standard_v100": _with_gpus("n1-standard-8", "NVIDIA_TESLA_V100"),
+    "large_model_v100": _with_gpus("n1-highmem-8", "NVIDIA_TESLA_V100"),
+    "complex_model_m_v100": _with_gpus("n1-standard-16", "NVIDIA_TESLA_V100", 4),
+    "complex_model_l_v100": _with_gpus("n1-standard-32", "NVIDIA_TESLA_V100", 8),
+}
 
 
 def read(values: Mapping[Any, Any], findings: Findings) -> Json:
     """Return the fields of a Shape."""
     top = Section(values, path="", findings=findings, keys=KEYS, ignored=IGNORED)
     section = top.section("trainingInput", keys=_KEYS, ignored=_IGNORED)
-    tiers = (*retired.TIERS, retired.CUSTOM)
+    tiers = (*TIERS, CUSTOM)
     if "scaleTier" not in section:
         allowed = ", ".join(tiers)
         findings.errors.append(f"{section.name('scaleTier')} is missing; allowed are {allowed}")
-    tier = section.one_of("scaleTier", tiers, default=retired.CUSTOM)
-    machines = section if tier == retired.CUSTOM else _tier_machines(section, tier)
+    tier = section.one_of("scaleTier", tiers, default=CUSTOM)
+    machines = section if tier == CUSTOM else _tier_machines(section, tier)
     pools, images = [], []
     for role, prefix in PREFIXES.items():
         config = section.section(f"{prefix}Config", keys=_CONFIG_KEYS, ignored=_CONFIG_IGNORED)
@@ -93,7 +135,7 @@ def _tier_machines(section: Section, tier: str) -> Section:
         for key in own
     ]
     return Section(
-        retired.TIERS[tier],
+        TIERS[tier],
         path=section.name(f"scaleTier {tier}"),
         findings=section.findings,
         keys=_MACHINE_KEYS,
@@ -124,14 +166,14 @@ def _read_pool(section: Section, role: str, config: Section) -> ReplicaPool:
 def _read_machine(section: Section, key: str) -> Machine:
     """Return the machine of a type; for a name of AI Platform's own, its replacement."""
     name, findings = section.text(key, default=DEFAULTS.machine), section.findings
-    if machine := retired.MACHINES.get(name):
+    if machine := MACHINES.get(name):
         findings.warnings.append(f"{section.name(key)}: {name} is retired and now {machine}")
         return machine
     if "-" not in name:
-        hint = did_you_mean(name, retired.MACHINES)
+        hint = did_you_mean(name, MACHINES)
         findings.errors.append(
             f"{section.name(key)} is {name!r};{hint} allowed are Vertex AI's machine types, as"
-            f" n1-standard-4, and the retired {', '.join(retired.MACHINES)}"
+            f" n1-standard-4, and the retired {', '.join(MACHINES)}"
         )
     return Machine(type=name)
 

@@ -145,11 +145,8 @@ class Summary:
 def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None = None) -> Summary:
     """Return the facts of a run.
 
-    Args:
-        job: The PipelineJob, as far as it exists.
-        run: Name of the run; default: from the name of the job.
-        exit_metadata: Output of the exit task when it summarizes its own run, whose PipelineJob
-            does not have that output yet.
+    `job` is the PipelineJob, as far as it exists. `exit_metadata` is the output of the exit
+    task when it summarizes its own run, whose PipelineJob does not have that output yet.
     """
     names = leaf_tasks(job["pipelineSpec"]) if "pipelineSpec" in job else {}
     outputs, parameters = outputs_by_task(job, names), parameters_of(job)

@@ -1,10 +1,12 @@
-"""Readers of JSON objects: the pipeline's parameters, and files that steps have written."""
+"""JSON objects: parameters of a pipeline, settings of steps, files that steps have written."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from trainer import Json
+from trainer.config.settings import make_settings
 from trainer.errors import ConfigError, InputError
 
 RUN_AGAIN = "repeat the run with --no-cache, which executes the step that writes it"
@@ -30,11 +32,7 @@ def read_object(path: str | Path, *fields: str, remedy: str = RUN_AGAIN) -> Json
 def object_in(content: bytes, *fields: str, name: str, remedy: str) -> Json:
     """Return the object that a file contains.
 
-    Args:
-        content: the file's bytes.
-        fields: the fields that it must have; `splits.train` is a field of the object `splits`.
-        name: the file's path.
-        remedy: the way to get an intact file.
+    `splits.train` is a field of the object `splits`; `remedy` is the way to get an intact file.
 
     Raises:
         InputError: it is not UTF-8 or JSON, or lacks a field; has the name and the remedy.
@@ -57,3 +55,19 @@ def _has(value: Any, field: str) -> bool:
             return False
         value = value[part]
     return bool(field) or isinstance(value, dict)
+
+
+class Options:
+    """Base of dataclasses of settings; `parameter` is the run's parameter that has them."""
+
+    parameter: ClassVar[str] = "options"
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """Return the options; ConfigError names an unknown key or a value that is not allowed."""
+        return make_settings(cls, values, name=cls.parameter)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the options of a parameter; "" has the defaults."""
+        return cls.from_values(parse_object(text or "{}", name=cls.parameter))

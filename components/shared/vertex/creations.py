@@ -46,11 +46,6 @@ def deploy_model(api: VertexApi, endpoint: str, deployed_model: Json) -> Json:
     """Deploy a model, only once even if the request is retried; return the operation.
 
     The model gets no traffic if another one has it.
-
-    Args:
-        api: Project and location.
-        endpoint: Resource name of the endpoint.
-        deployed_model: The DeployedModel of the request, without an id.
     """
     deployed_id = str(10**9 + secrets.randbelow(NUM_DEPLOYED_IDS))
 
@@ -68,10 +63,7 @@ def deploy_model(api: VertexApi, endpoint: str, deployed_model: Json) -> Json:
 def upload_model(api: VertexApi, model: Json, *, parent: str) -> Json:
     """Upload a model, only once even if the request is retried; return the operation.
 
-    Args:
-        api: Project and location.
-        model: The Model of the request.
-        parent: Resource name of the model to add a version to; "" for a new model.
+    `parent` is the model to add a version to, "" for a new model.
     """
     submission = uuid.uuid4().hex
     model_id = f"{_readable(model['displayName'])}-{submission[:12]}"

@@ -33,10 +33,7 @@ Result = TypeVar("Result")
 def retry(call: Callable[[], Result], *, name: str, max_attempts: int = MAX_ATTEMPTS) -> Result:
     """Call until there is no transient error, at most `max_attempts` times within 150 s.
 
-    Args:
-        call: One attempt.
-        name: Name of the request in log lines and in the error, such as `GET projects/…/models`.
-        max_attempts: Calls, the first included.
+    `name` is the request in log lines and in the error, such as `GET projects/…/models`.
 
     Raises:
         VertexError: The last error, with the number of attempts.

@@ -19,10 +19,7 @@ FILES = {
 def write_integration(folder: str, *, name: str, root: Path) -> tuple[list[str], list[str]]:
     """Write the files for a workload to the root of its repository.
 
-    Args:
-        folder: of the workload, from there.
-        name: of the workload.
-        root: of the repository.
+    `folder` is the workload's, from the root.
 
     Returns:
         The files that were written, and the environments, which stay as they are.

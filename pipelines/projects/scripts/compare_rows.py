@@ -72,12 +72,8 @@ def find_rows(
 ) -> Array | None:
     """Return the row of the file for each recorded row; None if they have another order.
 
-    Args:
-        recorded: the columns that reached `fit`, each [rows].
-        label: what `fit` got as the label, [rows] or one-hot.
-        columns: of the file.
-        target: the file's label.
-        orders: numbers that the rows may have, after a shuffle or of a part of them.
+    `recorded` are the columns that reached `fit`, each [rows], and `label` its label, [rows] or
+    one-hot. `orders` are numbers that the rows may have, after a shuffle or of a part of them.
     """
     for rows in possible_rows(len(label), columns, orders):
         if tells_label(label, target, rows) and any(
@@ -112,12 +108,8 @@ def explain(
 ) -> Origin | None:
     """Return the origin of a recorded column, None if no column of the file explains it.
 
-    Args:
-        values: the recorded column.
-        columns: of the file.
-        rows: the row of the file for each recorded row.
-        name: of the recorded column, if it has one.
-        after: the column of the last one, which is preferred in doubt, and then the next ones.
+    `rows` is the row of the file for each recorded row. In doubt the column of the same name is
+    preferred, then the column `after`, and the next ones.
     """
     names = [column.name for column in columns]
     first = names.index(after) if after in names else 0

@@ -50,11 +50,6 @@ class Front:
     def tensor(self, recorded: RecordedInput, wanted: Any, *, variable: str) -> str:
         """Add the lines that make an input of the model; return its expression.
 
-        Args:
-            recorded: the values that the script gave it.
-            wanted: the Keras tensor of the input.
-            variable: a name for it.
-
         Raises:
             ScriptFault: no column of the file has these values.
         """

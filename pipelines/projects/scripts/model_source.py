@@ -27,9 +27,7 @@ class ModelSource:
     def lines(self, model: Any, inputs: Sequence[str]) -> tuple[list[str], str]:
         """Return the lines that compute a model's outputs, and the expression of these.
 
-        Args:
-            model: a functional or sequential model.
-            inputs: the expressions of its inputs.
+        The model is functional or sequential; `inputs` are the expressions of its inputs.
 
         Raises:
             ScriptFault: a layer cannot be written down.

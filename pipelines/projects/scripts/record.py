@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from components.prepare_examples.errors import DataError
-from pipelines.projects.scripts.wrap import wrapped
+from pipelines.projects.literals import wrapped
 from pipelines.projects.user_code import running
 from trainer import Json
 
@@ -110,8 +110,7 @@ class RecordedScript:
     def adapter(self, combined: str) -> str:
         """Return the source that defines `model`.
 
-        Args:
-            combined: an expression of all inputs as one tensor.
+        `combined` is an expression of all inputs as one tensor.
         """
         read = f'VALUES = json.loads(Path(__file__).with_name("{VALUES}").read_text("utf-8"))'
         definitions = [*([read] if self.result["values"] else []), *self.result["definitions"]]
@@ -160,11 +159,8 @@ def record_table(
 ) -> RecordedScript:
     """Run a script up to its `fit` and compare what it gets with a table.
 
-    Args:
-        path: of the script.
-        columns: the file's columns, numbers or texts, by their declared names.
-        originals: their names in the file.
-        label: the declared name of the column to predict.
+    The columns are numbers or texts by their declared names; `originals` has their names in the
+    file.
 
     Raises:
         DataError: the script has faults; all are named, each with its line.

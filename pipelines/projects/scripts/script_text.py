@@ -116,10 +116,7 @@ class ScriptText:
     ) -> tuple[list[str], list[str]]:
         """Return the imports and the source of functions and classes, and of all that they use.
 
-        Args:
-            names: of functions and classes.
-            values: of the script's variables.
-            source: returns a value's source; ScriptFault if it has none.
+        `source` returns the source of a value, or raises ScriptFault.
 
         Raises:
             ScriptFault: one uses a variable of the script whose value has no source.

@@ -40,11 +40,9 @@ SCALED_PIXELS = ("Rescaling", "preprocess_input")
 class WrittenFunction(Written):
     """A script with a function for its model, whose rows are not the data's, or unknown.
 
-    Args:
-        script: its text.
-        recording: of the script, which need not have reached its `fit`.
-        columns: of a table, by their names, with whether they have texts.
-        classes: the values of the label, in the order of their numbers; () if they are unknown.
+    The script need not have reached its `fit`. `columns` are a table's, each with whether it
+    has texts, `classes` the values of the label in the order of their numbers, () if they are
+    unknown.
     """
 
     def __init__(

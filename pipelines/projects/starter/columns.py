@@ -82,9 +82,8 @@ class Contents:
 def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Contents:
     """Return the columns of CSV, JSON or Parquet files; of large ones the first rows.
 
-    Args:
-        paths: the files; a column that some of them lack is missing in their rows.
-        header: the columns of CSV files without a header.
+    A column that some files lack is missing in their rows; `header` names those of CSV files
+    without one.
 
     Raises:
         DataError: a file is damaged, is no table, or is not UTF-8; or has no header.

@@ -11,9 +11,8 @@ from components.prepare_examples.tfrecords.shards import DEFAULT_RATIOS
 from pipelines.projects.literals import quoted
 from pipelines.projects.scripts.record import RecordedScript, record_images
 from pipelines.projects.starter.folder import Start
-from pipelines.projects.starter.image_shapes import guess_shape
 from pipelines.projects.starter.labels import BINARY
-from pipelines.projects.starter.pictures import table_hint
+from pipelines.projects.starter.pictures import guess_shape, table_hint
 from trainer.workloads import Split
 
 FEWEST = 10  # images of a class

@@ -60,11 +60,7 @@ class LabelGuess:
 def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str = "") -> LabelGuess:
     """Return the guess of a label.
 
-    Args:
-        contents: the table.
-        name: the label's column.
-        kind: as of LabelGuess; default: guessed.
-        positive: the value of the positive class of two; default: guessed.
+    `kind` and the positive class of two are guessed if they are "".
 
     Raises:
         DataError: there is no such column, it has one value, or it is no label of this kind.

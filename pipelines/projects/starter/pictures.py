@@ -1,5 +1,6 @@
 """The pictures that a table names: the column of their names, guessed by its values."""
 
+import itertools
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,6 @@ from components.prepare_examples.tables.picture_rows import PictureRows, unused_
 from components.prepare_examples.tables.pictures import Pictures, find_table_files, is_picture
 from pipelines.projects.literals import quoted
 from pipelines.projects.starter.columns import Contents, read_columns
-from pipelines.projects.starter.image_shapes import Shape, guess_shape
 from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts
 from trainer import Json
 from trainer.workloads.encoding.image_files import decode_image
@@ -21,6 +21,20 @@ from trainer.workloads.encoding.images import as_png
 
 LEAST_SHARE = 0.5  # of a column's values that are names of pictures
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".csv.gz")
+MAX_OPENED = 300
+LARGEST = 96  # pixels: images of one size up to it are not resized
+DEFAULT_SIZE = (64, 64)
+GREY = ("1", "L", "LA", "I", "I;16")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Guess of the size and channels of images, and what was seen in words."""
+
+    size: tuple[int, int]
+    channels: int
+    sizes: str
+    modes: str
 
 
 @dataclass(frozen=True)
@@ -189,3 +203,45 @@ def table_hint(folder: str) -> str:
             f" trainyard new NAME --images {folder} --table {table} --label {shown}"
         )
     return "; or give the file with their labels: --table labels.csv --label COLUMN"
+
+
+def guess_shape(paths: Sequence[Path]) -> Shape:
+    """Return the shape for images, guessed from the first ones: their own, if it is one and small.
+
+    Raises:
+        DataError: none can be read.
+    """
+    sizes, modes = _seen(paths[:MAX_OPENED])
+    [(most, count)] = sizes.most_common(1)
+    is_same = count == sizes.total() and max(most) <= LARGEST
+    return Shape(
+        size=most if is_same else DEFAULT_SIZE,
+        channels=1 if set(modes) <= set(GREY) else 3,
+        sizes=_sizes_in_words(sizes, is_same=is_same),
+        modes=", ".join(f"{mode} {number}" for mode, number in modes.most_common(3)),
+    )
+
+
+def _seen(paths: Sequence[Path]) -> tuple[Counter[tuple[int, int]], Counter[str]]:
+    """Return how many images have each size, (height, width), and each mode."""
+    from PIL import Image
+
+    sizes, modes, wrong = Counter[tuple[int, int]](), Counter[str](), []
+    for path in paths:
+        try:
+            with Image.open(path) as image:
+                sizes[image.height, image.width] += 1
+                modes[image.mode] += 1
+        except (OSError, ValueError, Image.DecompressionBombError) as error:
+            wrong.append(f"{path}: {error}")
+    if not sizes:
+        raise DataError(f"no image can be read: {wrong[0]}")
+    return sizes, modes
+
+
+def _sizes_in_words(sizes: Counter[tuple[int, int]], *, is_same: bool) -> str:
+    shown = itertools.islice(sizes.most_common(), 2)
+    texts = [f"{height}x{width}" for (height, width), _ in shown]
+    if is_same:
+        return f"all are {texts[0]}"
+    return f"files are {', '.join(texts)}{', …' if len(sizes) > len(texts) else ''}; resized"

@@ -42,11 +42,7 @@ def start_records(
 ) -> Start:
     """Return the folder's content for TFRecords.
 
-    Args:
-        sources: folders of TFRecords, or files.
-        label: the label's feature.
-        kind: of the label; default: guessed.
-        script: that builds the model; default: a net over all features.
+    The model is the script's, or a net over all features.
 
     Raises:
         DataError: a file is damaged, or has no such label, or no feature that a model can get.

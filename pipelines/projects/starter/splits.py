@@ -97,11 +97,7 @@ def guess_split(
 ) -> SplitGuess:
     """Return the split of a table.
 
-    Args:
-        contents: its columns.
-        guesses: of the features.
-        label: the guess of the label.
-        files: see `split_of_files`.
+    `files` are of `split_of_files`.
     """
     if files:
         shown = "; ".join(

@@ -55,14 +55,8 @@ def start_table(
 ) -> Start:
     """Return the folder's content for a table.
 
-    Args:
-        patterns: CSV, JSON or Parquet files, folders of them, or patterns.
-        label: the label's column.
-        kind: of the label; default: guessed.
-        positive: the value of the positive class of two; default: guessed.
-        script: that trains the model; default: the default model of tables.
-        header: the columns of CSV files without a header.
-        images: the folder of the pictures that the rows name, if there are any.
+    `kind` and `positive` are of `guess_label`. `header` names the columns of CSV files without
+    one, `images` the folder of the pictures that the rows name.
 
     Raises:
         DataError: a file is no table, or there is no such label; or the rows name no pictures.

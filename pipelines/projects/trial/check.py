@@ -32,10 +32,8 @@ def check(
 ) -> Iterator[Finding]:
     """Yield a finding for run.yaml, for requirements.txt, and for each part of Trial.
 
-    Args:
-        reference: of the workload, as the user gave it.
-        data_root: the folder of downloaded data, with a folder for each workload.
-        timeout_seconds: for each part that runs the user's code.
+    `data_root` has a folder of downloaded data for each workload; `timeout_seconds` is for each
+    part that runs the user's code.
 
     Raises:
         ConfigError: there is no such workload, or it is one of this repository.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from components.endpoint.predict.parity import check_parity
-from components.endpoint.predict.table import format_table
+from components.endpoint.predict.step import format_table
 from components.errors import StepError
 from components.evaluate.assess import assess
 from components.evaluate.held_out import error_sizes, golden_groups, read_held_out

@@ -10,9 +10,9 @@ from components.model_version.decisions import (
     decisions_of,
     described,
     stop_of,
+    update_version,
     verdict_of,
 )
-from components.model_version.updates import update_version
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import (
     HELD_LABEL,

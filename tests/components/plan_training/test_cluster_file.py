@@ -13,8 +13,8 @@ from components.plan_training.cluster_file import SPELLINGS, load_cluster, parse
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import BUILT_IN_GPUS, MACHINES, Accelerator, gpu_counts
 from components.plan_training.plan import plan_training
-from components.plan_training.spellings.retired import MACHINES as RETIRED
-from components.plan_training.spellings.retired import TIERS
+from components.plan_training.spellings.legacy import MACHINES as RETIRED
+from components.plan_training.spellings.legacy import TIERS
 from components.plan_training.spellings.tf_config import placeholder_hosts, tf_configs
 from trainer.errors import ClusterError
 

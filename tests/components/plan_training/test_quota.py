@@ -3,7 +3,7 @@
 import pytest
 
 from components.plan_training.machines import Accelerator, Machine
-from components.plan_training.quota import quota_needed
+from components.plan_training.prices import quota_needed
 from components.plan_training.shape import Shape
 
 T4 = Accelerator(type="NVIDIA_TESLA_T4", count=2)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from components.release.evidence import is_above
+from components.release.canary import is_above
 from components.release.options import ReleaseOptions
 from components.release.replay import Answer, answer_in_turns, is_changed, judge, measurements
 from vertex_local.tests.support.http_server import Handler, serving

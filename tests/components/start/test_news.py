@@ -9,8 +9,7 @@ from components.model_version.champion import Champion
 from components.prepare_examples.fingerprint import InputData
 from components.prepare_examples.settings.options import PrepareOptions
 from components.shared.vertex.labels import SCHEDULE_LABEL
-from components.start.earlier_runs import Training, last_training
-from components.start.news import look_for_news
+from components.start.news import Training, last_training, look_for_news
 from components.start.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
 from tests.support.data.run_records import pipeline, task
 from trainer.errors import ConfigError

@@ -10,8 +10,7 @@ from kfp.dsl import Metrics
 
 from components.endpoint.predict.online_prediction import request_predictions
 from components.endpoint.predict.parity import check_parity
-from components.endpoint.predict.step import predict_golden
-from components.endpoint.predict.table import format_table
+from components.endpoint.predict.step import format_table, predict_golden
 from components.errors import StepError
 from components.shared.vertex import retries
 from components.shared.vertex.api import connect

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from components.prepare_examples.errors import DataError
+from pipelines.projects.literals import wrapped
 from pipelines.projects.scripts import record
-from pipelines.projects.scripts.wrap import wrapped
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.images import start_images
 from pipelines.projects.starter.tables import start_table
