@@ -1,4 +1,7 @@
-"""Cost of a cluster on Vertex AI, from an editable price table."""
+"""Cost of a cluster on Vertex AI, from an editable price table, and the quota that it needs.
+
+https://cloud.google.com/vertex-ai/docs/quotas
+"""
 
 import re
 from collections import Counter
@@ -17,7 +20,7 @@ _SECONDS_PER_HOUR = 3600
 # Among the code, so that it is in the image: the exit task of a run on Vertex AI reads it, too.
 PRICES = Path(__file__).with_name("prices.yaml")
 Price = tuple[float, float]
-PREFIX = "custom_model_training_"
+_QUOTAS = "custom_model_training_"
 SHARED = ("n1", "e2")  # families whose CPUs are counted together
 _CPUS = re.compile(r"(?P<family>[a-z]+\d+)-(?:standard|highmem|highcpu)-(?P<cpus>\d+)")
 
@@ -134,7 +137,7 @@ def quota_needed(shape: Shape) -> dict[str, int]:
     if shape.persistent_resource:
         return {}
     needed: Counter[str] = Counter()
-    kind = f"{PREFIX}preemptible_" if shape.spot else PREFIX
+    kind = f"{_QUOTAS}preemptible_" if shape.spot else _QUOTAS
     for pool in shape.pools():
         if match := _CPUS.fullmatch(pool.machine.type):
             family = "" if match["family"] in SHARED else f"{match['family']}_"

@@ -6,7 +6,7 @@ A picture is an instance, too, of a model of images.
 import base64
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,7 +23,6 @@ from trainer import Json
 from trainer.serving.http.bodies import parse_json, parse_many
 
 CHUNK_BYTES = 4 << 20
-BLOCK_ROWS = 64  # in a batch with a bad row, the rows that are parsed together
 
 
 def cut_lines(path: str, num_parts: int) -> list[Json]:
@@ -77,16 +76,13 @@ def read_pictures(part: Json, predictor: Any) -> Iterator[Batch]:
 
 
 def _parsed(path: str, lines: list[tuple[int, bytes]], predictor: Any) -> Batch:
-    """Return the batch of numbered lines, parsed together; with a bad one, in smaller blocks."""
+    """Return the batch of numbered lines, parsed together; with a bad one, one by one."""
     workload = getattr(predictor, "workload", None)
     try:
         instances = parse_many([line for _, line in lines])
         features = workload.parse_instances(instances) if workload else None
     except (ValueError, OverflowError):
-        if len(lines) <= BLOCK_ROWS:
-            return _parsed_one_by_one(path, lines, workload)
-        blocks = range(0, len(lines), BLOCK_ROWS)
-        return _joined([_parsed(path, lines[at : at + BLOCK_ROWS], predictor) for at in blocks])
+        return _parsed_one_by_one(path, lines, workload)
     return Batch(
         path=path,
         rows=[row for row, _ in lines],
@@ -112,27 +108,6 @@ def _parsed_one_by_one(path: str, lines: list[tuple[int, bytes]], workload: Any)
     names = parsed[0] if parsed else {}
     features = {name: np.stack([row_features[name] for row_features in parsed]) for name in names}
     return Batch(path=path, rows=rows, keys=keys, features=features, errors=errors)
-
-
-def _joined(batches: list[Batch]) -> Batch:
-    full = [batch for batch in batches if batch.rows]
-    first = full[0] if full else batches[0]
-    features = first.features and {
-        name: np.concatenate([batch.features[name] for batch in full if batch.features])
-        for name in first.features
-    }
-    return Batch(
-        path=first.path,
-        rows=_chained(batch.rows for batch in batches),
-        keys=_chained(batch.keys for batch in batches),
-        features=features,
-        instances=_chained(batch.instances for batch in batches),
-        errors=_chained(batch.errors for batch in batches),
-    )
-
-
-def _chained(lists: Iterable[list[Any]]) -> list[Any]:
-    return list(itertools.chain.from_iterable(lists))
 
 
 def _key(instance: Any) -> Any:

@@ -16,16 +16,6 @@ from components.errors import StepError
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.server.load import check_latency
 from components.evaluate.server.server import local_session
-from components.prepare_examples.tfrecords.wire import (
-    BYTES_LIST,
-    FEATURES,
-    FLOAT_LIST,
-    INT64_LIST,
-    LIST_VALUES,
-    entry,
-    sized,
-    varint,
-)
 from trainer import Json
 from trainer.workloads.base import Workload
 
@@ -179,17 +169,19 @@ def _send(url: str, instances: list[Any]) -> requests.Response:
 
 def as_example(features: Mapping[str, Any]) -> Json:
     """Return the instance {"b64": …} of an example's raw features, given as arrays."""
-    entries = b"".join(_entry(name, np.asarray(column)) for name, column in features.items())
-    return {"b64": base64.b64encode(sized(FEATURES, entries)).decode("ascii")}
+    import tensorflow as tf
+
+    feature = {name: _feature(np.asarray(column)) for name, column in features.items()}
+    example = tf.train.Example(features=tf.train.Features(feature=feature))
+    return {"b64": base64.b64encode(example.SerializeToString()).decode("ascii")}
 
 
-def _entry(name: str, values: np.ndarray[Any, Any]) -> bytes:
+def _feature(values: np.ndarray[Any, Any]) -> Any:
+    import tensorflow as tf
+
     if values.dtype.kind == "f":
-        return entry(name, FLOAT_LIST, sized(LIST_VALUES, values.astype("<f4").tobytes()))
-    if values.dtype == np.uint8:  # pixels
-        return entry(name, BYTES_LIST, sized(LIST_VALUES, values.tobytes()))
-    if values.dtype.kind in "iu":
-        numbers = b"".join(map(varint, values.ravel().tolist()))
-        return entry(name, INT64_LIST, sized(LIST_VALUES, numbers))
-    texts = b"".join(sized(LIST_VALUES, text) for text in values.ravel().tolist())
-    return entry(name, BYTES_LIST, texts)
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values.ravel()))
+    if values.dtype.kind in "iu" and values.dtype != np.uint8:
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values.ravel()))
+    texts = [values.tobytes()] if values.dtype == np.uint8 else values.ravel().tolist()  # pixels
+    return tf.train.Feature(bytes_list=tf.train.BytesList(value=texts))
