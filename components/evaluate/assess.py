@@ -12,12 +12,11 @@ from components.endpoint.predict.online_prediction import num_fitting
 from components.evaluate.folds import OutOfFold
 from components.evaluate.gate.baseline import constant
 from components.evaluate.gate.checks import check_comparison, check_predictions, check_size
-from components.evaluate.gate.classes import check_classes
 from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
 from components.evaluate.gate.folds import compare_folds, held_out_by_folds
 from components.evaluate.gate.options import CONSTANT, NO_BASELINE, GateOptions
 from components.evaluate.gate.rivals import find_rivals, find_rules, missing_numbers
-from components.evaluate.gate.undefined import find_not_finite, why_undefined
+from components.evaluate.gate.undefined import check_classes, find_not_finite, why_undefined
 from components.evaluate.held_out import HeldOut, read_held_out
 from components.evaluate.importance import measure_importance
 from components.evaluate.step import Case

@@ -82,7 +82,7 @@ def evaluate(
 
     from components.errors import errors_in_one_line
     from components.evaluate.step import Case, course_of, evaluate_model, publish
-    from components.model_version.same_model import find_standing
+    from components.model_version.champion import find_standing
     from components.plan_training.plan import trainer_args
     from components.shared.text.json_object import parse_object
     from components.shared.vertex.api import connect

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from components.errors import StepError
-from components.evaluate.report import render_report
+from components.evaluate.content import render_report
 from components.evaluate.thresholds import Check, Judgement, judgement_of
-from components.model_version.champion import Champion
+from components.model_version.champion import Champion, Standing
 from components.model_version.companions import (
     EVALUATED_FILE,
     FOLDS_FILE,
@@ -22,7 +22,6 @@ from components.model_version.companions import (
     write_companion,
 )
 from components.model_version.decisions import NOT_PROMOTED, REQUIRED
-from components.model_version.same_model import Standing
 from components.prepare_examples.output.manifest import split_of
 from components.prepare_examples.output.publish import MANIFEST
 from components.shared.text.json_object import read_object

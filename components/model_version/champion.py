@@ -1,7 +1,11 @@
-"""The champion: the promoted default version of a model, to which a new one is compared."""
+"""The champion, the promoted default version of a model, and a trained model beside it."""
 
+import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 
+from components.model_version.companions import model_files
+from components.model_version.decisions import stop_of
 from components.model_version.registry import (
     DEFAULT,
     find_model,
@@ -11,7 +15,11 @@ from components.model_version.registry import (
     with_alias,
 )
 from components.shared.vertex.api import VertexApi
+from components.shared.vertex.labels import MODEL_LABEL
 from trainer import Json
+
+DIGEST_DIGITS = 32
+FINGERPRINT = "fingerprint.pb"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,3 +75,61 @@ def _facts(evaluation: Json) -> Json:
     """Return what `record_evaluation` has noted; {} for the evaluation of another program."""
     metadata = evaluation.get("metadata")
     return metadata if isinstance(metadata, dict) else {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """A trained model beside the registry.
+
+    Attributes:
+        digest: of the model's files.
+        parent: resource name of the model that it would be a version of, "" for a new one.
+        known_version: the default version if it is the same model, else "".
+        champion: the version to compare with: the promoted default version, or, if the model is
+            the same, the one that it was compared with before.
+        stop: why a person's decision does not allow to promote it (`decisions.stop_of`), or "".
+    """
+
+    digest: str
+    parent: str
+    known_version: str
+    champion: Champion
+    stop: str = ""
+
+
+def find_standing(api: VertexApi, display_name: str, model_dir: Path) -> Standing:
+    """Look a trained model up among the versions of a display name."""
+    digest = model_digest(model_dir)
+    parent = find_model(api, display_name)
+    known = find_promoted(api, parent, digest) if parent else ""
+    champion = find_compared(api, known) if known else find_champion(api, display_name)
+    stop = stop_of(list_versions(api, parent), digest) if parent else ""
+    return Standing(digest=digest, parent=parent, known_version=known, champion=champion, stop=stop)
+
+
+def model_digest(model_dir: Path) -> str:
+    """Return 32 hexadecimal digits of the SHA-256 of the names and bytes of a model's files.
+
+    The files that a run writes beside a model are left out, and TensorFlow's fingerprint, in
+    which each export has another random uuid: the rest of it follows from the other files.
+    """
+    digest = hashlib.sha256()
+    files = model_files(model_dir)
+    files.pop(FINGERPRINT, None)
+    for name, path in files.items():
+        digest.update(name.encode() + b"\0" + _file_digest(path))
+    return digest.hexdigest()[:DIGEST_DIGITS]
+
+
+def find_promoted(api: VertexApi, model: str, digest: str) -> str:
+    """Return the resource name of a model's default version if it has this digest, else ""."""
+    version = with_alias(list_versions(api, model), DEFAULT)
+    if not version or not was_promoted(version):
+        return ""
+    is_same = version.get("labels", {}).get(MODEL_LABEL) == digest
+    return version_name(version).name if is_same else ""
+
+
+def _file_digest(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()

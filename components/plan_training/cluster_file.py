@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from components.plan_training import shape
-from components.plan_training.checks import Names
-from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.cluster_spec import ClusterSpec, Names
 from components.plan_training.findings import Findings
 from components.plan_training.shape import Shape
 from components.plan_training.spellings import legacy, short, tf_config, vertex
-from components.plan_training.spellings.yaml_file import read_yaml
+from components.shared.text.yaml_text import YamlError, read_yaml_file
 from trainer import Json
 from trainer.errors import ClusterError
 
@@ -122,3 +121,16 @@ def _find_spelling(values: Mapping[Any, Any]) -> str:
     if not used and "scaleTier" in keys:
         raise ClusterError("scaleTier is at the top; it belongs below trainingInput:")
     return next(iter(used), "short")
+
+
+def read_yaml(path: Path) -> Any:
+    """Return the content of a file.
+
+    Raises:
+        ClusterError: it is not YAML, has aliases, or has a key twice; names the line.
+        OSError: it cannot be read.
+    """
+    try:
+        return read_yaml_file(path)[0]
+    except YamlError as error:
+        raise ClusterError(str(error)) from error

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from components.plan_training.cluster_file import read_yaml
 from components.plan_training.findings import Findings, Section
 from components.plan_training.machines import Machine
 from components.plan_training.shape import Shape
-from components.plan_training.spellings.yaml_file import read_yaml
 from trainer.errors import ClusterError
 
 _SECONDS_PER_HOUR = 3600

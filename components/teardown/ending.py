@@ -15,8 +15,8 @@ from components.shared.run_summary.summary import as_ended, summarize
 from components.shared.run_summary.webhook import post_summary
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
-from components.shared.vertex.job_warnings import replicas_of_jobs
 from components.shared.vertex.labels import WAITING
+from components.shared.vertex.task_details import replicas_of_jobs
 from components.teardown.lost import tear_down_earlier
 from components.teardown.run_resources import RunResources
 from components.teardown.teardown import tear_down

@@ -5,7 +5,7 @@ from operator import itemgetter
 from typing import Any
 
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.job_warnings import job_warnings, replicas_of
+from components.shared.vertex.task_details import job_warnings, replicas_of
 from pipelines.jobs.log import last_line
 from pipelines.resources.kinds import JOB
 from pipelines.resources.names import short_name, when

@@ -5,7 +5,7 @@ import subprocess
 
 from pipelines.config.run_config import RunConfig
 from pipelines.projects.project import Snapshot
-from pipelines.projects.run_file import place_of_flag
+from pipelines.projects.runs import place_of_flag
 from pipelines.projects.user_code import running
 from trainer import Json
 from trainer.errors import ConfigError

@@ -1,17 +1,28 @@
-"""Runs by reference: a built-in workload, a user's folder or file, a module, or an entry point."""
+"""Runs by reference (a built-in workload, a folder, a module or an entry point) and run.yaml."""
 
+import dataclasses
 import importlib.metadata
+import re
 from pathlib import Path
+from typing import Any
 
+from components.plan_training.cluster_file import parse_cluster
+from components.plan_training.cluster_spec import ClusterSpec
+from components.prepare_examples.settings.options import PREVIOUS
+from components.shared.text.yaml_text import Sources, YamlError, read_yaml_file, value_text
 from pipelines.config.built_in import RUNS
+from pipelines.config.cluster_files import cluster_error, read_cluster
 from pipelines.config.run_config import RunConfig
+from pipelines.config.settings import GROUPS, MODEL_GROUP, try_texts
 from pipelines.projects.project import project_of
-from pipelines.projects.run_file import with_run_file
-from trainer.errors import ConfigError, did_you_mean
+from trainer import paths
+from trainer.errors import ClusterError, ConfigError, did_you_mean
 from trainer.references import FILE, is_module, valid_name, workload_name
 from trainer.workloads.loading import ENTRY_POINTS
 
 FORMS = f"{', '.join(RUNS)}, a folder with a {FILE}, a package.module"
+CLUSTER = "cluster"
+PATHS = ("files", "schema", "baseline")  # settings of `prepare`
 
 
 def find_run(reference: str, *, folder: Path | None = None) -> RunConfig:
@@ -57,3 +68,113 @@ def unknown_workload(reference: str) -> ConfigError:
 
 def _entry_points() -> list[str]:
     return [entry.name for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)]
+
+
+def with_run_file(config: RunConfig, path: Path) -> RunConfig:
+    """Return a project's run with the settings of its run.yaml, as `try_run_file`.
+
+    Raises:
+        ConfigError: the file cannot be read, or a setting is not allowed; names file and line.
+    """
+    config, errors = try_run_file(config, path)
+    if errors:
+        raise errors[0]
+    return config
+
+
+def try_run_file(config: RunConfig, path: Path) -> tuple[RunConfig, list[ConfigError]]:
+    """Return a run with the allowed settings of a run.yaml, and an error for each other one.
+
+    It has the keys of --set, in groups, except that `cluster` may be the path of a cluster file
+    or the content of one. Paths are relative to the file's folder.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    values, sources = _load(path)
+    texts, errors = [], []
+    for key, value in values.items():
+        position = f"{path}, line {sources[key,].line}"
+        if key == CLUSTER:
+            try:
+                config = dataclasses.replace(config, cluster=_cluster(value, path, position))
+            except ConfigError as error:
+                errors.append(error)
+        elif key in (*GROUPS, MODEL_GROUP) and not isinstance(value, dict):
+            errors.append(
+                ConfigError(f"{position}: {key} is {value!r}; it must hold keys and values")
+            )
+        elif key in (*GROUPS, MODEL_GROUP):
+            for name, setting in value.items():
+                is_path = key == "prepare" and name in PATHS and setting != PREVIOUS
+                resolved = _absolute(setting, path.parent) if is_path else setting
+                source = sources[key, name]
+                inner = f"{path}, line {source.line}"
+                texts.append((inner, f"{key}.{name}", value_text(resolved, source)))
+        else:
+            texts.append((position, str(key), value_text(value, sources[key,])))
+    config, wrong = try_texts(config, texts)
+    return config, errors + wrong
+
+
+def place_of(setting: str, value: Any, path: Path, *, item: int | None = None) -> str:
+    """Return `FILE, line N: ` if a run.yaml gives a setting this value, else "".
+
+    The setting is one of the trainer, as `batch_size`, or has its group, as `model.units`. The
+    value is the run's, which --set may have given; `item` is the index of the item of a list
+    that is meant.
+    """
+    key = setting if "." in setting else f"train.{setting}"
+    group, _, name = key.partition(".")
+    values, sources = _load(path)
+    in_file = values.get(group, {}).get(name)
+    if value_text(in_file) != value_text(value):
+        return ""
+    source = sources[group, name]
+    if item is not None:
+        source = sources.get((group, name, str(item)), source)
+    return f"{path}, line {source.line}: "
+
+
+def place_of_flag(error: str, config: RunConfig, path: Path | None) -> str:
+    """Return the place of the setting of the trainer that an error begins with, else ""."""
+    flag = re.match(r"--([\w.-]+\w)", error)
+    if not flag or not path:
+        return ""
+    name = flag[1] if flag[1].startswith("model.") else flag[1].replace("-", "_")
+    return place_of(name, config.train[name], path) if name in config.train else ""
+
+
+def _load(path: Path) -> tuple[dict[Any, Any], Sources]:
+    try:
+        values, sources = read_yaml_file(path)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except YamlError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(values, dict | None):
+        raise ConfigError(f"{path} must hold keys and values, such as `train: {{epochs: 5}}`")
+    return values or {}, sources
+
+
+def _cluster(value: Any, path: Path, position: str) -> ClusterSpec:
+    if isinstance(value, str):
+        return read_cluster(path.parent / value)
+    try:
+        return parse_cluster(value, path=path).spec
+    except ClusterError as error:
+        raise cluster_error(error, position=f"{position}: {CLUSTER}") from error
+
+
+def _absolute(value: Any, folder: Path) -> Any:
+    """Return a path, or each path of a list or of each split, below the folder of run.yaml.
+
+    Absolute ones stay as they are.
+    """
+    if isinstance(value, dict):
+        return {split: _absolute(item, folder) for split, item in value.items()}
+    if isinstance(value, list):
+        return [_absolute(item, folder) for item in value]
+    if not isinstance(value, str) or not value or paths.is_bucket_uri(value):
+        return value
+    return str(folder / Path(value).expanduser()) + "/" * value.endswith("/")

@@ -18,9 +18,8 @@ from components.shared.run_report.page import write_report
 from components.shared.run_summary.summary import Summary, summarize
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
-from components.shared.vertex.job_warnings import replicas_of_jobs
 from components.shared.vertex.labels import RUN_LABEL
-from components.shared.vertex.task_details import leaf_tasks
+from components.shared.vertex.task_details import leaf_tasks, replicas_of_jobs
 from components.teardown.teardown import teardown
 from pipelines.places.target import Target, make_state_dir
 from pipelines.resources.kinds import RUN

@@ -8,8 +8,8 @@ from components.shared.run_report.content import Content, read_content
 from components.shared.run_report.page import REPORT_FILE, render
 from components.shared.run_summary.summary import summarize
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.job_warnings import replicas_of_jobs
 from components.shared.vertex.labels import RUN_LABEL
+from components.shared.vertex.task_details import replicas_of_jobs
 from pipelines.places.target import Target
 from pipelines.resources.kinds import RUN
 from pipelines.runs.differences import compare

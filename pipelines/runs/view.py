@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
-from components.shared.vertex.job_warnings import job_warnings
 from components.shared.vertex.labels import RUN_LABEL
 from components.shared.vertex.resource_name import ResourceName
-from components.shared.vertex.task_details import TaskView, outputs_by_task, task_views
+from components.shared.vertex.task_details import (
+    TaskView,
+    job_warnings,
+    outputs_by_task,
+    task_views,
+)
 from pipelines.jobs.log import LogReader, message_of
 from pipelines.resources.kinds import RUN
 from trainer import Json

@@ -15,8 +15,7 @@ from pipelines.places.target import Target, make_state_dir
 from pipelines.projects.description import describe
 from pipelines.projects.project import RUN_FILE, Project, Snapshot, take_snapshot
 from pipelines.projects.requirements import check_requirements
-from pipelines.projects.run_file import place_of
-from pipelines.projects.runs import find_run
+from pipelines.projects.runs import find_run, place_of
 from trainer import Json, paths
 from trainer.errors import ConfigError
 from trainer.references import CODE_DIR, SNAPSHOT

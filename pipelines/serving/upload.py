@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.errors import StepError
+from components.model_version.champion import model_digest
 from components.model_version.registry import find_model, list_versions, with_alias
-from components.model_version.same_model import model_digest
 from components.model_version.saved_model import DESCRIPTION, check_saved_model
 from components.model_version.upload import upload_version
 from components.shared.vertex.api import VertexApi

@@ -26,7 +26,6 @@ from components.model_version.registry import (
 )
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.shared.vertex.errors import VertexError
-from components.shared.vertex.job_warnings import replicas_of
 from components.shared.vertex.labels import (
     BILLING_LABEL,
     CANDIDATE,
@@ -36,6 +35,7 @@ from components.shared.vertex.labels import (
     STATE_LABEL,
 )
 from components.shared.vertex.resource_name import ResourceName
+from components.shared.vertex.task_details import replicas_of
 from components.teardown.ending import end_run
 from components.teardown.run_resources import DEPLOY, EXIT, RECORD, TRAIN, UPLOAD
 from components.teardown.teardown import teardown

@@ -52,7 +52,7 @@ def make_model(  # noqa: PLR0917
     import uuid
     from pathlib import Path
 
-    from components.model_version.same_model import find_standing
+    from components.model_version.champion import find_standing
     from components.shared.vertex.api import connect
 
     (Path(folder) / "model").mkdir(exist_ok=True)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.job_warnings import job_warnings
+from components.shared.vertex.task_details import job_warnings
 from pipelines.command.actions import (
     actions_of,
     add_action,

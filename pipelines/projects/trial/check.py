@@ -14,8 +14,7 @@ from components.prepare_examples.settings.patterns import without_dates
 from pipelines.config.run_config import RunConfig
 from pipelines.projects.project import Project, Snapshot, copy_code, project_of
 from pipelines.projects.requirements import check_requirements
-from pipelines.projects.run_file import place_of, place_of_flag, try_run_file
-from pipelines.projects.runs import default_run, find_run
+from pipelines.projects.runs import default_run, find_run, place_of, place_of_flag, try_run_file
 from pipelines.projects.trial.findings import NOT_TRIED, OK, TIMED_OUT, WRONG, Finding
 from pipelines.projects.trial.places import with_colons
 from pipelines.projects.user_code import STACKS_SECONDS, UserProcess, running

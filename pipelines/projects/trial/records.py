@@ -1,17 +1,23 @@
-"""A trial of preparing TFRecords: all records of a run, or the first of many."""
+"""Trials of preparing TFRecords, all of a run or the first of many, and class folders of images."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records.read import sample_of
 from components.prepare_examples.existing_records.record_schema import schema_of
 from components.prepare_examples.existing_records.step import plan
 from components.prepare_examples.existing_records.write import (
     write_part,
 )
+from components.prepare_examples.images.folder_step import options_of, read_images, write_listing
+from components.prepare_examples.images.folders import ImageFile, ImageFolder
+from components.prepare_examples.images.shards import LISTING, finish_folder, write_folder_shard
 from components.prepare_examples.parts import finish
 from components.prepare_examples.settings.options import PrepareOptions
+from components.prepare_examples.tfrecords.shards import Shard, shard_file
 from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.sample import Sample, bad_rows, problem_of, without_service
 from trainer.workloads import Workload
@@ -19,6 +25,8 @@ from trainer.workloads import Workload
 MAX_FILES = 5
 MAX_RECORDS = 2_000
 MAX_BYTES = 5_000_000  # of files that are read whole
+MAX_IMAGES = 200
+NUM_SHOWN = 5
 
 
 def sample_records(
@@ -78,3 +86,67 @@ def sample_records(
 
 def _size(path: str) -> int:
     return Path(path).stat().st_size
+
+
+def sample_images(workload: Workload, root: Path, options: PrepareOptions, folder: Path) -> Sample:
+    """Write some images of each class, from the class folders in `root`, as examples.
+
+    Raises:
+        DataError: there is no class folder, one is empty, or there is only one.
+    """
+    images = read_images(workload, root, options)
+    if len(images.classes) < 2:  # noqa: PLR2004
+        raise DataError(
+            f"{images.root} has only one class folder, {images.classes[0]!r}; add one for each"
+            " class"
+        )
+    chosen = _some_of_each(images)
+    write_listing(replace(images, files={"train": tuple(chosen)}), folder / LISTING)
+    settings = options_of(workload, images)
+    shard = Shard(shard_file("train", 0, 1, ""), "train", "train", 0, len(chosen))
+    result = write_folder_shard((shard, 0), options=settings, output_dir=str(folder))
+    merged = finish_folder([result], output_dir=str(folder), refused=[])
+    bad = [(entry["file"], entry["reason"]) for entry in result["bad"]]
+    num_files = images.num_files
+    return Sample(
+        entries=merged["splits"]["train"]["shards"],
+        statistics=merged["statistics"]["train"]["features"],
+        names=("label",),
+        labels=images.classes,
+        detail=f"{len(chosen):,} of {num_files:,} images in {len(images.classes)} classes read,"
+        f" {len(bad) + len(images.refused):,} bad",
+        problems=_problems(images, bad, len(chosen), options.max_quarantine),
+        absent=_absent(images),
+    )
+
+
+def _absent(images: ImageFolder) -> dict[str, list[str]]:
+    present = {split: {file.label for file in files} for split, files in images.files.items()}
+    absent = {
+        split: [name for number, name in enumerate(images.classes) if number not in numbers]
+        for split, numbers in present.items()
+    }
+    return {split: names for split, names in absent.items() if names}
+
+
+def _some_of_each(images: ImageFolder) -> list[ImageFile]:
+    """Return up to MAX_IMAGES images, equally many of each class, in the order of their hashes."""
+    files = sorted(file for some in images.files.values() for file in some)
+    by_class = [
+        [file for file in files if file.label == number] for number in range(len(images.classes))
+    ]
+    rounds = itertools.chain.from_iterable(itertools.zip_longest(*by_class))
+    return list(itertools.islice((file for file in rounds if file), MAX_IMAGES))
+
+
+def _problems(
+    images: ImageFolder, bad: Sequence[tuple[str, str]], num_read: int, max_share: float
+) -> list[str]:
+    """Return the images that preparing would refuse, if they are too many."""
+    refused = [*bad, *images.refused]
+    if len(bad) <= max_share * num_read and len(images.refused) <= max_share * images.num_files:
+        return []
+    problems = [f"{images.root / path}: {reason}" for path, reason in refused[:NUM_SHOWN]]
+    more = len(refused) - NUM_SHOWN
+    remedy = "remove or replace them, or raise max_quarantine"
+    return [*problems, *([f"{images.root}: {more:,} more images are bad; {remedy}"] * (more > 0))]

@@ -22,9 +22,8 @@ from components.prepare_examples.raw_data.files import data_folder, find_files
 from components.prepare_examples.raw_data.run_files import resolve, run_moment
 from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.trial.findings import NOT_TRIED, OK, WRONG, Finding, ProblemsError
-from pipelines.projects.trial.images import sample_images
 from pipelines.projects.trial.places import Places, explain
-from pipelines.projects.trial.records import sample_records
+from pipelines.projects.trial.records import sample_images, sample_records
 from pipelines.projects.trial.sample import Sample, write_dataset
 from pipelines.projects.trial.tables import sample_table
 from trainer import Json

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from components.batch_predict.cli import main
+from components.batch_predict.__main__ import main
 from components.batch_predict.component import batch_predict
 from components.batch_predict.inputs import records
 from components.batch_predict.inputs.batch import Batch

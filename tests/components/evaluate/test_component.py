@@ -10,8 +10,7 @@ from kfp.dsl import ClassificationMetrics, Metrics
 from components.errors import StepError
 from components.evaluate.step import Case, Evaluated, course_of, evaluate_model, publish
 from components.evaluate.thresholds import Check, Judgement, judge
-from components.model_version.champion import Champion
-from components.model_version.same_model import Standing
+from components.model_version.champion import Champion, Standing
 from tests.support.data.report_files import ten_classes
 
 pytestmark = pytest.mark.fast

@@ -2,8 +2,8 @@
 
 import pytest
 
+from components.model_version.champion import model_digest
 from components.model_version.companions import COMPANIONS, write_companion
-from components.model_version.same_model import model_digest
 
 pytestmark = pytest.mark.fast
 

@@ -19,7 +19,7 @@ from pipelines.config.built_in import mnist
 from pipelines.config.cluster_files import read_cluster
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import setting_keys, with_settings
-from pipelines.projects.run_file import with_run_file
+from pipelines.projects.runs import with_run_file
 from pipelines.schedules.file import read_schedule
 from trainer.config.settings import MOST, kind_of, limits_of
 from trainer.errors import ConfigError

@@ -8,10 +8,10 @@ import pytest
 
 from components.endpoint.deployments import moved_traffic
 from components.endpoint.traffic import with_share
+from components.model_version.champion import find_promoted, model_digest
 from components.model_version.companions import GOLDEN_FILE, write_companion
 from components.model_version.history import promoted_by
 from components.model_version.registry import set_default
-from components.model_version.same_model import find_promoted, model_digest
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import CANDIDATE, MODEL_LABEL, RUN_LABEL, STATE_LABEL

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from components.batch_predict.cli import main as batch_predict
+from components.batch_predict.__main__ import main as batch_predict
 from components.endpoint.watch.step import read_workload
 from components.errors import StepError
 from components.evaluate.gate.champion import NotComparableError, load_champion

@@ -12,9 +12,8 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.trial.findings import Finding
-from pipelines.projects.trial.images import sample_images
 from pipelines.projects.trial.places import Places
-from pipelines.projects.trial.records import sample_records
+from pipelines.projects.trial.records import sample_images, sample_records
 from tests.support.data.trials import try_data, try_folder
 from trainer.workloads import load_workload
 
