@@ -32,11 +32,7 @@ class LoggedRequest:
     """One prediction request of an endpoint and its response.
 
     Attributes:
-        time: RFC 3339.
-        deployed_model_id: the deployed model that answered.
-        instances: in the request.
         predictions: in the response; none if it is an error.
-        status: HTTP status of the response.
     """
 
     time: str

@@ -33,17 +33,13 @@ class HeldOut:
     Examples without a label are left out.
 
     Attributes:
-        label: What is predicted.
-        names: Names of the classes or labels.
         labels: True labels, as Workload.parse returns them.
         predictions: Values [n] of a Regression, else probabilities [n, names], of more than two
             classes a CHOICE of each.
         golden: Indices of the examples whose predictions the deployed model must repeat.
         mistakes: Indices of the examples to show in the report, the worst first.
         rows: Raw features of the golden examples and mistakes, by index.
-        format_instance: Makes an instance from such a row.
         num_mistakes: Number of wrong predictions; of a Regression, all examples.
-        num_unlabelled: Number of examples without a label.
         compiled: Loss and metrics that the model was compiled with, by name.
         rivals: Predictions of other models for the same examples, by name.
         rival_labels: Labels of those whose threshold differs, by name.
@@ -52,7 +48,6 @@ class HeldOut:
             predicted by models of the others; 0 for a split.
         num_repeats: Number of times that the rows were dealt into folds; labels and predictions
             have all rows once for each.
-        hashes: Digests of these rows.
     """
 
     label: Label

@@ -46,11 +46,8 @@ class Case:
     """A trained model, and what it is judged by.
 
     Attributes:
-        model_dir: the SavedModel.
-        examples_dir: a prepared dataset.
         thresholds: JSON, such as `{"accuracy": 0.985}`.
         gate: settings of GateOptions, a JSON object.
-        champion: the version to compare with.
         flags: of the trainer, to train the same on folds; without any there are none.
     """
 
@@ -67,8 +64,6 @@ class Evaluated:
     """Results of an evaluation, which all artifacts are made of.
 
     Attributes:
-        content: content of evaluation.json.
-        golden: instances with their offline predictions.
         latency: measurements of the prediction server; none of a model that did not pass.
     """
 

@@ -82,7 +82,6 @@ class Standing:
     """A trained model beside the registry.
 
     Attributes:
-        digest: of the model's files.
         parent: resource name of the model that it would be a version of, "" for a new one.
         known_version: the default version if it is the same model, else "".
         champion: the version to compare with: the promoted default version, or, if the model is

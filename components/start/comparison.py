@@ -23,8 +23,6 @@ class AskedComparison:
     """A version to compare with, and what for: a trigger, or the baseline `previous`.
 
     Attributes:
-        version: resource name of the version.
-        model_uri: folder of its files.
         verdict: of `start`: COMPARE if the drift decides.
         trigger, prepare: parameters of the run, JSON objects.
     """
@@ -47,7 +45,6 @@ class Comparison:
     Attributes:
         news: the verdict, TRAIN or NOTHING_NEW, with its reasons.
         baseline: the version that the examples are compared with, "" without one.
-        distances: the drift of each feature.
         words: the drift of each feature beyond the threshold, in words.
     """
 

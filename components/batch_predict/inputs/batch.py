@@ -13,7 +13,6 @@ class Batch:
     """Rows of one file.
 
     Attributes:
-        path: the file.
         rows: the number of each row in the file, from 1.
         keys: the key of each row, None for one without.
         features: the columns of the rows by name; None for a model of another program.

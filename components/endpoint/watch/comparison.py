@@ -21,10 +21,8 @@ class Finding:
     """The comparison of one feature.
 
     Attributes:
-        feature: its name.
         against: TRAINING or BEFORE, the requests before these.
         distance: name of its distance: psi, pixels or not_finite.
-        value: the distance.
         limit: the threshold, or what chance explains if that is more.
         words: the value whose share changed most.
     """

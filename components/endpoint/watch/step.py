@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from components.endpoint.deployments import traffic_of, version_of
 from components.endpoint.ensure import find_endpoint
@@ -32,10 +32,8 @@ class Watch:
     """Result of a watch.
 
     Attributes:
-        endpoint: display name.
         version: resource name of the model version with most of the traffic.
         verdict: OK, ALERT, or TOO_FEW if there are too few instances to compare.
-        num_instances: in the compared requests.
         first, last: times of the first and the last of these requests, RFC 3339.
         findings: of each feature, the largest distance first, skew before drift.
         notes: what could not be compared.
@@ -70,22 +68,9 @@ class Watch:
 
     def to_json(self) -> str:
         """Return the content of the result's artifact."""
+        findings = [finding.to_json() for finding in self.findings]
         return (
-            json.dumps(
-                {
-                    "endpoint": self.endpoint,
-                    "version": self.version,
-                    "verdict": self.verdict,
-                    "words": self.words,
-                    "num_instances": self.num_instances,
-                    "first": self.first,
-                    "last": self.last,
-                    "findings": [finding.to_json() for finding in self.findings],
-                    "notes": list(self.notes),
-                },
-                indent=2,
-            )
-            + "\n"
+            json.dumps({**asdict(self), "words": self.words, "findings": findings}, indent=2) + "\n"
         )
 
 

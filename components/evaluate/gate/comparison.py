@@ -43,10 +43,7 @@ class Comparison:
     """Gains of a trained model over others on the test split, by one metric.
 
     Attributes:
-        metric: Name of the metric.
         champion: Gain over the champion, if it could predict the examples.
-        baseline: Gain over the best simple model.
-        baseline_name: Name of that model.
         slices: Parts of the test split with enough examples.
         small: Rules of which no slice has enough examples.
     """

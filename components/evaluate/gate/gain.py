@@ -50,14 +50,8 @@ class Gain:
 
     def to_json(self) -> Json:
         """Return the gain for evaluation.json."""
-        return {
-            "metric": self.metric,
-            "difference": self.difference,
-            "low": self.low,
-            "high": self.high,
-            "confidence": self.confidence,
-            "basis": self.basis,
-        }
+        names = ("metric", "difference", "low", "high", "confidence", "basis")
+        return {name: getattr(self, name) for name in names}
 
 
 def measure_gain(

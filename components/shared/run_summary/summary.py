@@ -41,14 +41,10 @@ class Summary:
     """Result of one run; `summary.json` has these keys.
 
     Attributes:
-        outcome: The result in one word.
         settings: Values by name, such as `train.epochs`.
-        seconds: Wall-clock time.
         error: Of a step with a user's error, only its line for the user.
         project_digest: Digest of the user's code; "" for a workload of this repository.
         serving: Measurements of the tasks `evaluate` and `release-model`, by task.
-        data_report: URI of the report on the examples.
-        data_notes: Remarks on the examples.
         drift: Drift of the examples' features, the largest first.
         evaluation: URI of evaluation.json, everything that a report of the evaluation draws.
         importance: Loss in the metric of the gate without each column, the largest first.

@@ -42,7 +42,6 @@ class Origin:
     of the value plus `log_shift`, or the value in `table`, or the value itself.
 
     Attributes:
-        column: its declared name.
         fill: the value in place of a missing one; None: rows without a value were dropped, or have
             none.
         table: the number of each value of a column that is looked up.

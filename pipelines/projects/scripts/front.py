@@ -30,12 +30,9 @@ class Front:
     """The lines before a model, what was seen, and what cannot be taken over.
 
     Attributes:
-        columns: of the file.
         rows: the row of the file for each recorded row.
-        source: of Keras objects.
         used: the columns that the model gets, in order.
         filled: for each of them, whether the script has a value for missing ones.
-        lines: of Python.
         notes: what was made of columns outside the model, and what replaces it.
     """
 

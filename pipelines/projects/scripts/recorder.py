@@ -29,11 +29,8 @@ class Recording:
     """Record of a script up to its first `fit`.
 
     Attributes:
-        model: that is trained.
-        fit: the arguments that were given, by name.
         line: of the call of `fit`, 0 before it.
         compiled: the arguments of `compile`, and the line of the call.
-        variables: of the script, at its end.
         assigned: the variables of models that were given values.
         callbacks: the arguments of Keras' callbacks, and the line of the call, by their identity.
         orders: the numbers of the rows after each shuffle, and in each part of a split.

@@ -27,7 +27,6 @@ class RecordedInput:
 
     Attributes:
         name: its key in a dict of inputs; else "".
-        values: [rows, …].
         columns: the names of its columns, if pandas has them.
     """
 
@@ -50,11 +49,8 @@ class RecordedRows:
     """The rows that reached `fit`.
 
     Attributes:
-        inputs: of the model.
         kind: "tensor", "dict" or "list": how `fit` got the inputs.
         label: what `fit` got as y.
-        weights: of the rows, if they have any.
-        batch_size: of a data set.
         index: the numbers of the rows, as pandas has them.
     """
 

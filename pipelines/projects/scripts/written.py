@@ -38,9 +38,6 @@ class Parts:
     """The layers before a model, and a batch to compare its predictions with the script's.
 
     Attributes:
-        lines: of the layers.
-        expressions: of the model's inputs.
-        inputs: Keras inputs of the workload.
         batch: values of these, of the recorded rows `known`.
         scale: how the script scales a label of numbers.
     """
@@ -57,8 +54,6 @@ class Written:
     """Parts of a script that a workload takes over, and those it leaves out.
 
     Attributes:
-        faults: what stops it, with lines.
-        notes: what the user should know.
         result: for the writer of the folder, see `RecordedScript`.
     """
 

@@ -16,17 +16,11 @@ WHITE = 255.0
 LIGHT = 1.5  # the largest pixel of images from 0 to 1, or -1 to 1
 NUM_CHECKED = 8
 CHANNELS = (1, 3, 4)
-# What ImageDataGenerator does at random, and the layers that do it.
-RANDOM = {
-    "rotation_range": "RandomRotation",
-    "width_shift_range": "RandomTranslation",
-    "height_shift_range": "RandomTranslation",
-    "shear_range": "RandomShear",
-    "zoom_range": "RandomZoom",
-    "brightness_range": "RandomBrightness",
-    "horizontal_flip": 'RandomFlip("horizontal")',
-    "vertical_flip": 'RandomFlip("vertical")',
-}
+# What ImageDataGenerator changes at random.
+RANDOM = (
+    *("rotation_range", "width_shift_range", "height_shift_range", "shear_range", "zoom_range"),
+    *("brightness_range", "horizontal_flip", "vertical_flip"),
+)
 
 
 class WrittenImages(WrittenModel):
@@ -54,15 +48,11 @@ class WrittenImages(WrittenModel):
         if rows.weights is not None:
             raise ScriptFault("sample_weight of images has no place in their folders")
         generator = getattr(self.recording.fit.get("x"), "image_data_generator", None)
-        for name, layer in RANDOM.items():
-            if getattr(generator, name, None) not in (None, False, 0, [1.0, 1.0]):
-                line = min(
-                    (call.lineno for call in self.script.calls("ImageDataGenerator")), default=0
-                )
-                self.notes.append(
-                    f"{name} of the ImageDataGenerator in line {line} is not taken over: put"
-                    f" keras.layers.{layer} into the model"
-                )
+        if changed := [name for name in RANDOM if getattr(generator, name, None)]:
+            self.notes.append(
+                f"{', '.join(changed)} of the ImageDataGenerator: not taken over; put layers such"
+                " as keras.layers.RandomFlip into the model"
+            )
         self.result |= {"size": shape[:2], "channels": shape[2]}
         values = images.values[:NUM_CHECKED].astype(np.float32).reshape(-1, *shape)
         scale, offset = _scale(images.values)

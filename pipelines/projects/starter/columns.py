@@ -47,8 +47,6 @@ class Contents:
 
     Attributes:
         columns: without the rows that repeat a header.
-        num_rows: of them.
-        is_whole: all rows were read.
         num_headers: the number of rows that repeat a header.
         rows: the number of each row in its file, from 1.
         paths: the file of each row, if there are several.

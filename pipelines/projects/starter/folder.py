@@ -70,13 +70,9 @@ class Start:
     """Content of a new folder.
 
     Attributes:
-        workload: the content of workload.py.
-        data: the files, as given.
         splits: the split of each of these files, if the files decide it.
         split: the lines of another split than by a hash.
-        num_examples: in all files, about.
         thresholds: that would make sense, as YAML, and a remark about them.
-        instances: of a prediction request.
         notes: what the user should know, a line each.
         code: further files by name.
         train: settings of the training; default: epochs and batches for so many examples.

@@ -29,12 +29,8 @@ class LabelGuess:
     """Guess of a label.
 
     Attributes:
-        column: its texts.
         kind: BINARY, CLASSES, MULTILABEL or REGRESSION.
-        declaration: in workload.py.
-        seen: what was seen, in words.
         thresholds: that make sense, as YAML.
-        remark: about them.
         is_said: the guess is unusual enough to be said on the terminal.
     """
 

@@ -42,12 +42,9 @@ class PictureColumn:
     """The column that names the pictures.
 
     Attributes:
-        column: its texts.
-        pictures: all pictures.
         paths: the picture of each row, None for a row without one.
         num_contradicting: rows whose picture another row has with other values.
         num_repeated: rows that repeat another row.
-        shape: of the pictures, a guess.
     """
 
     column: Texts

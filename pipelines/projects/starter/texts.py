@@ -30,8 +30,6 @@ class Texts:
     """A column, as texts.
 
     Attributes:
-        name: its name in the files.
-        reading: the texts, and how they are read.
         facts: of the types in a Parquet or JSON file.
         declared: its name in the declaration.
     """
@@ -179,11 +177,9 @@ class Guess:
     """Guess of the role of a column.
 
     Attributes:
-        column: its texts.
         role: FEATURE, KEY, GROUP or IGNORED.
         kind: of a feature, such as `Number`; else "".
         arguments: of the declaration, after the name.
-        seen: what was seen, in words.
         is_said: the guess is unusual enough to be said on the terminal.
     """
 

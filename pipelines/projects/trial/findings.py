@@ -13,11 +13,9 @@ class Finding:
     """The result of trying one thing.
 
     Attributes:
-        name: of what was tried, such as `data`.
         state: OK, WRONG, NOT_TRIED or TIMED_OUT.
         detail: what was found, or why it was not tried.
         problems: the mistakes, each in one line that begins with the file and line if it has one.
-        seconds: how long it took.
     """
 
     name: str

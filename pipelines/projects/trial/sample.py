@@ -26,10 +26,7 @@ class Sample:
     Attributes:
         entries: of the manifest, for the files of the train split.
         statistics: the features of the train split.
-        names: the features to keep in the statistics.
         labels: the names of the classes of images.
-        detail: what was read, in words.
-        problems: the mistakes in the data.
         absent: the classes that a split lacks, by split.
         splits: the manifest's entries of all splits, {} if not all rows were read.
     """

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from components.endpoint.watch import cli
+from components.endpoint.watch import __main__ as cli
 from components.endpoint.watch.comparison import compare
 from components.endpoint.watch.instances import describe as describe_instances
 from components.endpoint.watch.options import WatchOptions
