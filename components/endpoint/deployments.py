@@ -144,6 +144,13 @@ def undeploy_version(
     return was_deployed
 
 
+def delete_endpoint(api: VertexApi, endpoint: Json) -> None:
+    """Undeploy all models from an endpoint and delete it."""
+    for deployed in endpoint.get("deployedModels", []):
+        undeploy_version(api, api.get(endpoint["name"]), version_of(deployed))
+    api.wait(api.delete(endpoint["name"]), timeout_seconds=LRO_TIMEOUT_SECONDS)
+
+
 def undeploy_idle(
     api: VertexApi, endpoint: str, *, keep: ResourceName, keep_previous: bool = False
 ) -> None:

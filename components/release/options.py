@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
+from components.endpoint.expiry import DURATION
 from components.model_version.decisions import REQUIRED
 from components.shared.text.json_object import Options
 from components.time_limit import A_DAY_SECONDS, LONG_SECONDS
@@ -84,7 +85,11 @@ class ReleaseOptions(Options):
         pattern=r"bq://[^./\s]+(\.[^./\s]+){0,2}",
         form="bq://PROJECT.DATASET.TABLE",
     )
-
+    expires: str = setting(
+        "time after which the next run deletes the endpoint, if it is a new one; default: never",
+        default="",
+        **DURATION,
+    )
     timeout_seconds: float = setting(
         "time, besides a canary's, after which a step of the release ends itself as failed",
         default=LONG_SECONDS,

@@ -18,6 +18,7 @@ from components.endpoint.deployments import (
     undeploy_version,
 )
 from components.endpoint.ensure import ensure_endpoint, find_endpoint
+from components.endpoint.expiry import set_expiry
 from components.endpoint.predict.step import check_version, predict_golden
 from components.endpoint.request_log import set_request_log
 from components.endpoint.traffic import WHOLE, all_to, with_share
@@ -70,7 +71,8 @@ def release_version(
         raise StepError(f"the endpoint {endpoint_name} was deleted during the run; start it again")
     endpoint = body["name"]
     values = replay_logged(api, body, version, options=options)
-    _set_log(api, body, options)
+    others = {**traffic_of(body), find_deployed(body, version): 0}
+    _set_up(api, body, options, served_before=any(others.values()))
     with ExitStack() as stack:
         contest.check()
         for percentage in options.canary_shares:
@@ -153,10 +155,11 @@ def serve_promoted(
     if default != version.name:
         logger.warning("the default is %s now, which stays in service", default or "no version")
         return
-    if not keep_endpoint and not (endpoint and is_serving(endpoint)):
+    served_before = bool(endpoint and is_serving(endpoint))
+    if not keep_endpoint and not served_before:
         return
     endpoint = endpoint or ensure_endpoint(api, endpoint_name, run=run)
-    _set_log(api, endpoint, options)
+    _set_up(api, endpoint, options, served_before=served_before)
     if traffic_of(endpoint).get(find_deployed(endpoint, version)) == WHOLE:
         scale(api, endpoint, version, resources)
     else:
@@ -165,7 +168,10 @@ def serve_promoted(
     undeploy_idle(api, endpoint["name"], keep=version, keep_previous=options.keep_previous)
 
 
-def _set_log(api: VertexApi, endpoint: Json, options: ReleaseOptions) -> None:
-    """Start or stop the log of the endpoint's requests, if the options say so."""
+def _set_up(
+    api: VertexApi, endpoint: Json, options: ReleaseOptions, *, served_before: bool
+) -> None:
+    """Set the endpoint's expiry, and start or stop the log of its requests, as the options say."""
+    set_expiry(api, endpoint, options.expires, served_before=served_before)
     if options.log_requests is not None:
         set_request_log(api, endpoint, rate=options.log_requests, table=options.log_table)

@@ -4,6 +4,7 @@ import datetime
 import logging
 from pathlib import Path
 
+from components.endpoint.expiry import delete_expired
 from components.errors import StepError
 from components.model_version.registry import version_name, was_promoted
 from components.prepare_examples.output.publish import remove_leftovers
@@ -91,12 +92,15 @@ def end_run(
 
 
 def _end_earlier(api: VertexApi, job: Json) -> list[str]:
-    """Tear down earlier runs that were lost; return failures, which do not fail this run."""
+    """Tear down earlier runs that were lost, and delete the endpoints that have expired.
+
+    Return failures, which do not fail this run.
+    """
     try:
-        return tear_down_earlier(api, job)
+        return [*tear_down_earlier(api, job), *delete_expired(api)]
     except (VertexError, OSError) as error:
-        logger.warning("earlier runs of the schedule were not looked at: %s", error)
-        return [f"earlier runs of the schedule were not looked at: {error}"]
+        logger.warning("earlier runs and expired endpoints were not looked at: %s", error)
+        return [f"earlier runs and expired endpoints were not looked at: {error}"]
 
 
 def _write(content: Content, folder: Path) -> None:

@@ -15,6 +15,7 @@ from pipelines.plan.forecast import CACHED, DEPENDS, RUNS, SKIPPED, TaskForecast
 from pipelines.plan.foreseen import foreseen, without_registry
 from pipelines.plan.local_cache import LocalCache
 from pipelines.plan.reasons import changes
+from pipelines.resources.names import duration
 from pipelines.runs.submit import Submission
 from trainer import Json
 
@@ -182,9 +183,5 @@ def _since(task: TaskForecast, before: EarlierTask) -> str:
 
 
 def ago(moment: datetime.datetime) -> str:
-    """Return the time since a moment: `3 min ago`."""
-    seconds = (datetime.datetime.now(datetime.UTC) - moment).total_seconds()
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.0f} {unit} ago"
-    return "just now"
+    """Return the time since a moment: `3m ago`."""
+    return f"{duration((datetime.datetime.now(datetime.UTC) - moment).total_seconds())} ago"

@@ -1,12 +1,12 @@
 """Endpoints: show, change and delete."""
 
-from components.endpoint.deployments import server_states, undeploy_version, version_of
+from components.endpoint.deployments import server_states
+from components.endpoint.expiry import seconds_left
 from components.endpoint.request_log import set_request_log
-from components.model_version.registry import LRO_TIMEOUT_SECONDS
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.resource_name import ResourceName
-from pipelines.resources.names import endpoint_of, short_name
+from pipelines.resources.names import duration, endpoint_of, short_name
 from pipelines.resources.table import Table
 from trainer import Json
 
@@ -24,6 +24,7 @@ def list_endpoints(api: VertexApi) -> list[Json]:
                 _served(entry, endpoint, names) for entry in endpoint.get("deployedModels", [])
             ],
             "status": _serving_state(api, endpoint),
+            "seconds_left": seconds_left(endpoint),
         }
         for endpoint in endpoints
     ]
@@ -54,8 +55,15 @@ def endpoints_table(endpoints: list[Json]) -> Table:
     rows: list[tuple[str, ...]] = []
     for endpoint in endpoints:
         serves = ", ".join(f"{each['version']} {each['traffic']}%" for each in endpoint["serves"])
-        rows.append((endpoint["endpoint"], endpoint["id"], serves or "-", endpoint["status"]))
+        status = endpoint["status"] + _time_left(endpoint["seconds_left"])
+        rows.append((endpoint["endpoint"], endpoint["id"], serves or "-", status))
     return Table(("ENDPOINT", "ID", "SERVES", "STATUS"), rows)
+
+
+def _time_left(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f", expires in {duration(seconds)}" if seconds > 0 else ", expired"
 
 
 def _serving_state(api: VertexApi, endpoint: Json) -> str:
@@ -70,15 +78,6 @@ def _serving_state(api: VertexApi, endpoint: Json) -> str:
 def _restarts(status: Json) -> str:
     count = status.get("restarts", 0)
     return f" ({count} restart{'s' if count > 1 else ''})" if count else ""
-
-
-def delete_endpoint(api: VertexApi, name: str) -> str:
-    """Undeploy all models from an endpoint and delete it; return its id."""
-    endpoint = endpoint_of(api, name)
-    for deployed in endpoint.get("deployedModels", []):
-        undeploy_version(api, api.get(endpoint["name"]), version_of(deployed))
-    api.wait(api.delete(endpoint["name"]), timeout_seconds=LRO_TIMEOUT_SECONDS)
-    return short_name(endpoint["name"])
 
 
 def log_requests(api: VertexApi, name: str, *, rate: float, table: str = "") -> str:

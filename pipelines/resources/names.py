@@ -100,6 +100,14 @@ def second(time: str) -> str:
     return time[:19].replace("T", " ")
 
 
+def duration(seconds: float) -> str:
+    """Return a duration in its largest unit: `3d`, `5h`, `20m`."""
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{max(seconds, 0):.0f}s"
+
+
 def this_person() -> str:
     """Return the user of this command as `ann@desk`, in a text without spaces."""
     try:

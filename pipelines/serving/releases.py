@@ -5,12 +5,14 @@ from functools import partial
 
 from components.endpoint.deployments import (
     find_deployed,
+    is_serving,
     resources_beside,
     traffic_of,
     undeploy_version,
     version_of,
 )
 from components.endpoint.ensure import ensured_endpoint
+from components.endpoint.expiry import set_expiry
 from components.endpoint.traffic import WHOLE, Split, handed_over, with_share
 from components.model_version.companions import read_golden
 from components.model_version.decisions import decide, decisions_of, is_rejected
@@ -45,7 +47,13 @@ BY_HAND = "by-hand"  # run label of an endpoint that no run created
 
 
 def deploy_version(
-    api: VertexApi, name: str, *, endpoint_name: str, percentage: int, serving: Json
+    api: VertexApi,
+    name: str,
+    *,
+    endpoint_name: str,
+    percentage: int,
+    serving: Json,
+    expires: str = "",
 ) -> list[str]:
     """Deploy MODEL@VERSION to an endpoint, created if missing, and check its predictions.
 
@@ -56,6 +64,7 @@ def deploy_version(
         percentage: Share of the traffic, 0 to 100; a version deployed alone gets all of it.
         serving: Settings of its machines (ServingOptions) that the version's run has not;
             {} for the machines of the version of the model that the endpoint serves, if it does.
+        expires: Time until the endpoint expires, such as `8h`; "" leaves it as it is.
 
     Returns:
         Lines that describe the result.
@@ -75,6 +84,8 @@ def deploy_version(
             resources = resources_of_run(parameters_of_run(api, model), serving)
         with released(api, endpoint, version, golden=golden, resources=resources, move=move):
             pass
+        if expires:
+            set_expiry(api, endpoint, expires, served_before=is_serving(endpoint))
     split = _split_text(api.get(endpoint["name"]))
     return [
         f"{version_text(model, version)} is deployed to {endpoint['displayName']}: {split}",

@@ -12,6 +12,7 @@ FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parents[1]))  # this is also run as a script
 
 from components.endpoint import deployments  # noqa: E402
+from components.endpoint.deployments import delete_endpoint  # noqa: E402
 from components.endpoint.ensure import ensure_endpoint  # noqa: E402
 from components.model_version import registry  # noqa: E402
 from components.plan_training.cluster_spec import ClusterSpec  # noqa: E402
@@ -25,10 +26,10 @@ from pipelines.jobs.log import job_log_lines, last_line  # noqa: E402
 from pipelines.jobs.request import job_request  # noqa: E402
 from pipelines.jobs.view import newest_jobs  # noqa: E402
 from pipelines.package.spec import read_package  # noqa: E402
-from pipelines.resources.endpoints import delete_endpoint, list_endpoints  # noqa: E402
+from pipelines.resources.endpoints import list_endpoints  # noqa: E402
 from pipelines.resources.kinds import JOB, RUN  # noqa: E402
 from pipelines.resources.models import all_versions, delete_model  # noqa: E402
-from pipelines.resources.names import get_model  # noqa: E402
+from pipelines.resources.names import endpoint_of, get_model  # noqa: E402
 from pipelines.runs.facts import newest_runs  # noqa: E402
 from pipelines.runs.request import create_run, run_request  # noqa: E402
 from pipelines.schedules import differences as schedules  # noqa: E402
@@ -155,10 +156,10 @@ OURS = {
         ),
         timeout_seconds=10,
     ),
-    "endpoint_get": lambda api: delete_endpoint(api, "mnist"),
+    "endpoint_get": lambda api: delete_endpoint(api, endpoint_of(api, "mnist")),
     "scale": lambda api: scale(api, ServingOptions(max_replicas=5, cpu_target=70)),
     "undeploy": lambda api: deployments.undeploy(api, ENDPOINT, deployed_id="3", split={}),
-    "endpoint_delete": lambda api: delete_endpoint(api, "mnist"),
+    "endpoint_delete": lambda api: delete_endpoint(api, endpoint_of(api, "mnist")),
     "predict": lambda api: predict(api, "mnist", instances()),
     "job_log": lambda api: list(job_log_lines(api, "7")),
     "replica_log": lambda api: list(job_log_lines(api, "7", replica="worker/1")),

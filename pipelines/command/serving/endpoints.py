@@ -4,17 +4,18 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from components.endpoint.deployments import delete_endpoint
 from components.endpoint.traffic import WHOLE
 from pipelines.command.actions import actions_of, add_action, describe, print_json, print_table
 from pipelines.command.serving.models import add_machine
 from pipelines.command.serving.watch import add_watch
 from pipelines.command.target_options import api_of
 from pipelines.resources.endpoints import (
-    delete_endpoint,
     endpoints_table,
     list_endpoints,
     log_requests,
 )
+from pipelines.resources.names import endpoint_of, short_name
 from pipelines.serving import instances, releases
 
 PREDICT = """\
@@ -87,6 +88,8 @@ def _add_deploy_and_undeploy(actions: Any) -> None:
         metavar="KEY=VALUE",
         help="change of the run's settings, as max_replicas=5; default: the endpoint's machines",
     )
+    text = "time, such as 8h, after which the next run deletes a new endpoint; default: never"
+    deploy.add_argument("--expires", default="", metavar="TIME", help=text)
     text = "stop serving MODEL@VERSION; the other versions get its traffic"
     undeploy = add_action(actions, "undeploy", _undeploy, text, "MODEL@VERSION")
     deploy.add_argument(
@@ -153,6 +156,7 @@ def _predict(arguments: argparse.Namespace) -> int:
 
 
 def _deploy(arguments: argparse.Namespace) -> int:
+    from components.release.options import ReleaseOptions
     from pipelines.config.settings import with_settings
     from pipelines.projects.runs import default_run
 
@@ -166,6 +170,7 @@ def _deploy(arguments: argparse.Namespace) -> int:
             endpoint_name=arguments.endpoint,
             percentage=arguments.traffic,
             serving=serving,
+            expires=ReleaseOptions(expires=arguments.expires).expires,
         )
         print("\n".join(lines))
     return 0
@@ -188,5 +193,7 @@ def _log_requests(arguments: argparse.Namespace) -> int:
 
 def _delete(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        print(f"deleted {delete_endpoint(api, arguments.name)}")
+        endpoint = endpoint_of(api, arguments.name)
+        delete_endpoint(api, endpoint)
+    print(f"deleted {short_name(endpoint['name'])}")
     return 0

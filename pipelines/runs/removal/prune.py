@@ -11,7 +11,7 @@ from functools import partial
 from components.shared.vertex.errors import VertexError
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import JOB, RUN
-from pipelines.resources.names import short_name
+from pipelines.resources.names import duration, short_name
 from pipelines.resources.table import Table
 from pipelines.runs.removal.cache import MEGABYTE
 from pipelines.runs.removal.files import RunFiles
@@ -115,7 +115,7 @@ def prune_table(decisions: list[Decision], *, now: float | None = None) -> Table
         (
             decision.run.name,
             decision.run.state,
-            "-" if decision.run.ended is None else _age(now - decision.run.ended),
+            "-" if decision.run.ended is None else duration(now - decision.run.ended),
             f"{decision.num_bytes / MEGABYTE:,.1f}",
             "keep" if decision.reason else "remove",
             decision.reason,
@@ -141,7 +141,7 @@ def _reason(
         "its files are in another folder": run.is_elsewhere,
         "it may have just started": may_have_started,
         f"one of the newest {keep}": is_newest,
-        f"younger than {_age(older_than_seconds)}": age_seconds < older_than_seconds,
+        f"younger than {duration(older_than_seconds)}": age_seconds < older_than_seconds,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
 
@@ -192,11 +192,3 @@ def _unrecorded(name: str, files: RunFiles) -> OldRun:
 
 def _seconds(time_text: str) -> float:
     return datetime.datetime.fromisoformat(time_text).timestamp()
-
-
-def _age(seconds: float) -> str:
-    """Return a duration in its largest unit: `3d`, `5h`, `20m`."""
-    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
-        if seconds >= size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{max(seconds, 0):.0f}s"

@@ -77,6 +77,15 @@ def test_versions_are_deployed_with_a_share_and_undeployed(api, version, trainya
     assert "tiny@1 is not deployed to tiny" in error
 
 
+def test_an_endpoint_of_a_trial_expires(api, version, trainyard):
+    version()
+    deploy = ("endpoints", "deploy", "tiny@1", "--endpoint", "trial", "--expires")
+    assert trainyard(*deploy, "8h")[0] == 0
+    assert "RUNNING, expires in 8h" in trainyard("endpoints", "list")[1]
+    code, _, error = trainyard(*deploy, "8 hours")
+    assert (code, "it must be a time, as 30m, 8h or 3d" in error) == (2, True)
+
+
 def test_failed_check_of_a_deployment_changes_nothing(api, version, trainyard):
     version()
     version(is_right=False)
