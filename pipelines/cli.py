@@ -38,7 +38,7 @@ COMMANDS = (
         "running.teardown:add_teardown",
         "list runs that ended without their teardown, and remove what they left",
     ),
-    ("report", "running.report:add_report", "write and open the report of a run, or of two"),
+    ("report", "running.report:add_report", "write and open the report of a run"),
     ("cluster", "training.clusters:add_cluster", "cluster files: explain, commands"),
     (
         "jobs",

@@ -186,15 +186,19 @@ def _precision_recall(scores: Any, truth: Any) -> Json:
 
 
 def _answers(held_out: HeldOut) -> Json | None:
-    """Return the true and the predicted class of each example, to compare two models by example.
+    """Return label and prediction of each example, to compare two models by example.
 
-    None if the labels are not classes, or if there are more than MAX_ANSWERS examples.
+    Predictions are classes, with the scores of the second of two, or numbers. None if there are
+    several labels at once, or more than MAX_ANSWERS examples.
     """
-    is_other = isinstance(held_out.label, Regression | Multilabel)
-    if is_other or len(held_out.labels) > MAX_ANSWERS:
+    if isinstance(held_out.label, Multilabel) or len(held_out.labels) > MAX_ANSWERS:
         return None
-    predicted = predicted_classes(held_out.predictions, held_out.label)
-    return {"labels": held_out.labels.tolist(), "predicted": predicted.tolist()}
+    labels, predictions = held_out.labels.tolist(), held_out.predictions
+    if isinstance(held_out.label, Regression):
+        return {"labels": labels, "predicted": predictions.tolist()}
+    scores = predictions[:, 1].tolist() if len(held_out.names) == NUM_CLASSES else []
+    predicted = predicted_classes(predictions, held_out.label).tolist()
+    return {"labels": labels, "predicted": predicted, "scores": scores}
 
 
 def _mistake(held_out: HeldOut, index: int) -> Json:

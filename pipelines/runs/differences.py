@@ -1,17 +1,23 @@
 """Differences between two runs in settings, data, code and metrics."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.shared.run_summary.summary import Summary
 from pipelines.resources.table import Table
 from pipelines.runs.output.tables import shown
 from trainer import Json
+from trainer.metrics.directions import HIGHER_IS_BETTER, LOWER_IS_BETTER
+
+if TYPE_CHECKING:  # imports NumPy, which most commands on runs do not need
+    from components.evaluate.gate.gain import Gain
 
 MAX_CELL_WIDTH = 20
 DIGEST_DIGITS = 12
 MISSING = "-"
+# Whether more is better, by metric.
+DIRECTIONS = dict.fromkeys(HIGHER_IS_BETTER, True) | dict.fromkeys(LOWER_IS_BETTER, False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +63,24 @@ def differences_table(differences: list[Difference]) -> Table:
     return Table(("", "A", "B", "CHANGE"), rows)
 
 
-def differences_json(first: Summary, second: Summary, differences: list[Difference]) -> Json:
-    """Return the facts as JSON, with values uncut."""
+def judged_table(differences: list[Difference], gains: "Mapping[str, Gain]") -> Table:
+    """Return the same with a column that says whether B is better or worse."""
+    table = differences_table(differences)
+    rows = [
+        (*row, _judgement(fact, gains)) for row, fact in zip(table.rows, differences, strict=True)
+    ]
+    return Table((*table.headings, "B IS"), rows)
+
+
+def differences_json(
+    first: Summary, second: Summary, differences: list[Difference], gains: "Mapping[str, Gain]"
+) -> Json:
+    """Return the facts as JSON, with values uncut, and the gains of B over A."""
     kinds: dict[str, Json] = {}
     for fact in differences:
         kinds.setdefault(fact.kind, {})[fact.name] = {"a": fact.first, "b": fact.second}
-    return {"a": first.run, "b": second.run, **kinds}
+    measured = {name: gain.to_json() for name, gain in gains.items()}
+    return {"a": first.run, "b": second.run, **kinds, "gains": measured}
 
 
 def _facts(first: Summary, second: Summary) -> Iterator[Difference]:
@@ -83,6 +101,17 @@ def _cell(value: Any) -> str:
     if text.startswith("sha256:"):
         return text[len("sha256:") :][:DIGEST_DIGITS]
     return text if len(text) <= MAX_CELL_WIDTH else f"{text[: MAX_CELL_WIDTH - 1]}…"
+
+
+def _judgement(fact: Difference, gains: "Mapping[str, Gain]") -> str:
+    """Return `better` or `worse` for a metric whose direction is known, with its interval."""
+    if fact.kind != "metrics" or not fact.change or fact.name not in DIRECTIONS:
+        return ""
+    word = "better" if (fact.change > 0) is DIRECTIONS[fact.name] else "worse"
+    if not (gain := gains.get(fact.name)):
+        return word
+    doubt = ", not surely" * (gain.low <= 0 <= gain.high)
+    return f"{word}{doubt} ({gain.low:+.3g} to {gain.high:+.3g})"
 
 
 def _change(fact: Difference) -> str:

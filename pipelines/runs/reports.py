@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from components.shared.pages.page import write_page
-from components.shared.run_report.comparison import render_comparison
 from components.shared.run_report.content import Content, read_content
 from components.shared.run_report.page import REPORT_FILE, render
 from components.shared.run_summary.summary import summarize
@@ -12,7 +11,6 @@ from components.shared.vertex.labels import RUN_LABEL
 from components.shared.vertex.task_details import replicas_of_jobs
 from pipelines.places.target import Target
 from pipelines.resources.kinds import RUN
-from pipelines.runs.differences import compare
 
 
 def report_run(api: VertexApi, run: str, *, target: Target) -> Path:
@@ -20,18 +18,6 @@ def report_run(api: VertexApi, run: str, *, target: Target) -> Path:
     content = content_of(api, run)
     path = target.run_dir(content.summary.run) / REPORT_FILE
     write_page(render(content), path)
-    return path
-
-
-def report_comparison(api: VertexApi, first: str, second: str, *, target: Target) -> Path:
-    """Write the comparison of two runs and return the file, in the folder of the second."""
-    a, b = content_of(api, first), content_of(api, second)
-    differences = [
-        (fact.title, fact.first, fact.second)
-        for fact in compare(a.summary, b.summary, has_all=False)
-    ]
-    path = target.run_dir(b.summary.run) / f"compared-with-{a.summary.run}.html"
-    write_page(render_comparison(a, b, differences=differences), path)
     return path
 
 

@@ -7,6 +7,7 @@ seconds of the SDK's imports.
 import copy
 import os
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi
@@ -59,6 +60,13 @@ def console_url(api: VertexApi, run: str) -> str:
         f"https://console.cloud.google.com/vertex-ai/locations/{api.location}/pipelines/runs/{run}"
         f"?project={api.project}"
     )
+
+
+def comparison_url(names: Sequence[str]) -> str:
+    """Return the address of the page that compares runs; "" on Vertex AI, which has none."""
+    emulator = os.environ.get(EMULATOR_VARIABLE)
+    marks = "&".join(f"run{number}={name}" for number, name in enumerate(names, start=1))
+    return f"http://{emulator}/compare?{marks}" if emulator else ""
 
 
 def _without_cache(spec: Json) -> Json:

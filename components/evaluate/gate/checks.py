@@ -101,13 +101,13 @@ def _check_champion(gain: Gain, options: GateOptions, champion: str) -> Check:
     else:
         limit = options.min_gain
         is_ok = gain.low >= limit
-        text += "" if is_ok else f", which must begin at {limit:g} or above"
+        text += _doubt(gain) if is_ok else f"; its lower end must be at least {limit:g}"
     return Check(
         name="champion",
         value=gain.difference,
         limit=limit,
         is_ok=is_ok,
-        is_sure=options.min_gain is not None or gain.low > 0,
+        is_sure=gain.low > 0,
         text=text,
     )
 
@@ -170,7 +170,9 @@ def _check_slices(comparison: Comparison, options: GateOptions, champion: str) -
         shown = [f"{name} ({why})" for name, why in not_judged.items()][:NUM_SHOWN]
         more = f" and {len(not_judged) - NUM_SHOWN} more" * (len(not_judged) > NUM_SHOWN)
         text = f"not judged by {comparison.metric}: slice {', '.join(shown)}{more}"
-        checks.append(Check(name="slices", value=None, limit=None, is_ok=True, text=text))
+        checks.append(
+            Check(name="slices", value=None, limit=None, is_ok=True, is_sure=False, text=text)
+        )
     return checks
 
 

@@ -74,13 +74,18 @@ def read_content(job: Json, summary: Summary, *, replicas: Sequence[Json]) -> Co
     champion = str(outputs.get("start", {}).get("champion_uri", ""))
     return Content(
         summary=summary,
-        evaluation=_read_json(_uri(outputs, "evaluate", "evaluation")),
+        evaluation=read_evaluation(summary),
         statistics=_read_json(_inside(_uri(outputs, "prepare-examples", "examples"))),
         champion_statistics=_read_json(_inside(champion)),
         progress=_read_lines(_inside(logs, f"logs/{METRICS_FILE}")),
         replicas=[replica for job in replicas for replica in job.get("replicas", [])],
         cost=training_cost(str(parameters_of(job).get("cluster", "")), summary),
     )
+
+
+def read_evaluation(summary: Summary) -> Json:
+    """Return the content of a run's evaluation.json, {} if it cannot be read."""
+    return _read_json(summary.evaluation)
 
 
 def training_cost(cluster: str, summary: Summary, *, prices: Path = PRICES) -> TrainingCost | None:

@@ -1,4 +1,4 @@
-"""`trainyard report`: the report of a run, or the comparison of two."""
+"""`trainyard report`: the report of a run."""
 
 import argparse
 import os
@@ -10,42 +10,33 @@ from pathlib import Path
 from pipelines.command.actions import describe
 from pipelines.command.target_options import add_target, api_of, target_of
 from pipelines.resources.kinds import LATEST
-from pipelines.runs.reports import report_comparison, report_run
-from trainer.errors import ConfigError
+from pipelines.runs.reports import report_run
 
-MAX_RUNS = 2
 REPORT = """\
 Writes one HTML file on a run and opens it: verdict with reasons, metrics beside champion and
 baseline, slices, curves, mistakes, data and its changes, learning curves, tasks, cluster, cost. It
 needs no network. Every run writes it at its end; this command writes it again, also for older runs
-and for runs on Vertex AI. With two runs, it compares them: settings, data, code, metrics, curves,
-and the examples that only one of the models predicts correctly.
+and for runs on Vertex AI. `trainyard runs diff` compares two runs.
 
   trainyard report                                        the newest run
   trainyard report mnist-20261122-093015-4f1c --no-open   print the path only
-  trainyard report mnist-20261121-093015-4f1c mnist-20261122-093015-90b2
 """
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `report`."""
     describe(parser, REPORT)
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="default: latest, the newest run")
+    text = "default: latest, the newest run"
+    parser.add_argument("run", nargs="?", default=LATEST, metavar="RUN", help=text)
     parser.add_argument("--no-open", action="store_true", help="only print the path of the page")
     add_target(parser)
     parser.set_defaults(command=_report)
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    runs = arguments.runs
-    if len(runs) > MAX_RUNS:
-        raise ConfigError(f"report takes one run, or two to compare, not {len(runs)}")
     target = target_of(arguments, needs_bucket=False)
     with api_of(arguments) as api:
-        if len(runs) == MAX_RUNS:
-            path = report_comparison(api, *runs, target=target)
-        else:
-            path = report_run(api, runs[0] if runs else LATEST, target=target)
+        path = report_run(api, arguments.run, target=target)
     print(path)
     if not arguments.no_open:
         _open(path)

@@ -24,12 +24,13 @@ from pipelines.command.target_options import (
 from pipelines.exit_codes import FAILED, GATED, OK, exit_codes_text
 from pipelines.resources.kinds import RUN
 from pipelines.resources.table import table_lines
-from pipelines.runs.differences import compare, differences_json, differences_table
+from pipelines.runs.differences import compare, differences_json, judged_table
 from pipelines.runs.facts import exit_code_of, newest_runs
 from pipelines.runs.log import run_log_lines
 from pipelines.runs.output.tables import run_lines, runs_table, tasks_table
 from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import delete_run
+from pipelines.runs.request import comparison_url
 from pipelines.runs.selection import chosen_table, select
 from trainer.config.settings import split_list
 
@@ -47,7 +48,9 @@ Unfinished runs show their state.
 """
 DIFF_HELP = """\
 Shows the differences between two runs in settings, digests of data and code, and metrics; CHANGE is
-B minus A.
+B minus A. Of each metric it says whether B is better or worse, and in brackets the 95 % interval of
+B's gain on the same test examples: if it includes zero, chance may have decided. The page that it
+names at a terminal compares the curves of the trainings, too; `vertex-local stop` ends it.
 
   trainyard runs diff mnist-20261121-093015-4f1c mnist-20261122-093015-90b2
 """
@@ -130,16 +133,23 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _diff(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        first, second = (
-            summarize(RUN.get(api, name)) for name in (arguments.first, arguments.second)
-        )
+    from components.shared.run_report.content import read_evaluation  # NumPy, for this command only
+    from pipelines.runs.gains import measure_gains
+
+    has_page = sys.stdout.isatty() and not arguments.json  # it lasts as long as the service
+    with api_of(arguments, keeps_service=has_page) as api:
+        jobs = [RUN.get(api, name) for name in (arguments.first, arguments.second)]
+        first, second = map(summarize, jobs)
+        page = comparison_url([job["name"] for job in jobs])
+    gains = measure_gains(read_evaluation(first), read_evaluation(second))
     differences = compare(first, second, has_all=arguments.all)
     if arguments.json:
-        return print_json(differences_json(first, second, differences))
+        return print_json(differences_json(first, second, differences, gains.by_metric))
     same = ["no difference in settings, data, code or metrics"]
-    lines = table_lines(differences_table(differences)) if differences else same
-    print("\n".join([f"A  {first.run}", f"B  {second.run}", "", *lines]))
+    table = judged_table(differences, gains.by_metric)
+    lines = table_lines(table) if differences else same
+    end = [gains.words, *[f"page: {page}"] * bool(has_page and page)]
+    print("\n".join([f"A  {first.run}", f"B  {second.run}", "", *lines, "", *end]))
     return 0
 
 

@@ -78,6 +78,7 @@ def test_classes_are_compared_by_example(tmp_path):
     pairs = list(zip(answers["labels"], answers["predicted"], strict=True))
     assert [[pairs.count((a, b)) for b in (0, 1)] for a in (0, 1)] == found["confusion"]
     assert len(pairs) == NUM_ROWS - 1  # one has no label
+    assert [int(score > 0.5) for score in answers["scores"]] == answers["predicted"]
     assert "Confusion matrix</h2>" in report_of(found)
 
 
@@ -98,7 +99,9 @@ def test_a_number_has_errors_and_deciles_without_the_missing_label(regression):
     assert (metrics["num_examples"], metrics["num_unlabelled"]) == (NUM_ROWS - 1, 1)
     deciles = regression.content.pop("by_decile")
     assert regression.content == metrics
-    assert regression.evaluation["answers"] is None
+    answers = regression.evaluation["answers"]
+    errors = np.array(answers["predicted"]) - answers["labels"]
+    assert np.abs(errors).mean() == pytest.approx(metrics["mae"])
     assert sum(row["num_examples"] for row in deciles) == NUM_ROWS - 1
     assert json.loads(Path(regression.confusion.path).read_text())["confusion"] == []
     assert "confusionMatrix" not in regression.confusion.metadata

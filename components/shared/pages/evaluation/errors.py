@@ -94,56 +94,58 @@ def _limit(rows: Sequence[Any], order: str) -> str:
 
 
 def mistakes_section(evaluation: Json) -> str:
-    """Return the surest mistakes, or the largest errors, as pictures or as fields."""
+    """Return the surest mistakes, or the largest errors, folded: pictures, or one table."""
     mistakes = evaluation.get("mistakes") or []
     title = "Largest errors" if _is_number(evaluation) else "Surest mistakes"
     if evaluation.get("num_mistakes") == 0:
         return section(title, "<p>No mistakes.</p>")
-    return section(title, gallery(mistakes), note=_count(evaluation, len(mistakes)))
+    is_picture = [str(m.get("image", "")).startswith(IMAGE_PREFIX) for m in mistakes]
+    figures = "".join(_figure(m) for m, is_one in zip(mistakes, is_picture, strict=True) if is_one)
+    others = [m for m, is_one in zip(mistakes, is_picture, strict=True) if not is_one]
+    body = f'<div class="gallery">{figures}</div>' * bool(figures) + _fields(others)
+    return section(title, details(_count(evaluation, len(mistakes)), body) if body else "")
 
 
 def _count(evaluation: Json, num_shown: int) -> str:
     if _is_number(evaluation):
-        return f"The {num_shown} predictions farthest from the actual value."
+        return f"The {num_shown} predictions farthest from the actual value"
     num_wrong = evaluation.get("num_mistakes")
     if num_wrong is None:
-        return ""
-    shown = f"the {num_shown} most confident are" if num_shown < num_wrong else "all are"
-    return f"{num_wrong:,} in total; {shown} shown, in order of confidence."
-
-
-def gallery(mistakes: Sequence[Json]) -> str:
-    """Return examples with their labels and predictions; "" without any."""
-    figures = "".join(_figure(mistake) for mistake in mistakes)
-    return f'<div class="gallery">{figures}</div>' if figures else ""
+        return f"{num_shown} mistakes"
+    shown = f"the {num_shown} most confident" if num_shown < num_wrong else "all"
+    return f"{num_wrong:,} in total; {shown}, in order of confidence"
 
 
 def _figure(mistake: Json) -> str:
-    truth, predicted = (shown_value(mistake.get(key)) for key in ("label", "predicted"))
-    about = escape(f"test example {mistake.get('index')}, label {truth}")
-    source = str(mistake.get("image", ""))
-    is_image = source.startswith(IMAGE_PREFIX)
-    picture = (
-        f'<img src="{escape(source)}" alt="{about}" title="{about}">'
-        if is_image
-        else _fields(mistake.get("instance"))
-    )
-    confidence = mistake.get("confidence")
-    sure = f" ({confidence:.1%})" if isinstance(confidence, float) else ""
-    css = "picture" if is_image else "fields"
+    truth, predicted, sure = _result(mistake)
+    about = f"test example {mistake.get('index')}, label {truth}"
     return (
-        f'<figure class="{css}">{picture}<div class="caption"><b>{escape(truth)}</b> predicted as'
-        f" <b>{escape(predicted)}</b>{sure}</div></figure>"
+        f'<figure class="picture"><img src="{escape(mistake["image"])}" alt="{about}"'
+        f' title="{about}"><div class="caption"><b>{truth}</b> predicted as'
+        f" <b>{predicted}</b> {sure}</div></figure>"
     )
 
 
-def _fields(instance: Any) -> str:
-    fields = instance.items() if isinstance(instance, dict) else [("", instance)]
-    rows = "".join(
-        f'<tr><th scope="row">{escape(str(name))}</th><td>{_shown(value)}</td></tr>'
-        for name, value in fields
-    )
-    return f"<table>{rows}</table>"
+def _fields(mistakes: Sequence[Json]) -> str:
+    """Return a table of the examples: label, prediction and fields; "" without any."""
+    instances = [
+        fields if isinstance(fields := mistake.get("instance"), dict) else {"value": fields}
+        for mistake in mistakes
+    ]
+    names = list(dict.fromkeys(name for fields in instances for name in fields))
+    rows = [
+        (*_result(mistake), *(_shown(fields[name]) if name in fields else "" for name in names))
+        for mistake, fields in zip(mistakes, instances, strict=True)
+    ]
+    head = ("label", "predicted", "", *map(str, names))
+    return table(head, rows, css="numbers") if rows else ""
+
+
+def _result(mistake: Json) -> tuple[str, str, str]:
+    """Return the label, the prediction and its confidence, in HTML."""
+    label, predicted = (escape(shown_value(mistake.get(key))) for key in ("label", "predicted"))
+    confidence = mistake.get("confidence")
+    return label, predicted, percent(confidence) if isinstance(confidence, float) else ""
 
 
 def _shown(value: Any) -> str:

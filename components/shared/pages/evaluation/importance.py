@@ -7,7 +7,7 @@ from components.shared.pages.charts.bars import bar
 from components.shared.pages.html import details, section, signed, table
 from trainer import Json
 
-MAX_OPEN = 20
+MAX_OPEN = 12
 
 
 def importance_section(evaluation: Json) -> str:
@@ -25,6 +25,7 @@ def importance_section(evaluation: Json) -> str:
                 row["loss"],
                 axis=axis,
                 interval=(row["low"], row["high"]),
+                css="unsure" * (row["low"] <= 0 <= row["high"]),
                 text=f"{row['feature']}: {signed(row['loss'])}",
             ),
             signed(row["loss"]),
@@ -38,5 +39,6 @@ def importance_section(evaluation: Json) -> str:
         table(head, cells[:MAX_OPEN], css="slices"),
         details(f"{len(more)} more columns", table(head, more, css="slices")) if more else "",
         note=f"Loss in {metric} on the test split when the values of one column are shuffled; line:"
-        " its interval. Columns that say the same share their importance.",
+        " its interval, grey if that includes zero. Columns that say the same share their"
+        " importance.",
     )

@@ -46,7 +46,7 @@ def next_section(content: Content) -> str:
 def _advice(content: Content) -> list[tuple[str, str]]:
     summary = content.summary
     run, model = summary.run, summary.settings.get("model_name", summary.workload)
-    compare = ("Compare it with another run:", f"trainyard report OTHER_RUN {run}")
+    compare = ("Compare it with another run:", f"trainyard runs diff OTHER_RUN {run}")
     if summary.outcome == GATE_FAILED:
         return [*_gate_advice(content), compare]
     if not summary.is_good:

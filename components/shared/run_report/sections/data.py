@@ -9,8 +9,6 @@ from components.shared.pages.html import details, listed, number, section, table
 from components.shared.run_report.content import Content
 from trainer import Json
 
-MAX_FEATURES = 12
-
 
 def data_section(content: Content) -> str:
     """Return the section."""
@@ -48,15 +46,18 @@ def changes_of_data(statistics: Json, before: Json, *, of: str = "the champion's
     drifts = measure_drift(statistics, before)
     if not any(drift.psi for drift in drifts):
         return f"<p>No feature has changed since {escape(of)}.</p>" * bool(drifts)
-    axis = round_axis([drift.psi for drift in drifts], title="PSI", has_zero=True)
-    shown = _drift_table(drifts[:MAX_FEATURES], axis)
-    further = drifts[MAX_FEATURES:]
-    more = details(f"{len(further)} more features", _drift_table(further, axis)) if further else ""
+    # A shift that hardly counts has a short bar, however small all are.
+    axis = round_axis([MARKED, *(drift.psi for drift in drifts)], title="PSI", has_zero=True)
+    num_open = sum(not drift.psi < NOTICEABLE for drift in drifts)
+    further = drifts[num_open:]
+    shown = _drift_table(drifts[:num_open], axis) if num_open else ""
+    few = f"{len(further)} features with hardly any change"
+    more = details(few, _drift_table(further, axis)) if further else ""
     return (
         f"<h3>Train split, compared with {escape(of)}</h3>"
         '<p class="note">PSI is the population stability index: below'
-        f" {NOTICEABLE:g} hardly any change, above {MARKED:g} a marked one. The last column has the"
-        f" value whose share changed most.</p>{shown}{more}"
+        f" {NOTICEABLE:g} hardly any change, above {MARKED:g} a marked one. Axis 0 to"
+        f" {axis.high:g}. The last column has the value whose share changed most.</p>{shown}{more}"
     )
 
 

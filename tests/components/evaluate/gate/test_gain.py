@@ -160,6 +160,7 @@ def test_a_model_must_not_be_worse_than_the_champion(noise, options, is_ok):
     data = held_out(two_classes(noise, seed=1 if same else 2), **{CHAMPION: two_classes(1.0)})
     [check] = checks_of(data, metric="auc", **options)
     assert (check.name, check.is_ok) == ("champion", is_ok)
+    assert check.is_sure == (noise == 0.6)  # all other intervals include zero, or are below it
     assert "version 3" in check.text
 
 

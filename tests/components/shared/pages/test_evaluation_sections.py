@@ -12,7 +12,9 @@ from components.shared.pages.evaluation.errors import (
     mistakes_section,
     residual_section,
 )
+from components.shared.pages.evaluation.importance import importance_section
 from components.shared.pages.evaluation.sections import checks
+from components.shared.pages.evaluation.slices import slices_section
 from tests.support.data.report_files import a_number, counted
 from trainer.metrics.evaluate import MAX_CONFUSION
 
@@ -66,7 +68,7 @@ def test_residuals_have_their_unit_and_a_row_for_each_tenth():
 
 @pytest.mark.parametrize(
     ("num_mistakes", "text"),
-    [(1, "1 in total; all are shown"), (500, "500 in total; the 1 most confident"), (None, "")],
+    [(1, "1 in total; all"), (500, "500 in total; the 1 most confident"), (None, "")],
 )
 def test_the_mistakes_are_counted(num_mistakes, text):
     mistake = {"index": 1, "label": "a", "predicted": "b", "confidence": 0.75, "instance": {"x": 1}}
@@ -81,7 +83,74 @@ def test_the_picture_of_a_row_is_shown_beside_its_other_fields():
     page = mistakes_section({"mistakes": [{"instance": instance}], "num_mistakes": 1})
     assert '<td><img src="data:image/png;base64,iVBORw0KGgoAAA==" alt="picture"></td>' in page
     assert page.count("<img") == 1
-    assert ["rooms", "3"] in cells_of(page)
+    [head, row] = cells_of(page)
+    assert [*zip(head, row, strict=True)][-1] == ("rooms", "3")
+
+
+def test_the_mistakes_are_folded_into_one_table():
+    mistakes = [
+        {"label": "a", "predicted": "<b>", "confidence": 0.75, "instance": {"x": 1.5e6, "y": 2}},
+        {"label": "b", "predicted": "a", "confidence": 0.7, "instance": {"y": 3, "z": 1e-5}},
+        {"label": "c", "predicted": "a", "confidence": 0.6, "instance": [1, 2]},
+    ]
+    page = mistakes_section({"mistakes": mistakes, "num_mistakes": 3})
+    opened = re.sub("<details>.*?</details>", "", page)
+
+    assert "<table" not in opened
+    assert page.count("<table") == 1
+    assert cells_of(page) == [
+        ["label", "predicted", "", "x", "y", "z", "value"],
+        ["a", "<b>", "75.0%", "1,500,000", "2", "", ""],
+        ["b", "a", "70.0%", "", "3", "0.00001", ""],
+        ["c", "a", "60.0%", "", "", "", "1, 2"],
+    ]
+
+
+def a_slice(value: str, candidate: float, **facts: object) -> dict:
+    part = {"feature": "hour", "value": value, "num_examples": 9, "metric": "auc", "ok": True}
+    return {**part, "candidate": candidate, "champion": None, "low": None, "high": None, **facts}
+
+
+def of_slices(page: str) -> list[str]:
+    return re.findall(r'<th scope="row">hour (\w+)', page)
+
+
+def test_slices_are_sorted_by_what_is_worst_with_and_without_a_champion():
+    plain = [a_slice("a", 0.9), a_slice("b", 0.7), a_slice("c", 0.8), a_slice("d", None)]
+    assert of_slices(slices_section({"slices": plain})) == ["b", "c", "a", "d"]
+    assert "champion" not in slices_section({"slices": plain})
+
+    losses = [{**part, "metric": "rmse"} for part in plain]
+    assert of_slices(slices_section({"slices": losses})) == ["a", "c", "b", "d"]
+
+    compared = [
+        a_slice("sure", 0.5, champion=0.4, low=0.05, high=0.15),
+        a_slice("unsure", 0.9, champion=0.91, low=-0.04, high=0.02),
+        a_slice("failed", 0.9, champion=0.905, low=-0.006, high=-0.004, ok=False),
+    ]
+    page = slices_section({"slices": compared})
+    assert of_slices(page) == ["failed", "unsure", "sure"]
+    assert re.findall(r'class="bar (\w*)"', page) == ["bad", "unsure", ""]
+
+
+def test_of_many_slices_the_better_ones_are_folded_but_never_a_failure():
+    failed = [a_slice(f"f{n}", 0.5, champion=0.9, low=-0.5, high=-0.3, ok=False) for n in range(20)]
+    good = [a_slice(f"g{n}", 0.9, champion=0.8, low=0.05, high=0.15) for n in range(30)]
+    page = slices_section({"slices": [*good, *failed]})
+    opened = re.sub("<details>.*?</details>", "", page)
+
+    assert len(of_slices(opened)) == 20
+    assert len(of_slices(page)) == 50
+    assert "30 better slices" in page
+
+
+def test_an_importance_that_may_be_zero_has_a_grey_bar():
+    rows = [
+        {"feature": "a", "metric": "auc", "loss": 0.2, "low": 0.1, "high": 0.3},
+        {"feature": "b", "metric": "auc", "loss": 0.01, "low": -0.01, "high": 0.03},
+    ]
+    page = importance_section({"importance": rows})
+    assert re.findall(r'class="bar (\w*)"', page) == ["", "unsure"]
 
 
 def test_without_mistakes_the_page_says_so():

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from components.shared.pages.charts.bars import WIDTH
 from components.shared.run_report.content import read_content, training_cost
 from components.shared.run_report.facts import facts_of
 from components.shared.run_report.page import REPORT_FILE, render, write_report
+from components.shared.run_report.sections.data import changes_of_data
 from components.shared.run_summary.summary import summarize
 from tests.support.data import run_records
 from tests.support.data.report_files import (
@@ -19,6 +21,7 @@ from tests.support.data.report_files import (
     a_number,
     replicas,
     run_with_files,
+    statistics,
     ten_classes,
     two_classes,
 )
@@ -126,6 +129,16 @@ def test_without_a_champion_slices_show_the_metric_itself(tmp_path):
     assert page.count('class="bar "') == 5 + 3 + 1 + num_tasks
     assert "worse</b>" not in page
     assert "baseline linear" in page
+
+
+def test_a_small_drift_has_a_short_bar_and_is_folded():
+    small, large = (changes_of_data(statistics(shift=by), statistics()) for by in (2, 50))
+    widths = [float(width) for width in re.findall(r'<rect x="4.0" y="4" width="([^"]*)"', small)]
+
+    assert max(widths) < WIDTH / 10
+    assert "Axis 0 to 0.25" in small
+    opened = [re.sub("<details>.*?</details>", "", page) for page in (small, large)]
+    assert ["<table" in page for page in opened] == [False, True]
 
 
 @pytest.mark.parametrize("champion", [None, {"version": "2"}], ids=["first", "another"])

@@ -1,0 +1,108 @@
+"""Gains of one run's model over another's on the same test examples, with intervals."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from components.evaluate.gate.gain import Gain, measure_gain
+from trainer import Json
+from trainer.metrics.class_metrics import CHOICE, predicted_classes
+from trainer.metrics.resampling import comparable, statistic
+from trainer.workloads.declarations.labels import DEFAULT_THRESHOLD, Binary, Label, Regression
+
+CONFIDENCE = 0.95
+NO_ANSWERS = "No intervals: an evaluation does not have the predictions of all examples."
+OTHER_EXAMPLES = "No intervals: the runs have different test examples."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gains:
+    """Gains of run B over run A by metric, and a sentence on the examples."""
+
+    words: str
+    by_metric: dict[str, Gain] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Answers:
+    """Labels and predictions of a test split, as `statistic` takes them."""
+
+    label: Label
+    labels: NDArray[Any]
+    predictions: NDArray[Any]
+
+    @property
+    def errors(self) -> NDArray[Any]:
+        """The distance of each number from its label; of classes 1 for a mistake."""
+        if isinstance(self.label, Regression):
+            return np.asarray(np.abs(self.predictions - self.labels))
+        return np.asarray(predicted_classes(self.predictions, self.label) != self.labels, float)
+
+
+def measure_gains(first: Json, second: Json) -> Gains:
+    """Return the gains by the metrics of two evaluations that their examples' predictions give."""
+    if not (first.get("answers") and second.get("answers")):
+        return Gains(words=NO_ANSWERS)
+    a, b = _answers(first), _answers(second)
+    has_same_names = first.get("labels") == second.get("labels")
+    if not (has_same_names and np.array_equal(a.labels, b.labels)):
+        return Gains(words=OTHER_EXAMPLES)
+    gains = [_gain(name, a, b) for name in comparable(b.label, _num_scores(b))]
+    known = {
+        gain.metric: gain
+        for gain in gains
+        if gain.is_defined
+        and _is_metric(first, gain.metric, gain.other)
+        and _is_metric(second, gain.metric, gain.candidate)
+    }
+    return Gains(words=_words(a, b), by_metric=known)
+
+
+def _answers(evaluation: Json) -> _Answers:
+    answers = evaluation["answers"]
+    labels, predicted = np.array(answers["labels"]), answers["predicted"]
+    if evaluation.get("label_kind") == "Regression":
+        label: Label = Regression("label")
+        return _Answers(label=label, labels=labels, predictions=np.array(predicted, float))
+    if scores := answers.get("scores"):
+        decision = (evaluation.get("curves") or {}).get("at_threshold") or {}
+        label = Binary("label", threshold=decision.get("threshold", DEFAULT_THRESHOLD))
+        shares = np.stack([1 - np.array(scores, float), np.array(scores, float)], axis=1)
+        return _Answers(label=label, labels=labels, predictions=shares)
+    choices = np.zeros(len(labels), CHOICE)
+    choices["predicted"], choices["truth"] = predicted, np.nan  # a loss is not known
+    return _Answers(label=Binary("label"), labels=labels, predictions=choices)
+
+
+def _num_scores(answers: _Answers) -> int:
+    return 0 if answers.predictions.ndim == 1 else answers.predictions.shape[1]
+
+
+def _gain(metric: str, first: _Answers, second: _Answers) -> Gain:
+    candidate, other = (
+        statistic(metric, model.predictions, model.labels, model.label) for model in (second, first)
+    )
+    size = len(second.labels)
+    return measure_gain(metric, candidate, other, num_examples=size, confidence=CONFIDENCE)
+
+
+def _is_metric(evaluation: Json, name: str, value: float) -> bool:
+    """Return True if an evaluation's metric is this one; Keras may compute it by other rules."""
+    known = evaluation.get("metrics", {}).get(name)
+    return known is not None and math.isclose(known, value, rel_tol=1e-3, abs_tol=1e-6)
+
+
+def _words(first: _Answers, second: _Answers) -> str:
+    """Return on how many examples each model is right, or nearer to the label."""
+    only_first = int((first.errors < second.errors).sum())
+    only_second = int((second.errors < first.errors).sum())
+    size, relation = len(first.labels), "right"
+    if isinstance(first.label, Regression):
+        relation = "nearer to the label"
+    return (
+        f"Of {size:,} test examples, only B is {relation} on {only_second:,}, and only A on"
+        f" {only_first:,}."
+    )
