@@ -27,6 +27,8 @@ LOCK := $(BIN)/uv pip compile setup.py vertex_local/pyproject.toml --extra pipel
 # background while the page is served already, 5 s of CPU and 0.5 GB, so that runs start at once.
 # TensorFlow reads TF_ENABLE_ONEDNN_OPTS then: before `trainer` can set it.
 PRELOAD := kfp.local,kfp.dsl.executor_main tensorflow
+# GNU make 3.81 and BSD tools, which macOS has, run all that `run-local` and `test` need.
+WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 BENCHMARKS := $(filter-out __init__ cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
@@ -85,12 +87,10 @@ run-local: $(READY) ## the whole pipeline on this machine (WORKLOAD=mnist, CLUST
 	$(BIN)/trainyard run $(WORKLOAD) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
 test: $(RIVALS) ## run every test
-	$(BIN)/pytest -n $(shell expr $$(nproc) + 1) --dist worksteal $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-test-portable: export TRAINYARD_PORTABLE = 1
-test-portable: export PYTHONPATH := $(CURDIR)/vertex_local/tests/support/portable
 test-portable: $(RIVALS) ## run every test without the interfaces that only Linux has, as on macOS (ARGS=…)
-	$(BIN)/pytest -n $(shell expr $$(nproc) + 1) --dist worksteal $(ARGS)
+	TRAINYARD_PORTABLE=1 PYTHONPATH='$(CURDIR)/vertex_local/tests/support/portable' $(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: $(TOOLS) ## check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import multiprocessing
 import os
 import sys
 import time
@@ -25,7 +24,7 @@ from components.shared.text.json_object import read_object
 from trainer import Json
 from trainer.config.train_config import parse_flags
 from trainer.runtime.cores import SHARE_VARIABLE, num_cores
-from trainer.runtime.processes import end_with
+from trainer.runtime.processes import end_with, process_context
 from trainer.training.results.tuning import TRIAL_VARIABLE
 
 OFF = "without folds: gate.folds=0"
@@ -115,14 +114,14 @@ def train_all(
     """
     deadline = time.monotonic() + timeout_seconds
     num_sharing = min(len(folds), num_cores())
-    fork: Any = multiprocessing.get_context("fork").Process  # no second import of TensorFlow
+    start: Any = process_context().Process
     waiting, running = list(folds), dict[Any, tuple[Path, BaseProcess]]()
     try:
         while waiting or running:
             while waiting and len(running) < num_sharing:
                 folder = waiting.pop(0)
                 arguments = (folder, flags, then, num_sharing, os.getpid())
-                process = fork(target=_process, args=arguments)
+                process = start(target=_process, args=arguments)
                 process.start()
                 running[process.sentinel] = folder, process
             ended = wait(list(running), timeout=max(deadline - time.monotonic(), 0))

@@ -1,10 +1,10 @@
 """Warnings about settings of a cluster that have no effect where it runs."""
 
 import logging
-import os
 
 from components.plan_training.shape import Shape
 from trainer.cluster.roles import computing_roles
+from trainer.runtime.cores import machine_cores
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ def warn_of_local_limits(cluster: Shape) -> None:
         )
     roles = computing_roles(cluster.strategy)
     num_computing = sum(pool.count for pool in cluster.pools() if pool.role in roles)
-    num_cores = len(os.sched_getaffinity(0))
+    num_cores = machine_cores()
     if num_computing > num_cores:
         logger.warning(
             "%d replicas compute on the %d cores of this machine, with 1 thread each: more than %d "

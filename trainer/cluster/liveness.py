@@ -4,7 +4,9 @@ import contextlib
 import logging
 import os
 import socket
+import stat
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -20,13 +22,22 @@ _PROBE_SECONDS = 1.0
 _POLL_SECONDS = 0.5
 _REACTION_SECONDS = 20.0
 _REMINDER_SECONDS = 10.0
-# First keepalive probe after 5 s of silence, then one every 3 s; see tcp(7).
-_SILENCE_OPTIONS = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 3),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(_SILENT_SECONDS * 1000)),
-)
+# First keepalive probe after 5 s of silence, then one every 3 s; see tcp(7). macOS has other names
+# for two of them; its TCP_RXT_CONNDROPTIME, in seconds, is 0x80 in <netinet/tcp.h>, not in Python.
+_KEEPALIVE = {
+    "TCP_KEEPIDLE": 5,
+    "TCP_KEEPALIVE": 5,
+    "TCP_KEEPINTVL": 3,
+    "TCP_USER_TIMEOUT": int(_SILENT_SECONDS * 1000),
+}
+_TCP_OPTIONS = [
+    *(
+        (getattr(socket, name), value)
+        for name, value in _KEEPALIVE.items()
+        if hasattr(socket, name)
+    ),
+    *([(0x80, int(_SILENT_SECONDS))] if sys.platform == "darwin" else []),
+]
 
 
 def is_reachable(address: str) -> bool:
@@ -236,20 +247,21 @@ def limit_silence(addresses: Iterable[str]) -> int:
         with contextlib.suppress(OSError):
             infos = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
             peers |= {(str(info[4][0]), int(info[4][1])) for info in infos}
-    return sum(_limit_silence(int(fd), peers) for fd in os.listdir("/proc/self/fd"))
+    return sum(_limit_silence(int(fd), peers) for fd in os.listdir("/dev/fd"))
 
 
 def _limit_silence(fd: int, peers: Collection[tuple[str, int]]) -> bool:
     with contextlib.suppress(OSError):  # closed in the meantime, or not connected
-        if not os.readlink(f"/proc/self/fd/{fd}").startswith("socket:"):
+        if not stat.S_ISSOCK(os.fstat(fd).st_mode):
             return False
         with socket.socket(fileno=os.dup(fd)) as connection:
             if connection.family not in (socket.AF_INET, socket.AF_INET6):
                 return False  # of others, such as netlink, the peer has no host
             host, port = connection.getpeername()[:2]
             if (host.removeprefix("::ffff:"), port) in peers:
-                for level, option, value in _SILENCE_OPTIONS:
-                    connection.setsockopt(level, option, value)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                for option, value in _TCP_OPTIONS:
+                    connection.setsockopt(socket.IPPROTO_TCP, option, value)
                 return True
     return False
 

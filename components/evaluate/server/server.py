@@ -1,6 +1,5 @@
 """Prediction server of a model as a child process, for the duration of a `with` block."""
 
-import multiprocessing
 import os
 import socket
 import sys
@@ -13,7 +12,7 @@ import requests
 
 from components.errors import StepError
 from trainer.config.trust import STRANGER, Trust
-from trainer.runtime.processes import end_with
+from trainer.runtime.processes import end_with, process_context
 
 HOST = "127.0.0.1"
 HEALTH_ROUTE, PREDICT_ROUTE = "/health", "/predict"
@@ -47,7 +46,7 @@ def started(model_dir: str, *, trust: Trust = STRANGER) -> Iterator[Callable[[],
         "AIP_HEALTH_ROUTE": HEALTH_ROUTE,
         "AIP_PREDICT_ROUTE": PREDICT_ROUTE,
     }
-    process = multiprocessing.get_context("fork").Process(
+    process = process_context().Process(
         target=_serve, args=(trust.flags(), environment, listener, os.getpid())
     )
     with listener:  # only the child keeps it

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import logging
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from components.prepare_examples.beam import processes
 from components.prepare_examples.errors import DataError
 from trainer import Json
+from trainer.runtime.cores import machine_cores
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -47,7 +47,7 @@ def num_processes(flags: Sequence[str]) -> int:
 
     Without `--direct_num_workers` it is the number of cores.
     """
-    num_cores = len(os.sched_getaffinity(0))
+    num_cores = machine_cores()
     if not flags:
         return num_cores  # without the import of Beam
     options = pipeline_options(flags).get_all_options()

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from components.prepare_examples.errors import DataError
+from trainer.runtime.processes import process_context
 
 logger = logging.getLogger(__name__)
 
@@ -51,18 +52,18 @@ def forked(count: int, *, key: str) -> Iterator[None]:
     With fewer than two, and without shared memory for them, `result` does the work in its caller's
     thread.
     """
-    fork = multiprocessing.get_context("fork")
-    counter = _counter(fork) if count > 1 else None
+    context = process_context()
+    counter = _counter(context) if count > 1 else None
     if counter is None:
         yield
         return
-    stop, stopper = fork.Pipe(duplex=False)
+    stop, stopper = context.Pipe(duplex=False)
     shared = stop, stopper, counter
     with (
         stop,
         stopper,
         frozen_objects(),
-        ProcessPoolExecutor(count, fork, initializer=_start, initargs=shared) as pool,
+        ProcessPoolExecutor(count, context, initializer=_start, initargs=shared) as pool,
     ):
         # Forks all, before there are threads.
         pool.submit(os.getpid).result(START_TIMEOUT_SECONDS)
@@ -89,10 +90,10 @@ def frozen_objects() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _counter(fork: BaseContext) -> Any:
+def _counter(context: BaseContext) -> Any:
     """Return a number that processes share, or None if this system has no shared memory."""
     try:
-        return fork.Value("q", 0)
+        return context.Value("q", 0)
     except OSError as error:
         logger.warning(
             "one process reads the examples, since several cannot share memory (%s): make /dev/shm"

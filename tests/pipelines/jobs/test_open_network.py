@@ -13,7 +13,7 @@ from pipelines.cli import main
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from pipelines.runs.view import TrainingLog
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.linux("network namespaces")]
 WAIT_SECONDS = 60
 JOBS = f"projects/{LOCAL_PROJECT}/locations/{DEFAULT_LOCATION}/customJobs"
 # A user namespace of its own, in which no network namespace can be made: namespaces(7).

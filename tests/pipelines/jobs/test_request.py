@@ -206,7 +206,7 @@ def test_examples_that_a_job_cannot_read_are_refused(tmp_path, on, given, messag
 
 @pytest.mark.parametrize(("workers", "is_warned"), [(2, False), (3, True)])
 def test_more_workers_than_cores_is_a_warning(monkeypatch, caplog, workers, is_warned):
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr("pipelines.jobs.cluster_warnings.machine_cores", lambda: 2)
     shape = {"strategy": "parameter_server", "workers": workers, "parameter_servers": 1}
     warn_of_local_limits(ClusterSpec(**shape))
 

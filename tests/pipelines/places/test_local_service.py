@@ -7,6 +7,7 @@ import stat
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from kfp import compiler, dsl
 
@@ -30,7 +31,6 @@ NUM_FIRST_COMMANDS, NUM_ROUNDS = 5, 2
 
 @dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
 def wait_for_file(path: str):
-    import os
     import time
 
     while not os.path.exists(path):
@@ -98,8 +98,7 @@ class Commands:
 
 
 def has_open(pid: int, path: Path) -> bool:
-    links = Path(f"/proc/{pid}/fd").iterdir()
-    return any(os.path.realpath(link) == str(path) for link in links)
+    return str(path) in [file.path for file in psutil.Process(pid).open_files()]
 
 
 @pytest.fixture
@@ -140,7 +139,7 @@ def test_service_stops_when_all_its_users_are_killed(commands):
         one.kill()
 
     wait_until(
-        lambda: not Path(f"/proc/{pid}").exists(), "the service's end", timeout_seconds=WAIT_SECONDS
+        lambda: not psutil.pid_exists(pid), "the service's end", timeout_seconds=WAIT_SECONDS
     )
 
 

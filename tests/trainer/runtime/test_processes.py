@@ -18,8 +18,12 @@ time.sleep(600)
 
 
 @pytest.mark.timeout(30)
-def test_a_child_gets_its_arguments_and_ends_with_its_killed_parent(tmp_path, monkeypatch):
+@pytest.mark.parametrize("portable", ["", "1"], ids=["by the kernel", "by a thread"])
+def test_a_child_gets_its_arguments_and_ends_with_its_killed_parent(
+    tmp_path, monkeypatch, portable
+):
     (tmp_path / "sleeper.py").write_text(SLEEPER)
+    monkeypatch.setenv("TRAINYARD_PORTABLE", portable)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with subprocess.Popen(
         [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True

@@ -2,13 +2,12 @@
 
 import contextlib
 import logging
-import os
 import pathlib
 
 import tensorflow as tf
 
 from trainer.errors import ConfigError
-from trainer.runtime.cores import num_cores
+from trainer.runtime.cores import machine_cores, num_cores
 
 logger = logging.getLogger(__name__)
 
@@ -106,5 +105,5 @@ def split_cpu(num_parts: int) -> list[str]:
 def _inter_op_threads() -> int:
     """Return the number to set; 0 leaves it to TensorFlow, which chooses 1 on a single core."""
     configured = tf.config.threading.get_inter_op_parallelism_threads()
-    is_one = configured == 1 or (not configured and len(os.sched_getaffinity(0)) == 1)
+    is_one = configured == 1 or (not configured and machine_cores() == 1)
     return _LEAST_INTER_OP_THREADS if is_one else configured

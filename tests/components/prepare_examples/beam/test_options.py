@@ -8,6 +8,7 @@ from components.errors import errors_in_one_line
 from components.prepare_examples.beam.options import num_processes, run_pipeline
 from components.prepare_examples.errors import DataError
 from trainer.errors import ConfigError
+from trainer.runtime.cores import machine_cores
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_a_step_exits_with_one_line_despite_beams_traceback(tmp_path, caplog, er
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
-        ((), len(os.sched_getaffinity(0))),
+        ((), machine_cores()),
         (("--direct_num_workers=1",), 1),
         (("--direct_num_workers=3", "--direct_running_mode=multi_threading"), 3),
         (("--direct_num_workers=3", "--direct_running_mode=multi_processing"), 1),

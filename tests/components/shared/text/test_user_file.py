@@ -55,6 +55,7 @@ def test_what_is_no_small_regular_file_is_refused(unreadable, read):
     )
 
 
+@pytest.mark.linux("files of which stat(2) tells no size, such as /proc/self/status")
 def test_a_file_that_grows_or_tells_no_size_is_read_up_to_the_limit():
     assert read_file(Path("/proc/self/status"), max_bytes=100_000).startswith(b"Name:")
     with pytest.raises(FileError, match="over 5 bytes"):

@@ -58,7 +58,7 @@ def test_several_gpus_are_mirrored_unless_single_is_requested(two_gpus):
 def four_cores(monkeypatch):
     """Reports four cores and no GPU; returns the numbers of threads that are set."""
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda _kind: [])
-    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1, 2, 3})
+    monkeypatch.setattr("trainer.runtime.cores.machine_cores", lambda: 4)
     monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
     threads = {}
     for name in ("inter", "intra"):
