@@ -12,8 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from vertex_local import __version__
-from vertex_local.client import EMULATOR_VARIABLE, announced, service_pid
+from vertex_local import __version__, redirect
+from vertex_local.client import announced, service_pid
 from vertex_local.machine import root_lock
 
 EXAMPLE = """\
@@ -254,9 +254,7 @@ def _execute(root: Path, program: list[str]) -> int:
     record = announced(root) if service_pid(root) else {}
     if not record:
         return _fail(f"No service runs on {root}; start one: vertex-local serve --root {root}")
-    host = record["url"].removeprefix("http://")
-    path = [str(Path(__file__).with_name("redirect")), os.environ.get("PYTHONPATH", "")]
-    os.environ |= {EMULATOR_VARIABLE: host, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+    os.environ |= redirect.variables(record["url"].removeprefix("http://"))
     if record.get("storage"):
         os.environ["STORAGE_EMULATOR_HOST"] = record["storage"]
     try:

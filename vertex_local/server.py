@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, ModuleType
 
-from vertex_local import console, logs
+from vertex_local import console, logs, redirect
 from vertex_local.api import locations, operations
 from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.database.store import Store
@@ -155,6 +155,7 @@ def _service(
     options: Options, *, root: Path, store: Store, listener: socket.socket, engine: Engine | None
 ) -> Service:
     url = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
+    os.environ |= redirect.variables(url.removeprefix("http://"))  # also of its child processes
     clock = Clock(options.clock_speed)
     service = Service(
         root=root,

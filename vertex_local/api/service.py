@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local.api.database.store import Store
+from vertex_local.api.resource_names import ResourceName
+from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.machine.clock import Clock
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.processes.launch import WARM_PATIENCE_SECONDS, Launch
@@ -49,6 +51,14 @@ class Service:
     ending: threading.Event = field(default_factory=threading.Event)
     closing: threading.Event = field(default_factory=threading.Event)
     running: dict[str, Any] = field(default_factory=dict)
+
+    def variables(self, name: ResourceName) -> dict[str, str]:
+        """Return the variables of a run's processes that lead to this service and its project."""
+        return {
+            EMULATOR_VARIABLE: self.url.removeprefix("http://"),
+            "CLOUD_ML_PROJECT_ID": name.project,
+            "CLOUD_ML_REGION": name.location,
+        }
 
     @property
     def launch(self) -> Launch:

@@ -9,7 +9,6 @@ from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.run_lifecycle import RunKind, outcome_by
 from vertex_local.api.service import Service
-from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.errors import invalid_argument, not_found
 from vertex_local.jobs import replica_status
 from vertex_local.jobs.record import JobPlan, plan_job
@@ -101,8 +100,7 @@ def launch(service: Service, job: Json, variables: Mapping[str, str] = {}) -> No
     folder = KIND.folder_of(service, job["name"])
     env = {
         "CLOUD_ML_JOB_ID": name.id,
-        "CLOUD_ML_PROJECT_ID": name.project,
-        EMULATOR_VARIABLE: service.url.removeprefix("http://"),
+        **service.variables(name),
         **variables,
     }
     ports: list[int] = []

@@ -15,7 +15,6 @@ from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.run_lifecycle import RunKind, Start, outcome_by
 from vertex_local.api.service import Service
-from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument, rpc_status
 from vertex_local.machine import buckets
 from vertex_local.machine.files import local_path
@@ -282,7 +281,7 @@ def _runner(service: Service, job: Json, folder: Path) -> processes.ProcessSpec:
         name=RUNNER,
         command=["python", "-m", module, str(folder), *options],
         env={
-            EMULATOR_VARIABLE: service.url.removeprefix("http://"),
+            **service.variables(ResourceName.from_name(job["name"])),
             RUN_LABELS_VARIABLE: json.dumps(job.get("labels", {})),
         },
         cwd=str(folder),  # in the service's folder a user's modules could hide those of the steps

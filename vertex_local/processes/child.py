@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from vertex_local import Json
+from vertex_local import Json, redirect
 from vertex_local.machine import docker as containers
 from vertex_local.machine import linux
 from vertex_local.machine.clock import now
@@ -222,5 +222,7 @@ def _with_interpreter(command: list[str], layer: Layer | None) -> list[str]:
 
 def _environment(env: dict[str, str], temp_dir: Path) -> dict[str, str]:
     merged = {**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(temp_dir), **env}
+    if own := env.get("PYTHONPATH"):
+        merged["PYTHONPATH"] = redirect.joined(own, os.environ.get("PYTHONPATH", ""))
     merged["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), merged.get("PATH", "")])
     return merged

@@ -1,11 +1,10 @@
-"""Of programs that `vertex-local exec` runs: Google's SDK sends its requests to the service.
+"""Google's SDK in the service's processes, and in what `exec` runs, sends requests to the service.
 
-Python imports this file at its start. The SDK's modules are changed when the program imports them,
-before it can use them.
+Python imports this file at its start, so its own imports are few. The SDK's modules are changed
+when the program imports them, before it can use them.
 """
 
 import contextlib
-import importlib.abc
 import os
 import re
 import sys
@@ -18,20 +17,24 @@ SETTINGS = r"google\.cloud\.aiplatform\.initializer"
 CLIENT = r"google\.cloud\.aiplatform_v1(beta1)?\.services\.\w+\.client"
 PROJECTS = r"google\.cloud\.aiplatform\.utils\.resource_manager_utils"
 SESSION = r"google\.auth\.transport\.requests"
-DEFAULT_PROJECT, DEFAULT_LOCATION = "local", "us-central1"
+# Of a replica or step: Vertex AI's variables.
+PROJECT_VARIABLE, DEFAULT_PROJECT = "CLOUD_ML_PROJECT_ID", "local"
+LOCATION_VARIABLE, DEFAULT_LOCATION = "CLOUD_ML_REGION", "us-central1"
 PROJECT_NUMBER = "1234"  # gcp-storage-emulator's, of every bucket
 # Written into the SDK's methods for raw predictions and dedicated endpoints.
 GOOGLES = re.compile(r"https://[\w.-]+(-aiplatform\.googleapis\.com|\.prediction\.vertexai\.goog)/")
 URL = f"http://{os.environ['VERTEX_EMULATOR_HOST']}"
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     """Finder of the SDK's modules, which it redirects once they are loaded."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the spec of such a module, with a loader that redirects it."""
+        if not fullname.startswith("google."):
+            return None
         redirects = (change for name, change in REDIRECTS.items() if re.fullmatch(name, fullname))
         redirect = next(redirects, None)
         spec = PathFinder.find_spec(fullname, path, target) if redirect else None
@@ -60,7 +63,11 @@ def _redirect_settings(module: ModuleType) -> None:
         original(config, **{**options, **ours})
 
     module._Config.init = init
-    init(module.global_config, project=DEFAULT_PROJECT, location=DEFAULT_LOCATION)
+    init(
+        module.global_config,
+        project=os.environ.get(PROJECT_VARIABLE, DEFAULT_PROJECT),
+        location=os.environ.get(LOCATION_VARIABLE, DEFAULT_LOCATION),
+    )
     with contextlib.suppress(ImportError, AttributeError):  # a version without asynchronous REST
         from google.auth.aio.credentials import AnonymousCredentials as AsynchronousCredentials
 

@@ -8,11 +8,14 @@ import sys
 import pytest
 from kfp import compiler, dsl
 
+from vertex_local import redirect, testing
+from vertex_local.tests.support.pipeline_runs import Runs
 from vertex_local.tests.support.service import SERVER_SCRIPT, running_service
 from vertex_local.tests.support.waiting import wait_until
 
 # Python of an environment with another version of Google's SDK (`.ci/run`); the default is ours.
 PYTHON = os.environ.get("VERTEX_LOCAL_SDK_PYTHON", sys.executable)
+PARENT = "projects/mine/locations/europe-west4"
 SCRIPT = """
 import sys, time
 from google.api.httpbody_pb2 import HttpBody
@@ -61,6 +64,27 @@ def notes():
     note()
 
 
+# Beside the models of the project and location that the program runs in, it lists others.
+MODELS = """
+import os, sys
+from google.cloud import aiplatform
+print("=", "fractions" in sys.modules, os.environ["PYTHONPATH"].partition(os.pathsep)[0])
+for place in ({}, {"project": "other", "location": "us-central1"}):
+    aiplatform.init(**place)
+    print("=", [model.display_name for model in aiplatform.Model.list()])
+"""
+
+
+@dsl.component(install_kfp_package=False, base_image="python:3.11")
+def list_models(code: str):
+    exec(code, {})
+
+
+@dsl.pipeline(name="models")
+def listing(code: str):
+    list_models(code=code)
+
+
 def execute(root, *words, timeout_seconds=150):
     command = [sys.executable, "-m", "vertex_local.cli", "exec", "--root", str(root), "--", *words]
     return subprocess.run(
@@ -80,6 +104,35 @@ def test_a_program_with_googles_sdk_runs_unchanged(tmp_path):
     *values, states = lines
     assert values == ["= 8.0", "= 10", "= True", "= True", "= 12"]
     assert states.startswith("= PIPELINE_STATE_SUCCEEDED JOB_STATE_SUCCEEDED projects/mine/")
+
+
+def test_googles_sdk_in_a_replica_and_in_a_forked_step_asks_the_service(tmp_path):
+    container = {"imageUri": "any", "command": ["python", "-c", MODELS]}
+    container["env"] = [{"name": "PYTHONPATH", "value": "/mine"}]
+    machine = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1}
+    job = {
+        "displayName": "job",
+        "jobSpec": {"workerPoolSpecs": [{**machine, "containerSpec": container}]},
+    }
+    preload = ["--preload", "fractions,kfp.dsl.executor_main"]
+    # A new interpreter: forks of the tests' process have not imported sitecustomize.
+    with testing.running(*preload, root=tmp_path / "vertex") as service:
+        for parent, name in [("projects/other/locations/us-central1", "far"), (PARENT, "near")]:
+            service.parent = parent
+            model = {"displayName": name, "containerSpec": {"imageUri": "any"}}
+            service.do("POST", "models:upload", {"model": model})
+        runs, job = Runs(service, tmp_path), service.do("POST", "customJobs", job)
+        run = runs.run(listing, code=MODELS)
+        assert run["state"] == "PIPELINE_STATE_SUCCEEDED", runs.log(run)
+        path = f"/v1/{job['name']}"
+        wait_until(lambda: "endTime" in service.do("GET", path), "the end", timeout_seconds=60)
+        logs = [
+            next((service.root / folder).rglob(name)).read_text()
+            for folder, name in [("jobs", "workerpool0-0.log"), ("pipelines", "list-models.log")]
+        ]
+    models = ["= ['near']", "= ['far']"]
+    lines = [[line for line in log.splitlines() if line.startswith("= ")] for log in logs]
+    assert lines == [["= False /mine", *models], [f"= True {redirect.FOLDER}", *models]]
 
 
 def test_without_a_service_or_a_program_the_error_says_so(service, tmp_path):

@@ -10,8 +10,7 @@ from vertex_local.tests.flows.calls import Calls
 WRONG = {
     "pipeline_jobs": ["input_artifacts", "submit experiment", "get_pipeline_df"],
     "endpoints": ["direct_predict", "explain", "DeploymentResourcePool"],
-    # Google's SDK in a replica asks Google, which `exec` prevents only in the program it starts.
-    "custom_jobs": ["project", "experiment"],
+    "custom_jobs": ["experiment"],
     "training_pipelines": ["dataset"],
 }
 if not MOUNT.is_dir():  # a path below it is in the command that the SDK writes for an image

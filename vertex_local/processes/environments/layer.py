@@ -15,6 +15,7 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+from vertex_local import redirect
 from vertex_local.machine import linux
 from vertex_local.machine.files import log_line
 
@@ -74,7 +75,7 @@ class Layer:
         folders = [str(self._bin), str(_bin_of(self.base))]
         rest = kept.get("PATH", "").split(os.pathsep)
         if not is_own(self.base):
-            kept.pop("PYTHONPATH", None)
+            kept["PYTHONPATH"] = redirect.FOLDER  # without the service's packages
             rest = [folder for folder in rest if folder != str(_own_bin())]
         kept["PATH"] = os.pathsep.join([*folders, *rest])
         kept["VIRTUAL_ENV"] = kept["PYTHONUSERBASE"] = str(self.folder)

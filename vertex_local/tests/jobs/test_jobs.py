@@ -98,7 +98,7 @@ def test_a_job_succeeds_with_vertex_environment_and_fields(service, tmp_path):
     assert env["AIP_MODEL_DIR"] == f"{output}/model/"
     assert output.is_dir()
     assert env["CLOUD_ML_JOB_ID"] == folder.name
-    assert env["CLOUD_ML_PROJECT_ID"] == "demo"
+    assert (env["CLOUD_ML_PROJECT_ID"], env["CLOUD_ML_REGION"]) == ("demo", "us-central1")
     assert env["COLOUR"] == "red"
     assert env["cwd"] == str(folder)
     assert f"http://{env['VERTEX_EMULATOR_HOST']}" == service.url

@@ -14,6 +14,7 @@ import kfp
 import pytest
 from kfp import components, dsl
 
+from vertex_local import redirect
 from vertex_local.processes.environments.layer import Layer
 from vertex_local.processes.environments.store import DRAFT_PREFIX
 from vertex_local.tests.support.pipeline_runs import Runs, task_detail
@@ -402,3 +403,8 @@ def test_a_layer_has_the_packages_of_its_base_and_its_own(tmp_path):
     assert packages.startswith(prefix)
     assert "PIP_TARGET" not in env
     assert env["VIRTUAL_ENV"] == prefix
+
+
+def test_with_another_environment_only_the_redirection_of_googles_sdk_is_in_the_path(tmp_path):
+    layer = Layer(tmp_path / "layer", base=tmp_path / "base")
+    assert layer.environment({"PYTHONPATH": "/of/the/service"})["PYTHONPATH"] == redirect.FOLDER
