@@ -15,8 +15,8 @@ from pipelines.package.spec import Package
 from pipelines.resources.names import when
 from pipelines.runs.execute import new_run_name
 from pipelines.runs.facts import newest_runs
-from pipelines.runs.on_failure import add_on_failure, check_command, warn_of_readable_address
 from pipelines.runs.output.tables import schedule_facts, schedule_lines
+from pipelines.runs.request import warn_of_readable_address
 from pipelines.runs.submit import Submission
 from pipelines.schedules import differences as schedules
 from pipelines.schedules.differences import Change
@@ -68,7 +68,6 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
     now = add_action(actions, "run-now", start, "start a run of the schedule now", "NAME")
     add_output(now)
     now.add_argument("--wait", action="store_true", help="wait until the run has ended")
-    add_on_failure(now)
     now.set_defaults(tears_down=False)
     text = "delete a schedule; its runs continue, and `apply` creates it again if its file exists"
     add_action(actions, "delete", _delete, text, "NAME")
@@ -144,7 +143,6 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 
 def _run_now(arguments: argparse.Namespace) -> int:
-    check_command(arguments.on_failure, is_waiting=arguments.wait)
     target = target_of(arguments, needs_bucket=False)
     run = new_run_name(arguments.name)
     with service_of(arguments, target) as service:

@@ -5,17 +5,21 @@ seconds of the SDK's imports.
 """
 
 import copy
+import logging
 import os
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from components.shared.run_summary.settings import READABLE_ADDRESS, WEBHOOK, without_path
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi
 from components.shared.vertex.labels import RUN_LABEL
 from trainer import Json
 
 if TYPE_CHECKING:
     from pipelines.package.spec import Package
+
+logger = logging.getLogger(__name__)
 
 RUN_NAME = re.compile(r"[a-z][-a-z0-9]{0,62}")  # also the value of a label
 
@@ -45,19 +49,35 @@ def run_request(
     }
 
 
+def warn_of_readable_address(job: Json) -> None:
+    """Warn that the address of a webhook is stored with a PipelineJob."""
+    url = str(job.get("runtimeConfig", {}).get("parameterValues", {}).get(WEBHOOK, ""))
+    if re.fullmatch(READABLE_ADDRESS, url):
+        logger.warning(
+            "the address %s of %s is stored readably in the run and its logs; if it is secret,"
+            " give env:NAME or a secret of Secret Manager (docs/runs.md, Alerts)",
+            without_path(url),
+            WEBHOOK,
+        )
+
+
 def create_run(api: VertexApi, request: Json, *, run: str) -> Json:
     """Create a run and return it; a retried request creates no second one."""
     jobs = f"{api.parent}/pipelineJobs"
     return api.post(f"{jobs}?pipelineJobId={run}", request, find=lambda: api.find(f"{jobs}/{run}"))
 
 
-def console_url(api: VertexApi, run: str) -> str:
-    """Return the address of a run's page: in Google's console, or the local service's console."""
+def console_url(api: VertexApi, name: str, *, section: str = "runs") -> str:
+    """Return the address of a page in Google's console, or in the local service's console.
+
+    It is of a run, or of a job in the `section` `tuning`.
+    """
     emulator = os.environ.get(EMULATOR_VARIABLE)
     if emulator:
-        return f"http://{emulator}/runs/{api.project}/{api.location}/{run}"
+        return f"http://{emulator}/{section}/{api.project}/{api.location}/{name}"
+    below = "pipelines/runs" if section == "runs" else "training"
     return (
-        f"https://console.cloud.google.com/vertex-ai/locations/{api.location}/pipelines/runs/{run}"
+        f"https://console.cloud.google.com/vertex-ai/locations/{api.location}/{below}/{name}"
         f"?project={api.project}"
     )
 

@@ -140,9 +140,6 @@ class Runner:
         if words[0] == "run":  # tests/whole_runs runs it
             parse_trainyard(words)
             words[0] = "submit"
-            if "--on-failure" in words:
-                start = words.index("--on-failure")
-                del words[start : start + 2]
         if "submit" in words:
             words = [word for word in words if word not in WAITING]
             words.insert(words.index("submit") + 2, "--dry-run")

@@ -17,7 +17,6 @@ from pipelines.exit_codes import GATED, INTERRUPTED, OK
 from pipelines.places.target import Target
 from pipelines.runs.execute import RunResult, show_to_end, torn_down, write_result
 from pipelines.runs.facts import exit_code_of
-from pipelines.runs.on_failure import check_command, run_command
 from pipelines.runs.output.ending import NUM_DRIFT_SHOWN, print_result
 from pipelines.runs.output.hints import after_failure, command, log_command, stop_command
 from pipelines.runs.request import console_url, create_run
@@ -88,9 +87,6 @@ def start_run(
         result = show(api, submission)
         print_outcome(result.summary, target=target)
     arguments.result = json.loads(result.summary.to_json()), result.summary.headline
-    words = check_command(arguments.on_failure)
-    if problem := run_command(words, result.summary, target=target):
-        print(f"trainyard: {problem}", file=sys.stderr)
     return _exit_code(result, is_deployment=arguments.tears_down)
 
 

@@ -10,7 +10,6 @@ from pipelines.command.running.execution import start_run
 from pipelines.command.running.submit import EXIT_CODES
 from pipelines.command.target_options import add_containers, add_target, service_of, target_of
 from pipelines.resources.kinds import RUN
-from pipelines.runs.on_failure import add_on_failure, check_command
 from pipelines.runs.resume import await_end, explain_resume, plan_resume
 
 RESUME_HELP = f"""\
@@ -32,13 +31,11 @@ def add_resume(parser: argparse.ArgumentParser) -> None:
     add_target(parser)
     parser.add_argument("--wait", action="store_true", help="wait until the run has ended")
     add_output(parser)
-    add_on_failure(parser)
     add_containers(parser)
     parser.set_defaults(command=partial(with_result, _resume), tears_down=False)
 
 
 def _resume(arguments: argparse.Namespace) -> int:
-    check_command(arguments.on_failure, is_waiting=arguments.wait)
     target = target_of(arguments, needs_bucket=False)
     with service_of(arguments, target) as service:
         api = connect(target.project, target.location)

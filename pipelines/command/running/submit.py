@@ -40,7 +40,7 @@ from pipelines.plan.text import summary_of
 from pipelines.projects.runs import FORMS, find_run
 from pipelines.resources.kinds import TUNING
 from pipelines.runs.execute import new_run_name
-from pipelines.runs.on_failure import add_on_failure, check_command, warn_of_readable_address
+from pipelines.runs.request import warn_of_readable_address
 from pipelines.runs.submit import (
     Submission,
     check_run_name,
@@ -178,7 +178,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="refuse a training that cost more in an earlier run, by its time and Vertex AI's "
         "prices, and limit its time so that it cannot cost more",
     )
-    add_on_failure(parser)
     add_target(parser)
     advanced = parser.add_argument_group("advanced")
     advanced.add_argument(
@@ -209,7 +208,6 @@ class CheckedRun:
 
 def _start(arguments: argparse.Namespace) -> int:
     """Run `trainyard run` or `trainyard submit`."""
-    check_command(arguments.on_failure, is_waiting=arguments.wait)
     target = target_of(arguments)
     run = check_run(arguments, target)
     config = run.config

@@ -27,7 +27,6 @@ from pipelines.jobs.tuning import (
     tuning_request,
     with_folds,
 )
-from pipelines.jobs.tuning_page import write_tuning_page
 from pipelines.places.target import Target
 from pipelines.projects.runs import FORMS, find_run
 from pipelines.resources.kinds import POLL_SECONDS, TUNING
@@ -35,6 +34,7 @@ from pipelines.resources.names import short_name
 from pipelines.resources.table import table_lines
 from pipelines.runs.execute import new_run_name
 from pipelines.runs.output.hints import command
+from pipelines.runs.request import console_url
 from pipelines.runs.submit import configured
 from pipelines.runs.workload_code import with_code
 from trainer import Json
@@ -131,6 +131,8 @@ def _tune(arguments: argparse.Namespace) -> int:
             for line in (title, *varied):
                 print(line, file=sys.stderr)
             job = create_tuning_job(api, with_folds(request, num_folds))
+        page = console_url(api, short_name(job["name"]), section="tuning")
+        print(f"page: {page}", file=sys.stderr)
         return _follow(api, job, arguments, target)
 
 
@@ -145,13 +147,11 @@ def _follow(api: VertexApi, job: Json, arguments: argparse.Namespace, target: Ta
         job = TUNING.wait(api, job_id, timeout_seconds=CANCEL_TIMEOUT_SECONDS)
         is_interrupted = True
     facts = tuning_facts(job)
-    page = target.state_dir / "tuning" / f"{facts['name']}.html"
-    write_tuning_page(facts, page)
     if arguments.json:
         print_json(facts)
     else:
         print_table(trials_table(facts))
-        print(f"{best_line(facts)}\npage: {page}")
+        print(best_line(facts))
         if facts["best"]:
             run = f"trainyard run {arguments.workload} --from {facts['name']}"
             print(f"{command(run, target)}   # train it again, and let the gate judge it")

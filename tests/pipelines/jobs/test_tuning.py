@@ -18,7 +18,6 @@ from pipelines.jobs.tuning import (
     winner_flags,
     with_folds,
 )
-from pipelines.jobs.tuning_page import write_tuning_page
 from pipelines.projects.runs import find_run
 from trainer.errors import ConfigError
 from vertex_local.api.protos import parse
@@ -133,7 +132,7 @@ def test_folds_that_the_rows_cannot_be_dealt_into_are_refused_before_the_job(tmp
         count_folds(config, manifest_in(tmp_path, 30))
 
 
-def test_the_table_and_the_page_say_that_folds_have_chosen(tmp_path):
+def test_the_table_says_that_folds_have_chosen():
     job = tuning_job(*TRIALS)
     job["trialJobSpec"] = with_folds(request(RATE), 5)["trialJobSpec"]
     facts = tuning_facts(job)
@@ -141,11 +140,6 @@ def test_the_table_and_the_page_say_that_folds_have_chosen(tmp_path):
     assert "loss by 5 folds" in trials_table(facts).headings
     chosen = "chosen by the lowest loss by 5 folds, 0.2500, of train and eval"
     assert chosen in best_line(facts)
-    write_tuning_page(facts, tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text()
-    assert chosen in page
-    assert "Mean over the folds" in page
-    assert "eval loss" not in page
 
 
 def test_a_varied_setting_and_what_it_replaces_are_no_fixed_arguments():
@@ -232,20 +226,3 @@ def test_a_value_that_is_no_number_is_null():
     diverged["measurements"][0]["metrics"][0]["value"] = "NaN"
     facts = tuning_facts(tuning_job(diverged))
     assert facts["trials"][0]["curve"] == [[1, None], [2, 0.25]]
-
-
-def test_the_page(tmp_path):
-    others = [
-        trial(n, 0.5 + n % 2, rate=n * 1e-4, units="64" if n % 2 else "16") for n in range(6, 12)
-    ]
-    facts = tuning_facts(tuning_job(*TRIALS, *others))
-    write_tuning_page({**facts, "name": "<n>"}, tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text()
-    assert "<n>" not in page
-    assert page.count("<polyline") == 10 + 10  # a line over the axes and a curve for each trial
-    shares = page[page.index("<h2>Importance") : page.index("<h2>Trials<")]
-    # The batch sizes explain most, the epochs, which are equal, nothing.
-    assert shares.index("train.batch_size") < shares.index("train.learning_rate")
-    assert '<th scope="row">train.epochs</th><td>0.0%</td>' in shares
-    write_tuning_page(tuning_facts(tuning_job(trial(1, None))), tmp_path / "empty.html")
-    assert "no trial has succeeded" in (tmp_path / "empty.html").read_text()

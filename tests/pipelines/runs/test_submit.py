@@ -20,7 +20,7 @@ from pipelines.package.spec import (
 )
 from pipelines.places.target import local_target, vertex_target
 from pipelines.runs.execute import new_run_name
-from pipelines.runs.request import run_request
+from pipelines.runs.request import run_request, warn_of_readable_address
 from pipelines.runs.submit import (
     check_run_name,
     check_source,
@@ -333,3 +333,20 @@ def test_the_name_of_a_run_fits_into_a_label():
     assert len(name) == 63
     with pytest.raises(ConfigError, match="is not allowed; it must match"):
         check_run_name("a" * 64)
+
+
+@pytest.mark.parametrize(
+    ("address", "is_warned_of"),
+    [
+        ("https://hooks.example/services/SECRET", True),
+        ("env:HOOK", False),
+        ("projects/p/secrets/hook/versions/latest", False),
+    ],
+)
+def test_an_address_that_is_stored_readably_is_a_warning(address, is_warned_of, caplog):
+    values = with_settings(mnist(), [f"on_failure_url={address}"]).parameters()
+
+    warn_of_readable_address({"runtimeConfig": {"parameterValues": values}})
+
+    assert ("https://hooks.example/… of on_failure_url is stored" in caplog.text) is is_warned_of
+    assert "SECRET" not in caplog.text

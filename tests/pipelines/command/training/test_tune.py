@@ -32,5 +32,4 @@ def test_trials_are_trained_and_the_best_becomes_the_configuration_of_a_run(exam
     assert facts["best"]["settings"] == {"train.learning_rate": "0.05"}
     assert facts["best"]["curve"][-1] == [20, facts["best"]["value"]]
     assert (tmp_path / "runs/first/2/model/saved_model.pb").is_file()
-    assert (tmp_path / "tuning/first.html").is_file()
     assert tune() == facts  # the same name: nothing is trained again
