@@ -210,7 +210,6 @@ def _stop_on_sigterm() -> threading.Event:
     stop = threading.Event()
 
     def handle(signum: int, frame: object) -> None:
-        del signum, frame
         stop.set()
         timer = threading.Timer(_STOP_TIMEOUT_SECONDS, end_process, [EXIT_RESTART])
         timer.daemon = True

@@ -98,7 +98,12 @@ def parse_tf_config(text: str | None) -> Cluster:
         raise ClusterError('TF_CONFIG must be an object: {"cluster": …, "task": …}')
     addresses = _parse_addresses(config.get("cluster", {}))
     task_type, task_index = _parse_task(config.get("task", {}))
-    _check_task(task_type, task_index, addresses)
+    size = len(addresses.get(task_type, ()))
+    if task_type != "evaluator" and addresses and task_index >= size:
+        raise ClusterError(
+            f"TF_CONFIG: task {task_type}/{task_index} is not in the cluster, which has {size}"
+            f" {task_type} replicas"
+        )
     return Cluster(task_type=task_type, task_index=task_index, addresses=addresses)
 
 
@@ -138,24 +143,16 @@ def _parse_addresses(jobs: Any) -> dict[str, tuple[str, ...]]:
             raise ClusterError(
                 "TF_CONFIG: cluster has both chief and master, its old name; remove one"
             )
-        addresses[name] = _parse_job(job_type, entries)
-    _check_distinct([address for job in addresses.values() for address in job])
+        if not isinstance(entries, list):
+            raise ClusterError(f"TF_CONFIG: cluster.{job_type} must be a list of host:port")
+        for address in entries:
+            if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
+                raise ClusterError(f"TF_CONFIG: cluster.{job_type}: {address!r} is not host:port")
+        addresses[name] = tuple(entries)
+    every = [address for job in addresses.values() for address in job]
+    if twice := [address for address in every if every.count(address) > 1]:
+        raise ClusterError(f"TF_CONFIG: more than one replica has the address {twice[0]}")
     return {name: job for name, job in addresses.items() if job}
-
-
-def _parse_job(job_type: str, entries: Any) -> tuple[str, ...]:
-    if not isinstance(entries, list):
-        raise ClusterError(f"TF_CONFIG: cluster.{job_type} must be a list of host:port")
-    for address in entries:
-        if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
-            raise ClusterError(f"TF_CONFIG: cluster.{job_type}: {address!r} is not host:port")
-    return tuple(entries)
-
-
-def _check_distinct(addresses: list[str]) -> None:
-    for address in addresses:
-        if addresses.count(address) > 1:
-            raise ClusterError(f"TF_CONFIG: more than one replica has the address {address}")
 
 
 def _parse_task(task: Any) -> tuple[str, int]:
@@ -178,17 +175,6 @@ def _job_type(role: Any, where: str) -> str:
         allowed = ", ".join(CLUSTER_ROLES)
         raise ClusterError(f"TF_CONFIG: {where}: {role!r} is not a replica type; use {allowed}")
     return name
-
-
-def _check_task(task_type: str, index: int, addresses: Mapping[str, tuple[str, ...]]) -> None:
-    if task_type == "evaluator" or not addresses:
-        return
-    size = len(addresses.get(task_type, ()))
-    if index >= size:
-        raise ClusterError(
-            f"TF_CONFIG: task {task_type}/{index} is not in the cluster, which has {size}"
-            f" {task_type} replicas"
-        )
 
 
 def check_port(cluster: Cluster, *, strategy: str) -> None:

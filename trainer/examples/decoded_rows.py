@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from io import FileIO
 from typing import Any
@@ -37,9 +37,6 @@ class _Column:
     offset: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-
-    def view(self, array: NDArray[Any]) -> memoryview:
-        return array.reshape(-1).view(np.uint8).data
 
     def place(self, row: int) -> int:
         return self.offset + row * math.prod(self.shape) * self.dtype.itemsize
@@ -80,29 +77,31 @@ class DecodedRows:
 
     def _load(self, slices: Sequence[Slice], num_rows: int) -> Any:
         arrays = [np.empty((num_rows, *column.shape), column.dtype) for column in self._columns]
-        at = 0
-        for piece in slices:
-            for column, array in zip(self._columns, arrays, strict=True):
-                self._file.seek(column.place(self._starts[piece.shard.path] + piece.skip))
-                view = column.view(array[at : at + piece.take])
-                while view:
-                    view = view[self._file.readinto(view) :]
-            at += piece.take
+        self._transfer(slices, arrays, self._file.readinto)
         with tf.device("/device:CPU:0"):
             tensors = [tf.convert_to_tensor(array) for array in arrays]
         return tf.nest.pack_sequence_as(self._decoder.specs, tensors)
 
     def _keep(self, slices: Sequence[Slice], rows: Any) -> None:
-        arrays = [tensor.numpy() for tensor in tf.nest.flatten(rows)]
+        self._transfer(slices, [part.numpy() for part in tf.nest.flatten(rows)], self._file.write)
+        for piece in slices:
+            kept = self._kept[piece.shard.path]
+            kept[:] = _merged([*kept, (piece.skip, piece.skip + piece.take)])
+
+    def _transfer(
+        self,
+        slices: Sequence[Slice],
+        arrays: Sequence[NDArray[Any]],
+        move: Callable[[memoryview], int],
+    ) -> None:
+        """Move rows between arrays and the file; `move` reads or writes some bytes of a memory."""
         at = 0
         for piece in slices:
-            path, last = piece.shard.path, piece.skip + piece.take
             for column, array in zip(self._columns, arrays, strict=True):
-                self._file.seek(column.place(self._starts[path] + piece.skip))
-                view = column.view(array[at : at + piece.take])
+                self._file.seek(column.place(self._starts[piece.shard.path] + piece.skip))
+                view = array[at : at + piece.take].reshape(-1).view(np.uint8).data
                 while view:
-                    view = view[self._file.write(view) :]
-            self._kept[path] = _merged([*self._kept[path], (piece.skip, last)])
+                    view = view[move(view) :]
             at += piece.take
 
 

@@ -38,7 +38,6 @@ class WholeTable:
 
     def at(self, step: int, *, stop: int) -> Any:
         """Return the table."""
-        del step, stop
         return self._table
 
 

@@ -89,22 +89,6 @@ def macro_f1(predicted: np.ndarray, labels: np.ndarray, _label: Label) -> Statis
     return score
 
 
-def precision(predicted: np.ndarray, labels: np.ndarray, label: Label) -> Statistic:
-    """Return the share of the predicted positives that are true; NaN without any predicted."""
-    return _ratio((predicted == 1) & (labels == 1), predicted == 1)
-
-
-def recall(predicted: np.ndarray, labels: np.ndarray, label: Label) -> Statistic:
-    """Return the share of the true positives that are predicted; NaN without any."""
-    return _ratio((predicted == 1) & (labels == 1), labels == 1)
-
-
-def binary_f1(predicted: np.ndarray, labels: np.ndarray, label: Label) -> Statistic:
-    """Return the harmonic mean of precision and recall; NaN without any positive."""
-    hits = (predicted == 1) & (labels == 1)
-    return _ratio(2.0 * hits, (predicted == 1) * 1.0 + (labels == 1))
-
-
 def mean_cost(predicted: np.ndarray, labels: np.ndarray, label: Label) -> Statistic:
     """Return the mean cost of an example, by the costs that the label declares."""
     cost: Mapping[str, float] = getattr(label, "cost", {})
@@ -119,6 +103,7 @@ def mean_of(values: np.ndarray) -> Statistic:
 
 
 def _ratio(parts: np.ndarray, whole: np.ndarray) -> Statistic:
+    """Return the sum of the parts divided by the sum of the whole; NaN if that is 0."""
     above, below = parts.astype(np.float64), whole.astype(np.float64)
 
     def value(counts: np.ndarray) -> float:
@@ -128,11 +113,17 @@ def _ratio(parts: np.ndarray, whole: np.ndarray) -> Statistic:
     return value
 
 
+def _hits(predicted: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return (predicted == 1) & (labels == 1)
+
+
 # Metrics of the predicted classes of two, as functions of (predicted, labels, label).
-DECIDED = {
-    "precision": precision,
-    "recall": recall,
-    "f1": binary_f1,
+DECIDED: dict[str, Callable[..., Statistic]] = {
+    "precision": lambda predicted, labels, _: _ratio(_hits(predicted, labels), predicted == 1),
+    "recall": lambda predicted, labels, _: _ratio(_hits(predicted, labels), labels == 1),
+    "f1": lambda predicted, labels, _: _ratio(
+        2.0 * _hits(predicted, labels), (predicted == 1) * 1.0 + (labels == 1)
+    ),
     COST: mean_cost,
 }
 

@@ -119,7 +119,7 @@ def evaluated_names(workload: Workload) -> dict[str, bool]:
 
     Until the classes are learnt there may be two of them, or more.
     """
-    names = list(metric_names(workload))
+    names = ["loss", *_names_in_training(workload.label, len(workload.labels))]
     if not isinstance(workload.label, Regression | Multilabel):
         num_classes = len(workload.labels)
         if num_classes in (0, _BINARY):
@@ -135,24 +135,24 @@ def metric_names(workload: Workload) -> dict[str, bool]:
     The metrics follow from the label's kind; the loss is one of them. Until the classes are learnt
     there may be two classes, which have `auc`.
     """
-    if isinstance(workload.label, Regression):
-        names = ["loss", "mae", "rmse", "r2"]
-    elif isinstance(workload.label, Multilabel):
-        names = ["loss", "accuracy", "auc", "f1"]
-    else:
-        names = ["loss", "accuracy", *["auc"] * (len(workload.labels) in (0, _BINARY))]
+    names = ["loss", *_names_in_training(workload.label, len(workload.labels))]
     return {name: name in LOWER_IS_BETTER for name in names}
+
+
+def _names_in_training(label: Label, num_classes: int | None) -> list[str]:
+    if isinstance(label, Regression):
+        return ["mae", "rmse", "r2"]
+    if isinstance(label, Multilabel):
+        return ["accuracy", "auc", "f1"]
+    return ["accuracy", *["auc"] * (num_classes in (0, _BINARY))]
 
 
 def measure_eval(predictions: np.ndarray, labels: np.ndarray, label: Label) -> dict[str, float]:
     """Return the metrics of an evaluation in training, without a loss that its objective has."""
-    if isinstance(label, Regression):
-        names = ["mae", "rmse", "r2"]
-    elif isinstance(label, Multilabel):
-        names = ["accuracy", "auc", "f1"]
-    else:
-        predictions = summarized(predictions, labels, label)
-        names = ["accuracy", "loss", *["auc"] * (predictions.ndim > 1)]
+    num_classes = predictions.shape[1] if predictions.ndim > 1 else None
+    names = _names_in_training(label, num_classes)
+    if not isinstance(label, Regression | Multilabel):
+        names.insert(1, "loss")
     return measure(predictions, labels, label, names)
 
 

@@ -92,14 +92,6 @@ def _cross_entropy(predictions: np.ndarray, labels: np.ndarray) -> Statistic:
     return mean_of(-np.log(np.maximum(likelihoods, LEAST_LIKELIHOOD)))
 
 
-def _brier(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
-    return mean_of((probabilities[:, 1].astype(np.float64) - labels) ** 2)
-
-
-def _area(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
-    return area_statistic(probabilities[:, 1], labels == 1)
-
-
 def area_statistic(scores: np.ndarray, is_true: np.ndarray) -> Statistic:
     """Return the area under the ROC curve as a function of a draw; ties count half."""
     positives, negatives = np.flatnonzero(is_true), np.flatnonzero(~is_true)
@@ -122,10 +114,6 @@ def area_statistic(scores: np.ndarray, is_true: np.ndarray) -> Statistic:
         return float(wins / pairs)
 
     return area
-
-
-def _precision(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
-    return average_precision(probabilities[:, 1], labels == 1)
 
 
 def _several_f1(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
@@ -154,17 +142,9 @@ def _several_area(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
     return mean
 
 
-def _several_accuracy(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
-    return mean_of(((probabilities >= LIKELY) == (labels >= LIKELY)).mean(axis=1))
-
-
 def _several_entropy(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
     likelihoods = np.where(labels >= LIKELY, probabilities, 1 - probabilities).astype(np.float64)
     return mean_of(-np.log(np.maximum(likelihoods, LEAST_LIKELIHOOD)).mean(axis=1))
-
-
-def _absolute_error(predictions: np.ndarray, labels: np.ndarray) -> Statistic:
-    return mean_of(np.abs(_errors(predictions, labels)))
 
 
 def _square_error(predictions: np.ndarray, labels: np.ndarray) -> Statistic:
@@ -193,20 +173,22 @@ def _errors(predictions: np.ndarray, labels: np.ndarray) -> Any:
 
 
 _TWO_CLASS: dict[str, Build] = {
-    "auc": _area,
+    "auc": lambda probabilities, labels: area_statistic(probabilities[:, 1], labels == 1),
     "loss": _cross_entropy,
-    "pr_auc": _precision,
-    "brier": _brier,
+    "pr_auc": lambda probabilities, labels: average_precision(probabilities[:, 1], labels == 1),
+    "brier": lambda probabilities, labels: mean_of(_errors(probabilities[:, 1], labels) ** 2),
 }
 _SEVERAL: dict[str, Build] = {
     "f1": _several_f1,
-    "accuracy": _several_accuracy,
+    "accuracy": lambda probabilities, labels: mean_of(
+        ((probabilities >= LIKELY) == (labels >= LIKELY)).mean(axis=1)
+    ),
     "auc": _several_area,
     "loss": _several_entropy,
 }
 _NUMBER: dict[str, Build] = {
     "rmse": _root_square_error,
-    "mae": _absolute_error,
+    "mae": lambda predictions, labels: mean_of(np.abs(_errors(predictions, labels))),
     "r2": _determination,
     "loss": _square_error,
 }

@@ -79,7 +79,6 @@ def _generate_code_in_memory(loader: Any) -> None:
     numbers = itertools.count()
 
     def load_source(source: str, delete_on_exit: bool) -> tuple[ModuleType, str]:
-        del delete_on_exit
         module = ModuleType(f"autograph_{next(numbers)}")
         path = module.__file__ = f"<{module.__name__}>"
         linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)

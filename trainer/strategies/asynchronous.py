@@ -44,7 +44,6 @@ class CachedTable:
 
     def locate(self, step: int) -> Any:
         """Return the worker's iterator over a dataset of one element, the table."""
-        del step
         return self._iterators
 
     def load(self, location: Any) -> Any:

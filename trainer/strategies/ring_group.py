@@ -62,7 +62,6 @@ class RingGroup(ReplicaGroup):
 
     def gather(self, rows: tf.IndexedSlices, *, most: int) -> tf.IndexedSlices:
         """Return the rows of all replicas, in the order of their ranks; to be traced."""
-        del most
         gather = self._noting(self._ring.gather)
         ids = tf.numpy_function(gather, [rows.indices], rows.indices.dtype)
         with tf.control_dependencies([ids]):

@@ -46,7 +46,6 @@ class SyncDriver:
         With each call the replicas vote: `should_stop` and the learning rate that a callback wants
         are then the same on all of them.
         """
-        del progress  # only in asynchronous training
         for first, count in split_into_calls(
             start,
             stop,
@@ -83,7 +82,6 @@ class SyncDriver:
 
     def progress(self, steps_done: Sequence[int]) -> Mapping[str, Any]:
         """Return nothing: the global step says which steps are done."""
-        del steps_done
         return {}
 
     def _run_steps(

@@ -214,12 +214,10 @@ class Workload(abc.ABC):
         `statistics` are the train split's `features` in statistics.json. It is called before
         `adapt_to_statistics` or `adapt`.
         """
-        del statistics
         return self
 
     def adapt(self, features: Features) -> "Workload":
         """Return the workload adapted to the train split, whose raw features are given."""
-        del features
         return self
 
     def adapt_to_statistics(self, statistics: Json) -> "Workload | None":
@@ -227,7 +225,6 @@ class Workload(abc.ABC):
 
         `statistics` are the train split's `features` in statistics.json.
         """
-        del statistics
         return None
 
     def facts(self) -> dict[str, Any]:
@@ -236,12 +233,10 @@ class Workload(abc.ABC):
 
     def with_facts(self, facts: dict[str, Any]) -> "Workload":
         """Return the workload with the results of an earlier `adapt`."""
-        del facts
         return self
 
     def settings_of(self, model: str = "") -> Mapping[str, ModelSetting]:
         """Return the settings of a model, by name."""
-        del model
         return {}
 
     def with_settings(self, values: Mapping[str, Any], model: str = "") -> "Workload":
@@ -255,7 +250,6 @@ class Workload(abc.ABC):
 
     def linear_variables(self, model: Any) -> list[Any]:
         """Return the variables of the linear part of a model from `build_model`."""
-        del model
         return []
 
     def encode(self, features: Features) -> Features:
@@ -267,7 +261,7 @@ class Workload(abc.ABC):
 
         `features` are encoded (and not yet preprocessed), `labels` as `parse` returns them.
         """
-        del features, labels
+        return None
 
     def evaluation_weights(self, features: Features, labels: Any) -> Any:
         """Return the weights in evaluations; class weights are only for training, as in Keras.
@@ -281,7 +275,6 @@ class Workload(abc.ABC):
 
         `noise` has `num_noise` random numbers in [0, 1) for each example.
         """
-        del noise
         return features
 
 

@@ -185,7 +185,6 @@ class DeclaredWorkload(Workload):
 
     def evaluation_weights(self, features: Features, labels: Any) -> Any:
         """Return the weight of each example, without its class's weight; None if there is none."""
-        del labels
         return features.get(WEIGHTS)
 
     def _weights_of_classes(self) -> list[float]:
@@ -228,8 +227,3 @@ def check_num_noise(num_noise: Any, augment_with: Any) -> int:
             " example, such as num_noise=2"
         )
     return num_noise
-
-
-def without_counts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return facts without the examples of each class."""
-    return {name: value for name, value in facts.items() if name != _COUNTS}

@@ -19,7 +19,6 @@ from trainer.workloads.declared import (
     Build,
     DeclaredWorkload,
     check_num_noise,
-    without_counts,
 )
 from trainer.workloads.encoding.image_files import check_image, decode_image
 from trainer.workloads.encoding.images import (
@@ -164,7 +163,6 @@ class ImageFolder(DeclaredWorkload):
 
     def adapt_to_statistics(self, statistics: Json) -> Self | None:
         """Return the workload, or None if more is to be learnt than `with_statistics` has."""
-        del statistics
         return None if self.learn is not None or not self.labels else self
 
     def facts(self) -> dict[str, Any]:
@@ -173,7 +171,7 @@ class ImageFolder(DeclaredWorkload):
 
     def with_facts(self, facts: dict[str, Any]) -> Self:
         """Return the workload with what was learnt from the train split."""
-        return replace(super().with_facts(facts), learnt=without_counts(facts))
+        return replace(super().with_facts(facts), learnt=facts)
 
     def decode_file(self, data: bytes) -> np.ndarray:
         """Return the pixels of an image file, resized unless the source's images have one size."""

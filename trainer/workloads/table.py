@@ -4,7 +4,7 @@ import contextlib
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from trainer.workloads.declarations.model_settings import ModelSetting, as_text
 from trainer.workloads.declarations.names import declared_names
 from trainer.workloads.declarations.sources import Source
 from trainer.workloads.declarations.written import plain_text
-from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload, without_counts
+from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload
 from trainer.workloads.encoding.columns import Column, TableFacts, columns_of, compute_columns
 from trainer.workloads.encoding.images import NUM_SHIFTS, as_floats, shift_a_little
 from trainer.workloads.encoding.label_values import (
@@ -55,7 +55,7 @@ from trainer.workloads.encoding.table_checks import (
     parse_crosses,
     parse_sizes,
 )
-from trainer.workloads.models.wide_and_deep import Sizes, build_wide_and_deep, linear_variables
+from trainer.workloads.models.wide_and_deep import build_wide_and_deep, linear_variables
 
 DEFAULT_MODEL = "wide_and_deep"
 # Tuned on the tables `DEVELOPMENT` of `python -m benchmarks.defaults`.
@@ -307,7 +307,10 @@ class Table(DeclaredWorkload):
 
     def with_facts(self, facts: dict[str, Any]) -> Self:
         """Return the workload with what was learnt from the train split."""
-        learnt = {**without_counts(facts), "classes": tuple(facts.get("classes", ()))}
+        known = {
+            field_.name: facts[field_.name] for field_ in fields(TableFacts) if field_.name in facts
+        }
+        learnt = {**known, "classes": tuple(facts.get("classes", ()))}
         return replace(super().with_facts(facts), learnt=TableFacts(**learnt))
 
     def encode(self, features: Features) -> Features:
@@ -370,20 +373,21 @@ class Table(DeclaredWorkload):
         if self.model is not None:
             return super().build_model(model)
         return build_wide_and_deep(
-            Sizes(
-                categories=[column.size for column in self._of_kind("category")],
-                crosses=self._cross_sizes(),
-                num_amounts=sum(column.size for column in self._of_kind("number")),
-                edges=self._edges(),
-                tokens={
-                    f"tokens_{column.name}": (column.size, column.length)
-                    for column in self._of_kind("tokens")
-                },
-                num_outputs=len(self.labels) or 1,
-                images={
-                    f"image_{image.name}": (*image.size, image.channels) for image in self._images
-                },
-            ),
+            categories=[column.size for column in self._of_kind("category")],
+            crosses=self._cross_sizes(),
+            num_amounts=sum(column.size for column in self._of_kind("number")),
+            # Of each column of numbers, [] for one without pieces.
+            edges=[
+                self.learnt.edges.get(column.name, [])
+                for column in self._of_kind("number")
+                for _ in range(column.size)
+            ],
+            tokens={
+                f"tokens_{column.name}": (column.size, column.length)
+                for column in self._of_kind("tokens")
+            },
+            images={f"image_{image.name}": (*image.size, image.channels) for image in self._images},
+            num_outputs=len(self.labels) or 1,
             hidden_units=self.hidden_units,
             embedding_size=self.embedding_size,
             batch_norm=self.batch_norm,
@@ -493,14 +497,6 @@ class Table(DeclaredWorkload):
         known = self.format_instance(features)
         names = [feature.name for feature in self.used]
         return {"object": known, "nulls": {**dict.fromkeys(names), **known}}
-
-    def _edges(self) -> list[list[float]]:
-        """Return the edges of the pieces of each column of `amounts`, [] for one without."""
-        return [
-            self.learnt.edges.get(column.name, [])
-            for column in self._of_kind("number")
-            for _ in range(column.size)
-        ]
 
     def _cross_sizes(self) -> list[int]:
         sizes = {column.key: column.size for column in self._of_kind("category")}

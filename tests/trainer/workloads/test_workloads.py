@@ -20,8 +20,6 @@ from trainer.workloads.encoding.images import flip, shift  # noqa: E402
 from trainer.workloads.encoding.lookups import (  # noqa: E402
     Distribution,
     bucketize,
-    log_moments,
-    make_boundaries,
     number_terms,
 )
 
@@ -190,21 +188,22 @@ def test_boundaries_are_the_quantiles_of_the_known_values():
     values = np.random.default_rng(2).gamma(2, 6, 999).astype(np.float32).round(1)
     for num_buckets in (4, 10, 20):
         quantiles = np.quantile(values, np.linspace(0, 1, num_buckets + 1)[1:-1], method="nearest")
-        found = make_boundaries(Distribution.of_column(values), num_buckets)
+        found = Distribution.of_column(values).boundaries(num_buckets)
         assert found == sorted(set(quantiles.tolist()))
     few = Distribution.of_column(np.array([np.nan, 1, 1, 1, 2], np.float32))
-    assert make_boundaries(few, 4) == [1.0]
+    assert few.boundaries(4) == [1.0]
     none = Distribution.of_column(np.array([np.nan], np.float32))
-    assert make_boundaries(none, 4) == []
-    assert log_moments(none) == [0.0, 1.0]
+    assert none.boundaries(4) == []
+    assert none.moments(is_logarithmic=True) == [0.0, 1.0]
 
 
 def test_moments_are_of_the_logarithm_and_never_divide_by_zero():
     values = np.array([0, 1, 1, 7, np.nan], np.float32)
     logs = np.log1p([0, 1, 1, 7])
-    assert log_moments(Distribution.of_column(values)) == pytest.approx([logs.mean(), logs.std()])
+    found = Distribution.of_column(values).moments(is_logarithmic=True)
+    assert found == pytest.approx([logs.mean(), logs.std()])
     constant = Distribution.of_column(np.array([0.3, 0.3, 0.3], np.float32))
-    assert log_moments(constant) == pytest.approx([np.log1p(0.3), 1.0])
+    assert constant.moments(is_logarithmic=True) == pytest.approx([np.log1p(0.3), 1.0])
 
 
 @pytest.mark.parametrize("mode", ["CONSTANT", "REFLECT"])

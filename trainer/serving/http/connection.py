@@ -79,7 +79,6 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Forget the connection, and cancel its requests."""
-        del error
         self._server.connections.discard(self)
         self._waiting.clear()
         self._ignores_input = True

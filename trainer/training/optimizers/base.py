@@ -37,7 +37,6 @@ class Optimizer(abc.ABC):
         `layers` are the numbers and Keras variables in the piece, if layers are not cut. Several
         workers update a shared piece at once.
         """
-        del layers, is_shared
         return self
 
     @abc.abstractmethod
@@ -96,7 +95,6 @@ class FusedOptimizer(Optimizer):
 
     def options(self, step: Step) -> dict[str, Any]:
         """Return the operation's arguments besides variables, gradient and learning rate."""
-        del step
         return {}
 
     def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
@@ -134,7 +132,6 @@ class FusedOptimizer(Optimizer):
 
     def terms(self, rows: Rows) -> list[tf.Tensor]:
         """Return the terms of rows, each of the shape of the rows."""
-        del rows
         return []
 
     def coefficients(self, gaps: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -143,7 +140,6 @@ class FusedOptimizer(Optimizer):
 
     def scale(self, step: Step) -> tf.Tensor:
         """Return the factor of all coefficients in a step."""
-        del step
         return tf.ones([])
 
 

@@ -189,7 +189,6 @@ class KerasOptimizer(Optimizer):
 
     def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
         """Apply the gradient of a step."""
-        del slots
         self._lock.run(lambda: self._update(weights, gradient, step))
 
     def apply_rows(

@@ -33,7 +33,6 @@ class Sgd(FusedOptimizer):
 
     def options(self, step: Step) -> dict[str, Any]:
         """Return the operation's arguments besides variables, gradient and learning rate."""
-        del step
         return {"momentum": self.momentum, "use_nesterov": self.is_nesterov}
 
     @property
@@ -63,7 +62,6 @@ class Sgd(FusedOptimizer):
 
     def summand(self, gradient: tf.Tensor, step: Step) -> tf.Tensor:
         """Return what a step adds to the momentum."""
-        del step
         return gradient
 
 
@@ -78,7 +76,6 @@ class KerasSgd(Sgd):
 
     def scale(self, step: Step) -> tf.Tensor:
         """Return the factor of all coefficients in a step."""
-        del step
         return tf.ones([])
 
     def summand(self, gradient: tf.Tensor, step: Step) -> tf.Tensor:
@@ -93,7 +90,6 @@ def _descend(*, var: tf.Tensor, lr: tf.Tensor, grad: tf.Tensor, use_locking: boo
 def _descend_rows(
     *, var: tf.Tensor, lr: tf.Tensor, grad: tf.Tensor, indices: tf.Tensor, use_locking: bool
 ) -> None:
-    del use_locking  # it always locks
     tf.raw_ops.ResourceScatterSub(resource=var, indices=indices, updates=lr * grad)
 
 
@@ -121,7 +117,6 @@ class Adagrad(FusedOptimizer):
 
     def options(self, step: Step) -> dict[str, Any]:
         """Return the operation's arguments besides variables, gradient and learning rate."""
-        del step
         return {"epsilon": _EPSILON}
 
     def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
@@ -143,7 +138,6 @@ class RmsProp(FusedOptimizer):
 
     def options(self, step: Step) -> dict[str, Any]:
         """Return the operation's arguments besides variables, gradient and learning rate."""
-        del step
         return {"rho": self.rho, "momentum": self.momentum, "epsilon": self.epsilon}
 
     @property
@@ -186,7 +180,6 @@ class Ftrl(FusedOptimizer):
 
     def options(self, step: Step) -> dict[str, Any]:
         """Return the operation's arguments besides variables, gradient and learning rate."""
-        del step
         return {"l1": 0.0, "l2": 0.0, "lr_power": -0.5}
 
 

@@ -14,14 +14,12 @@ from trainer.workloads.encoding.columns import TableFacts
 from trainer.workloads.encoding.lookups import (
     Distribution,
     decode_text,
-    log_moments,
-    make_boundaries,
     make_vocabulary,
     split_tokens,
 )
 from trainer.workloads.encoding.moments import NO_TIME
 
-_LOW_PERCENTILE, _HIGH_PERCENTILE = 1, 99
+_LIMITS = (0.01, 0.99)  # the shares of the values below those to which numbers are clipped
 _NUM_PIECES = 25  # whole percentiles, which statistics.json has
 _FEWEST_VALUES = 500  # with fewer the pieces learn noise
 
@@ -81,11 +79,10 @@ class ColumnsSource:
         column = self._columns[name]
         if column.dtype.kind == "i":
             column = column[column != NO_TIME]
-        return _weighted_moments(Distribution.of_column(np.ravel(column)))
+        return Distribution.of_column(np.ravel(column)).moments()
 
     def counts(self, name: str, most: int | None = None) -> Mapping[Any, int]:
         """Return how often each value occurs, at least of the `most` most frequent ones."""
-        del most
         distribution = self.distribution(name)
         terms = [decode_text(term, feature=name) for term in distribution.values]
         return dict(zip(terms, distribution.counts, strict=True))
@@ -112,20 +109,22 @@ def learn(
     used = [feature for feature in features if feature.is_used]
     numbers = [feature for feature in used if isinstance(feature, Number)]
     boundaries = {
-        number.name: make_boundaries(source.distribution(number.name), number.buckets)
+        number.name: source.distribution(number.name).boundaries(number.buckets)
         for number in numbers
         if number.buckets
     }
     limits = {
-        number.name: _percentiles(source.distribution(number.name))
+        number.name: source.distribution(number.name).quantiles(_LIMITS) or [0.0, 0.0]
         for number in numbers
         if number.is_clipped
     }
-    moments = {
-        number.name: _moments(number, limits.get(number.name), source)
-        for number in numbers
-        if number.is_scaled
-    }
+    moments = {}
+    for number in numbers:
+        if number.is_logarithmic or number.is_clipped:
+            clipped = source.distribution(number.name).clipped(limits.get(number.name))
+            moments[number.name] = clipped.moments(is_logarithmic=number.is_logarithmic)
+        else:
+            moments[number.name] = source.moments(number.name)
     for feature in used:
         if isinstance(feature, Timestamp) and "year" in feature.parts:
             moments[feature.name] = source.moments(feature.name)
@@ -136,50 +135,29 @@ def learn(
     }
     if isinstance(label, Regression):
         moments[label.column] = source.moments(label.column)
+    vocabularies = {feature.name: _vocabulary(feature, source) for feature in used}
+    must_learn_classes = isinstance(label, Classes | Multilabel) and not label.values
     return TableFacts(
         boundaries=boundaries,
-        vocabularies={
-            feature.name: _vocabulary(feature, source)
-            for feature in used
-            if _has_vocabulary(feature)
-        },
+        vocabularies={name: terms for name, terms in vocabularies.items() if terms is not None},
         moments=moments,
         limits=limits,
         edges=edges,
-        classes=_learn_classes(label, source),
+        classes=tuple(sorted(source.counts(label.column))) if must_learn_classes else (),
     )
 
 
-def _has_vocabulary(feature: Feature) -> bool:
-    if isinstance(feature, Category):
-        return not (feature.values or feature.hashed or feature.is_integer)
-    return isinstance(feature, Text)
-
-
-def _vocabulary(feature: Feature, source: Source) -> list[str]:
+def _vocabulary(feature: Feature, source: Source) -> list[str] | None:
+    """Return the vocabulary of a feature; None if it learns none."""
     if isinstance(feature, Text):
-        return make_vocabulary(
-            source.tokens(feature.name), max_terms=feature.max_tokens, min_count=feature.min_count
-        )
-    assert isinstance(feature, Category)
-    counts = source.counts(feature.name, feature.max_values)
-    return make_vocabulary(counts, max_terms=feature.max_values, min_count=feature.min_count)
-
-
-def _learn_classes(label: Label, source: Source) -> tuple[str | int, ...]:
-    if not isinstance(label, Classes | Multilabel) or label.values:
-        return ()
-    return tuple(sorted(source.counts(label.column)))
-
-
-def _percentiles(distribution: Distribution) -> list[float]:
-    if not distribution.values.size:
-        return [0.0, 0.0]
-    if distribution.is_percentiles:
-        return [float(distribution.values[at]) for at in (_LOW_PERCENTILE, _HIGH_PERCENTILE)]
-    ranks = np.array([_LOW_PERCENTILE, _HIGH_PERCENTILE]) / 100 * (distribution.counts.sum() - 1)
-    places = np.searchsorted(np.cumsum(distribution.counts), np.rint(ranks), side="right")
-    return [float(value) for value in distribution.values[places]]
+        counts, most = source.tokens(feature.name), feature.max_tokens
+    elif isinstance(feature, Category) and not (
+        feature.values or feature.hashed or feature.is_integer
+    ):
+        counts, most = source.counts(feature.name, feature.max_values), feature.max_values
+    else:
+        return None
+    return make_vocabulary(counts, max_terms=most, min_count=feature.min_count)
 
 
 def _edges(
@@ -189,40 +167,14 @@ def _edges(
     moments: Mapping[str, list[float]],
 ) -> list[float]:
     """Return the ends of pieces with equally many values, scaled as the number; [] without any."""
-    clipped = _clipped(found, limits.get(number.name))
+    clipped = found.clipped(limits.get(number.name))
     # Percentiles stand for at least a thousand values.
     if not clipped.is_percentiles and clipped.counts.sum() < _FEWEST_VALUES:
         return []
-    inner = make_boundaries(clipped, _NUM_PIECES)
+    inner = clipped.boundaries(_NUM_PIECES)
     values = np.array([*clipped.values[:1], *inner, *clipped.values[-1:]], np.float64)
     if number.is_logarithmic:
         values = np.log1p(np.maximum(values, 0))
     mean, deviation = moments[number.name]
     edges = np.unique((values - mean) / deviation)
     return [float(edge) for edge in edges] if len(edges) > 1 else []
-
-
-def _moments(number: Number, limits: list[float] | None, source: Source) -> list[float]:
-    if number.is_logarithmic:
-        return log_moments(_clipped(source.distribution(number.name), limits))
-    if limits is None:
-        return source.moments(number.name)
-    return _weighted_moments(_clipped(source.distribution(number.name), limits))
-
-
-def _clipped(distribution: Distribution, limits: list[float] | None) -> Distribution:
-    if limits is None:
-        return distribution
-    values = distribution.values.clip(limits[0], limits[1])
-    return Distribution(
-        values=values, counts=distribution.counts, is_percentiles=distribution.is_percentiles
-    )
-
-
-def _weighted_moments(distribution: Distribution) -> list[float]:
-    values = distribution.values.astype(np.float64)
-    if not values.size:
-        return [0.0, 1.0]
-    mean = np.average(values, weights=distribution.counts)
-    deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=distribution.counts)))
-    return [float(mean), deviation or 1.0]

@@ -4,7 +4,7 @@ A TensorFlow lookup table is a resource of one process: tf.data on a remote work
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,29 +48,39 @@ class Distribution:
         values = np.array(feature["quantiles"], np.float32)
         return cls(values=values, counts=np.ones(len(values), np.int64), is_percentiles=True)
 
+    def clipped(self, limits: Sequence[float] | None) -> "Distribution":
+        """Return the distribution of the values limited to [low, high], if that is given."""
+        if limits is None:
+            return self
+        low, high = limits
+        return replace(self, values=self.values.clip(low, high))
 
-def make_boundaries(distribution: Distribution, num_buckets: int) -> list[float]:
-    """Return the distinct quantiles that divide the known values into buckets of equal size."""
-    if not distribution.values.size:
-        return []
-    inner = np.linspace(0, 1, num_buckets + 1)[1:-1]
-    ranks = np.rint(inner * (distribution.counts.sum() - 1))
-    quantiles = distribution.values[
-        np.searchsorted(np.cumsum(distribution.counts), ranks, side="right")
-    ]
-    return sorted(set(quantiles.tolist()))
+    def quantiles(self, shares: Any) -> list[float]:
+        """Return the values that these shares of all do not exceed; [] without values."""
+        if not self.values.size:
+            return []
+        ranks = np.rint(np.asarray(shares) * (self.counts.sum() - 1))
+        places = np.searchsorted(np.cumsum(self.counts), ranks, side="right")
+        return self.values[places].tolist()
 
+    def boundaries(self, num_buckets: int) -> list[float]:
+        """Return the distinct quantiles that divide the known values into buckets of equal size."""
+        return sorted(set(self.quantiles(np.linspace(0, 1, num_buckets + 1)[1:-1])))
 
-def log_moments(distribution: Distribution) -> list[float]:
-    """Return mean and standard deviation of log(1 + value)."""
-    # The least and the greatest value are single rows: as percentiles they would weigh too much.
-    inner = slice(1, -1) if distribution.is_percentiles else slice(None)
-    logs = np.log1p(np.maximum(distribution.values[inner], 0).astype(np.float64))
-    if not logs.size:
-        return [0.0, 1.0]
-    mean = np.average(logs, weights=distribution.counts[inner])
-    variance = np.average((logs - mean) ** 2, weights=distribution.counts[inner])
-    return [float(mean), float(np.sqrt(variance)) if logs[0] < logs[-1] else 1.0]
+    def moments(self, *, is_logarithmic: bool = False) -> list[float]:
+        """Return mean and standard deviation of the values, or of log(1 + value)."""
+        values, counts = self.values.astype(np.float64), self.counts
+        if is_logarithmic and self.is_percentiles:
+            # The least and the greatest value are single rows: as percentiles they would weigh too
+            # much.
+            values, counts = values[1:-1], counts[1:-1]
+        if not values.size:
+            return [0.0, 1.0]
+        if is_logarithmic:
+            values = np.log1p(np.maximum(values, 0))
+        mean = np.average(values, weights=counts)
+        deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=counts)))
+        return [float(mean), deviation if values[0] < values[-1] else 1.0]
 
 
 def make_vocabulary(counts: Mapping[str, int], *, max_terms: int, min_count: int) -> list[str]:

@@ -77,7 +77,6 @@ class Whitening(keras.layers.Layer):
 
     def build(self, shape: tuple[int, ...]) -> None:
         """Create the filters, which are not trained, and the bias."""
-        del shape
         self._kernel = self.add_weight(
             shape=self._values.shape,
             initializer=lambda *_, **__: self._values,

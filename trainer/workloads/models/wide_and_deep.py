@@ -1,7 +1,6 @@
 """The wide-and-deep net: a linear model of the inputs and crosses, plus a net of embeddings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from trainer.runtime.lazy import keras, layers
@@ -14,32 +13,15 @@ _BATCH_NORM_MOMENTUM = 0.95
 _FAR = 3.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """Sizes of the inputs and the output of a wide-and-deep net.
-
-    Attributes:
-        categories: number of categories of each column of `categories`.
-        crosses: number of combinations of each column of `pairs`.
-        num_amounts: columns of `amounts`.
-        edges: the edges of the pieces of each column of `amounts`, if any has pieces.
-        tokens: (categories, length) of each input of tokens, by name.
-        images: (height, width, channels) of each input of pixels, by name.
-        num_outputs: logits, or 1 for a number.
-    """
-
-    categories: Sequence[int]
-    crosses: Sequence[int]
-    num_amounts: int
-    tokens: Mapping[str, tuple[int, int]]
-    num_outputs: int
-    images: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
-    edges: Sequence[Sequence[float]] = ()
-
-
 def build_wide_and_deep(
-    sizes: Sizes,
     *,
+    categories: Sequence[int],
+    crosses: Sequence[int],
+    num_amounts: int,
+    edges: Sequence[Sequence[float]],
+    tokens: Mapping[str, tuple[int, int]],
+    images: Mapping[str, tuple[int, int, int]],
+    num_outputs: int,
     hidden_units: Sequence[int],
     embedding_size: int,
     batch_norm: bool,
@@ -50,58 +32,59 @@ def build_wide_and_deep(
     Numbers with edges are inputs of both as they are, but for outliers, and piecewise linearly.
     Pictures pass through a small residual net, whose result is an input of both.
     A predicted number is multiplied by the deviation of `scale`, and its mean added.
+
+    `categories` and `crosses` have the number of categories of each column of the inputs
+    `categories` and `pairs`; `edges` the edges of the pieces of each of the `num_amounts` columns
+    of `amounts`, if any has pieces; `tokens` (categories, length), and `images` (height, width,
+    channels), of each such input by name. `scale` is mean and deviation of a predicted number.
     """
     from trainer.workloads.models.layers import PiecewiseLinear
 
-    inputs = _inputs(sizes)
-    pictures = [layers.Dropout(_DROPOUT)(pooled(inputs[name])) for name in sizes.images]
+    shapes: dict[str, tuple[tuple[int, ...], str]] = {
+        "categories": ((len(categories),), "int32"),
+        "pairs": ((len(crosses),), "int32"),
+        "amounts": ((num_amounts,), "float32"),
+        **{name: ((length,), "int32") for name, (_, length) in tokens.items()},
+        **{name: (shape, "float32") for name, shape in images.items()},
+    }
+    inputs = {
+        name: keras.Input(shape, dtype=dtype, name=name)
+        for name, (shape, dtype) in shapes.items()
+        if any(shape)
+    }
+    pictures = [layers.Dropout(_DROPOUT)(pooled(inputs[name])) for name in images]
     parts, logits = [*pictures], []
-    if sizes.categories:
-        embedded = layers.Embedding(sum(sizes.categories), embedding_size)(inputs["categories"])
+    if categories:
+        embedded = layers.Embedding(sum(categories), embedding_size)(inputs["categories"])
         parts.append(layers.Flatten()(embedded))
-    if sizes.num_amounts:
+    if num_amounts:
         amounts = inputs["amounts"]
-        if any(sizes.edges):
-            pieces = PiecewiseLinear(sizes.edges, dtype="float32")(amounts)
+        if any(edges):
+            pieces = PiecewiseLinear(edges, dtype="float32")(amounts)
             near = amounts / keras.ops.sqrt(1 + keras.ops.square(amounts / _FAR))
             amounts = layers.concatenate([near, pieces])
-            logits.append(_linear(amounts, sizes.num_outputs))
+            logits.append(_linear(amounts, num_outputs))
         parts.append(amounts)
-    for name, (size, _) in sizes.tokens.items():
+    for name, (size, _) in tokens.items():
         parts.append(sum_embeddings(inputs[name], layers.Embedding(size, embedding_size)))
-    logits += [layers.Dense(sizes.num_outputs, dtype="float32")(picture) for picture in pictures]
+    logits += [layers.Dense(num_outputs, dtype="float32")(picture) for picture in pictures]
     if len(parts) > len(pictures) or not pictures:
         deep = layers.concatenate(parts) if len(parts) > 1 else parts[0]
         for units in hidden_units:
             deep = layers.Dropout(_DROPOUT)(_hidden_layer(deep, units, batch_norm=batch_norm))
-        logits.append(layers.Dense(sizes.num_outputs, dtype="float32")(deep))
-    for name, counts in (("categories", sizes.categories), ("pairs", sizes.crosses)):
+        logits.append(layers.Dense(num_outputs, dtype="float32")(deep))
+    for name, counts in (("categories", categories), ("pairs", crosses)):
         if name in inputs:
-            weights = _linear_weights(sum(counts), sizes.num_outputs)
+            weights = _linear_weights(sum(counts), num_outputs)
             logits.append(keras.ops.sum(weights(inputs[name]), axis=1))
-    for name, (size, _) in sizes.tokens.items():
-        weights = _linear_weights(size, sizes.num_outputs)
+    for name, (size, _) in tokens.items():
+        weights = _linear_weights(size, num_outputs)
         logits.append(sum_embeddings(inputs[name], weights, is_scaled=False))
     outputs = layers.add(logits) if len(logits) > 1 else logits[0]
     if scale is not None:
         mean, deviation = scale
         outputs = layers.Rescaling(deviation, offset=mean, dtype="float32")(outputs)
     return keras.Model(inputs, outputs)
-
-
-def _inputs(sizes: Sizes) -> dict[str, Any]:
-    shapes: dict[str, tuple[tuple[int, ...], str]] = {
-        "categories": ((len(sizes.categories),), "int32"),
-        "pairs": ((len(sizes.crosses),), "int32"),
-        "amounts": ((sizes.num_amounts,), "float32"),
-        **{name: ((length,), "int32") for name, (_, length) in sizes.tokens.items()},
-        **{name: (shape, "float32") for name, shape in sizes.images.items()},
-    }
-    return {
-        name: keras.Input(shape, dtype=dtype, name=name)
-        for name, (shape, dtype) in shapes.items()
-        if any(shape)
-    }
 
 
 def sum_embeddings(tokens: Any, embedding: Any, *, is_scaled: bool = True) -> Any:
@@ -113,11 +96,9 @@ def sum_embeddings(tokens: Any, embedding: Any, *, is_scaled: bool = True) -> An
     vectors = embedding(tokens)
     is_token = keras.ops.cast(keras.ops.not_equal(tokens, 0), vectors.dtype)[..., None]
     total = keras.ops.sum(vectors * is_token, axis=1)
-    return (
-        total / keras.ops.sqrt(keras.ops.maximum(keras.ops.sum(is_token, axis=1), 1))
-        if is_scaled
-        else total
-    )
+    if not is_scaled:
+        return total
+    return total / keras.ops.sqrt(keras.ops.maximum(keras.ops.sum(is_token, axis=1), 1))
 
 
 def _linear(numbers: Any, num_outputs: int) -> Any:
