@@ -6,7 +6,7 @@ import json
 import keyword
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -22,7 +22,7 @@ from trainer.runtime.tracing import traced
 from trainer.serving.compiled import COMPILED, CompiledScore
 from trainer.serving.outputs import main_output, output_kind, probabilities
 from trainer.serving.outside_operations import check_graph
-from trainer.serving.rows import check_finite, find_signature, predict_rows
+from trainer.serving.rows import check_finite, find_signature, make_zeros, predict_rows
 from trainer.serving.strict_json import finite
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import DEFAULT_THRESHOLD, Multilabel, Regression
@@ -45,29 +45,16 @@ class Predictor:
     `decision` has the fields of its Decision, {} for a label without classes.
     """
 
-    def __init__(
-        self,
-        loaded: Any,
-        workload: Workload,
-        arguments: Mapping[str, str] | None = None,
-        decision: Json | None = None,
-    ):
+    def __init__(self, loaded: Any, workload: Workload, decision: Json | None = None):
         self._loaded = loaded  # keeps the variables alive
         self._predict = loaded.signatures[SIGNATURE]
-        plain = {name: _argument(name) for name in workload.input_specs()}
-        self._arguments = {**plain, **(arguments or {})}
+        self._arguments = argument_names(workload.input_specs())
         self._hook = getattr(workload, "postprocess", None)
         self.workload, self.decision = workload, decision or {}
 
     def warm_up(self) -> None:
         """Make a first prediction, which is slow."""
-        specs = self.workload.input_specs()
-        self.predict_batch(
-            {
-                name: tf.zeros([size or 1 for size in spec.shape], spec.dtype)
-                for name, spec in specs.items()
-            }
-        )
+        self.predict_batch(make_zeros(self.workload.input_specs()))
 
     def compiled_score(self) -> CompiledScore | None:
         """Return the loss and metrics that the model was compiled with, before any example."""
@@ -139,7 +126,9 @@ class _ServedModel(tf.Module):
         if compiled is not None:
             setattr(self, COMPILED, compiled)
         self._labels = tf.constant(workload.labels, tf.string)
-        self._workload, self._model, self._decision = workload, _Untracked(model), decision
+        # Hidden from tf.saved_model, which would save Keras' objects too.
+        self._keras: Callable[[], Any] = lambda: model
+        self._workload, self._decision = workload, decision
         self._arguments = argument_names(workload.input_specs())
 
     def signatures(self) -> dict[str, Any]:
@@ -166,7 +155,7 @@ class _ServedModel(tf.Module):
         features = {name: arguments[argument] for name, argument in self._arguments.items()}
         encoded = self._workload.encode(self._workload.plain_features(features))
         inputs = self._workload.preprocess(encoded)
-        return self._predictions(self._model.keras(inputs, training=False))
+        return self._predictions(self._keras()(inputs, training=False))
 
     def _predictions(self, outputs: Any) -> dict[str, tf.Tensor]:
         predictions = self._predictions_of_label(main_output(outputs, self._workload))
@@ -179,7 +168,7 @@ class _ServedModel(tf.Module):
     def _predictions_of_label(self, output: tf.Tensor) -> dict[str, tf.Tensor]:
         if isinstance(self._workload.label, Regression):
             return {"value": tf.reshape(tf.cast(output, tf.float32), [-1])}
-        has_logits = output_kind(self._model.keras, self._workload).has_logits
+        has_logits = output_kind(self._keras(), self._workload).has_logits
         likely = probabilities(output, self._workload, has_logits=has_logits)
         if self._decision.is_calibrated:
             logs = tf.math.log(tf.maximum(likely, LEAST_LIKELIHOOD))
@@ -201,13 +190,6 @@ class _ServedModel(tf.Module):
         features, _ = self._workload.parse(examples)
         key = tf.io.parse_example(examples, {"key": tf.io.FixedLenFeature([], tf.string, "")})
         return {**serve(**self._by_argument(features)), **key}
-
-
-class _Untracked:
-    """Wrapper that hides a Keras model from tf.saved_model, which would save Keras objects too."""
-
-    def __init__(self, model: Any):
-        self.keras = model
 
 
 def _captured(function: Any, made: Iterable[Any]) -> list[Any]:
@@ -256,13 +238,8 @@ def argument_names(features: Iterable[str]) -> dict[str, str]:
 
 def _readable(name: str) -> str:
     """Return a name in the signature, which must begin with a letter."""
-    made = _argument(name).lstrip("_")
+    made = re.sub("[^A-Za-z0-9_]", "_", name).lstrip("_")
     return made if made[:1].isalpha() else f"input_{made}".rstrip("_")
-
-
-def _argument(name: str) -> str:
-    """Return a feature's name in the signature of a model whose description has no other."""
-    return re.sub(r"[^A-Za-z0-9_]|^(?=\d)", "_", name)
 
 
 def export_model(
@@ -275,13 +252,8 @@ def export_model(
 ) -> None:
     """Write the SavedModel to a folder beside `model_dir`, then rename it: never half a model.
 
-    Args:
-        model: the Keras model with the weights to export.
-        workload: what it was trained for.
-        model_dir: the folder, a path or gs://.
-        decision: the step from probabilities to predictions; default: the likeliest class.
-        compiled: computes the loss and the metrics that the model is compiled with, see
-            CompiledScore.
+    `decision` is the step from probabilities to predictions; default: the likeliest class.
+    `compiled` computes the loss and the metrics that the model is compiled with, see CompiledScore.
     """
     decision = decision or Decision()
     model_dir = model_dir.rstrip("/")
@@ -293,8 +265,7 @@ def export_model(
         tf.saved_model.save(served, temporary, signatures=served.signatures())
         with tf.io.gfile.GFile(f"{temporary}/{DESCRIPTION_FILE}", "w") as file:
             decided = {"decision": asdict(decision)} if decision != Decision() else {}
-            inputs = _description_of_inputs(workload)
-            file.write(json.dumps(finite({**describe(workload), **inputs, **decided})))
+            file.write(json.dumps(finite({**describe(workload), **decided})))
         _replace_folder(temporary, model_dir)
     finally:
         if tf.io.gfile.exists(temporary):
@@ -311,23 +282,10 @@ def _reset_seeds(model: Any) -> None:
             variable.assign(variable * 0)
 
 
-def _description_of_inputs(workload: Workload) -> Json:
-    """Return the features' names in the signature, those that differ from `_argument`."""
-    made = argument_names(workload.input_specs())
-    arguments = {name: argument for name, argument in made.items() if argument != _argument(name)}
-    return {"arguments": arguments} if arguments else {}
-
-
 def load_predictor(model_dir: str, *, trust: Trust = STRANGER, beside: str = "") -> Predictor:
-    """Return the predictor of an exported model.
+    """Return the predictor of an exported model; TrainerError if it cannot be loaded.
 
-    Args:
-        model_dir: folder, a path or gs://.
-        trust: in its author.
-        beside: reference of the caller's own workload, see `is_own_code`.
-
-    Raises:
-        TrainerError: it cannot be loaded, or needs more trust.
+    `beside` is the reference of the caller's own workload, see `is_own_code`.
     """
     path = f"{model_dir.rstrip('/')}/{DESCRIPTION_FILE}"
     try:
@@ -341,9 +299,7 @@ def load_predictor(model_dir: str, *, trust: Trust = STRANGER, beside: str = "")
     try:
         check_trusted_graph(model_dir, trust)
         loaded = tf.saved_model.load(model_dir)
-        return Predictor(
-            loaded, workload, description.get("arguments"), description.get("decision")
-        )
+        return Predictor(loaded, workload, description.get("decision"))
     except LOAD_ERRORS as error:
         raise unloadable(model_dir, error) from error
 

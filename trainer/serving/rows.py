@@ -17,6 +17,14 @@ from trainer.errors import InstanceError
 Specs = Mapping[str, tf.TensorSpec]
 
 
+def make_zeros(specs: Specs) -> dict[str, tf.Tensor]:
+    """Return tensors of zeros, of the least shapes that the specs allow."""
+    return {
+        name: tf.zeros([size or 1 for size in spec.shape], spec.dtype)
+        for name, spec in specs.items()
+    }
+
+
 def find_signature(loaded: Any, name: str) -> Any:
     """Return a signature of a loaded model.
 

@@ -12,7 +12,7 @@ from tensorflow.python.saved_model import loader_impl
 from trainer.config.trust import STRANGER, Trust
 from trainer.errors import TrainerError, first_line
 from trainer.serving.export import LOAD_ERRORS, SIGNATURE, check_trusted_graph, unloadable
-from trainer.serving.rows import Specs, find_signature, predict_rows, shown
+from trainer.serving.rows import Specs, find_signature, make_zeros, predict_rows, shown
 
 _SERVE_TAG = "serve"
 
@@ -84,11 +84,7 @@ class SignaturePredictor:
     def warm_up(self) -> None:
         """Make a first prediction, if the model accepts zeros of the least shape."""
         with contextlib.suppress(tf.errors.OpError, TypeError, ValueError):
-            zeros = {
-                name: tf.zeros([size or 1 for size in spec.shape], spec.dtype)
-                for name, spec in self._signature.inputs.items()
-            }
-            self._predict(**zeros)
+            self._predict(**make_zeros(self._signature.inputs))
 
     def predict(self, instances: list[Any], signature: str = SIGNATURE) -> list[Any]:
         """Return a prediction for each instance."""

@@ -227,3 +227,8 @@ def check_num_noise(num_noise: Any, augment_with: Any) -> int:
             " example, such as num_noise=2"
         )
     return num_noise
+
+
+def without_counts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts without the examples of each class."""
+    return {name: value for name, value in facts.items() if name != _COUNTS}

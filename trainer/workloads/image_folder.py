@@ -19,6 +19,7 @@ from trainer.workloads.declared import (
     Build,
     DeclaredWorkload,
     check_num_noise,
+    without_counts,
 )
 from trainer.workloads.encoding.image_files import check_image, decode_image
 from trainer.workloads.encoding.images import (
@@ -171,7 +172,7 @@ class ImageFolder(DeclaredWorkload):
 
     def with_facts(self, facts: dict[str, Any]) -> Self:
         """Return the workload with what was learnt from the train split."""
-        return replace(super().with_facts(facts), learnt=facts)
+        return replace(super().with_facts(facts), learnt=without_counts(facts))
 
     def decode_file(self, data: bytes) -> np.ndarray:
         """Return the pixels of an image file, resized unless the source's images have one size."""

@@ -17,6 +17,7 @@ from trainer.workloads.declared import (
     Build,
     DeclaredWorkload,
     check_num_noise,
+    without_counts,
 )
 from trainer.workloads.encoding.label_values import dense_labels, label_spec, number_labels
 from trainer.workloads.encoding.lookups import decode_text
@@ -159,7 +160,7 @@ class Records(DeclaredWorkload):
 
     def with_facts(self, facts: dict[str, Any]) -> Self:
         """Return the workload with what was learnt from the train split."""
-        return replace(super().with_facts(facts), learnt=facts)
+        return replace(super().with_facts(facts), learnt=without_counts(facts))
 
     def encode(self, features: Features) -> Features:
         """Return the inputs of the model by name, and the weights of examples."""

@@ -4,7 +4,7 @@ import contextlib
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from trainer.workloads.declarations.model_settings import ModelSetting, as_text
 from trainer.workloads.declarations.names import declared_names
 from trainer.workloads.declarations.sources import Source
 from trainer.workloads.declarations.written import plain_text
-from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload
+from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload, without_counts
 from trainer.workloads.encoding.columns import Column, TableFacts, columns_of, compute_columns
 from trainer.workloads.encoding.images import NUM_SHIFTS, as_floats, shift_a_little
 from trainer.workloads.encoding.label_values import (
@@ -307,10 +307,7 @@ class Table(DeclaredWorkload):
 
     def with_facts(self, facts: dict[str, Any]) -> Self:
         """Return the workload with what was learnt from the train split."""
-        known = {
-            field_.name: facts[field_.name] for field_ in fields(TableFacts) if field_.name in facts
-        }
-        learnt = {**known, "classes": tuple(facts.get("classes", ()))}
+        learnt = {**without_counts(facts), "classes": tuple(facts.get("classes", ()))}
         return replace(super().with_facts(facts), learnt=TableFacts(**learnt))
 
     def encode(self, features: Features) -> Features:

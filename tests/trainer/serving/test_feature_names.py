@@ -1,7 +1,6 @@
 """Features of any names: exported under names that a signature can have, served under their own."""
 
 import base64
-import json
 
 import numpy as np
 import pytest
@@ -73,13 +72,12 @@ def test_features_of_any_names_are_exported_and_served(table, tmp_path):
     assert by_name["probabilities"][1] == pytest.approx(expected, rel=1e-4)
 
 
-def test_names_that_a_signature_can_have_stay_as_earlier_models_have_them(tmp_path):
+def test_names_that_a_signature_can_have_stay_as_they_are(tmp_path):
     plain = {"age": "age", "Sepal.Length": "Sepal_Length", "x y": "x_y", "m²": "m_"}
     assert argument_names(plain) == plain
     table = Table([Number(name) for name in plain], label=Binary("y"), name="n")
     table = table.adapt({name: np.array([0.0, 9.0], np.float32) for name in plain})
     export_model(table.build_model(), table, str(tmp_path))
-    assert "arguments" not in json.loads((tmp_path / "workload.json").read_text())
     signature = tf.saved_model.load(str(tmp_path)).signatures["serving_default"]
     assert set(signature.structured_input_signature[1]) == set(plain.values())
 

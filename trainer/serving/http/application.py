@@ -78,11 +78,8 @@ class PredictionApp:
             method, handler = self._routes[request.path]
             _check_method(request, method)
             finish(handler())
-        except RequestError as error:
-            finish(error_response(error))
-        except Exception:
-            logger.exception("unexpected error in a request")
-            finish(error_response(_internal_error()))
+        except Exception as error:
+            finish(_response_to(error))
 
     def _health(self) -> Response:
         if self.is_draining:
@@ -173,10 +170,6 @@ def _response_to(error: Exception) -> Response:
     if isinstance(error, InstanceError):
         error = RequestError(400, str(error))
     if not isinstance(error, RequestError):
-        logger.error("unexpected error in a prediction", exc_info=error)
-        error = _internal_error()
+        logger.error("unexpected error in a request", exc_info=error)
+        error = RequestError(500, "internal error; see the server's log")
     return error_response(error)
-
-
-def _internal_error() -> RequestError:
-    return RequestError(500, "internal error; see the server's log")

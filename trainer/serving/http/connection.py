@@ -233,7 +233,7 @@ class Connection(asyncio.Protocol):
         self._handled.append(exchange)
         self.deadline = float("inf")
         if exchange.request:
-            self._server.handle(
+            self._server.app.handle(
                 exchange.request, lambda response: self._respond(exchange, response)
             )
 
@@ -294,7 +294,7 @@ class Connection(asyncio.Protocol):
         self._is_reading_head = self._is_reading_body = False
         response = error_response(RequestError(status, message))
         self._waiting.append(_Exchange(None, closes=True, response=response))
-        self._server.count_refusal(status)
+        self._server.app.metrics.count("", status)
         self._advance()
 
     def _touch(self, seconds: float) -> None:

@@ -3,21 +3,18 @@
 import asyncio
 import socket
 import time
-from collections.abc import Callable
 from email.utils import formatdate
+from functools import partial
 from typing import Any
 
 from trainer.serving.http.connection import Connection
 from trainer.serving.http.limits import Limits
-from trainer.serving.http.messages import Request, Response
 
 _BACKLOG = 1024
 _SWEEP_SECONDS = 0.5
 # A connection that was idle for this long has no request in flight.
 _QUIET_SECONDS = 0.2
 _POLL_SECONDS = 0.02
-
-Respond = Callable[[Response], None]
 
 
 class Server:
@@ -28,8 +25,9 @@ class Server:
         self.is_draining = False
         self.date = b""
         self.now = time.monotonic
-        self._app, self._limits = app, limits
+        self.app, self._limits = app, limits
         self._server: asyncio.Server | None = None
+        self._connect = partial(Connection, self, limits)
 
     async def listen(self, listener: socket.socket) -> None:
         """Accept connections of a bound socket."""
@@ -46,14 +44,6 @@ class Server:
         while self.now() < began + timeout_seconds and self._is_busy(began):
             await asyncio.sleep(_POLL_SECONDS)
 
-    def handle(self, request: Request, respond: Respond) -> None:
-        """Let the application respond to a request."""
-        self._app.handle(request, respond)
-
-    def count_refusal(self, status: int) -> None:
-        """Count a request that the application does not see."""
-        self._app.metrics.count("", status)
-
     def admit(self, connection: Connection) -> None:
         """Add a connection; beyond the limit it replaces an idle one, or is refused."""
         self.connections.add(connection)
@@ -64,9 +54,6 @@ class Server:
             min(idle, key=lambda connection: connection.last_active).close()
         else:
             connection.refuse(503, f"all {self._limits.connections} connections are busy")
-
-    def _connect(self) -> Connection:
-        return Connection(self, self._limits)
 
     def _sweep(self) -> None:
         """Close connections whose time has passed, again and again."""

@@ -119,7 +119,7 @@ def learn(
         if number.is_clipped
     }
     moments = {}
-    for number in numbers:
+    for number in [number for number in numbers if number.is_scaled]:
         if number.is_logarithmic or number.is_clipped:
             clipped = source.distribution(number.name).clipped(limits.get(number.name))
             moments[number.name] = clipped.moments(is_logarithmic=number.is_logarithmic)
