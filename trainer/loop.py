@@ -160,8 +160,13 @@ class _Training:
                     " more steps or epochs, --fresh, or another --output-dir"
                 )
             if start < self._job.total_steps and not snapshot["has_finished"]:
-                with self._record_results(start, driver, watchdog):
+                if self._results:
+                    self._results.open(start, driver.progress, watchdog)
+                try:
                     self._train(driver, start, progress, watchdog)
+                finally:
+                    if self._results:
+                        self._results.close()
             else:
                 logger.info("nothing is left to train: step %d was the last", start)
                 if self._group:
@@ -215,17 +220,6 @@ class _Training:
         cluster, log_dir = self._job.cluster, self._job.folders.logs
         servers = cluster.replicas("ps", "worker").values() if cluster.count("ps") else ()
         return profile_calls(calls, start=start, steps=steps, log_dir=log_dir, servers=servers)
-
-    @contextlib.contextmanager
-    def _record_results(self, start: int, driver: Driver, watchdog: Watchdog) -> Iterator[None]:
-        if self._results is None:
-            yield
-            return
-        self._results.open(start, driver.progress, watchdog)
-        try:
-            yield
-        finally:
-            self._results.close()
 
     def _announce_stall(self, why: str) -> None:
         announce_end(

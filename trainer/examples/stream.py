@@ -117,21 +117,21 @@ class BlockTables:
 Tables = WholeTable | BlockTables
 
 
-def plan_blocks(
+def plan_stream(
     config: TrainConfig, split: Split, decoder: Decoder, *, most_steps: int | None = None
-) -> int:
-    """Return the number of steps in a block of the train split; 0 if it is kept in memory.
+) -> Stream | None:
+    """Return the blocks of the train split, of `most_steps` at most; None if it is kept in memory.
 
     It depends only on the flags and the examples: it is the same on all replicas and when resumed.
     """
     if not is_streamed(config, split, decoder):
-        return 0
+        return None
     batch_bytes = measure_example(split, decoder) * config.batch_size
     fitting = int(config.cache_gb * _GB / _BLOCKS_IN_MEMORY / batch_bytes)
     batches = Batches(size=config.batch_size, num_examples=split.num_examples)
     steps = max(1, min(fitting, batches.per_epoch, most_steps or fitting))
     logger.info("reading the training examples in blocks of %d steps", steps)
-    return steps
+    return Stream(split=split, batches=batches, steps_per_block=steps, seed=config.seed)
 
 
 def is_streamed(config: TrainConfig, split: Split, decoder: Decoder) -> bool:

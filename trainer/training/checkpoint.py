@@ -14,7 +14,7 @@ import time
 import zlib
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import tensorflow as tf
@@ -127,7 +127,13 @@ class Checkpoints:
         if read_checkpoint(saved.path) is None:
             delete_folder(saved.path)
             tf.io.gfile.makedirs(saved.path)
-            _write_tensors(f"{saved.path}/{_STATE}", snapshot)
+            names = sorted(snapshot)
+            tf.raw_ops.SaveV2(
+                prefix=f"{saved.path}/{_STATE}",
+                tensor_names=names,
+                shape_and_slices=[""] * len(names),
+                tensors=[snapshot[name] for name in names],
+            )
         elif not saved.metrics:
             return
         _write_info(saved)
@@ -161,19 +167,12 @@ def read_checkpoint(path: str) -> Saved | None:
     try:
         with tf.io.gfile.GFile(f"{path}/{_INFO_FILE}", "r") as file:
             info = json.loads(file.read())
-        if info.pop("crc32", None) not in (None, _checksum(info)):  # earlier versions wrote none
+        if info.pop("crc32") != _checksum(info):
             return None
-        for name, size in info["files"].items():
+        for name, size in info.pop("files").items():
             if tf.io.gfile.stat(f"{path}/{name}").length != size:
                 return None
-        return Saved(
-            step=info["step"],
-            path=path,
-            time=info["time"],
-            metrics=info["metrics"],
-            extra=info["extra"],
-            schedule=info.get("schedule", {}),
-        )
+        return Saved(path=path, **info)
     except (tf.errors.NotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -192,30 +191,15 @@ def _step_folders(directory: str) -> list[str]:
     return sorted(name for name in names if name.startswith(_PREFIX))
 
 
-def _write_tensors(prefix: str, snapshot: Snapshot) -> None:
-    names = sorted(snapshot)
-    tf.raw_ops.SaveV2(
-        prefix=prefix,
-        tensor_names=names,
-        shape_and_slices=[""] * len(names),
-        tensors=[snapshot[name] for name in names],
-    )
-
-
 def _checksum(info: Mapping[str, Any]) -> int:
     return zlib.crc32(json.dumps(info).encode())
 
 
 def _write_info(saved: Saved) -> None:
     names = [name for name in tf.io.gfile.listdir(saved.path) if name.startswith(_STATE)]
-    info = {
-        "step": saved.step,
-        "metrics": dict(saved.metrics),
-        "extra": dict(saved.extra),
-        "schedule": dict(saved.schedule),
-        "files": {name: tf.io.gfile.stat(f"{saved.path}/{name}").length for name in names},
-        "time": saved.time,
-    }
+    info = asdict(saved)
+    del info["path"]
+    info["files"] = {name: tf.io.gfile.stat(f"{saved.path}/{name}").length for name in names}
     info["crc32"] = _checksum(info)
     path = f"{saved.path}/{_INFO_FILE}"
     with tf.io.gfile.GFile(f"{path}.new", "w") as file:

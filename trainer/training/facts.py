@@ -49,10 +49,8 @@ def write_facts(directory: str, workload: Workload, split: Split) -> None:
     tf.io.gfile.makedirs(directory)
     path = f"{directory}/{_FILE}"
     with tf.io.gfile.GFile(f"{path}.new", "w") as file:
-        content = {"train": split.digest, "facts": workload.facts()}
-        if options := workload.changed_options():
-            content["options"] = options
-        file.write(json.dumps(content))
+        content = {"facts": workload.facts(), "options": workload.changed_options()}
+        file.write(json.dumps({"train": split.digest, **content}))
     tf.io.gfile.rename(f"{path}.new", path, overwrite=True)
 
 
@@ -68,8 +66,7 @@ def read_facts(directory: str, split: Split, *, workload: Workload) -> dict[str,
     try:
         with tf.io.gfile.GFile(path, "r") as file:
             content = json.loads(file.read())
-        digest, facts = content["train"], content["facts"]
-        options = dict(content.get("options", {}))
+        digest, facts, options = content["train"], content["facts"], dict(content["options"])
     except tf.errors.NotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:

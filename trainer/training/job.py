@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trainer.cluster.tf_config import Cluster, choose_strategy
+from trainer.cluster.tf_config import Cluster
 from trainer.config.model_settings import FTRL_LEARNING_RATE
 from trainer.config.train_config import Folders, TrainConfig
 from trainer.errors import ConfigError, Preempted
@@ -18,7 +18,7 @@ from trainer.examples.stream import (
     Tables,
     WholeTable,
     is_streamed,
-    plan_blocks,
+    plan_stream,
 )
 from trainer.examples.tables import Decoder, SplitChunks
 from trainer.training.facts import find_facts, read_facts
@@ -162,6 +162,8 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
             f"--profile-steps: {config.profile_steps} is past the last step, {total_steps}"
         )
     decoder = Decoder(workload=workload, compression=manifest.compression)
+    # With parameter servers a block is a call, and checkpoints are saved between two calls.
+    most_steps = config.checkpoint_every_steps if cluster.count("ps") else None
     return Job(
         config=config,
         cluster=cluster,
@@ -172,24 +174,7 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
         train=train,
         eval=evaluation,
         decoder=decoder,
-        stream=_plan_stream(config, cluster, train, decoder),
-    )
-
-
-def _plan_stream(
-    config: TrainConfig, cluster: Cluster, train: Split, decoder: Decoder
-) -> Stream | None:
-    is_async = choose_strategy(config.strategy, cluster) == "parameter_server"
-    # With parameter servers a block is a call, and checkpoints are saved between two calls.
-    most_steps = config.checkpoint_every_steps if is_async else None
-    steps_per_block = plan_blocks(config, train, decoder, most_steps=most_steps)
-    if not steps_per_block:
-        return None
-    return Stream(
-        split=train,
-        batches=Batches(size=config.batch_size, num_examples=train.num_examples),
-        steps_per_block=steps_per_block,
-        seed=config.seed,
+        stream=plan_stream(config, train, decoder, most_steps=most_steps),
     )
 
 

@@ -38,7 +38,6 @@ from trainer.workloads.encoding.learning import (
 from trainer.workloads.encoding.lookups import num_categories, number_combinations
 from trainer.workloads.encoding.storage import (
     format_value,
-    list_length,
     parse_column,
     parse_columns,
     parse_value,
@@ -409,7 +408,7 @@ class Table(DeclaredWorkload):
                 declared = map(plain_text, getattr(feature, "values", ()))
                 terms = [*declared, *self.learnt.vocabularies.get(feature.name, ())]
                 spellings = tuple(plain_spellings(feature, terms).items())
-                alike[list_length(feature), spellings].append(feature.name)
+                alike[feature.list_length, spellings].append(feature.name)
         plain = dict(features)
         for (_, spellings), names in alike.items():
             texts = plain_strings(tf.stack([features[name] for name in names]), dict(spellings))

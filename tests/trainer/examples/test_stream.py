@@ -22,7 +22,7 @@ import tensorflow as tf  # noqa: E402
 
 from trainer.examples.batches import Batches, batch_rows  # noqa: E402
 from trainer.examples.manifest import Shard, Split, checked_split, read_manifest  # noqa: E402
-from trainer.examples.stream import BlockTables, Stream, plan_blocks  # noqa: E402
+from trainer.examples.stream import BlockTables, Stream, plan_stream  # noqa: E402
 from trainer.examples.tables import (  # noqa: E402
     Decoder,
     SplitChunks,
@@ -141,8 +141,9 @@ def test_blocks_depend_only_on_flags_and_examples(examples_dir, cache, gigabytes
     config = TrainConfig(
         workload="mnist", examples_dir="-", cache=cache, cache_gb=gigabytes, batch_size=32
     )
-    assert plan_blocks(config, split, DECODER) == steps
-    assert plan_blocks(config, split, DECODER, most_steps=3) == min(3, steps)
+    plans = [plan_stream(config, split, DECODER, most_steps=most) for most in (None, 3)]
+    planned = [plan.steps_per_block if plan else 0 for plan in plans]
+    assert planned == [steps, min(3, steps)]
 
 
 def of_unknown_size(features):

@@ -32,16 +32,8 @@ class Schedule:
             return self.peak * after
         return self.peak * tf.where(done < self.warmup, done / self.warmup, after)
 
-    def fields(self) -> dict[str, Any]:
-        """Return the fields, for JSON."""
-        return asdict(self)
-
     def warning(self, *, step: int, last_step: int, old: Mapping[str, Any]) -> str:
-        """Return a warning about resuming after `step`, or "".
-
-        `old` are the fields of the schedule so far; empty for checkpoints of earlier versions,
-        which did not save them.
-        """
+        """Return a warning about resuming after `step`, or ""; `old` has the schedule so far."""
         warnings = []
         if old and asdict(self) != old:
             warnings.append(self._describe_jump(step, Schedule(**old)))
@@ -99,11 +91,3 @@ class KerasRate:
         # Keras counts from 0.
         rate = self._source(tf.cast(step, tf.int64) - 1) if is_schedule else self._source()
         return tf.cast(rate, tf.float32)
-
-    def fields(self) -> dict[str, Any]:
-        """Return nothing to compare a resumed job with: the rate is part of the checkpoint."""
-        return {}
-
-    def warning(self, *, step: int, last_step: int, old: Mapping[str, Any]) -> str:
-        """Return no warning: the user's schedule is taken at its word."""
-        return ""

@@ -1,9 +1,8 @@
 """Evaluation of weights in training, and the replica that evaluates every checkpoint."""
 
-import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import keras
@@ -21,12 +20,12 @@ from trainer.metrics.decision import Decision, decide, has_decision, sampled
 from trainer.metrics.evaluate import find_labelled, measure_eval, num_rows_at_once
 from trainer.runtime.tracing import traced
 from trainer.serving.outputs import main_output, output_kind, probabilities
-from trainer.serving.strict_json import finite
-from trainer.training.checkpoint import Saved, Snapshot, list_checkpoints, read_checkpoint
+from trainer.training.checkpoint import Snapshot, list_checkpoints, read_checkpoint
 from trainer.training.facts import read_facts
 from trainer.training.job import Job
 from trainer.training.model.flat_model import FlatModel, build_served_model
 from trainer.training.model.objective import Objective
+from trainer.training.results.recorder import log_evaluation, write_metrics
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Regression
 
@@ -232,18 +231,8 @@ class _Evaluator:
                 else:
                     logger.info("step %d was deleted before it could be evaluated", saved.step)
                 continue
-            self._write(saved, self._step.measure(*served_values(snapshot)))
-
-    def _write(self, saved: Saved, metrics: Mapping[str, float]) -> None:
-        log_dir = self._job.folders.logs
-        writer = tf.summary.create_file_writer(f"{log_dir}/eval")
-        with writer.as_default(step=saved.step):
-            for name, value in metrics.items():
-                tf.summary.scalar(name, value)
-        writer.close()
-        with tf.io.gfile.GFile(f"{log_dir}/evaluator.jsonl", "a") as file:
-            file.write(
-                json.dumps(finite({"step": saved.step, **metrics, "time": time.time()})) + "\n"
-            )
-        shown = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-        logger.info("step %d eval: %s", saved.step, shown)
+            metrics, log_dir = self._step.measure(*served_values(snapshot)), self._job.folders.logs
+            writer = tf.summary.create_file_writer(f"{log_dir}/eval")
+            write_metrics(writer, f"{log_dir}/evaluator.jsonl", {"step": saved.step}, metrics)
+            writer.close()
+            log_evaluation(metrics, step=saved.step)

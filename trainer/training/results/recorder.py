@@ -115,8 +115,7 @@ class Recorder:
         """Record the metrics of the eval split after a step."""
         self._write(self._eval, "eval", metrics, step=step)
         report_to_tuner(metrics, step=step)
-        shown = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-        logger.info("step %d eval: %s", step, shown)
+        log_evaluation(metrics, step=step)
 
     def add_graph(self, graph: tf.Graph) -> None:
         """Record the graph of the model."""
@@ -173,12 +172,24 @@ class Recorder:
     def _write(self, writer: Any, split: str, values: Mapping[str, float], *, step: int) -> None:
         if not self._path:
             return
-        with writer.as_default(step=step):
-            for name, value in values.items():
-                tf.summary.scalar(name, value)
-        line = finite({"step": step, "split": split, **values, "time": time.time()})
-        with tf.io.gfile.GFile(self._path, "a") as file:
-            file.write(json.dumps(line) + "\n")
+        write_metrics(writer, self._path, {"step": step, "split": split}, values)
+
+
+def write_metrics(
+    writer: Any, path: str, about: Mapping[str, Any], values: Mapping[str, float]
+) -> None:
+    """Write metrics for TensorBoard and as a line of JSON; `about` has the step."""
+    with writer.as_default(step=about["step"]):
+        for name, value in values.items():
+            tf.summary.scalar(name, value)
+    with tf.io.gfile.GFile(path, "a") as file:
+        file.write(json.dumps(finite({**about, **values, "time": time.time()})) + "\n")
+
+
+def log_evaluation(metrics: Mapping[str, float], *, step: int) -> None:
+    """Log the metrics of the eval split after a step."""
+    shown = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+    logger.info("step %d eval: %s", step, shown)
 
 
 def _writer(log_dir: str, split: str) -> Any:

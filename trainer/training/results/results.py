@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import tensorflow as tf
@@ -28,6 +28,7 @@ from trainer.training.job import Job
 from trainer.training.model.compiled_metrics import CompiledMetrics
 from trainer.training.model.flat_model import FlatModel
 from trainer.training.model.objective import Objective
+from trainer.training.optimizers.schedule import Schedule
 from trainer.training.results.callbacks import Callbacks
 from trainer.training.results.evaluator import EvalStep, served_values
 from trainer.training.results.recorder import NOTHING, Recorder, Totals
@@ -117,8 +118,9 @@ class Results:
         return saved.extra
 
     def _warn_about_schedule(self, step: int, old: Mapping[str, Any]) -> None:
-        total = self._job.total_steps
-        warning = self._schedule.warning(step=step, last_step=total, old=old)
+        total, warning = self._job.total_steps, ""
+        if isinstance(self._schedule, Schedule):
+            warning = self._schedule.warning(step=step, last_step=total, old=old)
         if step < total and warning:
             logger.warning("%s", warning)
 
@@ -140,7 +142,8 @@ class Results:
             batch_size=job.config.batch_size,
             count_steps=self._parameters.num_steps if self._is_async else None,
         )
-        self._best = self._best_so_far()
+        best = self._best_checkpoint()
+        self._best = self._criterion.cost(best.metrics) if best else math.inf
         self._epoch_totals = NOTHING
         if self._callbacks:
             self._flat_model.write(*served_values(self._parameters.snapshot()))
@@ -246,7 +249,8 @@ class Results:
             epoch=epoch,
             progress=self._progress(state.pop("steps_done").numpy().tolist()),
             state=state,
-            schedule=self._schedule.fields(),
+            # Of a compiled model the rate is part of the state.
+            schedule=asdict(self._schedule) if isinstance(self._schedule, Schedule) else {},
             epoch_totals=self._epoch_totals,
             must_save=must_save,
         )
@@ -334,10 +338,6 @@ class Results:
             which = "best" if self._exports_best else _LAST
             file.write(f"{self._recorder.step} {which}\n")
         self._job.finish.set()
-
-    def _best_so_far(self) -> float:
-        best = self._best_checkpoint()
-        return self._criterion.cost(best.metrics) if best else math.inf
 
     def _best_checkpoint(self) -> Saved | None:
         return best_checkpoint(list_checkpoints(self._directory), self._criterion)

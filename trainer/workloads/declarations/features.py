@@ -38,9 +38,14 @@ class Feature:
     missing: tuple[str, ...] = ()
 
     @property
+    def list_length(self) -> int:
+        """The length of a list, padded with missing values; 0 for a single value."""
+        return 0
+
+    @property
     def is_list(self) -> bool:
         """True if an example may have several values."""
-        return False
+        return bool(self.list_length)
 
 
 @dataclass(frozen=True)
@@ -72,9 +77,9 @@ class Number(Feature, Written, Limits):
     separator: str = ","
 
     @property
-    def is_list(self) -> bool:
-        """True if an example has several numbers."""
-        return bool(self.length)
+    def list_length(self) -> int:
+        """The numbers of a list, 0 for a single number."""
+        return self.length
 
 
 @dataclass(frozen=True)
@@ -112,9 +117,9 @@ class Category(Feature, Limits):
         return self.low is not None
 
     @property
-    def is_list(self) -> bool:
-        """True if an example may have several values."""
-        return bool(self.separator)
+    def list_length(self) -> int:
+        """The length of a list, padded with missing values; 0 for a single value."""
+        return self.max_length if self.separator else 0
 
 
 @dataclass(frozen=True)

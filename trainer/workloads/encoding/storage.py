@@ -40,13 +40,6 @@ def is_integer(feature: Feature) -> bool:
     return isinstance(feature, TimePart | Timestamp)
 
 
-def list_length(feature: Feature) -> int:
-    """Return the length of a list, padded with missing values; 0 for a single value."""
-    if isinstance(feature, Category):
-        return feature.max_length if feature.separator else 0
-    return feature.length if isinstance(feature, Number) else 0
-
-
 def missing_value(feature: Feature) -> Any:
     """Return the value that stands for a missing one."""
     if is_float(feature):
@@ -58,7 +51,7 @@ def tensor_spec(feature: Feature) -> Any:
     """Return the tf.TensorSpec of a batch of raw values."""
     if isinstance(feature, Image):
         return tf.TensorSpec([None, *feature.shape], tf.uint8, name=feature.name)
-    length = list_length(feature)
+    length = feature.list_length
     return tf.TensorSpec([None, length] if length else [None], _dtype(feature), name=feature.name)
 
 
@@ -69,7 +62,7 @@ def raw_column(feature: Feature) -> Column:
     return Column(
         name=feature.name,
         kind="raw",
-        size=list_length(feature) or 1,
+        size=feature.list_length or 1,
         feature=feature.name,
         dtype=_dtype(feature).name,
     )
@@ -89,7 +82,7 @@ def parse_columns(
             columns[feature.name] = pixels_of(columns[feature.name], feature.shape)
         if isinstance(columns[feature.name], tf.RaggedTensor):
             columns[feature.name] = columns[feature.name].to_tensor(
-                default_value=missing_value(feature), shape=[None, list_length(feature)]
+                default_value=missing_value(feature), shape=[None, feature.list_length]
             )
     return columns
 
@@ -103,7 +96,7 @@ def _dtype(feature: Feature) -> Any:
 def _example_spec(feature: Feature) -> Any:
     if isinstance(feature, Image):
         return tf.io.FixedLenFeature([], tf.string)
-    dtype, length, missing = _dtype(feature), list_length(feature), missing_value(feature)
+    dtype, length, missing = _dtype(feature), feature.list_length, missing_value(feature)
     if length and is_float(feature):
         return tf.io.FixedLenFeature([length], dtype, [missing] * length)
     if length:
@@ -119,7 +112,7 @@ def parse_value(feature: Feature, value: Any) -> np.ndarray:
     """
     if isinstance(feature, Image):
         return _parse_image(feature, value)
-    length = list_length(feature)
+    length = feature.list_length
     if not length:
         return _parse_one(feature, value)
     missing = _parse_one(feature, None)
@@ -157,7 +150,7 @@ def parse_column(feature: Feature, values: list[Any]) -> np.ndarray:
 def _plain_column(feature: Feature, values: list[Any]) -> np.ndarray | None:
     """Return the raw values of plain numbers or texts, None if each must be looked at."""
     types = set(map(type, values)) - {type(None)}
-    if list_length(feature) or isinstance(feature, Timestamp | Image):
+    if feature.list_length or isinstance(feature, Timestamp | Image):
         return None
     if not (is_float(feature) or is_integer(feature)):
         if not types <= {str}:
@@ -199,7 +192,7 @@ def format_value(feature: Feature, value: Any) -> Any:
     """Return the field of a request for a raw value; None for a missing one."""
     if isinstance(feature, Image):
         return as_png(np.asarray(value))
-    if not list_length(feature):
+    if not feature.list_length:
         return _format_one(feature, value)
     items = [_format_one(feature, item) for item in value]
     if is_float(feature):

@@ -91,7 +91,7 @@ def test_what_is_not_http_is_refused_after_the_responses_before_it():
         connection.sendall(predict(1))
         wait_until(lambda: model.calls)
         connection.sendall(predict(2) + b"nonsense\r\n\r\n" + predict(3))
-        wait_until(lambda: server.server._app.metrics._requests["", 400])
+        wait_until(lambda: server.server.app.metrics._requests["", 400])
         model.proceed.set()
         received = read_all(connection)
     assert [status for status, _ in responses(received)] == [200, 200, 400]
@@ -125,7 +125,7 @@ def test_requests_that_waited_too_long_get_504_in_their_places():
         connection.sendall(predict(1))
         wait_until(lambda: model.calls)
         connection.sendall(predict(2) + LIVE + predict(3))
-        batcher = server.server._app.batcher
+        batcher = server.server.app.batcher
         wait_until(lambda: batcher.num_queued == 2)
         batcher._limits = Limits(queued_seconds=0)
         model.proceed.set()
@@ -185,7 +185,7 @@ def test_a_client_that_leaves_cancels_its_requests():
             connection.sendall(predict(1))
             wait_until(lambda: model.calls)
             connection.sendall(predict(2) + predict(3))
-            wait_until(lambda: server.server._app.batcher.num_queued == 2)
+            wait_until(lambda: server.server.app.batcher.num_queued == 2)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         wait_until(lambda: not server.server.connections)
         model.proceed.set()
