@@ -3,18 +3,7 @@
 import json
 import random
 
-import pytest
-
 from tests.support.processes.planned_edits import Edited
-from tests.support.processes.whole_runs import Home
-
-
-@pytest.fixture
-def home(tmp_path):
-    (tmp_path / "data").mkdir()
-    home = Home(tmp_path / "home", tmp_path / "data")
-    with home.serving():
-        yield home
 
 
 def contents(folder):

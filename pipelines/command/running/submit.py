@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -18,12 +17,17 @@ from components.errors import StepError
 from components.prepare_examples.raw_data.fetch import fetch
 from pipelines.command.actions import describe
 from pipelines.command.output import add_output, with_result
+from pipelines.command.running.checked_run import (
+    CheckedRun,
+    check_run,
+    compiled,
+    submission_of,
+)
 from pipelines.command.running.execution import start_run
 from pipelines.command.running.plan import planned, show_plan, within_cost
 from pipelines.command.target_options import (
     add_containers,
     add_target,
-    api_of,
     folders_of_files,
     service_of,
     target_of,
@@ -31,30 +35,12 @@ from pipelines.command.target_options import (
 from pipelines.config.run_config import RunConfig
 from pipelines.exit_codes import FAILED, GATED, INTERRUPTED, OK, USAGE, exit_codes_text
 from pipelines.jobs.cluster_warnings import warn_of_local_limits, warn_of_restarts
-from pipelines.jobs.request import with_flags
-from pipelines.jobs.tuning import best_line, tuning_facts, winner_flags
-from pipelines.package.project_image import check_holds, image_of
-from pipelines.package.spec import Package, own_image
+from pipelines.package.spec import Package
 from pipelines.places.target import Target
 from pipelines.plan.text import summary_of
-from pipelines.projects.runs import FORMS, find_run
-from pipelines.resources.kinds import TUNING
-from pipelines.runs.execute import new_run_name
+from pipelines.projects.runs import FORMS
 from pipelines.runs.request import warn_of_readable_address
-from pipelines.runs.submit import (
-    Submission,
-    check_run_name,
-    check_source,
-    compile_package,
-    config_of,
-    configured,
-    is_package,
-    parameters_of,
-    plan_run,
-    read_package_of,
-    run_prefix,
-)
-from pipelines.runs.workload_code import with_code
+from pipelines.runs.submit import Submission
 from trainer.errors import TrainerError
 
 EXIT_CODES = exit_codes_text(OK, FAILED, USAGE, GATED, INTERRUPTED)
@@ -192,20 +178,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_containers(advanced)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckedRun:
-    """A run of which everything has been checked that can be before anything is sent."""
-
-    name: str
-    workload: str
-    """Empty for packages of other pipelines."""
-    image: str
-    config: RunConfig | None
-    """None for packages of other pipelines."""
-    package: Package | None
-    """None for workloads, which are compiled while the service starts."""
-
-
 def _start(arguments: argparse.Namespace) -> int:
     """Run `trainyard run` or `trainyard submit`."""
     target = target_of(arguments)
@@ -267,70 +239,6 @@ def _say_plan(arguments: argparse.Namespace, submission: Submission, target: Tar
     with contextlib.suppress(TrainerError, StepError, OSError):
         if line := summary_of(planned(arguments, submission, target)):
             print(line)
-
-
-def check_run(arguments: argparse.Namespace, target: Target) -> CheckedRun:
-    """Read the run's source and settings, and check them."""
-    source, package = arguments.source, None
-    options = {"settings": arguments.settings, "cluster": arguments.cluster}
-    config: RunConfig | None
-    if arguments.tears_down or not is_package(source):
-        if not arguments.tears_down:
-            check_source(source)
-        config = configured(_tuned(arguments, find_run(source)), **options)
-        prefix = config.name
-    else:
-        package = read_package_of(source, image=arguments.image)
-        config = config_of(package, **options)
-        prefix = run_prefix(package)
-    name = arguments.name = arguments.name or new_run_name(prefix)
-    check_run_name(name)
-    if config:
-        if arguments.service_account:
-            config = dataclasses.replace(config, service_account=arguments.service_account)
-        parameters_of(config, target)  # checks the settings before the service starts
-        uses_image = arguments.on == "vertex" or arguments.containers
-        config = with_code(config, target, uses_image=uses_image)
-    workload = config.workload if config else ""
-    image = arguments.image or (own_image(package) if package else image_of(workload))
-    check_holds(image, workload)
-    return CheckedRun(name=name, workload=workload, image=image, config=config, package=package)
-
-
-def _tuned(arguments: argparse.Namespace, config: RunConfig) -> RunConfig:
-    """Return the configuration with the settings of the tuning job of `--from`, if there is one."""
-    if not arguments.tuning_job:
-        return config
-    with api_of(arguments) as api:
-        job = TUNING.get(api, arguments.tuning_job)
-    flags = winner_flags(job, workload=config.name)
-    print(f"{arguments.tuning_job}: {best_line(tuning_facts(job))}", file=sys.stderr)
-    return with_flags(config, flags)
-
-
-def compiled(arguments: argparse.Namespace, run: CheckedRun, target: Target) -> Package:
-    """Return the package of a run; packages of workloads are kept in the local state."""
-    if run.package:
-        return run.package
-    kept_in = target.state_dir / "packages" if arguments.on == "local" else None
-    return compile_package(
-        arguments.source, workload=run.workload, image=run.image, kept_in=kept_in
-    )
-
-
-def submission_of(
-    arguments: argparse.Namespace, run: CheckedRun, package: Package, target: Target
-) -> Submission:
-    """Return the request of a run."""
-    return plan_run(
-        package,
-        run=run.name,
-        target=target,
-        config=run.config,
-        settings=arguments.settings,
-        use_cache=not arguments.no_cache,
-        service_account=arguments.service_account,
-    )
 
 
 def _fetch_data(config: RunConfig, target: Target) -> None:
