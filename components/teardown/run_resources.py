@@ -7,6 +7,7 @@ from functools import cached_property
 from components.endpoint.ensure import find_endpoint
 from components.model_version.registry import list_versions
 from components.release.options import ReleaseOptions
+from components.shared.run_summary.settings import parameters_of
 from components.shared.vertex.api import VertexApi, list_named
 from components.shared.vertex.creations import endpoint_id_of
 from components.shared.vertex.labels import BILLING_LABEL, RUN_LABEL
@@ -143,10 +144,7 @@ class RunResources:
         return value
 
     def _parameter(self, name: str) -> str:
-        values = self.job.get("runtimeConfig", {}).get("parameterValues", {})
-        root = self.job.get("pipelineSpec", {}).get("root", {})
-        defaults = root.get("inputDefinitions", {}).get("parameters", {})
-        return str(values.get(name) or defaults.get(name, {}).get("defaultValue", ""))
+        return str(parameters_of(self.job).get(name) or "")
 
     def _find(self, name: str) -> Json | None:
         return self.api.find(name) if name else None

@@ -66,12 +66,6 @@ class ScriptText:
             if node.lineno < before and name in (*_bound(node), *_bound_items(node))
         ]
 
-    def line_of_method(self, cls: type, method: str) -> int:
-        """Return the line of a method of a class; 0 if it is not the script's."""
-        node = self._defined.get(cls.__name__)
-        lines = [item.lineno for item in getattr(node, "body", ()) if _name_of(item) == method]
-        return lines[0] if lines else 0
-
     def calls(self, name: str, line: int = 0) -> Iterator[ast.Call]:
         """Yield the calls of a function or method, of a line if it is not 0."""
         for call in self._nodes(ast.Call):

@@ -95,7 +95,7 @@ class Written:
             raise ScriptFault(
                 f"{owner.__name__} has its own train_step: write what it computes as compute_loss"
                 "(self, x, y, y_pred, sample_weight), which every cluster calls",
-                line=self.script.line_of_method(owner, "train_step"),
+                line=vars(owner)["train_step"].__code__.co_firstlineno,
             )
 
     def settings(self, rows: RecordedRows | None) -> None:
