@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from components.endpoint.predict.online_prediction import num_fitting
+from components.endpoint.predict.parity import num_fitting
 from components.evaluate.folds import OutOfFold
 from components.evaluate.gate.baseline import constant
 from components.evaluate.gate.checks import check_comparison, check_predictions, check_size

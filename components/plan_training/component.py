@@ -41,7 +41,7 @@ def plan_training(
     from pathlib import Path
 
     from components.errors import errors_in_one_line
-    from components.model_version.upload import serving_container
+    from components.model_version.recorded import serving_container
     from components.plan_training.cluster_spec import ClusterSpec
     from components.plan_training.plan import plan_training
     from components.shared.text.json_object import parse_object

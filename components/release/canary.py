@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.endpoint.deployments import find_deployed, server_states
-from components.endpoint.predict.online_prediction import request_predictions
-from components.endpoint.predict.parity import check_parity
+from components.endpoint.predict.parity import check_parity, request_predictions
 from components.endpoint.request_log import is_logging, read_logged
 from components.errors import StepError
 from components.release.options import ReleaseOptions

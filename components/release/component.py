@@ -54,7 +54,7 @@ def record_version(
     from components.endpoint.ensure import ensure_endpoint
     from components.errors import errors_in_one_line
     from components.model_version.recorded import record_evaluation
-    from components.release.serving_options import ServingOptions
+    from components.release.options import ServingOptions
     from components.shared.text.json_object import read_object
     from components.shared.vertex.api import connect
     from components.shared.vertex.creations import endpoint_id_of
@@ -137,10 +137,9 @@ def release_model(
     from components.errors import errors_in_one_line
     from components.model_version.companions import GOLDEN_FIELDS
     from components.model_version.history import promoted_by
-    from components.release.options import ReleaseOptions
+    from components.release.options import ReleaseOptions, ServingOptions
     from components.release.overlap import Contest
     from components.release.release import release_version, serve_promoted
-    from components.release.serving_options import ServingOptions
     from components.shared.text.json_object import read_object
     from components.shared.vertex.api import connect
     from components.shared.vertex.resource_name import ResourceName

@@ -9,8 +9,7 @@ from components.evaluate.gate.options import GateOptions
 from components.evaluate.thresholds import read_limits
 from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.settings.options import PrepareOptions
-from components.release.options import ReleaseOptions
-from components.release.serving_options import ServingOptions
+from components.release.options import ReleaseOptions, ServingOptions
 from components.shared.run_summary.settings import READABLE_ADDRESS, SECRET, VARIABLE
 from components.shared.text.json_object import parse_object
 from components.start.trigger import Trigger

@@ -10,8 +10,7 @@ from components.evaluate.gate.options import GateOptions
 from components.evaluate.thresholds import DIRECTIONS, with_threshold
 from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.settings.options import PrepareOptions
-from components.release.options import ReleaseOptions
-from components.release.serving_options import ServingOptions
+from components.release.options import ReleaseOptions, ServingOptions
 from components.start.trigger import Trigger
 from pipelines.config.built_in import metrics_of
 from pipelines.config.run_config import JSON_GROUPS, PLANNED_FLAGS, RunConfig

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.endpoint.predict.online_prediction import MAX_REQUEST_BYTES, request_predictions
+from components.endpoint.predict.parity import MAX_REQUEST_BYTES, request_predictions
 from components.shared.text.user_file import FileError, read_file
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError

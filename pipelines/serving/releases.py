@@ -25,8 +25,8 @@ from components.model_version.registry import (
     version_name,
     with_alias,
 )
+from components.release.options import ServingOptions
 from components.release.release import released
-from components.release.serving_options import ServingOptions
 from components.shared.run_summary.settings import parameters_of
 from components.shared.text.json_object import parse_object
 from components.shared.vertex.api import VertexApi

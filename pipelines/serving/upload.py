@@ -9,9 +9,9 @@ from pathlib import Path
 
 from components.errors import StepError
 from components.model_version.champion import model_digest
+from components.model_version.recorded import upload_version
 from components.model_version.registry import find_model, list_versions, with_alias
 from components.model_version.saved_model import DESCRIPTION, check_saved_model
-from components.model_version.upload import upload_version
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import MODEL_LABEL
 from components.shared.vertex.resource_name import ResourceName

@@ -27,7 +27,7 @@ from components.endpoint.ensure import ensure_endpoint
 from components.model_version.companions import GOLDEN_FILE, write_companion
 from components.model_version.history import promoted_by
 from components.model_version.registry import set_default
-from components.release.serving_options import ServingOptions
+from components.release.options import ServingOptions
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.serving.releases import roll_back

@@ -9,8 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from components.endpoint.predict.online_prediction import PredictResponse, request_predictions
-from components.endpoint.predict.parity import check_parity
+from components.endpoint.predict.parity import PredictResponse, check_parity, request_predictions
 from components.endpoint.traffic import WHOLE
 from components.errors import StepError
 from components.shared.text.value_text import cut, shown_value

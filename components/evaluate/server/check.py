@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import requests
 
-from components.endpoint.predict.online_prediction import MAX_REQUEST_BYTES, num_fitting
-from components.endpoint.predict.parity import check_parity
+from components.endpoint.predict.parity import MAX_REQUEST_BYTES, check_parity, num_fitting
 from components.errors import StepError
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.server.load import check_latency

@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from components.endpoint.predict.online_prediction import request_predictions
+from components.endpoint.predict.parity import request_predictions
 from components.endpoint.request_log import (
     CONFIG,
     LoggedRequest,

@@ -15,7 +15,7 @@ from components.endpoint.deployments import (
 )
 from components.endpoint.ensure import ensure_endpoint
 from components.endpoint.expiry import seconds_left
-from components.endpoint.predict.online_prediction import request_predictions
+from components.endpoint.predict.parity import request_predictions
 from components.endpoint.request_log import LoggedRequest
 from components.errors import StepError
 from components.evaluate.thresholds import Judgement
@@ -25,10 +25,9 @@ from components.model_version.decisions import HELD, RELEASED, decide
 from components.model_version.history import promoted_by
 from components.model_version.registry import set_default
 from components.release import canary, release, replay
-from components.release.options import ReleaseOptions
+from components.release.options import ReleaseOptions, ServingOptions
 from components.release.overlap import Contest
 from components.release.release import release_version
-from components.release.serving_options import ServingOptions
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.shared.vertex.labels import (
     CANDIDATE,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.release.serving_options import ServingOptions
+from components.release.options import ServingOptions
 from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast

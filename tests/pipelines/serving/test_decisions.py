@@ -10,7 +10,7 @@ from components.model_version.champion import default_champion
 from components.model_version.companions import GOLDEN_FILE, write_companion
 from components.model_version.decisions import stop_of
 from components.model_version.registry import list_versions, set_default
-from components.release.serving_options import ServingOptions
+from components.release.options import ServingOptions
 from components.shared.vertex.labels import CANDIDATE, MODEL_LABEL, STATE_LABEL, WAITING
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.resources.names import this_person

@@ -9,8 +9,8 @@ from components.batch_predict.__main__ import main as batch_predict
 from components.endpoint.watch.step import read_workload
 from components.errors import StepError
 from components.evaluate.gate.champion import NotComparableError, load_champion
+from components.model_version.recorded import serving_container
 from components.model_version.saved_model import check_saved_model
-from components.model_version.upload import serving_container
 from pipelines.cli import main
 from tests.support.data.untrained import export_untrained
 from tests.support.servers.models import versions

@@ -8,8 +8,8 @@ import pytest
 
 from components.errors import StepError
 from components.model_version import saved_model
+from components.model_version.recorded import serving_container, upload_version
 from components.model_version.saved_model import check_saved_model
-from components.model_version.upload import serving_container, upload_version
 from components.prepare_examples.raw_data.files import Object
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.shared.vertex.labels import MODEL_LABEL, STATE_LABEL

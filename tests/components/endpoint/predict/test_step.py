@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from kfp.dsl import Metrics
 
-from components.endpoint.predict.online_prediction import request_predictions
-from components.endpoint.predict.parity import check_parity
+from components.endpoint.predict.parity import check_parity, request_predictions
 from components.endpoint.predict.step import format_table, predict_golden
 from components.errors import StepError
 from components.shared.vertex import retries
