@@ -1,4 +1,4 @@
-"""Content of evaluation.json, everything that a report of an evaluation draws, and this page."""
+"""Content of evaluation.json: everything that a report of an evaluation draws."""
 
 import base64
 from collections.abc import Sequence
@@ -12,10 +12,7 @@ from components.evaluate.gate.comparison import CHAMPION, Slice
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.gate.undefined import find_not_finite
 from components.evaluate.held_out import HeldOut, Row
-from components.evaluate.thresholds import Check, Judgement, format_metric
-from components.shared.pages.evaluation.sections import checks, evaluation_sections
-from components.shared.pages.html import tiles, verdict
-from components.shared.pages.page import fill
+from components.evaluate.thresholds import Check
 from trainer import Json
 from trainer.metrics.class_metrics import calibration, predicted_classes
 from trainer.metrics.evaluate import Evaluation, score
@@ -35,7 +32,6 @@ NUM_CURVE_POINTS = 100
 NUM_CLASSES = 2  # of a ROC curve
 MAX_ANSWERS = 100_000
 IMAGE_DIMENSIONS = (2, 3)
-PERCENT_METRICS = frozenset({"accuracy"})
 
 
 def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
@@ -221,30 +217,3 @@ def image_uri(row: Row) -> str:
     if image.ndim not in IMAGE_DIMENSIONS:
         return ""
     return "data:image/png;base64," + base64.b64encode(encode_png(image)).decode("ascii")
-
-
-def render_report(evaluation: Json, judgement: Judgement) -> str:
-    """Return the page: verdict, metrics, the sections of the label's kind, and mistakes."""
-    body = [
-        verdict(judgement.verdict, is_good=judgement.is_passed),
-        checks(evaluation, is_passed=judgement.is_passed, reasons=judgement.reasons),
-        tiles(_tiles(evaluation)),
-        evaluation_sections(evaluation, metrics={}),
-    ]
-    return fill(
-        f"{evaluation['workload']}: {judgement.verdict}", "\n".join(body), about="Evaluation"
-    )
-
-
-def _tiles(evaluation: Json) -> list[tuple[str, str, str]]:
-    shown = [(_shown(name, value), name, "") for name, value in evaluation["metrics"].items()]
-    shown.append((f"{evaluation['num_examples']:,}", "test examples", ""))
-    if num_unlabelled := evaluation.get("num_unlabelled"):
-        shown.append((f"{num_unlabelled:,}", "left out, without a label", ""))
-    return shown
-
-
-def _shown(name: str, value: float | None) -> str:
-    if value is None:
-        return "n/a"
-    return f"{value:.2%}" if name in PERCENT_METRICS else format_metric(value)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from components.errors import StepError
+from components.evaluate.report import render_report
 from components.evaluate.thresholds import Check, Judgement, judgement_of
 from components.model_version.champion import Champion, Standing
 from components.model_version.companions import (
@@ -215,7 +216,6 @@ def publish(
     file of the confusion matrix, true classes in rows, is written without classes too. Of many
     classes there is no matrix, but the sums of each class and the most frequent mistakes.
     """
-    from components.evaluate.content import render_report  # which imports Case of this module
 
     content, judgement = evaluated.content, evaluated.judgement
     counts = {name: content[name] for name in ("num_examples", "num_unlabelled") if content[name]}

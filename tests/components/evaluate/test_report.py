@@ -11,8 +11,9 @@ import PIL.Image
 import pytest
 
 from components.evaluate.assess import golden_predictions
-from components.evaluate.content import image_uri, render_report, roc_curve
+from components.evaluate.content import image_uri, roc_curve
 from components.evaluate.held_out import HeldOut, choose_golden, error_sizes, find_largest
+from components.evaluate.report import render_report
 from components.evaluate.thresholds import Judgement
 from tests.support.data.report_files import ten_classes
 from trainer.workloads import Classes

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from components.evaluate.content import render_report
+from components.evaluate.report import render_report
 from components.evaluate.thresholds import Judgement
 from components.shared.run_report.content import read_content
 from components.shared.run_report.page import render
