@@ -216,7 +216,6 @@ def publish(
     file of the confusion matrix, true classes in rows, is written without classes too. Of many
     classes there is no matrix, but the sums of each class and the most frequent mistakes.
     """
-
     content, judgement = evaluated.content, evaluated.judgement
     counts = {name: content[name] for name in ("num_examples", "num_unlabelled") if content[name]}
     values = {
