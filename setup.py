@@ -21,6 +21,7 @@ setup(
     author="The authors of Trainyard",
     license="Apache-2.0",
     classifiers=[
+        "Operating System :: MacOS",
         "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",

@@ -24,6 +24,7 @@ from trainer.errors import ConfigError
 
 CASE = Case(model_dir="", examples_dir="", thresholds="{}", flags=("--workload=t",))
 WAIT_SECONDS = 60
+FORKED = pytest.mark.linux("forks here, in which what a test replaces stays replaced")
 
 
 def manifest_of(keys, *, ratios=(0.6, 0.2, 0.2)):
@@ -164,6 +165,7 @@ def test_many_rows_have_no_hashes(monkeypatch):
     assert shards.limit_keys(entries) == [{"num_examples": 10}, {"num_examples": 11}]
 
 
+@FORKED
 def test_a_failing_fold_is_named_with_the_end_of_its_log_and_ends_the_others(tmp_path, monkeypatch):
     def train(folder: Path, *_) -> None:
         (folder / "pid").write_text(str(os.getpid()))
@@ -186,6 +188,7 @@ def test_a_failing_fold_is_named_with_the_end_of_its_log_and_ends_the_others(tmp
     assert not psutil.pid_exists(int((own[1] / "pid").read_text()))
 
 
+@FORKED
 def test_a_fold_that_does_not_end_is_named_and_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(fold_training, "_process", lambda *_: time.sleep(WAIT_SECONDS))
     folder = tmp_path / "fold 1 of 1"
@@ -205,6 +208,7 @@ list(fold_training.train_all([Path(sys.argv[1])], ["--workload=mnist"], timeout_
 """
 
 
+@FORKED
 @pytest.mark.processes
 def test_the_processes_end_with_a_killed_step(tmp_path):
     folder = tmp_path / "fold 1 of 1"

@@ -13,6 +13,7 @@ from components.errors import StepError
 from components.evaluate.server import server
 
 pytestmark = pytest.mark.timeout(60)
+FORKED = pytest.mark.linux("forks here, in which what a test replaces stays replaced")
 
 # Starts a server that says so and then sleeps, with the pipe of its output open.
 STEP = """
@@ -25,6 +26,7 @@ with server.serving("/no/model"):
 """
 
 
+@FORKED
 def test_no_other_server_can_take_the_port(monkeypatch):
     def await_healthy(process, url: str) -> None:
         del process
@@ -39,6 +41,7 @@ def test_no_other_server_can_take_the_port(monkeypatch):
         assert url.endswith(server.PREDICT_ROUTE)
 
 
+@FORKED
 def test_a_server_that_exits_is_noticed_at_once(monkeypatch):
     monkeypatch.setattr(server, "_serve", lambda *_: sys.exit(3))
 
@@ -46,6 +49,7 @@ def test_a_server_that_exits_is_noticed_at_once(monkeypatch):
         pass
 
 
+@FORKED
 def test_the_server_ends_with_a_step_that_is_terminated():
     with subprocess.Popen([sys.executable, "-c", STEP], stdout=subprocess.PIPE) as step:
         assert step.stdout.readline() == b"started\n"
