@@ -19,7 +19,6 @@ from components.evaluate.gate.rivals import find_rivals, find_rules, missing_num
 from components.evaluate.gate.undefined import check_classes, find_not_finite, why_undefined
 from components.evaluate.held_out import HeldOut, read_held_out
 from components.evaluate.importance import measure_importance
-from components.evaluate.step import Case
 from components.evaluate.thresholds import (
     Check,
     Judgement,
@@ -37,7 +36,8 @@ from trainer.metrics.evaluate import Evaluation, evaluated_names, score
 from trainer.metrics.resampling import comparable
 from trainer.runtime import tensorflow_logs
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the step imports this module
+    from components.evaluate.step import Case
     from trainer.serving.export import Predictor
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Assessment:
     `judged` are the rows of folds, with the metrics `by_folds`, or else the test split and none.
     """
 
-    case: Case
+    case: "Case"
     predictor: "Predictor"
     held_out: HeldOut
     evaluation: Evaluation
@@ -66,7 +66,7 @@ class Assessment:
         return judge(self.checks)
 
 
-def assess(case: Case, out_of_fold: OutOfFold | None = None) -> Assessment:
+def assess(case: "Case", out_of_fold: OutOfFold | None = None) -> Assessment:
     """Predict the test split with a model and its champion, and check the results.
 
     Predictions of folds are compared and checked instead, if there are any.

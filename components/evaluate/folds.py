@@ -6,20 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from components.evaluate.fold_training import OFF, Array, Rows, deal, keys_of, shards_of, train_all
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.held_out import Predict, predict_table, with_columns
-from components.evaluate.step import Case
 from components.model_version.saved_model import DESCRIPTION
 from components.prepare_examples.output.publish import MANIFEST
 from components.prepare_examples.tfrecords.shards import MOST_KEYS, SPLITS
 from components.shared.text.json_object import read_object
 from trainer import Json
 from trainer.errors import ConfigError
+
+if TYPE_CHECKING:  # the step imports this module
+    from components.evaluate.step import Case
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +110,7 @@ def deal_folds(
     return folds
 
 
-def cross_validate(case: Case) -> OutOfFold | None:
+def cross_validate(case: "Case") -> OutOfFold | None:
     """Train on each fold, and predict the rows left out; None if the test split judges.
 
     The processes are forked, so TensorFlow must not have run in this one.
@@ -151,7 +153,7 @@ def cross_validate(case: Case) -> OutOfFold | None:
     return OutOfFold(num_folds=count, num_repeats=repeats, records=rows.records, predictions=models)
 
 
-def _predict(folder: Path, *, case: Case) -> None:
+def _predict(folder: Path, *, case: "Case") -> None:
     """Write the predictions of the trained model, and of a linear one of the same rows."""
     from components.evaluate.gate.rivals import simple_models
     from trainer.config.trust import OWN

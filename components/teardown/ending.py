@@ -82,7 +82,7 @@ def end_run(
     remove_leftovers(run_folder / "prepare-examples" / "examples")  # of a killed step
     content = Content(summary=summary)
     try:
-        content = read_content(job, summary, replicas=replicas)
+        content = read_content(job, summary, replicas=replicas, folder=run_folder)
     except Exception:  # its files are for people; the run's result does not depend on them
         logger.exception("the results of %s cannot be read", run)
     _write(content, run_folder)

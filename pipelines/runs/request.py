@@ -67,21 +67,6 @@ def create_run(api: VertexApi, request: Json, *, run: str) -> Json:
     return api.post(f"{jobs}?pipelineJobId={run}", request, find=lambda: api.find(f"{jobs}/{run}"))
 
 
-def console_url(api: VertexApi, name: str, *, section: str = "runs") -> str:
-    """Return the address of a page in Google's console, or in the local service's console.
-
-    It is of a run, or of a job in the `section` `tuning`.
-    """
-    emulator = os.environ.get(EMULATOR_VARIABLE)
-    if emulator:
-        return f"http://{emulator}/{section}/{api.project}/{api.location}/{name}"
-    below = "pipelines/runs" if section == "runs" else "training"
-    return (
-        f"https://console.cloud.google.com/vertex-ai/locations/{api.location}/{below}/{name}"
-        f"?project={api.project}"
-    )
-
-
 def comparison_url(names: Sequence[str]) -> str:
     """Return the address of the page that compares runs; "" on Vertex AI, which has none."""
     emulator = os.environ.get(EMULATOR_VARIABLE)

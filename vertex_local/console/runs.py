@@ -102,12 +102,19 @@ def artifact(service: Service, call: Call) -> Message:
 
 
 def report(service: Service, call: Call) -> Message:
-    """Return the report that the run has beside its summary."""
+    """Return the report that the run has beside its summary, or a page that it links to.
+
+    That is in an output folder of a task, `TASK/OUTPUT/NAME.html`.
+    """
     facts = fields.run_facts(service.store.get(call.name("pipelineJobs")))
     summary = local_path(str(facts.get("summary_uri", "")))
     if not (summary and facts.get("report")):
         raise not_found("A report of this run")
-    return file_message(summary.with_name(Path(facts["report"]).name), is_page=True)
+    parts = [call.args[part] for part in ("task", "output", "page") if part in call.args]
+    path = summary.parent / ("/".join(parts) + ".html" if parts else Path(facts["report"]).name)
+    if not path.resolve().is_relative_to(summary.parent.resolve()):
+        raise not_found(f"Page {path.name}")
+    return file_message(path, is_page=True)
 
 
 def _filter(asked: dict[str, str]) -> str:
@@ -173,6 +180,7 @@ VIEWS = [
     *(View(pattern=path, content=table, template="runs.html") for path in ("/", "/runs")),
     View(pattern=PAGE, content=run, template="run.html"),
     View(pattern=f"{PAGE}/report", content=report),
+    View(pattern=f"{PAGE}/<task>/<output>/<page>.html", content=report),
     View(pattern=f"{PAGE}/tasks/<task>", content=task, template="task.html"),
     View(pattern=f"{PAGE}/tasks/<task>/<name>", content=artifact),
     View(pattern=f"{PAGE}:cancel", content=partial(jobs.cancel, pipelines.KIND), method="POST"),

@@ -11,6 +11,7 @@ from components.errors import StepError
 from components.model_version.companions import STATISTICS_FILE, read_companion
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.prices import PRICES, Cost, cluster_cost, read_prices
+from components.shared.run_report.links import Links, links_of
 from components.shared.run_summary.settings import parameters_of
 from components.shared.run_summary.summary import Summary
 from components.shared.vertex.task_details import leaf_tasks, outputs_by_task
@@ -50,6 +51,7 @@ class Content:
         champion_statistics: Of the examples that the champion has learnt from.
         progress: The lines of metrics.jsonl.
         replicas: Replicas of the training jobs, as the local service returns them.
+        links: Pages that have more.
         cost: Of the training on Vertex AI; None if a price is unknown.
     """
 
@@ -59,11 +61,14 @@ class Content:
     champion_statistics: Json = field(default_factory=dict)
     progress: Sequence[Json] = ()
     replicas: Sequence[Json] = ()
+    links: Links = field(default_factory=Links)
     cost: TrainingCost | None = None
 
 
-def read_content(job: Json, summary: Summary, *, replicas: Sequence[Json]) -> Content:
-    """Return the content for a PipelineJob; a file that cannot be read is left out.
+def read_content(job: Json, summary: Summary, *, replicas: Sequence[Json], folder: Path) -> Content:
+    """Return the content for a PipelineJob and a report in `folder`.
+
+    A file that cannot be read is left out.
 
     `replicas` has the response of `…/customJobs/ID/replicas` for each training job; it is empty on
     Vertex AI.
@@ -79,6 +84,7 @@ def read_content(job: Json, summary: Summary, *, replicas: Sequence[Json]) -> Co
         champion_statistics=_read_json(_inside(champion)),
         progress=_read_lines(_inside(logs, f"logs/{METRICS_FILE}")),
         replicas=[replica for job in replicas for replica in job.get("replicas", [])],
+        links=links_of(job, summary, outputs, names=names, folder=folder),
         cost=training_cost(str(parameters_of(job).get("cluster", "")), summary),
     )
 

@@ -36,7 +36,8 @@ def write_report(job: Json, summary: Summary, folder: Path, *, replicas: Sequenc
     `replicas` has the response of `…/customJobs/ID/replicas` for each training job; it is empty on
     Vertex AI.
     """
-    write_page(render(read_content(job, summary, replicas=replicas)), folder / REPORT_FILE)
+    content = read_content(job, summary, replicas=replicas, folder=folder)
+    write_page(render(content), folder / REPORT_FILE)
 
 
 def render(content: Content) -> str:
@@ -45,4 +46,5 @@ def render(content: Content) -> str:
     created = summary.created[:19].replace("T", " ") + " UTC" if summary.created else ""
     about = [summary.workload, summary.schedule and f"schedule {summary.schedule}", created]
     body = "\n".join(section_of(content) for section_of in SECTIONS)
-    return fill(f"Run {summary.run}", body, about=" · ".join(filter(None, about)))
+    links = content.links.pages.items()
+    return fill(f"Run {summary.run}", body, about=" · ".join(filter(None, about)), links=links)

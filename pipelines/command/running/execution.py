@@ -12,6 +12,7 @@ from rich.console import Console
 from components.model_version.decisions import STOPS
 from components.shared.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
 from components.shared.vertex.api import connect
+from components.shared.vertex.console import console_page
 from pipelines.command.output import keep_running_without_output
 from pipelines.exit_codes import GATED, INTERRUPTED, OK
 from pipelines.places.target import Target
@@ -19,7 +20,7 @@ from pipelines.runs.execute import RunResult, show_to_end, torn_down, write_resu
 from pipelines.runs.facts import exit_code_of
 from pipelines.runs.output.ending import NUM_DRIFT_SHOWN, print_result
 from pipelines.runs.output.hints import after_failure, command, log_command, stop_command
-from pipelines.runs.request import console_url, create_run
+from pipelines.runs.request import create_run
 from pipelines.runs.submit import Submission
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def start_run(
         The exit code.
     """
     api, run, config = connect(target.project, target.location), submission.run, submission.config
+    page = console_page(f"{api.parent}/pipelineJobs/{run}")
     console = Console()
     is_created = False
 
@@ -48,7 +50,7 @@ def start_run(
         is_created = True
         if not arguments.tears_down:  # `run` has printed its title
             print(run, flush=True)
-        print(f"page: {console_url(api, run)}", flush=True)
+        print(f"page: {page}", flush=True)
 
     def wants_cancel() -> bool:
         if not arguments.tears_down:
@@ -60,7 +62,7 @@ def start_run(
 
     if not arguments.wait:
         create()
-        arguments.result = {"run": run, "page": console_url(api, run)}, run
+        arguments.result = {"run": run, "page": page}, run
         if service:
             service.keep()
             print(f"{log_command(run, '', target)} --follow   # show its log")

@@ -9,6 +9,7 @@ from rich.live import Live
 from rich.text import Text
 
 from components.shared.vertex.api import VertexApi, connect
+from components.shared.vertex.console import console_page
 from pipelines.command.actions import describe, print_json, print_table
 from pipelines.command.parser import count
 from pipelines.command.target_options import add_target, service_of, target_of
@@ -34,7 +35,6 @@ from pipelines.resources.names import short_name
 from pipelines.resources.table import table_lines
 from pipelines.runs.execute import new_run_name
 from pipelines.runs.output.hints import command
-from pipelines.runs.request import console_url
 from pipelines.runs.submit import configured
 from pipelines.runs.workload_code import with_code
 from trainer import Json
@@ -131,7 +131,7 @@ def _tune(arguments: argparse.Namespace) -> int:
             for line in (title, *varied):
                 print(line, file=sys.stderr)
             job = create_tuning_job(api, with_folds(request, num_folds))
-        page = console_url(api, short_name(job["name"]), section="tuning")
+        page = console_page(job["name"])
         print(f"page: {page}", file=sys.stderr)
         return _follow(api, job, arguments, target)
 

@@ -103,6 +103,21 @@ def test_page_of_a_run_has_the_verdict_its_reasons_and_the_report(client, some_r
     assert report.headers["Content-Security-Policy"].startswith("sandbox;")
 
 
+def test_pages_that_the_report_links_to_are_those_of_its_folder(client, service, some_runs):
+    folder = pipelines.KIND.folder_of(service, f"{PARENT}/pipelineJobs/bad")
+    (folder / "examples" / "data").mkdir(parents=True)
+    (folder / "examples" / "data" / "report.html").write_text("<h1>The data</h1>")
+    (folder.parent / "secret.html").write_text("secret")
+
+    page = client.get(f"{RUN}/bad/examples/data/report.html")
+    assert page.get_data(as_text=True) == "<h1>The data</h1>"
+    assert page.headers["Content-Security-Policy"].startswith("sandbox;")
+    for path in ("examples/data/none.html", "a/..%2f../secret.html", "%2e%2e/x/../secret.html"):
+        response = client.get(f"{RUN}/bad/{path}")
+        assert response.status_code in (400, 404)
+        assert "secret" not in response.get_data(as_text=True).replace("secret.html", "")
+
+
 def test_page_of_a_run_without_facts_has_no_report(client, some_runs):
     assert "Report</a>" not in client.get(f"{RUN}/plain").get_data(as_text=True)
     assert client.get(f"{RUN}/plain/report").status_code == 404

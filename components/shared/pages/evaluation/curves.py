@@ -13,7 +13,7 @@ TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 def curves_section(evaluation: Json) -> str:
     """Return the section, "" for other kinds of labels."""
-    body = charts(curve_charts({"": evaluation}))
+    body = charts(_charts(evaluation.get("curves") or {}))
     labels = [str(label) for label in evaluation.get("labels", [])]
     about = f"Of the class {labels[-1]}." if labels else ""
     return section("Curves", body, note=f"{about}{_calibrated(evaluation)}")
@@ -30,34 +30,20 @@ def _calibrated(evaluation: Json) -> str:
     )
 
 
-def curve_charts(evaluations: dict[str, Json]) -> str:
-    """Return the charts of one or more evaluations, by the name of their run."""
-    curves = {run: evaluation.get("curves") or {} for run, evaluation in evaluations.items()}
-    roc = {
-        run: _paired(of_run.get("roc"), "false_positive", "true_positive")
-        for run, of_run in curves.items()
-    }
-    pr = {run: _paired(of_run.get("pr"), "recall", "precision") for run, of_run in curves.items()}
-    bins = {
-        run: [(row["predicted"], row["actual"]) for row in of_run.get("calibration") or []]
-        for run, of_run in curves.items()
-    }
-    point = next(iter(curves.values())).get("at_threshold") if len(curves) == 1 else None
-    if point:
+def _charts(curves: Json) -> str:
+    """Return the charts, with the point of the model's threshold."""
+    roc = {"all thresholds": _paired(curves.get("roc"), "false_positive", "true_positive")}
+    pr = {"all thresholds": _paired(curves.get("pr"), "recall", "precision")}
+    bins = [(row["predicted"], row["actual"]) for row in curves.get("calibration") or []]
+    if point := curves.get("at_threshold"):
         name = f"threshold {point['threshold']:.4g}"
-        roc = {
-            "all thresholds": next(iter(roc.values())),
-            name: [(point["false_positive"], point["recall"])],
-        }
-        pr = {
-            "all thresholds": next(iter(pr.values())),
-            name: [(point["recall"], point["precision"])],
-        }
+        roc[name] = [(point["false_positive"], point["recall"])]
+        pr[name] = [(point["recall"], point["precision"])]
     return (
         _chart(roc, "ROC curve", "false positive rate", "true positive rate", has_diagonal=True)
         + _chart(pr, "Precision and recall", "recall", "precision")
         + _chart(
-            bins,
+            {"": bins},
             "Calibration: share of the class by predicted probability",
             "mean predicted probability",
             "share of the class",

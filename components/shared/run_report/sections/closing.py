@@ -3,9 +3,10 @@
 from html import escape
 
 from components.model_version.decisions import STOPS
-from components.shared.pages.html import details, number, section, table
+from components.shared.pages.html import details, section, table
 from components.shared.run_report.content import Content
 from components.shared.run_summary.summary import GATE_FAILED, Summary
+from components.shared.text.value_text import shown_value
 from components.shared.vertex.labels import WAITING
 
 DIGEST_DIGITS = 16
@@ -24,7 +25,9 @@ def settings_section(content: Content) -> str:
     }
     rows = [(escape(name), escape(str(fact))) for name, fact in facts.items() if fact]
     settings = [
-        (escape(name), number(value)) for name, value in summary.settings.items() if value != ""
+        (escape(name), escape(shown_value(value)))
+        for name, value in summary.settings.items()
+        if value != ""
     ]
     body = table(("fact", "value"), rows)
     return section(

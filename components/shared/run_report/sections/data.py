@@ -39,13 +39,13 @@ def _splits(content: Content) -> str:
     return table(("split", "examples", "", *["champion's"] * bool(before)), rows, css="numbers")
 
 
-def changes_of_data(statistics: Json, before: Json, *, of: str = "the champion's") -> str:
-    """Return the drift of each feature from earlier statistics, the largest first."""
+def changes_of_data(statistics: Json, before: Json) -> str:
+    """Return the drift of each feature from the champion's statistics, the largest first."""
     if not (_has_features(statistics) and _has_features(before)):
         return ""
     drifts = measure_drift(statistics, before)
     if not any(drift.psi for drift in drifts):
-        return f"<p>No feature has changed since {escape(of)}.</p>" * bool(drifts)
+        return "<p>No feature has changed since the champion's.</p>" * bool(drifts)
     # A shift that hardly counts has a short bar, however small all are.
     axis = round_axis([MARKED, *(drift.psi for drift in drifts)], title="PSI", has_zero=True)
     num_open = sum(not drift.psi < NOTICEABLE for drift in drifts)
@@ -54,7 +54,7 @@ def changes_of_data(statistics: Json, before: Json, *, of: str = "the champion's
     few = f"{len(further)} features with hardly any change"
     more = details(few, _drift_table(further, axis)) if further else ""
     return (
-        f"<h3>Train split, compared with {escape(of)}</h3>"
+        "<h3>Train split, compared with the champion's</h3>"
         '<p class="note">PSI is the population stability index: below'
         f" {NOTICEABLE:g} hardly any change, above {MARKED:g} a marked one. Axis 0 to"
         f" {axis.high:g}. The last column has the value whose share changed most.</p>{shown}{more}"

@@ -1,10 +1,12 @@
 """Section on the training: a chart for each metric, of the train and of the eval split."""
 
+import shlex
 from collections.abc import Sequence
+from html import escape
 
 from components.shared.pages.charts.axis import round_axis
 from components.shared.pages.charts.plot import Point, Series, line_chart, thinned
-from components.shared.pages.html import charts, section
+from components.shared.pages.html import charts, details, section
 from components.shared.run_report.content import Content, numbers
 from trainer import Json
 
@@ -16,27 +18,27 @@ MAX_CHARTS = 6
 
 def learning_section(content: Content) -> str:
     """Return the section; the loss comes first, the learning rate only if it changes."""
-    names = [name for name in metric_names(content.progress) if _is_shown(name, content.progress)]
-    shown = [learning_chart(name, {"": content.progress}) for name in names[:MAX_CHARTS]]
-    return section("Learning curves", charts(*shown))
+    names = [name for name in _metric_names(content.progress) if _is_shown(name, content.progress)]
+    shown = [_chart(name, content.progress) for name in names[:MAX_CHARTS]]
+    command = (
+        f"<pre><code>tensorboard --logdir {escape(shlex.quote(content.links.logs))}</code></pre>"
+    )
+    more = details("More in TensorBoard", command) if shown and content.links.logs else ""
+    return section("Learning curves", charts(*shown), more)
 
 
-def metric_names(progress: Sequence[Json]) -> list[str]:
+def _metric_names(progress: Sequence[Json]) -> list[str]:
     """Return the names of the logged metrics, the loss first."""
     names = dict.fromkeys(name for line in progress for name in numbers(line))
     return sorted((n for n in names if n not in OTHERS), key=lambda name: name != "loss")
 
 
-def learning_chart(name: str, runs: dict[str, Sequence[Json]]) -> str:
-    """Return the chart of one metric, with lines for each split of each run, by the run's name."""
-    lines = {
-        f"{run} {split}".strip(): _points(progress, split, name)
-        for run, progress in runs.items()
-        for split in SPLITS
-    }
+def _chart(name: str, progress: Sequence[Json]) -> str:
+    """Return the chart of one metric, with a line for each split."""
+    lines = {split: _points(progress, split, name) for split in SPLITS}
     series = [
-        Series(name=title, points=points, style=style, has_dots=len(points) < 20)  # noqa: PLR2004
-        for style, (title, points) in enumerate(lines.items())
+        Series(name=split, points=points, style=style, has_dots=len(points) < 20)  # noqa: PLR2004
+        for style, (split, points) in enumerate(lines.items())
         if points
     ]
     known = [point for line in series for point in line.points]

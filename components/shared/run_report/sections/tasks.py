@@ -1,5 +1,6 @@
 """Section on the tasks: their times and results."""
 
+from collections.abc import Mapping
 from html import escape
 
 from components.shared.pages.charts.axis import round_axis
@@ -15,16 +16,22 @@ def tasks_section(content: Content) -> str:
     axis = round_axis([task["seconds"] for task in tasks], title="time (s)", has_zero=True)
     rows = [
         (
-            escape(task["name"]),
-            bar(task["seconds"], axis=axis, text=time_of(task)) if _has_run(task) else "",
-            time_of(task),
+            _name(task["name"], content.links.tasks),
+            bar(task["seconds"], axis=axis, text=_time(task)) if _has_run(task) else "",
+            _time(task),
         )
         for task in tasks
     ]
     return section("Tasks", table(("task", "", "time"), rows) if rows else "")
 
 
-def time_of(task: Json) -> str:
+def _name(task: str, pages: Mapping[str, str]) -> str:
+    """Return the name of a task, linked to its page with the log if it has one."""
+    name = escape(task)
+    return f'<a href="{escape(pages[task])}">{name}</a>' if task in pages else name
+
+
+def _time(task: Json) -> str:
     """Return the time of a task of a summary, with its result if that is not success."""
     if not _has_run(task):
         return "cached" if task["cached"] else "not run"

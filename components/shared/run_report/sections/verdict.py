@@ -5,7 +5,7 @@ from html import escape
 from components.model_version.decisions import HELD, NOT_PROMOTED, STOPS
 from components.shared.pages.evaluation.metrics import fold_words
 from components.shared.pages.evaluation.sections import checks
-from components.shared.pages.html import measured, signed, tiles, verdict
+from components.shared.pages.html import measured, number, signed, tiles, verdict
 from components.shared.run_report.content import Content
 from components.shared.run_summary.summary import (
     CANCELLED,
@@ -18,6 +18,7 @@ from components.shared.run_summary.summary import (
     Summary,
 )
 from components.shared.vertex.labels import REJECTED, WAITING
+from trainer.metrics.directions import HIGHER_IS_BETTER, LOWER_IS_BETTER
 
 MAX_METRICS = 4
 LEAST_DOLLARS = 0.01
@@ -56,7 +57,7 @@ def _tiles(content: Content) -> str:
     metrics = folds.get("metrics") or content.evaluation.get("metrics") or summary.metrics
     before = {} if folds else (content.evaluation.get("champion") or {}).get("metrics", {})
     shown = [
-        (measured(value), name, fold_words(folds) or _change(value, before.get(name)))
+        (measured(value), name, fold_words(folds) or _change(name, value, before.get(name)))
         for name, value in metrics.items()
         if not name.startswith("num_")
     ][:MAX_METRICS]
@@ -70,10 +71,15 @@ def _tiles(content: Content) -> str:
     return tiles(shown)
 
 
-def _change(value: float, before: float | None) -> str:
+def _change(name: str, value: float, before: float | None) -> str:
+    """Return the difference to the champion's metric, in words if more or less is better."""
     if before is None or value is None:
         return ""
-    return f"{signed(value - before)} to champion"
+    is_less = name in LOWER_IS_BETTER
+    if value == before or not (is_less or name in HIGHER_IS_BETTER):
+        return f"{signed(value - before)} to champion"
+    word = "better" if (value < before) is is_less else "worse"
+    return f"{number(abs(value - before))} {word} than the champion"
 
 
 def _duration(summary: Summary) -> str:

@@ -39,12 +39,14 @@ class Structure(HTMLParser):
         self.open: list[str] = []
         self.tags: set[str] = set()
         self.sources: list[str] = []
+        self.links: list[str] = []
         self.titles: list[str] = []
         self.feed(page)
         assert not self.open
 
     def handle_starttag(self, tag, attributes):
         self.tags.add(tag)
+        self.links += [str(v) for name, v in attributes if name == "href"]
         self.sources += [str(v) for name, v in attributes if name == "src"]
         if tag not in VOID:
             self.open.append(tag)
@@ -59,7 +61,7 @@ class Structure(HTMLParser):
 
 def page_of(folder: Path, evaluation: dict | None, **options) -> str:
     job = run_with_files(folder, evaluation=evaluation, **options)
-    return render(read_content(job, summarize(job), replicas=[replicas()]))
+    return render(read_content(job, summarize(job), replicas=[replicas()], folder=folder))
 
 
 MISTAKES = "Surest mistakes"
@@ -116,6 +118,8 @@ def test_the_metrics_are_beside_those_of_the_champion(tmp_path):
     row = re.search(r'<th scope="row">auc</th>(.*?)</tr>', page)
 
     assert "champion @3" in page
+    assert "0.0012 better than the champion" in page  # auc
+    assert "0.0046 better than the champion" in page  # loss, of which less is better
     assert row
     assert re.findall(r"[\d.]+", re.sub("<[^>]*>", " ", row[1])) == ["0.9461", "0.9449", "0.9400"]
 
@@ -131,6 +135,56 @@ def test_without_a_champion_slices_show_the_metric_itself(tmp_path):
     assert "baseline linear" in page
 
 
+GOOGLE = "https://console.cloud.google.com"
+
+
+def linked(folder: Path, report: str) -> list[str]:
+    """Return the addresses that the report of a run links to, beside its own sections."""
+    job = run_with_files(folder, evaluation=two_classes())
+    for task in job["jobDetail"]["taskDetails"]:
+        values = task.get("execution", {}).get("metadata", {})
+        if task["taskName"] == "prepare-examples":
+            [examples] = task["outputs"]["examples"]["artifacts"]
+            examples |= {"uri": report, "metadata": {"report": "report.html"}}
+        if task["taskName"] == "train":
+            task |= {"taskUniqueName": "train", "taskName": "train"}
+            uri = "https://h/v1/projects/p/locations/l/customJobs/77"
+            values["output:gcp_resources"] = json.dumps({"resources": [{"resourceUri": uri}]})
+        if task["taskName"] == "release-model":
+            values = {"output:Output": "projects/p/locations/l/models/5@3"}
+            task |= {"state": "SUCCEEDED", "execution": {"metadata": values}}
+    content = read_content(job, summarize(job), replicas=[], folder=folder / "taxi-1")
+    links = Structure(render(content)).links
+    return [address for address in links if not address.startswith("#")]
+
+
+def test_a_report_links_to_the_pages_that_have_more(tmp_path, monkeypatch):
+    monkeypatch.setenv("VERTEX_EMULATOR_HOST", "127.0.0.1:8085")
+    examples = f"{tmp_path}/taxi-0/prepare-examples/a b"
+    assert linked(tmp_path, examples) == [
+        "http://127.0.0.1:8085/runs/p/l/taxi-1",
+        "http://127.0.0.1:8085/jobs/p/l/77",
+        "../taxi-0/prepare-examples/a%20b/report.html",
+        "http://127.0.0.1:8085/models/p/l/5",
+        "http://127.0.0.1:8085/runs/p/l/taxi-1/tasks/train",
+    ]
+
+
+def test_on_vertex_ai_the_links_are_to_googles_console_and_the_bucket(tmp_path, monkeypatch):
+    monkeypatch.delenv("VERTEX_EMULATOR_HOST", raising=False)
+    assert linked(tmp_path, "gs://b/x") == [
+        f"{GOOGLE}/vertex-ai/locations/l/pipelines/runs/taxi-1?project=p",
+        f"{GOOGLE}/vertex-ai/locations/l/training/77?project=p",
+        "https://storage.cloud.google.com/b/x/report.html",
+        f"{GOOGLE}/vertex-ai/models/locations/l/models/5/versions/3?project=p",
+    ]
+
+
+def test_a_report_says_how_tensorboard_shows_the_training(tmp_path):
+    page = page_of(tmp_path, two_classes())
+    assert f"tensorboard --logdir {tmp_path / 'base'}/logs" in page
+
+
 def test_a_small_drift_has_a_short_bar_and_is_folded():
     small, large = (changes_of_data(statistics(shift=by), statistics()) for by in (2, 50))
     widths = [float(width) for width in re.findall(r'<rect x="4.0" y="4" width="([^"]*)"', small)]
@@ -142,9 +196,9 @@ def test_a_small_drift_has_a_short_bar_and_is_folded():
 
 
 @pytest.mark.parametrize("champion", [None, {"version": "2"}], ids=["first", "another"])
-def test_a_rollback_is_proposed_only_if_there_is_a_version_to_go_back_to(champion):
+def test_a_rollback_is_proposed_only_if_there_is_a_version_to_go_back_to(champion, tmp_path):
     record = run_records.job(run_records.task("release-model", Output=run_records.VERSION))
-    content = read_content(record, summarize(record), replicas=[])
+    content = read_content(record, summarize(record), replicas=[], folder=tmp_path)
     page = render(replace(content, evaluation={"champion": champion}))
 
     assert ("trainyard models rollback mnist" in page) is bool(champion)
@@ -166,7 +220,7 @@ def test_an_old_run_shows_the_metrics_of_its_summary(tmp_path):
             metrics = {"accuracy": 0.4321, "num_examples": 10.0}
             task["outputs"]["metrics"] = {"artifacts": [{"uri": "/m", "metadata": metrics}]}
             task["execution"]["metadata"]["output:reasons"] = "too <low>"
-    page = render(read_content(job, summarize(job), replicas=[]))
+    page = render(read_content(job, summarize(job), replicas=[], folder=tmp_path))
 
     assert "0.4321" in page
     assert "too &lt;low&gt;" in page
@@ -177,7 +231,7 @@ def test_damaged_files_are_left_out(tmp_path, caplog):
     job = run_with_files(tmp_path, evaluation=two_classes())
     (tmp_path / "evaluation.json").write_text('{"metrics": ')
     (tmp_path / "examples" / "statistics.json").write_text("[]")
-    content = read_content(job, summarize(job), replicas=[])
+    content = read_content(job, summarize(job), replicas=[], folder=tmp_path)
 
     assert (content.evaluation, content.statistics) == ({}, {})
     assert len(content.progress) == 25  # all but the line that is cut
@@ -187,7 +241,7 @@ def test_damaged_files_are_left_out(tmp_path, caplog):
 
 def test_facts_of_a_run_have_what_decided_and_how_it_is_shown(tmp_path):
     job = run_with_files(tmp_path, evaluation=two_classes())
-    content = read_content(job, summarize(job), replicas=[])
+    content = read_content(job, summarize(job), replicas=[], folder=tmp_path)
     facts = facts_of(content)
 
     assert (facts["outcome"], facts["tone"]) == (summarize(job).outcome, "good")
@@ -207,7 +261,7 @@ def test_facts_of_a_run_have_what_decided_and_how_it_is_shown(tmp_path):
 
 def test_facts_of_a_run_that_failed_are_bad_and_without_metrics(tmp_path):
     job = {"name": "projects/p/locations/l/pipelineJobs/m-1", "state": "PIPELINE_STATE_FAILED"}
-    facts = facts_of(read_content(job, summarize(job), replicas=[]))
+    facts = facts_of(read_content(job, summarize(job), replicas=[], folder=tmp_path))
 
     assert (facts["outcome"], facts["tone"]) == ("failed", "bad")
     assert facts.keys() & {"metric", "value", "gain", "cost", "model", "commands"} == set()

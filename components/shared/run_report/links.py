@@ -1,0 +1,87 @@
+"""Pages that have more than the report of a run: the console's, and the report on the data."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+from components.shared.run_summary.summary import Summary
+from components.shared.vertex.api import EMULATOR_VARIABLE
+from components.shared.vertex.console import console_page
+from components.shared.vertex.task_details import details_by_name
+from trainer import Json, paths
+
+BUCKETS_IN_BROWSER = "https://storage.cloud.google.com"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Links:
+    """Addresses of other pages.
+
+    Attributes:
+        pages: By the text of the link.
+        tasks: By the task's name; the local console has pages of tasks with their logs.
+        logs: Folder of the training's logs, which TensorBoard draws.
+    """
+
+    pages: Mapping[str, str] = field(default_factory=dict)
+    tasks: Mapping[str, str] = field(default_factory=dict)
+    logs: str = ""
+
+
+def links_of(
+    job: Json,
+    summary: Summary,
+    outputs: Mapping[str, Json],
+    *,
+    names: Mapping[str, str],
+    folder: Path,
+) -> Links:
+    """Return the links of the report in a folder.
+
+    `names` are the display names of the tasks by their names, `outputs` are by display name.
+    """
+    run = console_page(job["name"])
+    version = next(
+        (value for of_task in outputs.values() if "/models/" in (value := _text(of_task))), ""
+    )
+    training = _custom_job(outputs.get("train", {}))
+    addresses = {
+        "console": run,
+        "training job and its logs": console_page(training) if training else "",
+        "data report": _address(summary.data_report, folder) if summary.data_report else "",
+        summary.model_version: console_page(version) if version else "",
+    }
+    is_local = EMULATOR_VARIABLE in os.environ
+    tasks = {
+        names[name]: f"{run}/tasks/{detail['taskUniqueName']}"
+        for name, detail in details_by_name(job).items()
+        if is_local and name in names and "taskUniqueName" in detail
+    }
+    logs = outputs.get("plan-training", {}).get("base_output_directory", "")
+    return Links(
+        pages={text: address for text, address in addresses.items() if text and address},
+        tasks=tasks,
+        logs=f"{logs}/logs" if logs else "",
+    )
+
+
+def _text(outputs: Json) -> str:
+    """Return the output of a task that returns one value."""
+    return str(outputs.get("Output", ""))
+
+
+def _custom_job(outputs: Json) -> str:
+    """Return the name of the job that a task of Google's components has created."""
+    text = outputs.get("gcp_resources") or "{}"
+    resources = json.loads(text).get("resources", [])
+    return next((r["resourceUri"].partition("/v1/")[2] for r in resources), "")
+
+
+def _address(uri: str, folder: Path) -> str:
+    """Return the address of a file: relative to the page's folder, or of a bucket in a browser."""
+    if paths.is_in_bucket(uri) and EMULATOR_VARIABLE not in os.environ:
+        return f"{BUCKETS_IN_BROWSER}/{quote(paths.uri(uri).removeprefix(paths.BUCKET_SCHEME))}"
+    return quote(os.path.relpath(paths.local_path(uri), folder))
