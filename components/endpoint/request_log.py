@@ -6,6 +6,7 @@ resource that Vertex AI does not have.
 https://cloud.google.com/vertex-ai/docs/predictions/online-prediction-logging
 """
 
+import itertools
 import json
 import logging
 import re
@@ -78,27 +79,13 @@ def read_logged(api: VertexApi, endpoint: str, *, last: int) -> list[LoggedReque
         OSError: BigQuery cannot be reached, or refuses.
     """
     try:
-        return [_from_service(entry) for entry in _read_from_service(api, endpoint, last=last)]
+        size = str(min(last, MAX_PAGE_SIZE))
+        entries = api.list_resources(f"{endpoint}/loggedRequests", pageSize=size)
+        return [_from_service(entry) for entry in itertools.islice(entries, last)]
     except VertexError as error:
         if error.code not in (HTTPStatus.NOT_FOUND, HTTPStatus.NOT_IMPLEMENTED):
             raise
     return _read_from_bigquery(api.get(endpoint), project=api.project, last=last)
-
-
-def _read_from_service(api: VertexApi, endpoint: str, *, last: int) -> list[Json]:
-    entries: list[Json] = []
-    token = ""
-    while len(entries) < last:
-        query = {
-            "pageSize": str(min(last, MAX_PAGE_SIZE)),
-            **({"pageToken": token} if token else {}),
-        }
-        page = api.get(f"{endpoint}/loggedRequests", **query)
-        entries += page.get("loggedRequests", [])
-        token = page.get("nextPageToken", "")
-        if not token:
-            break
-    return entries[:last]
 
 
 def _from_service(entry: Json) -> LoggedRequest:
