@@ -125,9 +125,10 @@ def describe(manifest: Json) -> dict[str, str]:
         f"num_{name}_examples": str(split["num_examples"])
         for name, split in manifest["splits"].items()
     }
-    facts = {"workload": manifest["workload"], "split_rule": manifest["split_rule"], **counts}
+    rule = manifest["split_rule"]
+    facts = {"workload": manifest["workload"], "split_rule": rule, "report": REPORT, **counts}
     if "rows" in manifest:
-        facts |= {"report": REPORT, "notes": "\n".join(notes(manifest))}
+        facts |= {"notes": "\n".join(notes(manifest))}
     if "drift" in manifest:
         facts |= {"drift": "\n".join(manifest["drift"])}
     return facts

@@ -8,10 +8,9 @@ from components.endpoint.expiry import delete_expired
 from components.errors import StepError
 from components.model_version.registry import version_name, was_promoted
 from components.prepare_examples.output.publish import remove_leftovers
-from components.shared.pages.page import write_page
 from components.shared.run_report.content import Content, read_content
 from components.shared.run_report.facts import facts_of
-from components.shared.run_report.page import REPORT_FILE, render
+from components.shared.run_report.page import write_report
 from components.shared.run_summary.summary import as_ended, summarize
 from components.shared.run_summary.webhook import post_summary
 from components.shared.vertex.api import VertexApi
@@ -110,7 +109,7 @@ def _write(content: Content, folder: Path) -> None:
     except OSError as error:
         logger.error("%s cannot be written: %s", folder, error)
     try:
-        write_page(render(content), folder / REPORT_FILE)
+        write_report(content, folder)
     except Exception:  # of a page for people; the run's result does not depend on it
         logger.exception("the report of %s cannot be written", content.summary.run)
 

@@ -14,6 +14,7 @@ from types import FrameType
 from rich.console import Console
 
 from components.errors import StepError
+from components.shared.run_report.content import read_content
 from components.shared.run_report.page import write_report
 from components.shared.run_summary.summary import Summary, summarize
 from components.shared.vertex.api import VertexApi
@@ -114,7 +115,8 @@ def write_result(api: VertexApi, result: RunResult, *, target: Target) -> None:
     replicas = replicas_of_jobs(api, label=f'labels.{RUN_LABEL}="{summary.run}"')
     try:
         summary.write(folder)
-        write_report(result.view.job, summary, folder, replicas=replicas)
+        content = read_content(result.view.job, summary, replicas=replicas, folder=folder)
+        write_report(content, folder)
     except OSError as error:  # the result itself is shown
         logger.error("the summary and report of %s are incomplete: %s", summary.run, error)
 

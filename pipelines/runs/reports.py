@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from components.shared.run_report.content import read_content
 from components.shared.run_report.page import REPORT_FILE, write_report
 from components.shared.run_summary.summary import summarize
 from components.shared.vertex.api import VertexApi
@@ -17,5 +18,5 @@ def report_run(api: VertexApi, run: str, *, target: Target) -> Path:
     summary = summarize(job)
     replicas = replicas_of_jobs(api, label=f'labels.{RUN_LABEL}="{summary.run}"')
     folder = target.run_dir(summary.run)
-    write_report(job, summary, folder, replicas=replicas)
+    write_report(read_content(job, summary, replicas=replicas, folder=folder), folder)
     return folder / REPORT_FILE

@@ -104,7 +104,7 @@ def artifact(service: Service, call: Call) -> Message:
 def report(service: Service, call: Call) -> Message:
     """Return the report that the run has beside its summary, or a page that it links to.
 
-    That is in an output folder of a task, `TASK/OUTPUT/NAME.html`.
+    That is beside it, or in an output folder of a task, `TASK/OUTPUT/NAME.html`.
     """
     facts = fields.run_facts(service.store.get(call.name("pipelineJobs")))
     summary = local_path(str(facts.get("summary_uri", "")))
@@ -180,6 +180,7 @@ VIEWS = [
     *(View(pattern=path, content=table, template="runs.html") for path in ("/", "/runs")),
     View(pattern=PAGE, content=run, template="run.html"),
     View(pattern=f"{PAGE}/report", content=report),
+    View(pattern=f"{PAGE}/<page>.html", content=report),
     View(pattern=f"{PAGE}/<task>/<output>/<page>.html", content=report),
     View(pattern=f"{PAGE}/tasks/<task>", content=task, template="task.html"),
     View(pattern=f"{PAGE}/tasks/<task>/<name>", content=artifact),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from components.prepare_examples.output.publish import MANIFEST, local_path
+from components.prepare_examples.output.publish import ANOMALIES, MANIFEST, local_path
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.statistics import drift, report, schema
 from components.prepare_examples.tfrecords.shards import ENTRY_FIELDS, SPLITS, limit_keys
@@ -90,6 +90,11 @@ def split_notes(manifest: Json) -> list[str]:
     ]
 
 
+def rule_words(manifest: Json) -> str:
+    """Return the rule of a dataset's split in words, with its notes."""
+    return ". ".join([f"Split {manifest['split_rule']}", *split_notes(manifest)])
+
+
 def statistics_of(
     features: Mapping[str, Json], splits: Json, *, workload: str, names: Iterable[str]
 ) -> Json:
@@ -120,12 +125,12 @@ def finish_dataset(
     problems = schema.find_anomalies(statistics, expected, is_inferred=path is None)
     if manifest.split and path is None:  # no random parts: later rows may well differ
         problems = [replace(anomaly, severity=schema.WARNING) for anomaly in problems]
-    columns, drifts, content = dict(statistics["splits"]), [], manifest.to_json()
+    earlier, drifts, content = {}, [], manifest.to_json()
     if settings.baseline:
         baseline = drift.read_baseline(local_path(settings.baseline))
         drifts = drift.measure_drift(statistics, baseline)
         problems += drift.drift_anomalies(drifts, settings.drift_threshold)
-        columns["train of the baseline"] = baseline["splits"]["train"]
+        earlier["baseline"] = baseline["splits"]["train"]
         content["drift"] = [d.words for d in drift.beyond(drifts, settings.drift_threshold)]
     schema.check(problems, block_on=settings.block_on)
     (folder / drift.STATISTICS).write_text(json.dumps(statistics) + "\n")
@@ -133,9 +138,9 @@ def finish_dataset(
     for severity in (schema.ERROR, schema.WARNING):
         content[f"num_{severity}s"] = sum(a.severity == severity for a in problems)
     listed = {"anomalies": [a.to_json() for a in problems], "drift": [d.to_json() for d in drifts]}
-    (folder / "anomalies.json").write_text(json.dumps(listed, indent=2) + "\n")
-    title = f"Examples of {manifest.workload}"
-    rule = ". ".join([f"Split {manifest.split_rule}", *split_notes(content)])
-    page = report.render(title, columns, rule=rule, anomalies=problems, drifts=drifts)
+    (folder / ANOMALIES).write_text(json.dumps(listed, indent=2) + "\n")
+    page = report.render(
+        content, statistics, rule=rule_words(content), anomalies=problems, earlier=earlier
+    )
     (folder / report.FILE).write_text(page, encoding="utf-8")
     (folder / MANIFEST).write_text(json.dumps(content, indent=2) + "\n")

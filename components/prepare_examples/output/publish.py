@@ -17,6 +17,7 @@ from trainer import paths
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
+ANOMALIES = "anomalies.json"
 INPUT = "input.json"  # the files and days of a run of a pipeline
 UNUSED = "unused_files.jsonl"  # pictures without a row of the table
 LOCK = ".lock"

@@ -104,12 +104,13 @@ def drift_anomalies(drifts: list[Drift], threshold: float) -> list[Anomaly]:
 
 def shares_of(before: Json, after: Json) -> list[Share]:
     """Return the share of each value, or interval of values, in two FEATUREs of one type."""
-    if _has_all_values(before) and _has_all_values(after):
+    if has_all_values(before) and has_all_values(after):
         return _of_values(before, after)
     return _of_intervals(before, after)
 
 
-def _has_all_values(feature: Json) -> bool:
+def has_all_values(feature: Json) -> bool:
+    """Return whether the statistics list every value, and of a number few."""
     if feature["type"] == "STRING":
         return True
     num_unique = int(feature["num_unique"])

@@ -42,6 +42,7 @@ class Numbers:
     pending: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = field(default_factory=list)
     num_pending: int = 0
     num_listed: int = NUM_TOP_VALUES
+    is_time: bool = False
 
     def add(self, column: pa.Array) -> None:
         """Count a column of finite numbers or nulls."""
@@ -109,6 +110,7 @@ class Numbers:
             "num_zeros": int(counts[values == 0].sum()),
             "quantiles": self._quantiles(),
             "top_values": self._top_values(),
+            **({"is_time": True} if self.is_time else {}),
         }
 
     def _moments(self, num_present: int) -> Json:

@@ -1,107 +1,117 @@
-"""The HTML report: each feature's histograms side by side, anomalies and drift."""
+"""The page of a dataset: each feature in all splits, and in earlier data, in one drawing."""
 
-import html
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
-from string import Template
+from types import MappingProxyType
 
-from components.prepare_examples.statistics.drift import Drift
+from components.prepare_examples.statistics.cards import card
+from components.prepare_examples.statistics.drift import NOTICEABLE
 from components.prepare_examples.statistics.schema import Anomaly
+from components.shared.pages.html import details, number, section, table, tiles
+from components.shared.pages.page import fill
 from trainer import Json
 
 FILE = "report.html"
-WIDTH, HEIGHT, NUM_BARS = 260, 90, 20
+NUM_REMARKS = 20
+ORDERS = {
+    "": "as in the data",
+    "name": "name",
+    "remarks": "remarks",
+    "missing": "missing",
+    "distinct": "distinct values",
+    "psi": "PSI",
+}
 
 
 def render(
-    title: str,
-    columns: Mapping[str, Json],
+    manifest: Json,
+    statistics: Json,
     *,
     rule: str,
     anomalies: Sequence[Anomaly] = (),
-    drifts: Sequence[Drift] = (),
+    earlier: Mapping[str, Json] = MappingProxyType({}),
 ) -> str:
-    """Return the page, which loads nothing from the network.
+    """Return the page, which loads nothing from the network and can be read without its script.
 
-    `columns` are the splits or runs to show side by side: {name: {"num_examples", "features"}}.
+    Args:
+        manifest: with the workload, and the names of classes of images.
+        statistics: of all splits.
+        rule: of the split, in words.
+        anomalies: of all splits.
+        earlier: train splits of earlier data by name, such as the champion's.
     """
-    names = list(dict.fromkeys(name for column in columns.values() for name in column["features"]))
-    template = Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8"))
-    return template.substitute(
-        title=html.escape(title),
-        rule=html.escape(rule),
-        anomalies=_anomalies(anomalies),
-        drift=_drift(drifts),
-        head="".join(
-            f"<th>{html.escape(name)} ({column['num_examples']:,})</th>"
-            for name, column in columns.items()
+    data = {**statistics["splits"], **earlier}
+    labels = manifest.get("labels", ())
+    names = dict.fromkeys(name for part in data.values() for name in part["features"])
+    places = {name: f"feature-{place}" for place, name in enumerate(names)}
+    remarks = Counter(anomaly.feature for anomaly in anomalies)
+    cards = [
+        card(
+            name,
+            [part["features"].get(name) for part in data.values()],
+            sets={of: of in earlier for of in data},
+            place=places[name],
+            num_remarks=remarks[name],
+            labels=labels if name == "label" else (),
+        )
+        for name in names
+    ]
+    counts = [(f"{part['num_examples']:,}", name, "examples") for name, part in data.items()]
+    here = Path(__file__)
+    note = (
+        "Drawings of numbers are cut at the first and the last percentile. PSI is the population"
+        " stability index: of eval and test as compared with train, of train as compared with"
+        f" earlier data; below {NOTICEABLE:g} hardly any change."
+    )
+    body = (
+        section("Examples", tiles(counts)),
+        section("Remarks", _remarks(anomalies, places)),
+        section("Pixels", _pixels(data)),
+        section(
+            "Features", _controls(), f'<div class="features">{"".join(cards)}</div>', note=note
         ),
-        rows="\n".join(_row(name, columns) for name in names),
+    )
+    return fill(
+        f"Data of {manifest['workload']}",
+        "".join(body),
+        about=rule,
+        style=here.with_suffix(".css").read_text(encoding="utf-8"),
+        script=here.with_suffix(".js").read_text(encoding="utf-8"),
     )
 
 
-def _row(name: str, columns: Mapping[str, Json]) -> str:
-    cells = [
-        _cell(column["features"][name]) if name in column["features"] else "<td>absent</td>"
-        for column in columns.values()
-    ]
-    return f"<tr><th>{html.escape(name)}</th>{''.join(cells)}</tr>"
+def _controls() -> str:
+    """Return the log switch, and what the script needs for search and order."""
+    options = "".join(f'<option value="{key}">{words}' for key, words in ORDERS.items())
+    return (
+        '<div class="controls"><label><input type="checkbox" id="log"> log scale</label>'
+        '<span hidden><input type="search" id="search" aria-label="search" placeholder="search">'
+        f'<label>order <select id="order">{options}</select></label><output id="shown"></output>'
+        "</span></div>"
+    )
 
 
-def _cell(feature: Json) -> str:
-    total = feature["num_present"] + feature["num_missing"]
-    what = "tokens" if "tokens" in feature else "distinct"
-    facts = [f"{feature['num_unique']:,}{'' if feature['is_exact'] else '+'} {what}"]
-    if feature.get("is_list"):
-        facts.append(f"{feature['num_values']:,} values in lists")
-    if feature["num_missing"]:
-        facts.append(f"<b>{feature['num_missing'] / total:.1%} missing</b>")
-    if feature.get("mean") is not None:
-        facts.append(f"{feature['min']:.6g} to {feature['max']:.6g}")
-        facts.append(f"mean {feature['mean']:.6g} ± {feature['std']:.6g}")
-    return f"<td>{_bars(*_heights(feature))}<p>{' · '.join(facts)}</p></td>"
-
-
-def _heights(feature: Json) -> tuple[list[str], list[float]]:
-    """Return labels and heights: of the most frequent values, or of 20 bins of equal width."""
-    top = feature["top_values"]
-    if feature["type"] == "STRING" or (top and feature["num_unique"] <= NUM_BARS):
-        shown = top[:NUM_BARS] if feature["type"] == "STRING" else sorted(top)
-        return [f"{value}: {count:,}" for value, count in shown], [count for _, count in shown]
-    quantiles = feature["quantiles"]
-    if not quantiles:
-        return [], []
-    low, high = quantiles[1], quantiles[99]
-    step = (high - low) / NUM_BARS or 1.0
-    counts = [0] * NUM_BARS
-    for value in quantiles[1:100]:
-        counts[min(int((value - low) / step), NUM_BARS - 1)] += 1
-    labels = [f"from {low + step * bar:.6g}: {count} %" for bar, count in enumerate(counts)]
-    return labels, [float(count) for count in counts]
-
-
-def _bars(labels: Sequence[str], heights: Sequence[float]) -> str:
-    highest = max(heights, default=0) or 1
-    width = WIDTH / max(len(heights), 1)
-    bars = [
-        f'<rect x="{index * width:.1f}" y="{HEIGHT * (1 - height / highest):.1f}" '
-        f'width="{max(width - 1, 1):.1f}" height="{HEIGHT * height / highest:.1f}">'
-        f"<title>{html.escape(label)}</title></rect>"
-        for index, (label, height) in enumerate(zip(labels, heights, strict=True))
-    ]
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">{"".join(bars)}</svg>'
-
-
-def _anomalies(anomalies: Sequence[Anomaly]) -> str:
+def _remarks(anomalies: Sequence[Anomaly], places: Mapping[str, str]) -> str:
     if not anomalies:
         return "<p>No anomalies.</p>"
-    lines = (f'<li class="{a.severity}">{html.escape(str(a))}</li>' for a in anomalies)
-    return f"<ul>{''.join(lines)}</ul>"
+    rows = [
+        f'<li>{a.severity}: {escape(a.split)} <a href="#{places.get(a.feature, "")}">'
+        f"{escape(a.feature)}</a> {escape(a.reason)}</li>"
+        for a in anomalies
+    ]
+    more = rows[NUM_REMARKS:]
+    hidden = details(f"{len(more):,} more remarks", f"<ul>{''.join(more)}</ul>") if more else ""
+    return f"<ul>{''.join(rows[:NUM_REMARKS])}</ul>{hidden}"
 
 
-def _drift(drifts: Sequence[Drift]) -> str:
-    if not drifts:
-        return ""
-    rows = "".join(f"<tr><th>{html.escape(d.words)}</th><td>{d.psi:.3f}</td></tr>" for d in drifts)
-    head = "<tr><th>drift of train</th><th>PSI</th></tr>"
-    return f'<table class="drift">{head}{rows}</table>'
+def _pixels(data: Mapping[str, Json]) -> str:
+    """Return the mean and the deviation of the channels of images."""
+    pixels = {name: part["pixels"] for name, part in data.items() if "pixels" in part}
+    rows = [
+        (escape(name), *(f"{number(m)} ± {number(s)}" for m, s in zip(*of.values(), strict=True)))
+        for name, of in pixels.items()
+    ]
+    channels = range(1, len(rows[0]) if rows else 0)
+    return table(("", *(f"channel {c}" for c in channels)), rows, css="numbers") if rows else ""

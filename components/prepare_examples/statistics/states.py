@@ -19,6 +19,7 @@ and, for numbers (null if no example has the feature),
     "min", "max", "mean", "std"  (std of the population)
     "num_zeros"    number of values that are 0
     "quantiles"    101 numbers: quantiles[i] is the i-th percentile, quantiles[50] the median
+    "is_time"      true for seconds since 1970 of a wall time; else it is left out
 
 A list also has "is_list": true; its values are counted one by one ("num_present" and "num_missing"
 still count examples), and
@@ -100,13 +101,16 @@ class Lists:
 Statistic = Numbers | Strings | Lists
 
 
-def new_statistic(kind: str, *, is_list: bool = False, num_listed: int = 0) -> Statistic:
+def new_statistic(
+    kind: str, *, is_list: bool = False, num_listed: int = 0, is_time: bool = False
+) -> Statistic:
     """Return empty statistics of a column.
 
     Args:
         kind: of tables.table_schema.Column.
         is_list: True if an example may have several values.
         num_listed: how many values to list; NUM_TOP_VALUES if it is less.
+        is_time: True if the numbers are times.
     """
     listed = max(num_listed, NUM_TOP_VALUES)
     statistic: Statistic
@@ -115,5 +119,6 @@ def new_statistic(kind: str, *, is_list: bool = False, num_listed: int = 0) -> S
     elif kind == "text":
         statistic = Strings(num_listed=listed)
     else:
-        statistic = Numbers("FLOAT" if kind == "float" else "INT", num_listed=listed)
+        stored = "FLOAT" if kind == "float" else "INT"
+        statistic = Numbers(stored, num_listed=listed, is_time=is_time)
     return Lists(statistic) if is_list else statistic

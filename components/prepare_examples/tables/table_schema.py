@@ -141,7 +141,12 @@ class TableSchema:
         is_list = isinstance(self.label, Multilabel)
         label = new_statistic(self.label_kind, is_list=is_list, num_listed=MAX_CLASSES)
         columns = {
-            c.name: new_statistic(kind_of(c), is_list=c.is_list, num_listed=num_listed(c))
+            c.name: new_statistic(
+                kind_of(c),
+                is_list=c.is_list,
+                num_listed=num_listed(c),
+                is_time=isinstance(c, Timestamp),
+            )
             for c in self.stored
             if not isinstance(c, Image)
         }

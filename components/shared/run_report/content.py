@@ -11,6 +11,7 @@ from components.errors import StepError
 from components.model_version.companions import STATISTICS_FILE, read_companion
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.prices import PRICES, Cost, cluster_cost, read_prices
+from components.prepare_examples.output.publish import ANOMALIES, MANIFEST
 from components.shared.run_report.links import Links, links_of
 from components.shared.run_summary.settings import parameters_of
 from components.shared.run_summary.summary import Summary
@@ -47,6 +48,8 @@ class Content:
     Attributes:
         summary: The facts of the run.
         evaluation: The content of evaluation.json.
+        manifest: Of the examples.
+        anomalies: Of the examples.
         statistics: Of the examples, by split.
         champion_statistics: Of the examples that the champion has learnt from.
         progress: The lines of metrics.jsonl.
@@ -57,12 +60,19 @@ class Content:
 
     summary: Summary
     evaluation: Json = field(default_factory=dict)
+    manifest: Json = field(default_factory=dict)
+    anomalies: Sequence[Json] = ()
     statistics: Json = field(default_factory=dict)
     champion_statistics: Json = field(default_factory=dict)
     progress: Sequence[Json] = ()
     replicas: Sequence[Json] = ()
     links: Links = field(default_factory=Links)
     cost: TrainingCost | None = None
+
+    @property
+    def has_data_report(self) -> bool:
+        """True if the files of the examples could be read."""
+        return bool(self.manifest and self.statistics)
 
 
 def read_content(job: Json, summary: Summary, *, replicas: Sequence[Json], folder: Path) -> Content:
@@ -77,10 +87,13 @@ def read_content(job: Json, summary: Summary, *, replicas: Sequence[Json], folde
     outputs = outputs_by_task(job, names)
     logs = outputs.get("plan-training", {}).get("base_output_directory", "")
     champion = str(outputs.get("start", {}).get("champion_uri", ""))
+    examples = _uri(outputs, "prepare-examples", "examples")
     return Content(
         summary=summary,
         evaluation=read_evaluation(summary),
-        statistics=_read_json(_inside(_uri(outputs, "prepare-examples", "examples"))),
+        manifest=_read_json(_inside(examples, MANIFEST)),
+        anomalies=_read_json(_inside(examples, ANOMALIES)).get("anomalies", []),
+        statistics=_read_json(_inside(examples)),
         champion_statistics=_read_json(_inside(champion)),
         progress=_read_lines(_inside(logs, f"logs/{METRICS_FILE}")),
         replicas=[replica for job in replicas for replica in job.get("replicas", [])],

@@ -13,6 +13,7 @@ from components.shared.vertex.console import console_page
 from components.shared.vertex.task_details import details_by_name
 from trainer import Json, paths
 
+DATA_LINK = "data report"
 BUCKETS_IN_BROWSER = "https://storage.cloud.google.com"
 
 
@@ -51,7 +52,7 @@ def links_of(
     addresses = {
         "console": run,
         "training job and its logs": console_page(training) if training else "",
-        "data report": _address(summary.data_report, folder) if summary.data_report else "",
+        DATA_LINK: _address(summary.data_report, folder) if summary.data_report else "",
         summary.model_version: console_page(version) if version else "",
     }
     is_local = EMULATOR_VARIABLE in os.environ

@@ -1,22 +1,23 @@
 """The page of a run's report."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
+from components.prepare_examples.output.manifest import rule_words
+from components.prepare_examples.statistics import report
+from components.prepare_examples.statistics.schema import Anomaly
 from components.shared.pages.evaluation.sections import evaluation_sections
 from components.shared.pages.page import fill, write_page
-from components.shared.run_report.content import Content, read_content
+from components.shared.run_report.content import Content
+from components.shared.run_report.links import DATA_LINK
 from components.shared.run_report.sections.closing import next_section, settings_section
 from components.shared.run_report.sections.cluster import cluster_section
 from components.shared.run_report.sections.data import data_section
 from components.shared.run_report.sections.learning import learning_section
 from components.shared.run_report.sections.tasks import tasks_section
 from components.shared.run_report.sections.verdict import verdict_section
-from components.shared.run_summary.summary import Summary
-from trainer import Json
 
 REPORT_FILE = "report.html"
-
+DATA_FILE = "data.html"
 
 SECTIONS = (
     verdict_section,
@@ -30,14 +31,23 @@ SECTIONS = (
 )
 
 
-def write_report(job: Json, summary: Summary, folder: Path, *, replicas: Sequence[Json]) -> None:
-    """Write `FOLDER/report.html` of a PipelineJob, a page that needs no network.
-
-    `replicas` has the response of `…/customJobs/ID/replicas` for each training job; it is empty on
-    Vertex AI.
-    """
-    content = read_content(job, summary, replicas=replicas, folder=folder)
+def write_report(content: Content, folder: Path) -> None:
+    """Write `report.html` of a run, and of its examples `data.html`; they need no network."""
+    if content.has_data_report:
+        write_page(render_data(content), folder / DATA_FILE)
     write_page(render(content), folder / REPORT_FILE)
+
+
+def render_data(content: Content) -> str:
+    """Return the page of a run's examples, in one drawing with the champion's."""
+    champion = content.champion_statistics.get("splits", {}).get("train")
+    return report.render(
+        content.manifest,
+        content.statistics,
+        rule=rule_words(content.manifest),
+        anomalies=[Anomaly(**anomaly) for anomaly in content.anomalies],
+        earlier={"champion": champion} if champion else {},
+    )
 
 
 def render(content: Content) -> str:
@@ -46,5 +56,7 @@ def render(content: Content) -> str:
     created = summary.created[:19].replace("T", " ") + " UTC" if summary.created else ""
     about = [summary.workload, summary.schedule and f"schedule {summary.schedule}", created]
     body = "\n".join(section_of(content) for section_of in SECTIONS)
-    links = content.links.pages.items()
-    return fill(f"Run {summary.run}", body, about=" · ".join(filter(None, about)), links=links)
+    links = {**content.links.pages, **({DATA_LINK: DATA_FILE} if content.has_data_report else {})}
+    return fill(
+        f"Run {summary.run}", body, about=" · ".join(filter(None, about)), links=links.items()
+    )

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from components.model_version.decisions import STOPS
-from components.shared.run_report.page import REPORT_FILE
+from components.shared.run_report.page import DATA_FILE, REPORT_FILE
 from components.shared.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
 from components.shared.vertex.labels import WAITING
 from pipelines.config.run_config import RunConfig
@@ -33,6 +33,7 @@ def print_result(
     evaluated = outputs.get("evaluate", {})
     reasons = evaluated.get("reasons", "").splitlines()
     logs = _inside(outputs.get("plan-training", {}).get("base_output_directory"), "logs")
+    folder = target.run_dir(summary.run)
     facts = {
         "whole run": f"{summary.state.lower()}, {summary.seconds:.1f} s",
         **_metrics(summary),
@@ -40,12 +41,12 @@ def print_result(
         "new data": "; ".join(summary.news),
         "not promoted": summary.stop if summary.outcome in STOPS else "",
         "model version": _version(summary),
-        "report": str(target.run_dir(summary.run) / REPORT_FILE),
+        "report": str(folder / REPORT_FILE),
         "data": NEXT_FACT_LINE.join(summary.data_notes),
         "drift": _drift(summary),
-        "data report": summary.data_report,
+        "data report": str(folder / DATA_FILE) if summary.data_report else "",
         "TensorBoard logs": logs,
-        "run folder": str(target.run_dir(summary.run)),
+        "run folder": str(folder),
     }
     console.print()
     for line in _prediction_lines(outputs.get("release-model", {}).get("table", {}).get("uri", "")):

@@ -13,12 +13,22 @@ UNITS, LARGEST = ((1e9, "B"), (1e6, "M")), 1e12
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """A linear axis from `low` to `high`, with its title and unit, such as `time (s)`."""
+    """A linear axis from `low` to `high`, with its title and unit, such as `time (s)`.
+
+    `names` are the texts of the ticks, if these are not numbers.
+    """
 
     title: str
     low: float
     high: float
     ticks: tuple[float, ...]
+    names: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> list[tuple[float, str]]:
+        """The ticks with their texts."""
+        names = self.names or [tick_text(tick, self.ticks) for tick in self.ticks]
+        return list(zip(self.ticks, names, strict=True))
 
     def share(self, value: float) -> float:
         """Return the place of a value, 0 at `low` and 1 at `high`; values beyond are cut."""

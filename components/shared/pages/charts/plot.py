@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
-from components.shared.pages.charts.axis import Axis, tick_text
+from components.shared.pages.charts.axis import Axis
 
 WIDTH, HEIGHT = 360, 236
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 10, 42
@@ -134,28 +134,27 @@ class Frame:
     def draw(self, marks: str, *, text: str) -> str:
         """Return the SVG of marks with the axes around them."""
         bottom, middle = HEIGHT - BOTTOM, (LEFT + WIDTH - RIGHT) / 2
+        grid = "".join(f"M{self.x_of(tick):.1f} {TOP}V{bottom}" for tick in self.x.ticks)
+        grid += "".join(f"M{LEFT} {self.y_of(tick):.1f}H{WIDTH - RIGHT}" for tick in self.y.ticks)
         across = "".join(
-            f'<path class="grid" d="M{self.x_of(tick):.1f} {TOP}V{bottom}"/>'
-            f'<text x="{self.x_of(tick):.1f}" y="{bottom + 15}" text-anchor="middle">'
-            f"{tick_text(tick, self.x.ticks)}</text>"
-            for tick in self.x.ticks
+            f'<text class="middle" x="{self.x_of(tick):.1f}" y="{bottom + 15}">{text}</text>'
+            for tick, text in self.x.texts
         )
         up = "".join(
-            f'<path class="grid" d="M{LEFT} {self.y_of(tick):.1f}H{WIDTH - RIGHT}"/>'
-            f'<text x="{LEFT - 5}" y="{self.y_of(tick) + 4:.1f}" text-anchor="end">'
-            f"{tick_text(tick, self.y.ticks)}</text>"
-            for tick in self.y.ticks
+            f'<text class="end" x="{LEFT - 5}" y="{self.y_of(tick) + 4:.1f}">{text}</text>'
+            for tick, text in self.y.texts
         )
         half = (TOP + bottom) / 2
         titles = (
-            f'<text class="title" x="{middle:.0f}" y="{HEIGHT - 6}" text-anchor="middle">'
+            f'<text class="title middle" x="{middle:.0f}" y="{HEIGHT - 6}">'
             f"{escape(self.x.title)}</text>"
-            f'<text class="title" transform="translate(11 {half:.0f}) rotate(-90)"'
-            f' text-anchor="middle">{escape(self.y.title)}</text>'
+            f'<text class="title middle" transform="translate(11 {half:.0f}) rotate(-90)">'
+            f"{escape(self.y.title)}</text>"
         )
         return (
             f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
-            f' aria-label="{escape(text)}">{across}{up}{marks}{titles}</svg>'
+            f' aria-label="{escape(text)}"><path class="grid" d="{grid}"/>'
+            f"{across}{up}{marks}{titles}</svg>"
         )
 
     def _part(self, places: list[tuple[float, float]], style: str, series: Series) -> str:

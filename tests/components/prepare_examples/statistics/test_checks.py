@@ -145,7 +145,7 @@ def test_a_shift_is_a_warning_with_its_distance(run):
     manifest = json.loads((folder / "manifest.json").read_text())
     assert {words.split(":")[0] for words in manifest["drift"]} == {"fare", "payment_type"}
     assert describe(manifest)["drift"].splitlines() == manifest["drift"]
-    assert "train of the baseline" in page
+    assert "<th class=s3>baseline" in page
     assert "psi is" in page
 
 
@@ -261,6 +261,6 @@ def test_the_index_is_that_of_the_definition():
 
 def test_the_page_needs_no_network_and_escapes_values(run):
     page = (run(change=lambda _: {"company": "<script>x"}) / "report.html").read_text()
-    assert "<script" not in page
+    assert page.count("<script") == 1  # its own
     assert "http" not in page
-    assert page.count("<svg") >= 3 * 17
+    assert page.count("<article ") == 18

@@ -12,7 +12,7 @@ import pytest
 from components.shared.pages.charts.bars import WIDTH
 from components.shared.run_report.content import read_content, training_cost
 from components.shared.run_report.facts import facts_of
-from components.shared.run_report.page import REPORT_FILE, render, write_report
+from components.shared.run_report.page import DATA_FILE, REPORT_FILE, render, write_report
 from components.shared.run_report.sections.data import changes_of_data
 from components.shared.run_summary.summary import summarize
 from tests.support.data import run_records
@@ -269,9 +269,10 @@ def test_facts_of_a_run_that_failed_are_bad_and_without_metrics(tmp_path):
 
 def test_a_run_that_has_not_begun_has_a_report(tmp_path):
     job = {"name": "projects/p/locations/l/pipelineJobs/m-1", "state": "PIPELINE_STATE_FAILED"}
-    write_report(job, summarize(job), tmp_path, replicas=[])
+    write_report(read_content(job, summarize(job), replicas=[]), tmp_path)
 
     page = (tmp_path / REPORT_FILE).read_text()
+    assert not (tmp_path / DATA_FILE).exists()
     assert "What to do next" in Structure(page).titles
     assert "trainyard runs resume m-1" in page
 

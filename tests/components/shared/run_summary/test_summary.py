@@ -238,4 +238,4 @@ def test_the_end_of_a_run_names_the_worst_drift_and_the_report(target):
     printed = console.file.getvalue()
     assert re.findall(r"(f\d): Mobile", printed) == ["f5", "f4", "f3"]
     assert "2 more in the data report" in printed
-    assert "data report       /runs/m-1/examples/report.html" in printed
+    assert "m-1/data.html" in printed
