@@ -80,7 +80,7 @@ def card(
 
 def _kind(summaries: Summaries, sets: Iterable[str]) -> str:
     """Return the type of a feature, with those that other sets of data have."""
-    types = [summary and _type(summary) for summary in summaries]
+    types = [_type(summary) if summary else "" for summary in summaries]
     kind = next(filter(None, types))
     others = [f"{of}: {t}" for of, t in zip(sets, types, strict=True) if t and t != kind]
     return escape(", ".join([kind, *others]))

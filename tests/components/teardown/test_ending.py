@@ -28,7 +28,7 @@ def test_a_defect_of_the_report_loses_neither_the_webhook_nor_the_summary(
         raise KeyError("history")
 
     monkeypatch.setattr(ending, "post_summary", post)
-    monkeypatch.setattr(ending, "render", broken)
+    monkeypatch.setattr(ending, "write_report", broken)
 
     metadata = ending.end_run(
         API,
