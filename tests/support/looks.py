@@ -43,7 +43,7 @@ for (const text of document.querySelectorAll("svg text")) {
   const frame = svg.getBoundingClientRect(), scale = frame.width / svg.viewBox.baseVal.width;
   if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1
       || box.bottom > frame.bottom + 1) cut.push(text.textContent);
-  small.push(parseFloat(getComputedStyle(text).fontSize) * scale);
+  if (frame.width) small.push(parseFloat(getComputedStyle(text).fontSize) * scale);
 }
 const found = {width: innerWidth, wide, cut, pale, least: Math.min(...small), height,
                texts: small.length, scroll: page.scrollWidth};

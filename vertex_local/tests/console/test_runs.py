@@ -107,8 +107,10 @@ def test_pages_that_the_report_links_to_are_those_of_its_folder(client, service,
     folder = pipelines.KIND.folder_of(service, f"{PARENT}/pipelineJobs/bad")
     (folder / "examples" / "data").mkdir(parents=True)
     (folder / "examples" / "data" / "report.html").write_text("<h1>The data</h1>")
+    (folder / "data.html").write_text("<h1>Beside it</h1>")
     (folder.parent / "secret.html").write_text("secret")
 
+    assert "Beside it" in client.get(f"{RUN}/bad/data.html").get_data(as_text=True)
     page = client.get(f"{RUN}/bad/examples/data/report.html")
     assert page.get_data(as_text=True) == "<h1>The data</h1>"
     assert page.headers["Content-Security-Policy"].startswith("sandbox;")

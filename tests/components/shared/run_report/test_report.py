@@ -269,7 +269,7 @@ def test_facts_of_a_run_that_failed_are_bad_and_without_metrics(tmp_path):
 
 def test_a_run_that_has_not_begun_has_a_report(tmp_path):
     job = {"name": "projects/p/locations/l/pipelineJobs/m-1", "state": "PIPELINE_STATE_FAILED"}
-    write_report(read_content(job, summarize(job), replicas=[]), tmp_path)
+    write_report(read_content(job, summarize(job), replicas=[], folder=tmp_path), tmp_path)
 
     page = (tmp_path / REPORT_FILE).read_text()
     assert not (tmp_path / DATA_FILE).exists()
