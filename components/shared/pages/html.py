@@ -90,7 +90,7 @@ def number(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if value != 0 and abs(value) < _TINY:
-        return number_text(value, digits=3)
+        return number_text(value, digits=2)
     num_whole = sum(abs(value) >= power for power in (1, 10, 100, 1000))
     return f"{value:,.{NUM_DIGITS - num_whole}f}"
 
