@@ -28,10 +28,6 @@ PATHS = ("cluster",)  # relative to the file
 def with_environment(argv: list[str], arguments: argparse.Namespace) -> list[str]:
     """Return a command with the options of its environment, which its own options override.
 
-    Args:
-        argv: words of the command.
-        arguments: those words, parsed.
-
     Raises:
         ConfigError: there is no such environment, or its file has an unknown key.
     """

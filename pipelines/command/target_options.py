@@ -13,8 +13,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import check_data_dir
 from components.prepare_examples.settings.patterns import without_dates
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
-from pipelines.places.containers import check_image
-from pipelines.places.local_service import local_service
+from pipelines.places.local_service import check_image, local_service
 from pipelines.places.target import (
     Target,
     check_state_dir,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +13,8 @@ from components.prepare_examples.settings.options import PrepareOptions
 from components.release.options import ReleaseOptions, ServingOptions
 from components.shared.run_summary.settings import READABLE_ADDRESS, SECRET, VARIABLE
 from components.shared.text.json_object import parse_object
+from components.shared.vertex.labels import RUN_LABEL
 from components.start.trigger import Trigger
-from pipelines.config.labels import check_labels
 from trainer import Json
 from trainer.config.settings import check_settings, same_setting, setting
 from trainer.config.train_config import TrainConfig
@@ -32,6 +33,11 @@ PLANNED_FLAGS = ("workload", "examples_dir", "output_dir", "strategy")
 JSON_GROUPS = ("train", "thresholds", "gate", "prepare", "trigger", "release", "serving")
 # Packages that were compiled before these existed do not take them.
 NEW_PARAMETERS = ("gate", "on_failure_url", "release", "report_success", "serving", "trigger")
+# https://cloud.google.com/vertex-ai/docs/general/resource-labels-and-tags
+LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
+LABEL_RULE = "at most 63 of a-z, 0-9, '_' and '-'; a name begins with a letter"
+MOST_LABELS = 60  # Vertex AI allows 64; the run's own, Vertex AI's and GCPC's take some
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,3 +195,20 @@ class RunConfig:
         if isinstance(count, float) and count.is_integer():  # the compiler writes 0.0
             known["max_examples"] = int(count)
         return cls(**known)
+
+
+def check_labels(labels: dict[str, str]) -> None:
+    """Check labels by Google's rules.
+
+    Raises:
+        ConfigError: one is not allowed; names it.
+    """
+    if len(labels) > MOST_LABELS:
+        raise ConfigError(f"labels: {len(labels)} are too many; at most {MOST_LABELS} are allowed")
+    for key, value in labels.items():
+        if key == RUN_LABEL:
+            raise ConfigError(f"labels.{key} is the run's own; leave it out")
+        if not LABEL_KEY.fullmatch(key):
+            raise ConfigError(f"labels.{key}: the name is not allowed; use {LABEL_RULE}")
+        if not isinstance(value, str) or not LABEL_VALUE.fullmatch(value):
+            raise ConfigError(f"labels.{key} is {value!r}; use {LABEL_RULE}")

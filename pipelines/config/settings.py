@@ -3,6 +3,8 @@
 import contextlib
 import dataclasses
 import re
+import types
+import typing
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,10 +13,10 @@ from components.evaluate.thresholds import DIRECTIONS, with_threshold
 from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.settings.options import PrepareOptions
 from components.release.options import ReleaseOptions, ServingOptions
+from components.shared.text.yaml_text import NUMBER, load_yaml
 from components.start.trigger import Trigger
 from pipelines.config.built_in import metrics_of
 from pipelines.config.run_config import JSON_GROUPS, PLANNED_FLAGS, RunConfig
-from pipelines.config.values import read_value
 from trainer.config.settings import SEE_SETTINGS
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError, did_you_mean
@@ -82,9 +84,7 @@ def try_texts(
     The order of the settings has no effect: those that are allowed only together, such as a
     strategy and its number of workers, are checked together.
 
-    Args:
-        config: the run.
-        texts: the place of each setting, for messages, its key and its value as text.
+    Each has its place, for messages, its key and its value as text.
     """
     texts = [(position, _RENAMED.get(key, key), value) for position, key, value in texts]
     keys = {key for _, key, _ in texts}
@@ -216,3 +216,28 @@ def _with_together(
             )
     changes["cluster"] = dataclasses.replace(config.cluster, **cluster)
     return dataclasses.replace(config, **changes)
+
+
+def read_value(text: str, kind: Any = None) -> Any:
+    """Return the value of a text for a setting of type `kind`, or of any type if it is None.
+
+    Numbers are read as in Python. For a text setting the text is returned unchanged, unless it is
+    quoted, a list or an object; an empty one always. Everything else is YAML.
+
+    Raises:
+        YamlError: it is not YAML, or has aliases.
+    """
+    kinds = _members(kind)
+    if {int, float} & kinds and re.fullmatch(NUMBER, text):
+        number = float(text)
+        is_whole = re.fullmatch("[-+]?[0-9]+", text) or (float not in kinds and number.is_integer())
+        return int(number if "e" in text.lower() or "." in text else text) if is_whole else number
+    is_null = type(None) in kinds and text in ("null", "~")
+    is_text = str in kinds and not is_null and not text.lstrip().startswith(("'", '"', "[", "{"))
+    return text if is_text or not text.strip() else load_yaml(text)
+
+
+def _members(kind: Any) -> set[Any]:
+    """Return the types of a union, or the type itself."""
+    is_union = isinstance(kind, types.UnionType)
+    return set(typing.get_args(kind)) if is_union else {kind}

@@ -56,12 +56,8 @@ def follow_logs(
 ) -> Iterator[tuple[Label, Json]]:
     """Yield the log entries of a job or run, each with its reader's label.
 
-    Args:
-        api: Project and location.
-        kind: JOB or RUN.
-        name: Id of the job or run.
-        readers_of: Labels and readers of the logs that exist, given the job or run.
-        is_followed: Yield new entries, too, until the job or run has ended.
+    `readers_of` returns the labels and readers of the logs that exist. With `is_followed` new
+    entries are yielded, too, until the end.
     """
     while True:
         resource = kind.get(api, name)  # before the logs: the last entries are read after the end

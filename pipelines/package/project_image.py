@@ -37,13 +37,7 @@ USER ${{RUN_AS}}
 def project_image(
     reference: str, *, repository: str = IMAGE_REPOSITORY, accelerator: str = "cpu"
 ) -> str:
-    """Return the name of a project's image; its tag has the digests of both sources.
-
-    Args:
-        reference: the name of a snapshot, NAME-DIGEST.
-        repository: of the image.
-        accelerator: cpu or gpu.
-    """
+    """Return the name of the image of a snapshot, NAME-DIGEST; its tag has both digests."""
     return f"{repository}:{source_tag(accelerator=accelerator)}-{reference}"
 
 

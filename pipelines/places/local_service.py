@@ -1,7 +1,9 @@
-"""Connection to this machine's service, started if it does not run."""
+"""Connection to this machine's service, started if it does not run; check of its image."""
 
 import contextlib
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,7 +13,8 @@ import pipelines
 from pipelines.errors import ServiceError
 from pipelines.places.target import buckets_of
 from trainer import paths
-from trainer.references import STATE_DIR_VARIABLE
+from trainer.errors import ConfigError
+from trainer.references import SNAPSHOT, STATE_DIR_VARIABLE
 
 if TYPE_CHECKING:
     from vertex_local.client import LocalService as LocalService  # noqa: PLC0414  exported
@@ -82,3 +85,34 @@ def _environment(name: str, value: str) -> Iterator[None]:
             del os.environ[name]
         else:
             os.environ[name] = before
+
+
+INSPECT_TIMEOUT_SECONDS = 60
+
+
+def check_image(image: str) -> None:
+    """Check that an image is on this machine, if Docker is; the service reports missing Docker.
+
+    Raises:
+        ConfigError: the image is not there.
+    """
+    if not image or not shutil.which("docker"):
+        return
+    done = subprocess.run(
+        ["docker", "image", "inspect", "--format", "ok", "--", image],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=INSPECT_TIMEOUT_SECONDS,
+    )
+    if "No such image" in done.stderr:
+        is_of_project = SNAPSHOT.fullmatch(image.partition(":src-")[2].partition("-")[2])
+        build = (
+            "`make image PROJECT=FOLDER`, or `trainyard image --project FOLDER --build`"
+            if is_of_project
+            else "`make image`"
+        )
+        raise ConfigError(
+            f"--containers: the image {image} is not on this machine; build it with {build}, or "
+            "name another with --image"
+        )

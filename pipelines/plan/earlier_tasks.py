@@ -1,12 +1,15 @@
-"""Tasks of earlier runs, whose outputs a run may take instead of running its own."""
+"""Tasks of earlier runs, whose outputs a run may take, and those that this machine's cache has."""
 
 import datetime
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import details_by_name, inputs_of, outputs_of, seconds_of
+from pipelines.runs.removal.cache import read_entry, step_cache
 from trainer import Json
 
 SUCCEEDED, CACHED = "SUCCEEDED", "SKIPPED"  # states of Vertex AI
@@ -16,11 +19,7 @@ SUCCEEDED, CACHED = "SUCCEEDED", "SKIPPED"  # states of Vertex AI
 class EarlierTask:
     """A task of an earlier run that has succeeded, or took the outputs of a still earlier one.
 
-    Attributes:
-        job: the PipelineJob of the run, with its specification.
-        detail: of the task.
-        component: its component: the types of inputs and outputs.
-        container: what it executed.
+    `component` has the types of its inputs and outputs, `container` what it executed.
     """
 
     job: Json
@@ -76,9 +75,7 @@ class EarlierTask:
 class EarlierTasks:
     """Tasks of earlier runs, newest first; runs are read when they are needed.
 
-    Args:
-        jobs: PipelineJobs with specification and task details, newest first.
-        is_reusable: Returns whether the outputs of a task are still in the cache.
+    `is_reusable` returns whether the outputs of a task are still in the cache.
     """
 
     def __init__(
@@ -134,3 +131,51 @@ def _uris(values: Json) -> dict[str, tuple[str, ...]]:
         return artifact.get("uri", "")
 
     return {name: tuple(map(uri, value.get("artifacts", ()))) for name, value in values.items()}
+
+
+class Outputs(NamedTuple):
+    """Outputs in an entry: parameters, URIs of artifacts by name, and those that are pending."""
+
+    parameters: Json
+    artifacts: dict[str, tuple[str, ...]]
+    pending: Any
+
+    def exist(self) -> bool:
+        """Return whether the files exist; of one that a later task writes, its folder."""
+        uris = [uri for uris in self.artifacts.values() for uri in uris if uri.startswith("/")]
+        return all(
+            Path(uri).parent.is_dir() if uri in self.pending else Path(uri).exists() for uri in uris
+        )
+
+
+class LocalCache:
+    """The step cache of this machine, read once, when a task is looked up."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+
+    def has(self, task: EarlierTask) -> bool:
+        """Return whether an entry has the outputs of a task, and their files exist."""
+        wanted = (task.output_parameters, task.output_artifacts)
+        return any(outputs[:2] == wanted and outputs.exist() for outputs in self._outputs)
+
+    @functools.cached_property
+    def _outputs(self) -> list[Outputs]:
+        return [
+            outputs
+            for entry in step_cache(self._state_dir).glob("*.json")
+            for outputs in _outputs_of(read_entry(entry))
+        ]
+
+
+def _outputs_of(entry: Json) -> Iterator[Outputs]:
+    """Yield the outputs of an entry; none of one that is damaged, which the service drops."""
+    try:
+        parameters, artifacts = entry["outputs"]["parameters"], entry["outputs"]["artifacts"]
+        uris = {
+            key: tuple(str(artifact["uri"]) for artifact in values)
+            for key, values in artifacts.items()
+        }
+        yield Outputs(parameters, uris, entry["pending"])
+    except (KeyError, TypeError, AttributeError):
+        return

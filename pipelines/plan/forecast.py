@@ -52,17 +52,11 @@ class Fate:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskForecast:
-    """What will become of one task.
+    """Forecast of one task: it RUNS, is CACHED, DEPENDS on an outcome of the run, or is SKIPPED.
 
-    Attributes:
-        task: its name in the specification.
-        name: its display name.
-        state: RUNS, CACHED, DEPENDS on an outcome of the run, or SKIPPED.
-        can_be_cached: whether the pipeline allows it.
-        condition: the group of tasks that decides, if it DEPENDS or is SKIPPED.
-        inputs: its inputs.
-        component, container: what it executes.
-        earlier: the task whose outputs it takes, else the newest one of its name.
+    `task` is its name in the specification, `name` the displayed one. `condition` is the group of
+    tasks that decides if it DEPENDS or is SKIPPED; `earlier` the task whose outputs it takes, else
+    the newest one of its name.
     """
 
     task: str
@@ -85,12 +79,8 @@ def forecast(
 ) -> list[TaskForecast]:
     """Return the forecast of each task, in the graph's order.
 
-    Args:
-        spec: the compiled pipeline.
-        parameters: of the run.
-        earlier: tasks of earlier runs.
-        outputs: functions that return the output parameters that a task will have, of its
-            inputs, by its display name; None if they cannot be foreseen.
+    `outputs` has functions by the display names of tasks: each returns the output parameters that
+    its task will have for its inputs, None if they cannot be foreseen.
     """
     definitions = spec["root"].get("inputDefinitions", {})
     values = Values({**_defaults(definitions), **parameters})

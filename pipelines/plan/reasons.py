@@ -23,12 +23,7 @@ RAW_DATA = "the raw data"
 
 
 def changes(task: TaskForecast, before: EarlierTask) -> list[str]:
-    """Return what has changed since an earlier task: code, settings and data, each in words.
-
-    Args:
-        task: the forecast, with the inputs of now.
-        before: an earlier run's task of the same name.
-    """
+    """Return what has changed since an earlier run's task: code, settings and data, in words."""
     now = {
         name: value
         for name, value in task.inputs.parameters.items()

@@ -10,10 +10,9 @@ from components.plan_training.prices import PRICES, Cost, cluster_cost, quota_ne
 from components.plan_training.shape import Shape
 from components.shared.run_summary.settings import WORKLOAD, parameters_of, shown_workload
 from components.shared.vertex.api import VertexApi
-from pipelines.plan.earlier_tasks import EarlierTask, EarlierTasks
+from pipelines.plan.earlier_tasks import EarlierTask, EarlierTasks, LocalCache
 from pipelines.plan.forecast import CACHED, DEPENDS, RUNS, SKIPPED, TaskForecast, forecast
 from pipelines.plan.foreseen import foreseen, without_registry
-from pipelines.plan.local_cache import LocalCache
 from pipelines.plan.reasons import changes
 from pipelines.resources.names import duration
 from pipelines.runs.submit import Submission
@@ -32,14 +31,9 @@ CONDITIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedTask:
-    """A task of a run before its start.
+    """A task of a run before its start: RUNS, CACHED, DEPENDS or SKIPPED, and why.
 
-    Attributes:
-        name: display name.
-        state: RUNS, CACHED, DEPENDS or SKIPPED.
-        reason: in words, why.
-        seconds: duration of its last execution in an earlier run; None if there is none.
-        earlier: that run, or the one whose output it takes; "" if there is none.
+    `seconds` took its last execution in the run `earlier`, or the run whose output it takes.
     """
 
     name: str
@@ -51,14 +45,10 @@ class PlannedTask:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPrice:
-    """Price of a training on Vertex AI, in US dollars.
+    """Price of a training on Vertex AI, in US dollars; `cost` is that of an hour.
 
-    Attributes:
-        cost: of an hour.
-        expected: for the duration of an earlier run's training; None without one.
-        most: for the job's time limit.
-        kind: "spot" or "on demand".
-        table: region and date of the prices.
+    It is `expected` for the duration of an earlier run's training, at most `most` for the job's
+    time limit, on `spot` or `on demand` machines, by the prices of a `table` (region and date).
     """
 
     cost: Cost
@@ -88,12 +78,9 @@ class RunPlan:
 
 
 def plan_of(api: VertexApi | None, submission: Submission, *, state_dir: Path | None) -> RunPlan:
-    """Return the plan of a run.
+    """Return the plan of a run; without an API, of what is known without earlier runs.
 
-    Args:
-        api: project and location; None if they cannot be reached.
-        submission: the run, as it would be sent.
-        state_dir: folder of this machine's state; None on Vertex AI, whose cache cannot be read.
+    `state_dir` has this machine's step cache; None on Vertex AI, whose cache cannot be read.
 
     Raises:
         TrainerError: the run would fail at its start: a file is missing.

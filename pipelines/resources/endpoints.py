@@ -81,14 +81,7 @@ def _restarts(status: Json) -> str:
 
 
 def log_requests(api: VertexApi, name: str, *, rate: float, table: str = "") -> str:
-    """Log a share of an endpoint's requests and responses, none at rate 0; return its name.
-
-    Args:
-        api: Project and location.
-        name: Display name or id of the endpoint.
-        rate: Share of the requests, 0 to 1.
-        table: `bq://PROJECT.DATASET.TABLE`, for Vertex AI.
-    """
+    """Log a share of an endpoint's requests and responses, none at rate 0; return its name."""
     endpoint = endpoint_of(api, name)
     set_request_log(api, endpoint, rate=rate, table=table)
     return str(endpoint["displayName"])

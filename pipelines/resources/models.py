@@ -76,10 +76,7 @@ def history_table(entries: Sequence[HistoryEntry]) -> Table:
 def delete_model(api: VertexApi, name: str, *, confirm_all: Callable[[int], bool]) -> str:
     """Delete a model, or one version of it (`mnist@2`); return what was deleted.
 
-    Args:
-        api: Project and location.
-        name: `mnist` or `mnist@2`.
-        confirm_all: Given the number of versions, returns whether to delete all of them.
+    `confirm_all` is asked with the number of versions before all of several are deleted.
 
     Raises:
         ResourceError: the version is the default, or the deletion of all was not confirmed.

@@ -17,11 +17,7 @@ def newest_runs(api: VertexApi, *, limit: int, schedule: str = "") -> list[Summa
     """Return the summaries of the newest runs, newest first.
 
     Lists omit task details, here and on Vertex AI, so each run is requested by name.
-
-    Args:
-        api: Project and location.
-        limit: Number of runs; 0 for all.
-        schedule: Only the runs of this schedule; "" for all.
+    A limit of 0 is none.
     """
     query = f'labels.{SCHEDULE_LABEL}="{schedule}"' if schedule else ""
     order = {"orderBy": "create_time desc", "pageSize": str(limit or "")}

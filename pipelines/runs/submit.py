@@ -8,10 +8,8 @@ from typing import Any
 
 from components.shared.text.yaml_text import YamlError
 from pipelines.config.cluster_files import read_cluster
-from pipelines.config.labels import check_labels
-from pipelines.config.run_config import RunConfig
-from pipelines.config.settings import with_settings
-from pipelines.config.values import read_value
+from pipelines.config.run_config import RunConfig, check_labels
+from pipelines.config.settings import read_value, with_settings
 from pipelines.package.compile import compile_once, compile_pipeline
 from pipelines.package.digests import by_digest, with_digests
 from pipelines.package.project_image import image_of
@@ -75,13 +73,9 @@ def compile_package(
 ) -> Package:
     """Return the package of a workload, with its defaults.
 
-    Args:
-        source: the workload as the user gave it.
-        workload: the workload as the run's steps find it; of a snapshot's path only the name
-            becomes the package's default, so that the package is the same for every machine.
-        image: of the steps; default: the image of this source and the workload.
-        folder: the folder that relative paths start from; default: the current one.
-        kept_in: a folder where the next call finds the package; default: none.
+    `source` is the workload as the user gave it, from `folder`; `workload` as the run's steps find
+    it: of a snapshot's path only the name becomes the package's default, so that the package is the
+    same for every machine. The next call finds the package in `kept_in`.
     """
     name = Path(workload).name if SNAPSHOT.fullmatch(Path(workload).name) else workload
     config = dataclasses.replace(find_run(source, folder=folder), workload=name)
@@ -150,14 +144,7 @@ def plan_run(
 ) -> Submission:
     """Return the request for a run, with everything checked that can be checked before sending.
 
-    Args:
-        package: Compiled pipeline.
-        run: Name of the run.
-        target: Where it runs.
-        config: Its configuration; None for a pipeline of another repository.
-        settings: KEY=VALUE, for a pipeline without `config`.
-        use_cache: False to run every step again.
-        service_account: Account of the run, for a pipeline without `config`.
+    `settings` and `service_account` are for a pipeline of another repository, without `config`.
 
     Raises:
         ConfigError: a field is missing or has an invalid value.

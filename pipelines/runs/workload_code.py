@@ -29,10 +29,8 @@ def with_code(config: RunConfig, target: Target, *, uses_image: bool) -> RunConf
     In an image a folder is known by the name of its snapshot, else by the snapshot's path, so that
     a run does not notice a later edit.
 
-    Args:
-        config: the run; its workload is as the user gave it, or the snapshot of a package.
-        target: where the run is sent.
-        uses_image: whether steps run in an image instead of this environment.
+    The workload is as the user gave it, or the snapshot of a package. With `uses_image` steps run
+    in an image instead of this environment.
 
     Raises:
         ConfigError: the workload cannot be loaded, its settings are wrong, its requirements are not

@@ -31,10 +31,6 @@ def folder_of(model: str) -> str:
 def find_version(api: VertexApi, name: str) -> tuple[ResourceName, str, Trust]:
     """Return a model version, the folder of its files, and the trust in its author.
 
-    Args:
-        api: Project and location.
-        name: `mnist` for the default version, `mnist@2` or `mnist@previous`.
-
     Raises:
         ResourceError: the version has no files of its own.
     """

@@ -101,14 +101,7 @@ def approve(api: VertexApi, name: str, *, reason: str = "", is_compared: bool = 
     It is served if the endpoint serves already, or the run was to keep it. A rejected version may
     be approved: that ends the rejection.
 
-    Args:
-        api: Project and location.
-        name: `mnist@2`.
-        reason: For the model's history.
-        is_compared: Whether the version must have passed beside the present default version.
-
-    Returns:
-        Lines that describe the result.
+    With `is_compared` the version must have passed beside the present default version.
 
     Raises:
         ResourceError: it is the default version, or nothing can check it.

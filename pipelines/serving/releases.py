@@ -66,9 +66,6 @@ def deploy_version(
             {} for the machines of the version of the model that the endpoint serves, if it does.
         expires: Time until the endpoint expires, such as `8h`; "" leaves it as it is.
 
-    Returns:
-        Lines that describe the result.
-
     Raises:
         ResourceError: the name has no version.
         StepError: the predictions differ; the endpoint has been restored.
@@ -96,9 +93,6 @@ def deploy_version(
 def take_down(api: VertexApi, name: str, *, endpoint_name: str) -> list[str]:
     """Undeploy MODEL@VERSION; the other deployed versions get its traffic.
 
-    Returns:
-        Lines that describe the result.
-
     Raises:
         ResourceError: the version is not deployed there.
     """
@@ -125,9 +119,6 @@ def roll_back(api: VertexApi, name: str, *, reason: str = "") -> list[str]:
     An endpoint that had kept the previous version deployed keeps the former default instead.
     If anything fails before the alias moves, the endpoints are restored. The version that is left
     is rejected with the reason: no run promotes the same model again.
-
-    Returns:
-        Lines that describe the result.
 
     Raises:
         ResourceError: there is no previous version, or it was rejected.

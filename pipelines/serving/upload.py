@@ -50,17 +50,9 @@ def upload(
 ) -> list[str]:
     """Upload the model of a job or a folder as a version of the model `name`.
 
-    Args:
-        api: Project and location.
-        source: Id or name of a job that succeeded, or a folder: a path or gs://.
-        name: Display name of the model, which is created if missing.
-        aliases: Aliases of the version; `default` makes it the default.
-        image: Container image of the prediction server; "" for the job's or this source's own.
-        trust: In the author of a folder; the author of a job's model is the user.
-        is_remote: Whether the registry is Vertex AI's, which reads buckets and pulls images.
-
-    Returns:
-        Lines that describe the result.
+    The default image of the prediction server is the job's or this source's own. `trust` is in the
+    author of a folder; the author of a job's model is the user. With `is_remote` the registry is
+    Vertex AI's, which reads buckets and pulls images.
 
     Raises:
         ResourceError: there is no such job or model, or the model cannot be served.

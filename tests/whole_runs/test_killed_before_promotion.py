@@ -17,7 +17,7 @@ from kfp import dsl
 from components.release.component import record_version, release_model
 from components.shared.vertex.labels import CANDIDATE, STATE_LABEL
 from components.teardown.component import teardown
-from pipelines.dags.tasks import named
+from pipelines.dags.train_and_deploy import named
 from vertex_local.pipelines import journal
 from vertex_local.tests.support.kills import kill_all, kill_runner
 from vertex_local.tests.support.pipeline_runs import STEP, Runs

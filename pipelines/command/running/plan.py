@@ -61,12 +61,6 @@ def within_cost(
     Vertex AI counts the time of the whole job, restarts included. A training that is in the cache
     with the time limit of the settings stays there.
 
-    Args:
-        build: returns the run of a configuration.
-        config: the run's configuration; None for a pipeline of another repository.
-        limit: the most that it may cost, in dollars.
-        plan: returns the plan of a run.
-
     Raises:
         ConfigError: an earlier training with these settings cost more, or a price is unknown.
     """

@@ -32,9 +32,9 @@ from pipelines.command.target_options import (
     service_of,
     target_of,
 )
+from pipelines.config.cluster_files import warn_of_local_limits, warn_of_restarts
 from pipelines.config.run_config import RunConfig
 from pipelines.exit_codes import FAILED, GATED, INTERRUPTED, OK, USAGE, exit_codes_text
-from pipelines.jobs.cluster_warnings import warn_of_local_limits, warn_of_restarts
 from pipelines.package.spec import Package
 from pipelines.places.target import Target
 from pipelines.plan.text import summary_of

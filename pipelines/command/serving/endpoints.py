@@ -1,6 +1,8 @@
 """`trainyard endpoints`: list, predict, deploy, log, undeploy, watch and delete."""
 
 import argparse
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,8 @@ from components.endpoint.deployments import delete_endpoint
 from components.endpoint.traffic import WHOLE
 from pipelines.command.actions import actions_of, add_action, describe, print_json, print_table
 from pipelines.command.serving.models import add_machine
-from pipelines.command.serving.watch import add_watch
 from pipelines.command.target_options import api_of
+from pipelines.exit_codes import FAILED, GATED, OK, USAGE, exit_codes_text
 from pipelines.resources.endpoints import (
     endpoints_table,
     list_endpoints,
@@ -17,6 +19,7 @@ from pipelines.resources.endpoints import (
 )
 from pipelines.resources.names import endpoint_of, short_name
 from pipelines.serving import instances, releases
+from trainer.runtime.processes import ending_with_parent
 
 PREDICT = """\
 Requests predictions from an endpoint. A large file is sent in several requests.
@@ -24,6 +27,18 @@ Requests predictions from an endpoint. A large file is sent in several requests.
   trainyard endpoints predict mnist --json-instances digits.jsonl
   head -n 1 digits.jsonl | trainyard endpoints predict mnist --json-instances -
   trainyard endpoints predict mnist --instances request.json
+"""
+WATCH_TIMEOUT_SECONDS = 600
+WATCH = f"""\
+Compares the last logged requests of an endpoint with the data that its model has learnt from (skew)
+and with as many requests before them (drift). Each feature is shown with its largest distance, the
+limit and the value whose share changed most. The limit is the threshold, or more if so few requests
+differ by more by chance.
+
+  trainyard endpoints watch taxi
+  trainyard endpoints watch taxi --last 5000 --threshold psi=0.2
+
+{exit_codes_text(OK, FAILED, USAGE)}, {GATED} a feature has changed
 """
 
 
@@ -38,7 +53,7 @@ def add_endpoints(parser: argparse.ArgumentParser) -> None:
     _add_predict(actions)
     _add_deploy_and_undeploy(actions)
     _add_log_requests(actions)
-    add_watch(actions)
+    _add_watch(actions)
     add_action(actions, "delete", _delete, "undeploy all models and delete", "ENDPOINT")
 
 
@@ -197,3 +212,33 @@ def _delete(arguments: argparse.Namespace) -> int:
         delete_endpoint(api, endpoint)
     print(f"deleted {short_name(endpoint['name'])}")
     return 0
+
+
+def _add_watch(actions: Any) -> None:
+    """Add the action `watch` of endpoints."""
+    text = "compare the logged requests with the training data and with earlier requests"
+    watch = add_action(actions, "watch", _watch, text, "ENDPOINT")
+    describe(watch, WATCH)
+    watch.add_argument("--last", type=int, metavar="N", help="requests to compare; 1000")
+    watch.add_argument(
+        "--threshold",
+        action="append",
+        default=[],
+        metavar="DISTANCE=VALUE",
+        dest="thresholds",
+        help="psi or pixels; may be repeated",
+    )
+    watch.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    options = [f"--threshold={threshold}" for threshold in arguments.thresholds]
+    options += [f"--last={arguments.last}"] if arguments.last is not None else []
+    options += ["--json"] if arguments.json else []
+    with api_of(arguments) as api:
+        options += [f"--project={api.project}", f"--location={api.location}"]
+        # A process of its own: a model's workload may be code of the user.
+        command = ending_with_parent("components.endpoint.watch", f"--endpoint={arguments.name}")
+        sys.stdout.flush()
+        done = subprocess.run([*command, *options], check=False, timeout=WATCH_TIMEOUT_SECONDS)
+    return done.returncode

@@ -13,9 +13,8 @@ from pipelines.command.actions import describe, print_json
 from pipelines.command.output import add_output, with_result
 from pipelines.command.target_options import add_containers, add_target, service_of, target_of
 from pipelines.command.training.jobs import EXIT_CODES, add_timeout, print_job_outcome
-from pipelines.config.cluster_files import read_cluster
+from pipelines.config.cluster_files import read_cluster, warn_of_local_limits
 from pipelines.config.run_config import RunConfig
-from pipelines.jobs.cluster_warnings import warn_of_local_limits
 from pipelines.jobs.examples import examples_of
 from pipelines.jobs.log import job_log_lines
 from pipelines.jobs.request import job_request, with_flags

@@ -14,8 +14,8 @@ from pipelines.command.actions import describe, print_json, print_table
 from pipelines.command.parser import count
 from pipelines.command.target_options import add_target, service_of, target_of
 from pipelines.command.training.jobs_submit import add_job_options, job_arguments, job_name
+from pipelines.config.cluster_files import warn_of_local_limits
 from pipelines.exit_codes import FAILED, INTERRUPTED, OK, USAGE, exit_codes_text
-from pipelines.jobs.cluster_warnings import warn_of_local_limits
 from pipelines.jobs.examples import examples_of
 from pipelines.jobs.search_space import split_space
 from pipelines.jobs.tuning import (

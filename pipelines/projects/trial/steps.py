@@ -45,14 +45,7 @@ _NOT_TRIED = ("epochs", "steps", "schedule_steps", "profile_steps", "cpu_devices
 class Trial:
     """One workload, tried step by step in an empty folder.
 
-    Args:
-        reference: of the workload, as `load_workload` takes it.
-        train: settings of the trainer.
-        options: settings of preparing.
-        thresholds: of metrics, by name.
-        gate: settings of the gate.
-        folder: an empty folder.
-        data_dir: of the data that the workload's source downloads; default: as preparing has it.
+    `data_dir` has the data that the workload's source downloads; default: as preparing has it.
     """
 
     def __init__(

@@ -20,12 +20,9 @@ DESCRIPTIONS = "models/**/workload.json"  # of model versions, below the service
 def unused_snapshots(
     api: VertexApi, state_dir: Path, *, without: frozenset[str] = frozenset()
 ) -> list[Path]:
-    """Return the snapshots that no run, job, schedule or model version names.
+    """Return the snapshots that no job, schedule or model version names, and no run but `without`.
 
-    Args:
-        api: the service on this machine.
-        state_dir: the folder of all local state.
-        without: runs that are about to be removed.
+    Those runs are about to be removed.
     """
     snapshots = [
         path

@@ -8,10 +8,9 @@ import pytest
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.plan import trainer_args
 from pipelines.config.built_in import mnist
-from pipelines.config.cluster_files import read_cluster
+from pipelines.config.cluster_files import read_cluster, warn_of_local_limits, warn_of_restarts
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import with_settings
-from pipelines.jobs.cluster_warnings import warn_of_local_limits, warn_of_restarts
 from pipelines.projects.runs import find_run
 from trainer.config.train_config import TrainConfig, parse_flags
 from trainer.errors import ConfigError

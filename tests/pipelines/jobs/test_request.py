@@ -9,8 +9,7 @@ from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.plan import plan_training
 from pipelines.cli import main
 from pipelines.command.parser import seconds
-from pipelines.config.cluster_files import read_cluster
-from pipelines.jobs.cluster_warnings import warn_of_local_limits
+from pipelines.config.cluster_files import read_cluster, warn_of_local_limits
 from pipelines.jobs.examples import examples_of
 from pipelines.jobs.request import job_request, with_flags
 from pipelines.places.target import local_target, vertex_target
@@ -206,7 +205,7 @@ def test_examples_that_a_job_cannot_read_are_refused(tmp_path, on, given, messag
 
 @pytest.mark.parametrize(("workers", "is_warned"), [(2, False), (3, True)])
 def test_more_workers_than_cores_is_a_warning(monkeypatch, caplog, workers, is_warned):
-    monkeypatch.setattr("pipelines.jobs.cluster_warnings.machine_cores", lambda: 2)
+    monkeypatch.setattr("pipelines.config.cluster_files.machine_cores", lambda: 2)
     shape = {"strategy": "parameter_server", "workers": workers, "parameter_servers": 1}
     warn_of_local_limits(ClusterSpec(**shape))
 

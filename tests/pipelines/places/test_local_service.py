@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-import os
 import stat
 import sys
 from pathlib import Path
@@ -31,6 +30,7 @@ NUM_FIRST_COMMANDS, NUM_ROUNDS = 5, 2
 
 @dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
 def wait_for_file(path: str):
+    import os
     import time
 
     while not os.path.exists(path):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipelines.plan.local_cache import LocalCache
+from pipelines.plan.earlier_tasks import LocalCache
 
 PULLABLE = ("--image", "us-docker.pkg.dev/p/r/trainyard:1")
 ON_VERTEX = ("--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/runs", *PULLABLE)
