@@ -12,13 +12,14 @@ from components.prepare_examples.statistics.drift import (
     drift_of,
     has_all_values,
     shares_of,
+    written,
 )
 from components.prepare_examples.statistics.histograms import NUM_DECADES, histogram, percent_text
 from components.shared.pages.charts.axis import round_axis
 from components.shared.text.value_text import cut, number_text, time_text
 from trainer import Json
 
-NUM_VALUES = 10
+NUM_VALUES, NUM_DIGITS = 10, 4
 TYPES = {"FLOAT": "number", "INT": "whole number", "STRING": "text"}
 QUANTILES = {"least": 0, "1 %": 1, "25 %": 25, "median": 50, "75 %": 75, "99 %": 99, "most": 100}
 
@@ -146,11 +147,7 @@ def _values(summaries: Summaries, labels: Sequence[str]) -> dict[str, Shares]:
 def _value_text(value: str | int | float, labels: Sequence[str]) -> str:
     if isinstance(value, str):
         return cut(value)
-    return labels[int(value)] if value in range(len(labels)) else _written(value)
-
-
-def _written(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else number_text(value)
+    return labels[int(value)] if value in range(len(labels)) else written(value)
 
 
 def _date(seconds: float) -> str:
@@ -198,14 +195,16 @@ def _facts(summary: Json, *, is_listed: bool) -> dict[str, str]:
         facts["values"] = f"{summary['num_values']:,}"
     if is_listed or not summary["quantiles"]:
         return facts
-    written = _date if summary.get("is_time") else _written
-    facts |= {name: written(summary["quantiles"][at]) for name, at in QUANTILES.items()}
+    shown = _date if summary.get("is_time") else written
+    facts |= {name: shown(summary["quantiles"][at]) for name, at in QUANTILES.items()}
     if summary.get("is_time"):
         return facts
-    facts |= {name: number_text(summary[name], digits=4) for name in ("mean", "std")}
+    for name in ("mean", "std"):
+        digits = max(len(str(int(abs(summary[name])))), NUM_DIGITS)
+        facts[name] = number_text(summary[name], digits=digits)
     facts["zero"] = percent_text(_share(summary["num_zeros"], _num_values(summary)))
     value, count = (summary["top_values"] or [(None, 1)])[0]
     if count > 1:
         share = percent_text(_share(count, _num_values(summary)))
-        facts |= {"most frequent": _written(value), "its share": share}
+        facts |= {"most frequent": written(value), "its share": share}
     return facts

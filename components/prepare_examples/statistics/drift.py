@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.schema import WARNING, Anomaly
+from components.shared.text.value_text import number_text, time_text
 from trainer import Json
 
 STATISTICS = "statistics.json"
@@ -130,20 +131,26 @@ def _of_values(before: Json, after: Json) -> list[Share]:
 def _of_intervals(before: Json, after: Json) -> list[Share]:
     """Return shares between the distinct deciles of the earlier run, by the percentiles of both."""
     edges = sorted(set((before["quantiles"] or [])[10:100:10]))
+    names = _intervals(edges, are_times=after.get("is_time", False))
     shares = [
         _normalized([*_counts(feature, edges), feature["num_missing"]])
         for feature in (before, after)
     ]
-    return list(zip([*_intervals(edges), MISSING], *shares, strict=True))
+    return list(zip([*names, MISSING], *shares, strict=True))
 
 
-def _intervals(edges: list[float]) -> list[str]:
+def _intervals(edges: list[float], *, are_times: bool) -> list[str]:
     """Return names for the intervals between and beyond edges."""
     if not edges:
         return ["present"]
-    shown = [f"{edge:.6g}" for edge in edges]
+    shown = list(map(time_text if are_times else written, edges))
     between = [f"{low} to {high}" for low, high in itertools.pairwise(shown)]
     return [f"up to {shown[0]}", *between, f"above {shown[-1]}"]
+
+
+def written(value: float) -> str:
+    """Return a number as people write it; whole numbers, which may be names, in full."""
+    return f"{value:,}" if isinstance(value, int) else number_text(value)
 
 
 def _counts(feature: Json, edges: list[float]) -> list[float]:

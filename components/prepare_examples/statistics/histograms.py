@@ -80,7 +80,7 @@ def _shares(feature: Json, edges: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _x_axis(edges: NDArray[np.float64], first: Json) -> Axis:
-    """Return the axis of values; three ticks of times, and of numbers that differ little."""
+    """Return the axis of values; few ticks of times, and of numbers that differ little."""
     low, high = float(edges[0]), float(edges[-1])
     is_time = first.get("is_time", False)
     if not is_time and high - low > SMALL * max(-low, high):
@@ -89,7 +89,7 @@ def _x_axis(edges: NDArray[np.float64], first: Json) -> Axis:
     has_days = high - low > 3 * DAY_SECONDS
     unit, form = (DAY_SECONDS, "%Y-%m-%d") if has_days else (60, "%m-%d %H:%M")
     unit = unit if is_time else 1
-    places = [low + share * (high - low) for share in (0.2, 0.5, 0.8)]
+    places = [low + share * (high - low) for share in ((0.2, 0.5, 0.8) if is_time else (0.2, 0.8))]
     if first["type"] == "INT":
         places = [place // unit * unit for place in places]
     names = [

@@ -63,7 +63,7 @@ def render(
     note = (
         "Drawings of numbers are cut at the first and the last percentile. PSI is the population"
         " stability index: of eval and test as compared with train, of train as compared with"
-        f" earlier data; below {NOTICEABLE:g} hardly any change."
+        f" earlier data; below {NOTICEABLE:g} hardly any change, of few examples more by chance."
     )
     body = (
         section("Examples", tiles(counts)),

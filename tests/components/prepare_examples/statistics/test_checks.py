@@ -207,6 +207,25 @@ def sparse_statistics(counts):
 
 
 @pytest.mark.parametrize(
+    ("is_time", "words"),
+    [
+        (False, "above 1,357,000,090 9.9 → 100 %"),
+        (True, "above 2013-01-01 00:28 9.9 → 100 %"),
+    ],
+    ids=["number", "time"],
+)
+def test_drift_writes_numbers_and_times_as_people_do(is_time, words):
+    def statistics(quantiles):
+        feature = {"type": "INT", "num_present": 1000, "num_missing": 0, "num_unique": 5000}
+        feature |= {"top_values": [], "quantiles": quantiles, "is_time": is_time}
+        return {"splits": {"train": {"features": {"start": feature}}}}
+
+    before = [1_357_000_000 + second for second in range(101)]
+    [drift] = measure_drift(statistics([1_358_000_000] * 101), statistics(before))
+    assert drift.words == f"start: {words}"
+
+
+@pytest.mark.parametrize(
     ("counts", "num_errors"),
     [
         ({"train": (57, 0, 1), "eval": (9, 1, 1)}, 0),
