@@ -26,12 +26,12 @@ from pipelines.resources.kinds import RUN
 from pipelines.resources.table import table_lines
 from pipelines.runs.differences import compare, differences_json, judged_table
 from pipelines.runs.facts import exit_code_of, newest_runs
-from pipelines.runs.log import run_log_lines
 from pipelines.runs.output.tables import run_lines, runs_table, tasks_table
 from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import delete_run
 from pipelines.runs.request import comparison_url
 from pipelines.runs.selection import chosen_table, select
+from pipelines.runs.view import run_log_lines
 from trainer.config.settings import split_list
 
 DEFAULT_LIMIT = 20

@@ -13,9 +13,9 @@ from pipelines.plan.one_task import TASKS, plan_task
 from pipelines.resources.kinds import RUN
 from pipelines.resources.table import Table
 from pipelines.runs.differences import Difference, differences_table
-from pipelines.runs.log import run_log_lines
 from pipelines.runs.request import create_run
 from pipelines.runs.submit import Submission
+from pipelines.runs.view import run_log_lines
 from trainer import Json
 from trainer.errors import ConfigError
 

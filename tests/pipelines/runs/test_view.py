@@ -5,8 +5,7 @@ from components.shared.vertex.errors import VertexError
 from components.shared.vertex.task_details import NOT_RUN, leaf_tasks
 from pipelines.runs import view as run_view
 from pipelines.runs.execute import summary_of
-from pipelines.runs.log import run_log_lines
-from pipelines.runs.view import follow, view_of
+from pipelines.runs.view import follow, run_log_lines, view_of
 
 pytestmark = pytest.mark.fast
 
