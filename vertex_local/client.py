@@ -15,14 +15,13 @@ import fcntl
 import http.client
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -241,13 +240,13 @@ def stop_service(root: Path) -> None:
     pid = service_pid(root)
     if not pid:
         return
-    with contextlib.suppress(ProcessLookupError), _pidfd(pid) as fd:
-        if service_pid(root) != pid:  # it ended before the pidfd was opened
-            return
-        signal.pidfd_send_signal(fd, signal.SIGTERM)
-        if not select.select([fd], [], [], STOP_TIMEOUT_SECONDS)[0]:
-            signal.pidfd_send_signal(fd, signal.SIGKILL)  # its children end with it
-            select.select([fd], [], [], STOP_TIMEOUT_SECONDS)
+    for number in (signal.SIGTERM, signal.SIGKILL):  # its children end with it
+        deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
+        if service_pid(root) == pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        while service_pid(root) == pid and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
 
 
 def _is_responding(url: str) -> bool:
@@ -270,15 +269,6 @@ def _is_responding(url: str) -> bool:
     except (OSError, http.client.HTTPException):
         return False
     return True
-
-
-@contextlib.contextmanager
-def _pidfd(pid: int) -> Iterator[int]:
-    fd = os.pidfd_open(pid)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 def _locked(path: Path, operation: int, *, waits_for: str) -> IO[str]:

@@ -22,7 +22,7 @@ from vertex_local.endpoints import resource as endpoints
 from vertex_local.http import peers
 from vertex_local.http import server as http_server
 from vertex_local.jobs import resource as jobs
-from vertex_local.machine import buckets, lost_and_found, root_lock, users
+from vertex_local.machine import buckets, lost_and_found, root_lock, system, users
 from vertex_local.machine import docker as containers
 from vertex_local.machine.clock import Clock
 from vertex_local.machine.docker_engine import Engine, find_engine
@@ -170,7 +170,9 @@ def _service(
         service.stays.set()
     if engine:
         (root / CONTAINERS_MARK).touch()
-    if options.preload:
+    if options.preload and system.IS_PORTABLE:
+        logger.info("Nothing is preloaded: only on Linux forks of a process with these are safe")
+    elif options.preload:
         log_path = root / "warm.log"
         service.warm = Warm(options.preload, log_path=log_path, closing=service.closing)
         service.warm.start()

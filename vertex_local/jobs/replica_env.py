@@ -13,6 +13,7 @@ from pathlib import Path
 from vertex_local import Json
 from vertex_local.jobs.record import ROLES, JobPlan, WorkerPool
 from vertex_local.machine import docker as containers
+from vertex_local.machine import system
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.ports import LOOPBACK
 from vertex_local.processes.group import ProcessSpec
@@ -59,7 +60,7 @@ def _specs(
     plan: JobPlan, addresses: Addresses, *, folder: Path, common_env: dict[str, str]
 ) -> list[ProcessSpec]:
     num_computing = len(computing(plan.replica_names))
-    threads = thread_variables(num_computing, num_cores=len(os.sched_getaffinity(0)))
+    threads = thread_variables(num_computing, num_cores=system.num_cores())
     return [
         ProcessSpec(
             name=f"{pool.role}/{replica}",

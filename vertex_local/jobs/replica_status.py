@@ -5,13 +5,14 @@ An addition to Vertex AI's API, which returns 404 here; a client then has the jo
 
 from pathlib import Path
 
+import psutil
+
 from vertex_local import Json
 from vertex_local.api.routes import Call
 from vertex_local.api.run_lifecycle import RunKind
 from vertex_local.api.service import Service
 from vertex_local.jobs.record import ROLES
 from vertex_local.jobs.replica_env import task_name
-from vertex_local.machine import linux
 from vertex_local.machine.files import last_lines
 from vertex_local.processes import group as processes
 
@@ -63,10 +64,9 @@ def _live_usage(state: Json) -> Json:
     """Return CPU and memory of a running process of this machine."""
     if state["state"] != "running" or state.get("container"):
         return {}
-    fields = linux.stat_fields(state["pid"])
-    if not fields:
+    try:
+        process = psutil.Process(state["pid"])
+        seconds = sum(process.cpu_times()[:4])  # its own and those of its children that have ended
+        return {"cpuSeconds": round(seconds, 2), "memoryBytes": process.memory_info().rss}
+    except psutil.Error:  # it has ended
         return {}
-    return {
-        "cpuSeconds": round(linux.cpu_seconds(fields), 2),
-        "memoryBytes": linux.memory_bytes(fields),
-    }

@@ -8,7 +8,7 @@ import re
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from vertex_local.machine import linux
+from vertex_local.machine import system
 
 VARIABLE = "VERTEX_LOCAL_BUCKETS"
 SCHEME = "gs://"
@@ -44,4 +44,4 @@ def mount() -> None:
     folder = os.environ.get(VARIABLE)
     if folder and MOUNT.is_dir() and not MOUNT.is_symlink():
         with suppress(OSError):
-            linux.bind(folder, str(MOUNT))
+            system.bind(folder, str(MOUNT))

@@ -6,15 +6,14 @@ So a group is killed before its leader is reaped: no signal can reach an unrelat
 
 import ctypes
 import os
-import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from pathlib import Path
 
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+from vertex_local.machine.children import Exit, exit_of, reap, signal_group
+
 # <linux/prctl.h>
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -23,19 +22,6 @@ CLONE_NEWUSER = 0x10000000
 # <linux/mount.h>
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC = 0x1, 0x20, 0x1000, 0x4000
 MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x2, 0x4, 0x8
-
-
-def restore_default_signals() -> None:
-    """Restore the default action of SIGHUP, SIGINT and SIGQUIT where they are ignored.
-
-    A shell starts background jobs with SIGINT and SIGQUIT ignored, and nohup with SIGHUP; children
-    inherit that. Processes of a group have their own sessions, which get no signals of a terminal:
-    if they receive one of these signals, they must end as they do in a container.
-    """
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
-        if signal.getsignal(number) is signal.SIG_IGN:
-            is_interrupt = number == signal.SIGINT
-            signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
 
 
 def set_session_niceness(niceness: int) -> None:
@@ -53,7 +39,7 @@ def become_subreaper() -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def die_with_parent() -> Callable[[], None]:
+def die_with_parent() -> Callable[[], None] | None:
     """Return a `preexec_fn` that has the kernel kill the child when this process ends.
 
     The signal comes when the thread that forked ends (prctl(2)): fork from one that lives as long
@@ -157,36 +143,6 @@ def try_in_fork(action: Callable[[], object]) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def await_report(pid: int, read_fd: int, *, timeout_seconds: float) -> str:
-    """Return what a forked child writes once it has begun; kill and reap one that is too late.
-
-    Closes `read_fd`.
-
-    Raises:
-        TimeoutError: The child was too late.
-    """
-    with os.fdopen(read_fd, "rb", buffering=0) as reports:
-        if select.select([reports], [], [], timeout_seconds)[0]:
-            return reports.read(4000).decode(errors="replace")
-    end_child(pid)
-    raise TimeoutError(f"a forked process had not begun after {timeout_seconds:.0f} s")
-
-
-def end_child(pid: int) -> None:
-    """Kill and reap a child."""
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-
-
-def open_wake_fd() -> int:
-    """Return a file descriptor that becomes readable on a signal, such as the end of a child."""
-    read_fd, write_fd = os.pipe()
-    os.set_blocking(write_fd, False)
-    signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    return read_fd
-
-
 def next_dead_child() -> int:
     """Return the pid of a child that has ended and is not reaped yet, or 0."""
     try:
@@ -196,25 +152,22 @@ def next_dead_child() -> int:
     return dead.si_pid if dead else 0
 
 
-def reap(pid: int) -> int:
-    """Reap a child that has ended; return its exit code, or minus the signal that killed it."""
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def reap_next(leaders: Container[int]) -> Exit | None:
+    """Reap a child that has ended; if it is one of `leaders`, kill its process group before."""
+    pid = next_dead_child()
+    if pid in leaders:
+        signal_group(pid, signal.SIGKILL)
+    return exit_of(*os.wait4(pid, 0)) if pid else None
 
 
-def reap_with_usage(pid: int) -> tuple[int, dict[str, float]]:
-    """Reap a child that has ended; return its exit code, `cpu_seconds` and `peak_memory_bytes`."""
-    _, status, used = os.wait4(pid, 0)
-    usage = {
-        "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
-        "peak_memory_bytes": used.ru_maxrss * 1024,
-    }
-    return os.waitstatus_to_exitcode(status), usage
+def num_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
-def signal_group(pid: int, number: signal.Signals) -> None:
-    """Send a signal to the process group of a child that is not reaped yet."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
+def yield_cores(pid: int) -> None:
+    """Let a process, and its later threads, wait for the thread that runs when they wake."""
+    os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0))
 
 
 def end_adopted_group(leader: int) -> None:
@@ -232,10 +185,11 @@ def end_adopted_group(leader: int) -> None:
             os.waitpid(-leader, 0)
 
 
-def kill_all_children(*, init_pid: int, timeout_seconds: float) -> None:
+def kill_all_children(group: Path, *, init_pid: int, timeout_seconds: float) -> None:
     """Kill and reap every child, and the orphans that become children of this process.
 
     Args:
+        group: Folder of the group; unused.
         init_pid: Init of the PID namespace of the children, with which the kernel kills all of
             them; 0 if they have none.
         timeout_seconds: Time after which the rest is left.
@@ -255,7 +209,7 @@ def kill_all_children(*, init_pid: int, timeout_seconds: float) -> None:
             time.sleep(0.002 if init_pid else 0.01)
 
 
-def reap_orphans(*, timeout_seconds: float) -> None:
+def end_orphans(group: Path, *, timeout_seconds: float) -> None:
     """Reap the processes of a killed supervisor's PID namespace, which this process has adopted.
 
     The kernel has killed them, but the namespace ends only when all are reaped.
@@ -283,34 +237,12 @@ def _has_own_pid_namespace(pid: int) -> bool:
 def children() -> list[int]:
     """Return the pids of this process's children."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    own_pid = str(os.getpid())
-    return [pid for pid in pids if (fields := stat_fields(pid)) and fields[1] == own_pid]
+    return [pid for pid in pids if _parent_of(pid) == os.getpid()]
 
 
-def stat_fields(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat (proc(5)) from the third on: state, ppid, pgrp, session.
-
-    Nothing for a process that has ended.
-    """
+def _parent_of(pid: int) -> int:
+    """Return the parent of a process (proc(5)), 0 if it has ended."""
     try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].decode().split()
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
     except OSError:
-        return []
-
-
-def cpu_seconds(fields: list[str]) -> float:
-    """Return the CPU seconds of a process and its reaped children, from its `stat_fields`."""
-    return sum(map(int, fields[11:15])) / TICKS_PER_SECOND  # utime, stime, cutime, cstime
-
-
-def memory_bytes(fields: list[str]) -> int:
-    """Return the resident memory of a process, from its `stat_fields`."""
-    return int(fields[21]) * PAGE_BYTES
-
-
-def signal_name(number: int) -> str:
-    """Return the name of a signal: `SIGKILL` for 9."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+        return 0

@@ -15,7 +15,7 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
-from vertex_local.machine import linux
+from vertex_local.machine import children, linux
 from vertex_local.machine.linux import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_REC
 
 # <linux/sched.h>
@@ -34,12 +34,12 @@ INTERFACE_REQUEST = "16sH14x"
 READY_TIMEOUT_SECONDS = 30.0
 
 
-def enter_pid_namespace() -> int:
+def contain(group: Path) -> int:
     """Create a PID namespace for all later children; return the pid of its init process.
 
     This process stays outside and knows its children by their pids outside. Its /proc is that of
     the namespace from then on, for programs that read their own entries. The kernel kills the init
-    when this process ends. This process must have one thread only.
+    when this process ends. This process must have one thread only; `group`, its folder, is unused.
 
     Raises:
         OSError: The system does not allow it; nothing has changed.
@@ -66,9 +66,9 @@ def _start_init() -> int:
     if not pid:
         _run_init(write_fd)
     os.close(write_fd)
-    report = linux.await_report(pid, read_fd, timeout_seconds=READY_TIMEOUT_SECONDS)
+    report = children.await_report(pid, read_fd, timeout_seconds=READY_TIMEOUT_SECONDS)
     if problem := int(report or "-1"):
-        linux.end_child(pid)
+        children.end_child(pid)
         raise OSError(problem, os.strerror(problem))
     return pid
 

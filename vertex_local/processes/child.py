@@ -10,7 +10,8 @@ from typing import BinaryIO
 
 from vertex_local import Json, redirect
 from vertex_local.machine import docker as containers
-from vertex_local.machine import linux
+from vertex_local.machine import system
+from vertex_local.machine.children import signal_name
 from vertex_local.machine.clock import now
 from vertex_local.machine.docker import Container
 from vertex_local.machine.files import last_lines
@@ -100,7 +101,7 @@ class Replica:
         else:
             pid = self._spawn(_with_interpreter(self.command, layer), env, log, cwd=self.cwd)
         if self.yields:
-            os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0))  # inherited by threads
+            system.yield_cores(pid)
         return pid
 
     def _layer(self, temp_dir: Path) -> Layer | None:
@@ -162,7 +163,7 @@ class Replica:
             stderr=log,
             pass_fds=warm.inherited_fds(),
             start_new_session=True,
-            preexec_fn=linux.die_with_parent(),  # noqa: PLW1509  no threads here
+            preexec_fn=system.die_with_parent(),  # noqa: PLW1509  no threads here
         )
         return self.process.pid
 
@@ -173,9 +174,9 @@ class Replica:
         self.exit_code = code
         if code < 0:  # 128 + signal, as in shells and containers
             self.exit_code = 128 - code
-            self.killed_by = linux.signal_name(-code)
+            self.killed_by = signal_name(-code)
         elif self.container and (number := containers.killing_signal(code)):
-            self.killed_by = linux.signal_name(number)
+            self.killed_by = signal_name(number)
         self.ended = now(timespec="milliseconds")
         if code == 0:
             self.state = "succeeded"

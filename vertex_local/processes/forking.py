@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from vertex_local.machine import linux
+from vertex_local.machine import children, linux
 from vertex_local.machine.files import log_line
 
 FIRST_FREE_FD = 3
@@ -129,8 +129,8 @@ def fork(spec: ForkSpec) -> int:
         raise Forked(spec, parent=parent, report_fd=write_fd)  # signals are blocked until `begin`
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     os.close(write_fd)
-    if problem := linux.await_report(pid, read_fd, timeout_seconds=READY_TIMEOUT_SECONDS):
-        linux.end_child(pid)
+    if problem := children.await_report(pid, read_fd, timeout_seconds=READY_TIMEOUT_SECONDS):
+        children.end_child(pid)
         raise OSError(problem)
     return pid
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.machine import docker as containers
-from vertex_local.machine import linux
+from vertex_local.machine import system
 from vertex_local.machine.docker import Container
-from vertex_local.machine.files import remove_temp_dir, write_json
+from vertex_local.machine.files import STATE_FILE, remove_temp_dir, write_json
 from vertex_local.processes.launch import SUPERVISOR_LOG, Launch, SupervisorProcess
-from vertex_local.processes.supervisor import GROUP_FILE, LOCK_FILE, NO_SPACE, STATE_FILE
+from vertex_local.processes.supervisor import GROUP_FILE, LOCK_FILE, NO_SPACE
 
 STOP_MARGIN_SECONDS = 15.0
 ORPHANS_TIMEOUT_SECONDS = 10.0
@@ -109,7 +109,7 @@ class Group:
         self.request_stop(grace_seconds)
         if not self._has_ended.wait(grace_seconds + STOP_MARGIN_SECONDS):
             if self._supervisor:
-                self._supervisor.kill()  # and with it, by PR_SET_PDEATHSIG, the replicas
+                self._supervisor.kill()  # and with it the replicas
             self._has_ended.wait()
         return self.state()
 
@@ -119,7 +119,7 @@ class Group:
             self._commands.write(f"stop {grace_seconds}\n".encode())
 
     def _run(self) -> None:
-        linux.become_subreaper()  # to end the processes of a killed supervisor
+        system.become_subreaper()  # to end the processes of a killed supervisor
         try:
             self._supervisor = self._launch.start(self.folder, stdin=self._read_fd)
         except OSError as error:
@@ -132,7 +132,7 @@ class Group:
             code = self._supervisor.wait()
             # A supervisor was killed: this one, or one of a group that this group has started.
             if code or self._launch.starts_groups:
-                linux.reap_orphans(timeout_seconds=ORPHANS_TIMEOUT_SECONDS)
+                system.end_orphans(self.folder, timeout_seconds=ORPHANS_TIMEOUT_SECONDS)
             remove_temp_dir(self.folder)  # in case the supervisor was killed
             if code and self._has_containers:
                 containers.remove_group(self.folder)
@@ -154,7 +154,7 @@ class Group:
             for replica in state["replicas"].values():
                 is_alive = replica["pid"] and not replica["ended"]
                 if is_alive and not state.get("has_pid_namespace"):
-                    linux.end_adopted_group(replica["pid"])
+                    system.end_adopted_group(replica["pid"])
             log = self.folder / SUPERVISOR_LOG
             message = f"its supervisor ended with code {code} before the processes did; see {log}"
             if code in NO_SPACE:

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local import Json
-from vertex_local.machine import buckets, linux, namespaces
+from vertex_local.machine import buckets, children, system
 from vertex_local.machine import docker as containers
 from vertex_local.machine.docker import Container
 from vertex_local.machine.files import (
     GROUP_PREFIX,
+    STATE_FILE,
     log_line,
     make_temp_dir,
     remove_temp_dir,
@@ -36,11 +37,10 @@ from vertex_local.processes.log_times import SAMPLE_SECONDS, LogClock
 from vertex_local.processes.restarts import Restarts
 
 GROUP_FILE = "group.json"
-STATE_FILE = "state.json"
 LOCK_FILE = "supervisor.lock"
 INTERRUPTED = "interrupted: the service stopped"
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-INIT_KILLED = "the init process of its PID namespace was killed, and with it every other process"
+INIT_KILLED = "the process with which its other processes end was killed"
 
 END_GRACE_SECONDS = 3.0
 CONTAINER_END_GRACE_SECONDS = 10.0  # `docker run` takes seconds to end on a busy machine
@@ -69,9 +69,9 @@ class Supervisor:
         self._write_error: OSError | None = None
         self._commands = b""
         self._stdin_is_open = True
-        self._wake_fd = linux.open_wake_fd()
-        linux.become_subreaper()
-        linux.restore_default_signals()
+        self._wake_fd = children.open_wake_fd()
+        system.become_subreaper()
+        children.restore_default_signals()
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
 
@@ -79,7 +79,7 @@ class Supervisor:
         """Run the group to its end; write the final state once every process has ended."""
         self._wait_for_event(0)
         self._make_private_network()
-        self._make_pid_namespace()
+        self._contain()
         self._protect_environments()
         self._temp_dir = make_temp_dir(self._folder, prefix=GROUP_PREFIX)
         self._start_replicas(self._replicas)
@@ -87,7 +87,9 @@ class Supervisor:
             self._wait_for_event(min(SAMPLE_SECONDS, self._seconds_to_wait()))
             self._apply_deadlines()
             self._log_clock.record()
-        linux.kill_all_children(init_pid=self._init_pid, timeout_seconds=STRAYS_TIMEOUT_SECONDS)
+        system.kill_all_children(
+            self._folder, init_pid=self._init_pid, timeout_seconds=STRAYS_TIMEOUT_SECONDS
+        )
         if self._containers:
             containers.remove_group(self._folder)
         self._log_clock.record()
@@ -119,14 +121,14 @@ class Supervisor:
         except OSError as error:
             self._end("failed", f"a private network could not be created: {error}")
 
-    def _make_pid_namespace(self) -> None:
+    def _contain(self) -> None:
         if self._outcome or self._containers:
             return
         try:
-            self._init_pid = namespaces.enter_pid_namespace()
+            self._init_pid = system.contain(self._folder)
         except OSError as error:
             log_line(f"no PID namespace: {error}; processes may survive if the service is killed")
-        self._has_pid_namespace = self._init_pid > 0
+        self._has_pid_namespace = self._init_pid > 0 and not system.IS_PORTABLE
         if self._has_pid_namespace:
             buckets.mount()
 
@@ -209,7 +211,7 @@ class Supervisor:
     def _signal(self, replicas: list[Replica], number: signal.Signals) -> None:
         for replica in replicas:
             if replica.is_alive and replica.pid:
-                linux.signal_group(replica.pid, number)
+                children.signal_group(replica.pid, number)
 
     def _is_restart_blocked(self) -> bool:
         """Return whether a process of the planned restart has not ended yet."""
@@ -264,20 +266,19 @@ class Supervisor:
         self._end("cancelled", "the supervisor was stopped by a signal")
 
     def _reap(self) -> None:
-        replicas = {replica.pid: replica for replica in self._replicas if replica.is_alive}
-        while pid := linux.next_dead_child():
-            replica = replicas.get(pid)
-            if replica:
-                linux.signal_group(pid, signal.SIGKILL)  # its descendants
-            code, usage = linux.reap_with_usage(pid)
-            if pid == self._init_pid:
+        replicas = {r.pid: r for r in self._replicas if r.pid and r.is_alive}
+        while dead := system.reap_next(replicas):
+            replica = replicas.get(dead.pid)
+            if dead.pid == self._init_pid:
                 self._init_pid = 0
                 self._end("failed", INIT_KILLED, grace_seconds=0)
             if replica:
-                if replica.container and code < 0:  # `docker run` was killed, not its container
+                if (
+                    replica.container and dead.code < 0
+                ):  # only `docker run` was killed
                     containers.remove(replica.container_name)
-                replica.usage = usage
-                replica.record_exit(code, was_requested=self._is_ending(replica))
+                replica.usage = dead.usage
+                replica.record_exit(dead.code, was_requested=self._is_ending(replica))
                 self._write_state()
 
     def _is_ending(self, replica: Replica) -> bool:
@@ -310,7 +311,7 @@ def _replica(folder: Path, *, container: Json | None, **values: Any) -> Replica:
 def _enter_private_network() -> list[str]:
     """Enter a private network, or return a warning that the system refuses one."""
     try:
-        namespaces.enter_private_network()
+        system.enter_private_network()
     except OSError as error:
         warning = (
             "other machines can reach the ports of the replicas, which need no password: "

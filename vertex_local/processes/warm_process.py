@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from vertex_local.machine import linux
+from vertex_local.machine import children, linux
 from vertex_local.machine.files import log_line
 from vertex_local.processes import forking, programs, supervisor
 from vertex_local.processes.forking import Baseline, ForkSpec
@@ -43,7 +43,7 @@ class ForkServer:
         self._preloaded = preloaded
         self._next_pid = next_pid  # of the next stage; 0 if this is the last
         self._replies: dict[int, socket.socket] = {}
-        self._wake_fd = linux.open_wake_fd()
+        self._wake_fd = children.open_wake_fd()
 
     def serve(self) -> None:
         """Serve requests until the files of the modules have changed."""
@@ -88,7 +88,7 @@ class ForkServer:
 
     def _report_ends(self) -> None:
         while pid := linux.next_dead_child():
-            code = linux.reap(pid)
+            code = children.reap(pid)
             if pid == self._next_pid:
                 sys.exit(code if code > 0 else 1)
             with suppress(OSError), self._replies.pop(pid) as reply:
@@ -179,7 +179,7 @@ def main() -> None:
     gc.disable()  # while modules are imported hardly an object is garbage
     fds, parent, *stages = sys.argv[1:]
     linux.die_with(int(parent))
-    linux.restore_default_signals()
+    children.restore_default_signals()
     if not sys.flags.safe_path:
         del sys.path[0]  # a program's own folder takes this place (`Program.run`)
     sockets = [socket.socket(fileno=int(fd)) for fd in fds.split(",")]

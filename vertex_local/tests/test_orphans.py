@@ -182,7 +182,7 @@ def test_children_are_in_a_namespace_that_ends_with_its_init(user):
     def enter() -> None:
         if user == "nobody":
             become_nobody()
-        init = namespaces.enter_pid_namespace()
+        init = namespaces.contain(Path())
         assert_children_find_themselves(is_namespaced=True)
         child = os.spawnlp(os.P_NOWAIT, "setsid", "setsid", "sleep", "60")
         os.kill(init, signal.SIGKILL)
@@ -197,7 +197,7 @@ def test_a_namespace_that_cannot_be_prepared_changes_nothing(monkeypatch):
 
     def enter() -> None:
         with pytest.raises(PermissionError):
-            namespaces.enter_pid_namespace()
+            namespaces.contain(Path())
         assert_children_find_themselves(is_namespaced=False)
 
     monkeypatch.setattr(namespaces, "_prepare", refuse)
@@ -215,7 +215,7 @@ def test_a_container_that_masks_proc_changes_nothing():
         linux.check(libc.mount(b"none", b"/proc/fs", b"tmpfs", 0, None), "mount(2)")
         become_nobody()
         with pytest.raises(PermissionError):
-            namespaces.enter_pid_namespace()
+            namespaces.contain(Path())
         assert_children_find_themselves(is_namespaced=False)
 
     if os.geteuid():

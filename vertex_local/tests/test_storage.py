@@ -79,7 +79,7 @@ def test_programs_see_the_buckets_below_gcs_where_there_is_such_a_folder(
     monkeypatch.setenv(buckets.VARIABLE, str(folder))
     if not (pid := os.fork()):  # as a supervisor does
         try:
-            namespaces.enter_pid_namespace()
+            namespaces.contain(tmp_path)
             buckets.mount()
             os._exit((mount / "mine").is_dir())
         except OSError:

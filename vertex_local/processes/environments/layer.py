@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vertex_local import redirect
-from vertex_local.machine import linux
+from vertex_local.machine import system
 from vertex_local.machine.files import log_line
 
 # Variables that would make an installer write outside the environment it runs in.
@@ -135,7 +135,7 @@ def protect(prefixes: set[str]) -> None:
     """
     for folder in sorted({folder for prefix in prefixes for folder in _folders(Path(prefix))}):
         try:
-            linux.make_read_only(folder)
+            system.make_read_only(folder)
         except OSError as error:
             log_line(f"{folder} stays writable for the step: {error}")
 

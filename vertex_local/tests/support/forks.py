@@ -25,6 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from vertex_local.machine.system import IS_PORTABLE
 from vertex_local.processes.forking import Baseline, ForkSpec, fork, run_to_end
 from vertex_local.tests.support.signals import WITH_DEFAULT_SIGINT
 from vertex_local.tests.support.spares import PADDING, padded, run_program
@@ -77,10 +78,41 @@ class Forks:
         self._connection.close()
 
 
+class Interpreters(Forks):
+    """New interpreters instead of forks, where only those are safe."""
+
+    def __init__(self) -> None:
+        """Connect to nothing."""
+
+    def start(
+        self,
+        words: list[str],
+        *,
+        log_path: Path,
+        cwd: str = "",
+        network: str = "",
+        **environ: str | None,
+    ) -> "Fork":
+        """Start `python -m MODULE …`; append to a log."""
+        assert not network, "a network namespace needs Linux"
+        env = {**os.environ, "TF_CONFIG": "", **environ}
+        with log_path.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, *words[1:]],
+                env={name: value for name, value in env.items() if value is not None},
+                cwd=cwd or None,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return Fork(process.pid, lambda _: process.poll(), log_path)
+
+
 @functools.cache
 def forks_with(*modules: str) -> Forks:
     """Return this test process's client for these modules, which must start no thread."""
-    return Forks(*modules)
+    return Interpreters() if IS_PORTABLE else Forks(*modules)
 
 
 def _connect(modules: tuple[str, ...]) -> socket.socket:
