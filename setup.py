@@ -80,7 +80,6 @@ setup(
             "import-linter",
             "mypy",
             "pre-commit",
-            "psutil",
             "pytest",
             "pytest-timeout",
             "pytest-xdist",

@@ -8,6 +8,8 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 
+STATE_FILE = "state.json"  # of a group of children, in its folder
+
 
 @dataclass(frozen=True, kw_only=True)
 class Exit:

@@ -19,7 +19,6 @@ logger = logging.getLogger(__name__)
 TEMP_LINK = "tmp"
 SERVICE_PREFIX = "vertex-local-"
 GROUP_PREFIX = "group-"
-STATE_FILE = "state.json"  # of a group, in its folder
 NUM_LAST_LINES = 20
 LAST_LINES_BYTES = 4000
 TAIL_BYTES = 64 * 1024

@@ -20,8 +20,7 @@ from urllib.parse import quote
 
 import psutil
 
-from vertex_local.machine.children import Exit, exit_of, signal_group
-from vertex_local.machine.files import STATE_FILE
+from vertex_local.machine.children import STATE_FILE, Exit, exit_of, signal_group
 from vertex_local.machine.marks import marked
 
 # Folders of the groups that a process belongs to, quoted; a group may start others.

@@ -17,8 +17,9 @@ from pathlib import Path
 from vertex_local import Json
 from vertex_local.machine import docker as containers
 from vertex_local.machine import system
+from vertex_local.machine.children import STATE_FILE
 from vertex_local.machine.docker import Container
-from vertex_local.machine.files import STATE_FILE, remove_temp_dir, write_json
+from vertex_local.machine.files import remove_temp_dir, write_json
 from vertex_local.processes.launch import SUPERVISOR_LOG, Launch, SupervisorProcess
 from vertex_local.processes.supervisor import GROUP_FILE, LOCK_FILE, NO_SPACE
 

@@ -22,10 +22,10 @@ from typing import Any
 from vertex_local import Json
 from vertex_local.machine import buckets, children, system
 from vertex_local.machine import docker as containers
+from vertex_local.machine.children import STATE_FILE
 from vertex_local.machine.docker import Container
 from vertex_local.machine.files import (
     GROUP_PREFIX,
-    STATE_FILE,
     log_line,
     make_temp_dir,
     remove_temp_dir,
@@ -273,9 +273,7 @@ class Supervisor:
                 self._init_pid = 0
                 self._end("failed", INIT_KILLED, grace_seconds=0)
             if replica:
-                if (
-                    replica.container and dead.code < 0
-                ):  # only `docker run` was killed
+                if replica.container and dead.code < 0:  # only `docker run` was killed
                     containers.remove(replica.container_name)
                 replica.usage = dead.usage
                 replica.record_exit(dead.code, was_requested=self._is_ending(replica))

@@ -23,6 +23,7 @@ from vertex_local.tests.support.kills import kill_all
 from vertex_local.tests.support.pid_namespaces import no_pid_namespaces, start_refused
 from vertex_local.tests.support.seen import await_end_of, running
 from vertex_local.tests.support.sleeping_processes import (
+    SHELL_CASES,
     SHELLS,
     shell_job,
     submit_sleeps,
@@ -74,7 +75,7 @@ def await_sleeps(marker: str, count: int = 2) -> None:
     wait_until(lambda: len(running(marker)) >= count, f"{count} times `sleep {marker}`")
 
 
-@pytest.mark.parametrize("shell", SHELLS.values(), ids=SHELLS)
+@pytest.mark.parametrize("shell", SHELL_CASES)
 def test_nothing_survives_a_killed_supervisor(start, marker, shell):
     group, _ = start("sh", "-c", shell.format(marker))
     await_sleeps(marker)
@@ -96,7 +97,7 @@ def is_dead_and_namespaced(process: psutil.Process) -> bool:
     return False
 
 
-@pytest.mark.parametrize("shell", SHELLS.values(), ids=SHELLS)
+@pytest.mark.parametrize("shell", SHELL_CASES)
 def test_nothing_survives_a_service_killed_with_its_supervisor(tmp_path, marker, shell):
     command = ["sh", "-c", shell.format(marker)]
     folder = tmp_path / "group"
@@ -111,6 +112,7 @@ def test_nothing_survives_a_service_killed_with_its_supervisor(tmp_path, marker,
     await_end_of(marker)
 
 
+@pytest.mark.linux("forks of the warm process")
 def test_nothing_survives_a_killed_supervisor_that_was_forked(start, marker, tmp_path):
     warm = Warm([["tempfile"]], log_path=tmp_path / "warm.log")
     warm.start()
@@ -125,6 +127,7 @@ def test_nothing_survives_a_killed_supervisor_that_was_forked(start, marker, tmp
     warm.close()
 
 
+@pytest.mark.linux("PID namespaces")
 def test_a_group_whose_init_is_killed_fails_with_a_message(start, marker):
     group, _ = start("sh", "-c", SHELLS["daemon"].format(marker), is_primary=True)
     await_sleeps(marker)
@@ -142,6 +145,7 @@ def is_init(pid: int) -> bool:
     return any(line.startswith("NSpid:") and line.endswith("\t1") for line in status.splitlines())
 
 
+@pytest.mark.linux("PID namespaces")
 def test_proc_has_the_pids_of_the_namespace(start):
     code = "import os; print(os.getpid() == int(os.readlink('/proc/self')))"
     group, log = start("python", "-c", code)
@@ -149,6 +153,7 @@ def test_proc_has_the_pids_of_the_namespace(start):
     assert log.read_text() == "True\n"
 
 
+@pytest.mark.linux("PID namespaces")
 def test_groups_have_different_pids(start, tmp_path):
     numbers = set()
     for _ in range(3):
@@ -177,6 +182,7 @@ def assert_children_find_themselves(*, is_namespaced: bool) -> None:
     os._exit(0 if is_found and is_as_said else 1)
 
 
+@pytest.mark.linux("PID namespaces")
 @pytest.mark.parametrize("user", ["this", "nobody"])
 def test_children_are_in_a_namespace_that_ends_with_its_init(user):
     def enter() -> None:
@@ -191,6 +197,7 @@ def test_children_are_in_a_namespace_that_ends_with_its_init(user):
     linux.try_in_fork(enter)
 
 
+@pytest.mark.linux("PID namespaces")
 def test_a_namespace_that_cannot_be_prepared_changes_nothing(monkeypatch):
     def refuse() -> None:
         raise PermissionError(errno.EACCES, "mount(2) was refused")
@@ -204,6 +211,7 @@ def test_a_namespace_that_cannot_be_prepared_changes_nothing(monkeypatch):
     linux.try_in_fork(enter)
 
 
+@pytest.mark.linux("PID namespaces")
 def test_a_container_that_masks_proc_changes_nothing():
     """Kubernetes allows user namespaces, but the kernel does not allow mounting /proc there."""
 
@@ -237,6 +245,7 @@ def refused(service, refusing):
     return service
 
 
+@pytest.mark.linux("PID namespaces")
 @pytest.mark.parametrize(
     ("who", "shell"), [("service and supervisors", "own-session"), ("all", "child")]
 )
@@ -272,7 +281,15 @@ def test_a_start_ends_no_process_of_another_root(service, tmp_path):
         stranger.kill()
 
 
-@pytest.mark.parametrize("preload", [[], ["--preload", "kfp.local"]], ids=["new", "forked"])
+@pytest.mark.parametrize(
+    "preload",
+    [
+        pytest.param([], id="new"),
+        pytest.param(
+            ["--preload", "kfp.local"], id="forked", marks=pytest.mark.linux("safe forks")
+        ),
+    ],
+)
 def test_a_pipeline_killed_as_a_whole_leaves_no_process_and_no_folder(
     temp_folder, service, marker, tmp_path, preload
 ):

@@ -10,7 +10,7 @@ import os
 import random
 import sys
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import psutil
@@ -19,6 +19,7 @@ import pytest
 from vertex_local.processes.leftovers import ROOT_VARIABLE
 from vertex_local.tests.support.kills import kill_all, kill_some, tree_of
 from vertex_local.tests.support.pid_namespaces import no_pid_namespaces, start_refused
+from vertex_local.tests.support.platform import IS_PORTABLE
 from vertex_local.tests.support.seen import marked, running
 from vertex_local.tests.support.service import running_service
 from vertex_local.tests.support.sleeping_processes import SHELLS, shell_job, submit_sleeps
@@ -62,8 +63,8 @@ def traces(service, marker: str, temp_folder: Path) -> list[str]:
 
 
 def _command(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
+    with suppress(psutil.Error):
+        return " ".join(psutil.Process(pid).cmdline())
     return "(has ended)"
 
 
@@ -75,14 +76,22 @@ def settled_traces(service, marker: str, temp_folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("is_refused", [False, True], ids=["namespaces", "refused"])
+@pytest.mark.parametrize(
+    "is_refused",
+    [
+        pytest.param(False, id="as it is"),
+        pytest.param(True, id="refused", marks=pytest.mark.linux("PID namespaces")),
+    ],
+)
 def test_random_kills_leave_no_leftovers(temp_folder, tmp_path, is_refused):
     # A process that has left its parent, session and environment is found only with namespaces.
-    shells = [text for name, text in SHELLS.items() if not (is_refused and name == "daemon")]
+    has_namespaces = not (is_refused or IS_PORTABLE)
+    shells = [text for name, text in SHELLS.items() if has_namespaces or name != "daemon"]
     chance = random.Random(SEED)
     failures = []
     rounds = ROUNDS // 2 if is_refused else ROUNDS
-    with no_pid_namespaces() as refusing, running_service(tmp_path / "vertex") as service:
+    refused = no_pid_namespaces() if is_refused else nullcontext([])
+    with refused as refusing, running_service(tmp_path / "vertex") as service:
         if is_refused:
             service.stop()
             start_refused(service, refusing)

@@ -25,7 +25,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from vertex_local.machine.system import IS_PORTABLE
 from vertex_local.processes.forking import Baseline, ForkSpec, fork, run_to_end
 from vertex_local.tests.support.signals import WITH_DEFAULT_SIGINT
 from vertex_local.tests.support.spares import PADDING, padded, run_program
@@ -112,7 +111,7 @@ class Interpreters(Forks):
 @functools.cache
 def forks_with(*modules: str) -> Forks:
     """Return this test process's client for these modules, which must start no thread."""
-    return Interpreters() if IS_PORTABLE else Forks(*modules)
+    return Forks(*modules) if sys.platform == "linux" else Interpreters()
 
 
 def _connect(modules: tuple[str, ...]) -> socket.socket:

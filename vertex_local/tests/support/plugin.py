@@ -15,7 +15,6 @@ import pytest
 
 from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.machine.linux import PR_SET_CHILD_SUBREAPER
-from vertex_local.machine.system import IS_PORTABLE
 from vertex_local.tests.support import seen
 from vertex_local.tests.support.docker_command import docker
 from vertex_local.tests.support.platform import IS_PORTABLE

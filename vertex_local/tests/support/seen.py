@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from vertex_local.machine.system import IS_PORTABLE
+from vertex_local.tests.support.platform import IS_PORTABLE
 
 WORKER_VARIABLE = "PYTEST_XDIST_WORKER"
 # Programs that serve all tests, and end when pytest does.

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import yaml
 from kfp import compiler, dsl
 
@@ -12,6 +13,13 @@ SHELLS = {
     "own-session": "setsid sleep {0} & sleep {0}",
     "daemon": "(setsid env -i sleep {0} &) ; sleep {0}",
 }
+
+SHELL_CASES = [
+    pytest.param(
+        shell, id=name, marks=[pytest.mark.linux("PID namespaces")] if name == "daemon" else []
+    )
+    for name, shell in SHELLS.items()
+]
 
 
 def shell_job(script: str) -> dict:
