@@ -19,8 +19,9 @@ from vertex_local.api.query import masks
 from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
 from vertex_local.api.unimplemented import Unimplemented
+from vertex_local.client import TOKEN_FILE, TOKEN_VARIABLE
 from vertex_local.errors import ApiError, invalid_argument, of_exception
-from vertex_local.http.channel import LOCAL_HOST
+from vertex_local.http.channel import LOCAL_HOST, is_admitted
 from vertex_local.http.server import MAX_BODY_BYTES
 
 logger = logging.getLogger(__name__)
@@ -88,6 +89,8 @@ class Application:
     def _respond(self, request: Request) -> Response:
         try:
             _refuse_cross_site(request)
+            if entrance := self._admit(request):
+                return entrance
             if self._service.closing.is_set():
                 # Not UNAVAILABLE, which clients would retry.
                 raise ApiError("ABORTED", "The service is shutting down.")
@@ -96,6 +99,28 @@ class Application:
             return self._http_error(request, error)
         except Exception as error:
             return _error_response(of_exception(error))
+
+    def _admit(self, request: Request) -> Response | None:
+        """Refuse a request without the token; let a browser that has it in the address keep it.
+
+        The cookie's name has the port, which browsers ignore: other services have other names.
+        """
+        token = self._service.token
+        cookie = f"vertex-local-{self._service.url.rpartition(':')[2]}"
+        named = f"Bearer {request.args.get('token', '')}"
+        if token and request.method == "GET" and is_admitted(token, named):
+            response = Response(status=303, headers={"Location": request.base_url})
+            response.set_cookie(cookie, token, httponly=True, samesite="Strict")
+            return response
+        kept = f"Bearer {request.cookies.get(cookie, '')}"
+        if is_admitted(token, request.headers.get("Authorization", kept)):
+            return None
+        raise ApiError(
+            "PERMISSION_DENIED",
+            "The request has no valid token: send `Authorization: Bearer TOKEN` with the content "
+            f"of ROOT/{TOKEN_FILE}, which is {TOKEN_VARIABLE} in the service's own processes, or "
+            "open the address that the service printed when it started.",
+        )
 
     def _http_error(self, request: Request, error: HTTPException) -> Response:
         if isinstance(error, NotFound | MethodNotAllowed):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local import __version__, redirect
-from vertex_local.client import announced, service_pid
+from vertex_local.client import TOKEN_VARIABLE, announced, service_pid, token_of
 from vertex_local.machine import root_lock
 
 EXAMPLE = """\
@@ -255,6 +255,8 @@ def _execute(root: Path, program: list[str]) -> int:
     if not record:
         return _fail(f"No service runs on {root}; start one: vertex-local serve --root {root}")
     os.environ |= redirect.variables(record["url"].removeprefix("http://"))
+    if token := token_of(root):
+        os.environ[TOKEN_VARIABLE] = token
     if record.get("storage"):
         os.environ["STORAGE_EMULATOR_HOST"] = record["storage"]
     try:

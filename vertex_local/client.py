@@ -3,6 +3,7 @@
 A service has a root folder, whose files both sides know:
 ROOT/lock: held by the service; contains its pid.
 ROOT/server.json: its address, once it accepts requests.
+ROOT/token: a secret that requests must have where the kernel does not tell whose they are.
 ROOT/users: each program that uses the service holds a shared lock, which the kernel releases even
 if the program is killed. The last program, or the service itself, takes it exclusively and stops
 the service; new programs wait for that.
@@ -29,8 +30,10 @@ from vertex_local import Json
 
 # `HOST:PORT` of the service; programs that have it use that service and start none.
 EMULATOR_VARIABLE = "VERTEX_EMULATOR_HOST"
+TOKEN_VARIABLE = "VERTEX_EMULATOR_TOKEN"  # of that service, if it requires one
 SERVICE_FILE = "lock"
 ADDRESS_FILE = "server.json"
+TOKEN_FILE = "token"
 USERS_FILE = "users"
 START_FILE = "start.lock"
 ENDS_WHEN_UNUSED_FILE = "ends-when-unused"
@@ -62,6 +65,7 @@ class LocalService:
     ) -> None:
         self.root = root
         self.url = ""
+        self.token = ""
         self._mounts = mounts
         containers = ["--containers", *(f"--mount={folder}" for folder in mounts or ())]
         self._options = [*options] if mounts is None else [*options, *containers]
@@ -108,8 +112,8 @@ class LocalService:
             (self.root / ENDS_WHEN_UNUSED_FILE).unlink(missing_ok=True)
 
     def _use_named(self, host: str) -> None:
-        self.url = f"http://{host}"
-        if not any(_is_responding(self.url) for _ in range(PROBES_OF_NAMED)):
+        self.url, self.token = f"http://{host}", os.environ.get(TOKEN_VARIABLE, "")
+        if not any(_is_responding(self.url, self.token) for _ in range(PROBES_OF_NAMED)):
             raise ServiceError(
                 f"{EMULATOR_VARIABLE} is {host}, but no service responds there; start one with "
                 "`vertex-local serve`, or unset the variable"
@@ -144,8 +148,8 @@ class LocalService:
         record = announced(self.root)
         if not record or record["pid"] != service_pid(self.root):  # left by a killed service
             return False
-        self.url = record["url"]
-        return _is_responding(self.url)
+        self.url, self.token = record["url"], token_of(self.root)
+        return _is_responding(self.url, self.token)
 
     @property
     def _log(self) -> Path:
@@ -221,6 +225,19 @@ def announced(root: Path) -> Json:
     return content
 
 
+def token_of(root: Path) -> str:
+    """Return the token that a service on `root` may require, "" if there is none."""
+    try:
+        return (root / TOKEN_FILE).read_text().strip()
+    except OSError:
+        return ""
+
+
+def authorization(token: str) -> dict[str, str]:
+    """Return the field of a request's head that has the token."""
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
 def service_pid(root: Path) -> int | None:
     """Return the pid of the service on `root`, 0 while it starts, None if there is none."""
     try:
@@ -249,15 +266,16 @@ def stop_service(root: Path) -> None:
             time.sleep(POLL_SECONDS)
 
 
-def _is_responding(url: str) -> bool:
+def _is_responding(url: str, token: str) -> bool:
     """Return whether the service responds to a request.
 
     Raises:
-        ServiceError: it serves another user.
+        ServiceError: it serves another user, or requires another token.
     """
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback, never a proxy
     try:
-        with opener.open(url + PROBE_PATH, timeout=RESPONSE_TIMEOUT_SECONDS) as response:
+        request = urllib.request.Request(url + PROBE_PATH, headers=authorization(token))
+        with opener.open(request, timeout=RESPONSE_TIMEOUT_SECONDS) as response:
             response.read()
     except urllib.error.HTTPError as error:
         with error:

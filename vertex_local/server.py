@@ -17,6 +17,7 @@ from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.database.store import Store
 from vertex_local.api.service import DEFAULT_PARALLEL, Service
 from vertex_local.app import Application
+from vertex_local.client import TOKEN_VARIABLE
 from vertex_local.endpoints import forwarding
 from vertex_local.endpoints import resource as endpoints
 from vertex_local.http import peers
@@ -122,13 +123,15 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
         mounts = (*mounts, options.buckets)
     engine = find_engine(root, mounts) if options.has_containers else None
     _remove_left_containers(root)
+    token = _set_token(options, root)
     listener = _listen(options)
-    storage_url = _serve_buckets(options, port=listener.getsockname()[1] + 1)
+    storage_url = _serve_buckets(options, port=listener.getsockname()[1] + 1, token=token)
     leftovers.mark_environment(root)
     stop = _stop_on_signals()
     users.announce(root, is_while_used=options.is_while_used)
     users_file = users.end_when_unused(root, stop) if options.is_while_used else None
     service = _service(options, root=root, store=store, listener=listener, engine=engine)
+    service.token = token
     for module in MODULES:
         _call_if_defined(module, "recover", service)
     lost_and_found.forget_marks(root)
@@ -141,7 +144,7 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
         "notes": lost_and_found.notes(root)[num_notes:],  # problems of this start
     }
     root_lock.announce(root, record)
-    on_ready(service.url)
+    on_ready(f"{service.url}/?token={token}" if token else service.url)
     # A timeout, because a signal that another thread receives (as may happen while a child exits)
     # does not wake this thread, which must run the handler.
     while not stop.wait(SIGNAL_CHECK_SECONDS):
@@ -149,6 +152,18 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
             service.stays.set()
     _shut_down(service)
     del lock, users_file  # both files are locked until here
+
+
+def _set_token(options: Options, root: Path) -> str:
+    """Return the token that requests must have, which the service's processes get as a variable.
+
+    "" if the kernel tells whose a connection is, or if every user may connect.
+    """
+    os.environ.pop(TOKEN_VARIABLE, None)
+    if options.is_shared or not system.IS_PORTABLE:
+        return ""
+    token = os.environ[TOKEN_VARIABLE] = root_lock.make_token(root)
+    return token
 
 
 def _service(
@@ -179,7 +194,7 @@ def _service(
     return service
 
 
-def _serve_buckets(options: Options, *, port: int) -> str:
+def _serve_buckets(options: Options, *, port: int, token: str) -> str:
     """Serve the buckets, if there are any; return the address of their API, "" without one.
 
     The variables are also those of the service's processes.
@@ -200,8 +215,9 @@ def _serve_buckets(options: Options, *, port: int) -> str:
         listener = _bind(port, kind)
     except OSError:
         listener = _bind(0, kind)
-    storage.start(options.buckets.resolve(), listener)
-    url = os.environ[storage.HOST_VARIABLE] = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
+    storage.start(options.buckets.resolve(), listener, token=token)
+    address = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
+    url = os.environ[storage.HOST_VARIABLE] = f"{address}/{token}" if token else address
     logger.info("Cloud Storage for Google's clients: %s=%s", storage.HOST_VARIABLE, url)
     return url
 
@@ -230,7 +246,7 @@ def _listen(options: Options) -> socket.socket:
 
 
 def _socket_kind(options: Options) -> type[socket.socket]:
-    return socket.socket if options.is_shared else peers.OwnersSocket
+    return socket.socket if options.is_shared or system.IS_PORTABLE else peers.OwnersSocket
 
 
 def _bind(port: int, kind: type[socket.socket]) -> socket.socket:
@@ -267,7 +283,7 @@ def _start_http(service: Service, listener: socket.socket) -> None:
         return forwarder.forward
 
     http_server.start(
-        Application(service, routes), listener, make_forward
+        Application(service, routes), listener, make_forward, token=service.token
     )  # to the end of this process
 
 

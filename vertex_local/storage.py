@@ -8,6 +8,7 @@ lasts as long as the service.
 
 import base64
 import hashlib
+import hmac
 import json
 import logging
 import mimetypes
@@ -124,8 +125,12 @@ class FolderStorage(Storage):  # type: ignore[misc]  # it has no types
             del known[lost]
 
 
-def start(folder: Path, listener: socket.socket) -> None:
-    """Serve the buckets below a folder on a listening socket, to the end of this process."""
+def start(folder: Path, listener: socket.socket, *, token: str = "") -> None:
+    """Serve the buckets below a folder on a listening socket, to the end of this process.
+
+    A token is the first part of the address of each request: Google's clients send no other.
+    """
+    _Handler.prefix = f"/{token}" if token else ""
     handler = partial(_Handler, FolderStorage(folder))
     httpd = ThreadingHTTPServer(listener.getsockname(), handler, bind_and_activate=False)
     httpd.daemon_threads = True
@@ -136,8 +141,14 @@ def start(folder: Path, listener: socket.socket) -> None:
 
 class _Handler(server.RequestHandler):  # type: ignore[misc]
     timeout = IDLE_TIMEOUT_SECONDS
+    prefix = ""
 
     def _serve(self) -> None:
+        named = self.path[: len(self.prefix)]
+        self.path: str = self.path.removeprefix(self.prefix)
+        if not hmac.compare_digest(named.encode(), self.prefix.encode()):
+            self._refuse(HTTPStatus.FORBIDDEN, f"the address lacks the token; see {HOST_VARIABLE}")
+            return
         address = urlsplit(self.path)
         host = self.headers.get("Host", "").partition(":")[0]
         # A page of the web that a browser on this machine shows may send requests, too.
@@ -147,6 +158,8 @@ class _Handler(server.RequestHandler):  # type: ignore[misc]
         if address.path == FORBIDDEN:
             self._refuse(HTTPStatus.NOT_FOUND, "not a request of Cloud Storage")
             return
+        if self.prefix:  # the emulator makes addresses of it
+            self.headers.replace_header("Host", self.headers["Host"] + self.prefix)
         with self.storage.lock:
             [wanted] = parse_qs(address.query).get("ifGenerationMatch", [None])[-1:]
             self.storage.wanted_generation = wanted

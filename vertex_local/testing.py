@@ -74,14 +74,16 @@ class RunningService:
     def sdk_options(self) -> Json:
         """Arguments for `aiplatform.init` of Google's SDK."""
         from google.auth.credentials import AnonymousCredentials
+        from google.oauth2.credentials import Credentials
 
+        token = client.token_of(self.root)
         _, project, _, location = self.parent.split("/")
         return {
             "project": project,
             "location": location,
             "api_endpoint": self.url,
             "api_transport": "rest",
-            "credentials": AnonymousCredentials(),
+            "credentials": Credentials(token) if token else AnonymousCredentials(),
         }
 
     def start(self) -> None:
@@ -95,6 +97,7 @@ class RunningService:
             assert time.monotonic() < deadline, f"serve was not ready in time: {self.log()}"
             time.sleep(0.02)
         self.url = record["url"]
+        self.session.headers.update(client.authorization(client.token_of(self.root)))
 
     def log(self) -> str:
         """Return the end of the service's log."""

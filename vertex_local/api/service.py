@@ -24,6 +24,7 @@ class Service:
         root: Folder of its files.
         store: The resources.
         url: Its address, `http://127.0.0.1:8085`.
+        token: Secret that requests must have; "" where the kernel tells whose they are.
         warm: Processes with preloaded modules, if there are any.
         engine: If set, replicas, steps and prediction servers run in containers.
         runs_host_commands: Run container components as programs of this machine.
@@ -41,6 +42,7 @@ class Service:
     root: Path
     store: Store
     url: str
+    token: str = ""
     warm: Warm | None = None
     engine: Engine | None = None
     runs_host_commands: bool = False

@@ -4,6 +4,7 @@ A plain prediction request is forwarded without a thread. A request that cannot 
 error response, which is the last one of its connection.
 """
 
+import hmac
 import json
 import logging
 import re
@@ -33,6 +34,12 @@ LOCAL_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
 # Header fields with an effect. A WSGI application handles requests that have one.
 SPECIAL = {"CONTENT_ENCODING", "EXPECT", "ORIGIN", "UPGRADE"}
 STATUSES = {500: "INTERNAL", 501: "UNIMPLEMENTED"}
+
+
+def is_admitted(token: str, authorization: str) -> bool:
+    """Return whether a request has the token, if the service requires one."""
+    required = f"Bearer {token}".encode()
+    return not token or hmac.compare_digest(authorization.encode(), required)
 
 
 def is_plain(request: HTTPRequestParser) -> bool:
@@ -92,7 +99,8 @@ class Channel(HTTPChannel):  # type: ignore[misc]
     def forward(self) -> bool:
         """Forward the next request, if it is plain; return False if it needs a thread."""
         request, forward = self.requests[0], self.server.forward
-        if forward is None or not is_plain(request):
+        sent = request.headers.get("AUTHORIZATION", "")
+        if not (forward and is_plain(request) and is_admitted(self.server.token, sent)):
             return False
         body = request.get_body_stream()
         data = body.read()

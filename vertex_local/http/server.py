@@ -83,6 +83,7 @@ class HttpServer(TcpWSGIServer):  # type: ignore[misc]
 
     channel_class = Channel
     forward: Forward | None = None
+    token = ""
     thread: threading.Thread
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -133,10 +134,13 @@ def start(
     application: Callable[..., Any],
     listener: socket.socket,
     make_forward: Callable[["HttpServer"], Forward | None] = lambda server: None,
+    *,
+    token: str = "",
 ) -> HttpServer:
     """Serve a WSGI application on a listening socket, in a new thread.
 
-    `make_forward` returns the function for plain prediction requests.
+    `make_forward` returns the function for plain prediction requests, which must have `token`, if
+    it is not empty.
     """
     # Its warnings do not take into account that more threads are started when needed.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
@@ -159,7 +163,7 @@ def start(
         sockinfo=(listener.family, listener.type, listener.proto, address),
         bind_socket=False,
     )
-    server.forward = make_forward(server)
+    server.forward, server.token = make_forward(server), token
     server.thread = threading.Thread(target=server.run, name="http", daemon=True)
     server.thread.start()
     return server

@@ -3,13 +3,14 @@
 import fcntl
 import json
 import os
+import secrets
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from vertex_local import Json
-from vertex_local.client import ADDRESS_FILE, SERVICE_FILE, announced
+from vertex_local.client import ADDRESS_FILE, SERVICE_FILE, TOKEN_FILE, announced, token_of
 
 ATTEMPTS = 10
 ATTEMPT_SECONDS = 0.02
@@ -46,6 +47,17 @@ def announce(root: Path, record: Json) -> None:
     temporary = root / f"{ADDRESS_FILE}.tmp"
     temporary.write_text(json.dumps({"pid": os.getpid(), **record}) + "\n")
     temporary.replace(root / ADDRESS_FILE)
+
+
+def make_token(root: Path) -> str:
+    """Return the secret in ROOT/token, which only this user can read; create it if missing."""
+    if not (token := token_of(root)):
+        token = secrets.token_urlsafe(32)
+        draft = root / f"{TOKEN_FILE}.tmp"
+        draft.touch(mode=0o600)
+        draft.write_text(f"{token}\n")
+        draft.replace(root / TOKEN_FILE)
+    return token
 
 
 def withdraw(root: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from vertex_local import Json
-from vertex_local.client import EMULATOR_VARIABLE
+from vertex_local.client import EMULATOR_VARIABLE, TOKEN_VARIABLE
 from vertex_local.machine.docker import Container
 from vertex_local.machine.files import NUM_LAST_LINES
 from vertex_local.processes import group as processes
@@ -25,7 +25,7 @@ STOP_GRACE_SECONDS = 5.0
 COPY_TIMEOUT_SECONDS = 2.0  # for copying the rest of the output after the end
 STEP = "the step"
 RUN_VARIABLES = (
-    *(EMULATOR_VARIABLE, "CLOUD_ML_PROJECT_ID", "CLOUD_ML_REGION"),
+    *(EMULATOR_VARIABLE, TOKEN_VARIABLE, "CLOUD_ML_PROJECT_ID", "CLOUD_ML_REGION"),
     "VERTEX_AI_PIPELINES_RUN_LABELS",
 )
 

@@ -23,6 +23,7 @@ LOCATION_VARIABLE, DEFAULT_LOCATION = "CLOUD_ML_REGION", "us-central1"
 PROJECT_NUMBER = "1234"  # gcp-storage-emulator's, of every bucket
 # Written into the SDK's methods for raw predictions and dedicated endpoints.
 GOOGLES = re.compile(r"https://[\w.-]+(-aiplatform\.googleapis\.com|\.prediction\.vertexai\.goog)/")
+TOKEN = os.environ.get("VERTEX_EMULATOR_TOKEN", "")
 URL = f"http://{os.environ['VERTEX_EMULATOR_HOST']}"
 
 
@@ -49,16 +50,25 @@ class _Finder:
         return spec
 
 
-def _redirect_settings(module: ModuleType) -> None:
+def _credentials() -> Any:
+    """Return credentials that send the service's token, if it requires one."""
+    if TOKEN:
+        from google.oauth2.credentials import Credentials
+
+        return Credentials(TOKEN)
     from google.auth.credentials import AnonymousCredentials
 
+    return AnonymousCredentials()
+
+
+def _redirect_settings(module: ModuleType) -> None:
     original = module._Config.init
 
     def init(config: Any, **options: Any) -> None:
         ours = {
             "api_endpoint": URL,
             "api_transport": "rest",
-            "credentials": AnonymousCredentials(),
+            "credentials": _credentials(),
         }
         original(config, **{**options, **ours})
 
@@ -69,21 +79,20 @@ def _redirect_settings(module: ModuleType) -> None:
         location=os.environ.get(LOCATION_VARIABLE, DEFAULT_LOCATION),
     )
     with contextlib.suppress(ImportError, AttributeError):  # a version without asynchronous REST
-        from google.auth.aio.credentials import AnonymousCredentials as AsynchronousCredentials
+        from google.auth.aio import credentials
 
-        module._set_async_rest_credentials(AsynchronousCredentials())
+        own = credentials.StaticCredentials(TOKEN) if TOKEN else credentials.AnonymousCredentials()
+        module._set_async_rest_credentials(own)
 
 
 def _redirect_client(module: ModuleType) -> None:
     """Redirect the generated client of a service, unless the program has made its transport."""
-    from google.auth.credentials import AnonymousCredentials
-
     [client] = (value for value in vars(module).values() if hasattr(value, "DEFAULT_ENDPOINT"))
     original = client.__init__
 
     def init(self: Any, **options: Any) -> None:
         if options.get("transport") in (None, "grpc", "rest"):
-            ours = {"credentials": AnonymousCredentials(), "transport": "rest"}
+            ours = {"credentials": _credentials(), "transport": "rest"}
             options |= {**ours, "client_options": {"api_endpoint": URL}}
         original(self, **options)
 
@@ -105,7 +114,10 @@ def _raw_predict(_client: Any, request: Any = None, **options: Any) -> Any:
     response = requests.post(
         f"{URL}/v1/{fields['endpoint']}:rawPredict",
         data=body.data,
-        headers={"Content-Type": body.content_type or "application/json"},
+        headers={
+            "Content-Type": body.content_type or "application/json",
+            **({"Authorization": f"Bearer {TOKEN}"} if TOKEN else {}),
+        },
         timeout=60,
     )
     response.raise_for_status()

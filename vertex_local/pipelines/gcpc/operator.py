@@ -6,6 +6,7 @@ On Vertex AI each is a container that runs a launcher of GCPC. Here the launcher
 
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from urllib.parse import urlencode
 import requests
 
 from vertex_local import Json
+from vertex_local.client import TOKEN_VARIABLE, authorization
 from vertex_local.machine.clock import now
 from vertex_local.machine.files import local_path
 from vertex_local.pipelines.gcpc import client
@@ -54,6 +56,7 @@ class Operator:
     def __post_init__(self) -> None:
         self.session.trust_env = False  # a proxy must not see requests to this machine
         self.session.headers["User-Agent"] = USER_AGENT
+        self.session.headers.update(authorization(os.environ.get(TOKEN_VARIABLE, "")))
 
     def execute(self, command: list[str]) -> None:
         """Do what the launcher of `command` would do.
