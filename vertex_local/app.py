@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlencode
 
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import BaseConverter, Map, MapAdapter, Rule
@@ -109,7 +110,11 @@ class Application:
         cookie = f"vertex-local-{self._service.url.rpartition(':')[2]}"
         named = f"Bearer {request.args.get('token', '')}"
         if token and request.method == "GET" and is_admitted(token, named):
-            response = Response(status=303, headers={"Location": request.base_url})
+            query = urlencode(
+                [pair for pair in request.args.items(multi=True) if pair[0] != "token"]
+            )
+            address = f"{request.base_url}?{query}" if query else request.base_url
+            response = Response(status=303, headers={"Location": address})
             response.set_cookie(cookie, token, httponly=True, samesite="Strict")
             return response
         kept = f"Bearer {request.cookies.get(cookie, '')}"

@@ -33,7 +33,7 @@ Open http://127.0.0.1:8085/ in a browser to see runs, jobs, models and endpoints
 """
 OWNER = """\
 Only you can read the root folder, and only processes of your uid can send requests (root cannot):
-the service asks the kernel for the owner of each connection. Limits of this:
+the service asks the kernel for the owner of each connection (on macOS: for ROOT/token). Limits:
   - all your processes are accepted, so a proxy of yours (or ssh -L) forwards requests of anyone
   - a container that runs as another uid is refused, even if you started it
   - prediction servers have their own ports on 127.0.0.1, which every local user can reach

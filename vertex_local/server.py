@@ -20,10 +20,9 @@ from vertex_local.app import Application
 from vertex_local.client import TOKEN_VARIABLE
 from vertex_local.endpoints import forwarding
 from vertex_local.endpoints import resource as endpoints
-from vertex_local.http import peers
 from vertex_local.http import server as http_server
 from vertex_local.jobs import resource as jobs
-from vertex_local.machine import buckets, lost_and_found, root_lock, system, users
+from vertex_local.machine import buckets, lost_and_found, peers, root_lock, system, users
 from vertex_local.machine import docker as containers
 from vertex_local.machine.clock import Clock
 from vertex_local.machine.docker_engine import Engine, find_engine

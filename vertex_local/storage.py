@@ -139,6 +139,18 @@ def start(folder: Path, listener: socket.socket, *, token: str = "") -> None:
     threading.Thread(target=httpd.serve_forever, name="storage", daemon=True).start()
 
 
+class _Request(server.Request):  # type: ignore[misc]
+    """Request whose answer has addresses with the token."""
+
+    def __init__(self, handler: "_Handler", method: str) -> None:
+        super().__init__(handler, method)
+        self._base_url += handler.prefix
+        self._full_url = self._base_url + self._path
+
+
+server.Request = _Request
+
+
 class _Handler(server.RequestHandler):  # type: ignore[misc]
     timeout = IDLE_TIMEOUT_SECONDS
     prefix = ""
@@ -158,8 +170,6 @@ class _Handler(server.RequestHandler):  # type: ignore[misc]
         if address.path == FORBIDDEN:
             self._refuse(HTTPStatus.NOT_FOUND, "not a request of Cloud Storage")
             return
-        if self.prefix:  # the emulator makes addresses of it
-            self.headers.replace_header("Host", self.headers["Host"] + self.prefix)
         with self.storage.lock:
             [wanted] = parse_qs(address.query).get("ifGenerationMatch", [None])[-1:]
             self.storage.wanted_generation = wanted

@@ -56,6 +56,7 @@ def local_service(root: Path, *, mounts: Sequence[Path] | None = None) -> Iterat
         except client.ServiceError as error:
             raise ServiceError(str(error)) from error
         stack.enter_context(_environment(client.EMULATOR_VARIABLE, service.host))
+        stack.enter_context(_environment(client.TOKEN_VARIABLE, service.token))
         stack.enter_context(_environment(paths.LOCAL_BUCKETS, str(buckets)))
         yield service
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from components.shared.run_summary.settings import READABLE_ADDRESS, WEBHOOK, without_path
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi
+from components.shared.vertex.console import to_open
 from components.shared.vertex.labels import RUN_LABEL
 from trainer import Json
 
@@ -71,7 +72,7 @@ def comparison_url(names: Sequence[str]) -> str:
     """Return the address of the page that compares runs; "" on Vertex AI, which has none."""
     emulator = os.environ.get(EMULATOR_VARIABLE)
     marks = "&".join(f"run{number}={name}" for number, name in enumerate(names, start=1))
-    return f"http://{emulator}/compare?{marks}" if emulator else ""
+    return to_open(f"http://{emulator}/compare?{marks}") if emulator else ""
 
 
 def _without_cache(spec: Json) -> Json:

@@ -83,14 +83,15 @@ def test_a_late_response_arrives(tmp_path):
 
 def test_googles_client_retries_faults(tmp_path):
     from google.api_core.retry import Retry
-    from google.auth.credentials import AnonymousCredentials
     from google.cloud.aiplatform_v1 import ModelServiceClient
+
+    from vertex_local.tests.support.service import CREDENTIALS
 
     spec = "GET:429=0.3,503=0.3;seed=1"
     with running_service(tmp_path / "vertex", "--faults", spec) as service:
         models = ModelServiceClient(
             transport="rest",
-            credentials=AnonymousCredentials(),
+            credentials=CREDENTIALS,
             client_options={"api_endpoint": service.url},
         )
         patient = Retry(initial=0.01, maximum=0.05, timeout=20)

@@ -5,14 +5,13 @@ from typing import Any
 import pytest
 import yaml
 from google.api_core.exceptions import BadRequest, NotFound
-from google.auth.credentials import AnonymousCredentials
 from google.cloud import aiplatform_v1 as v1
 from google.protobuf import json_format, struct_pb2
 from kfp import compiler, dsl
 
 from vertex_local.testing import PARENT
 from vertex_local.tests.support.recorded import RECORDED
-from vertex_local.tests.support.service import container_spec
+from vertex_local.tests.support.service import CREDENTIALS, container_spec
 from vertex_local.tests.support.waiting import wait_until
 
 
@@ -27,7 +26,7 @@ class Sdk:
         """Call a method; return its response, at the end of a long-running one."""
         client = getattr(v1, f"{service}ServiceClient")(
             transport="rest",
-            credentials=AnonymousCredentials(),
+            credentials=CREDENTIALS,
             client_options={"api_endpoint": self._url},
         )
         response = getattr(client, method)(**arguments)

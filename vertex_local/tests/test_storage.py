@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import requests
 from google.api_core.exceptions import NotFound, PreconditionFailed
-from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 from kfp import dsl
 
@@ -18,7 +17,7 @@ from vertex_local import client
 from vertex_local.machine import buckets, namespaces
 from vertex_local.machine.files import local_path
 from vertex_local.tests.support.pipeline_runs import STEP, Runs, task_detail
-from vertex_local.tests.support.service import container_spec, running_service, sdk_at
+from vertex_local.tests.support.service import CREDENTIALS, container_spec, running_service, sdk_at
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def address(service):
 def bucket(address, monkeypatch):
     """Return a new bucket of Google's client."""
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
-    opened = storage.Client(project="demo", credentials=AnonymousCredentials())
+    opened = storage.Client(project="demo", credentials=CREDENTIALS)
     return opened.create_bucket("mine")
 
 

@@ -25,6 +25,7 @@ from components.shared.vertex.retries import (
 from trainer import Json
 
 EMULATOR_VARIABLE = "VERTEX_EMULATOR_HOST"
+TOKEN_VARIABLE = "VERTEX_EMULATOR_TOKEN"  # where the emulator requires one
 REQUEST_TIMEOUT_SECONDS = 30.0
 PREDICT_TIMEOUT_SECONDS = 70.0  # Vertex AI's own limit is 60 s
 OPERATION_WAIT_SECONDS = 20.0
@@ -272,6 +273,8 @@ def connect(project: str, location: str) -> VertexApi:
         url = f"http://{emulator}"
         session = requests.Session()
         session.trust_env = False  # a proxy of the environment must not see loopback requests
+        if token := os.environ.get(TOKEN_VARIABLE):
+            session.headers["Authorization"] = f"Bearer {token}"
         return VertexApi(
             base_url=url, logging_url=url, project=project, location=location, session=session
         )

@@ -2,7 +2,7 @@
 
 import os
 
-from components.shared.vertex.api import EMULATOR_VARIABLE
+from components.shared.vertex.api import EMULATOR_VARIABLE, TOKEN_VARIABLE
 from components.shared.vertex.resource_name import ResourceName
 
 GOOGLE = "https://console.cloud.google.com"
@@ -22,3 +22,12 @@ def console_page(name: str) -> str:
     if emulator := os.environ.get(EMULATOR_VARIABLE):
         return f"http://{emulator}/{section}/{resource.project}/{resource.location}/{resource.id}"
     return f"{GOOGLE}/{path.format(**vars(resource))}?project={resource.project}"
+
+
+def to_open(page: str) -> str:
+    """Return the address of a page with the token that the local service may require.
+
+    A browser keeps the token as a cookie. It is a secret: not for files that others may read.
+    """
+    token = os.environ.get(TOKEN_VARIABLE) if page else ""
+    return f"{page}{'&' if '?' in page else '?'}token={token}" if token else page

@@ -12,7 +12,7 @@ from rich.console import Console
 from components.model_version.decisions import STOPS
 from components.shared.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
 from components.shared.vertex.api import connect
-from components.shared.vertex.console import console_page
+from components.shared.vertex.console import console_page, to_open
 from pipelines.command.output import keep_running_without_output
 from pipelines.exit_codes import GATED, INTERRUPTED, OK
 from pipelines.places.target import Target
@@ -40,7 +40,7 @@ def start_run(
         The exit code.
     """
     api, run, config = connect(target.project, target.location), submission.run, submission.config
-    page = console_page(f"{api.parent}/pipelineJobs/{run}")
+    page = to_open(console_page(f"{api.parent}/pipelineJobs/{run}"))
     console = Console()
     is_created = False
 

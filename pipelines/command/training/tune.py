@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.text import Text
 
 from components.shared.vertex.api import VertexApi, connect
-from components.shared.vertex.console import console_page
+from components.shared.vertex.console import console_page, to_open
 from pipelines.command.actions import describe, print_json, print_table
 from pipelines.command.parser import count
 from pipelines.command.target_options import add_target, service_of, target_of
@@ -131,7 +131,7 @@ def _tune(arguments: argparse.Namespace) -> int:
             for line in (title, *varied):
                 print(line, file=sys.stderr)
             job = create_tuning_job(api, with_folds(request, num_folds))
-        page = console_page(job["name"])
+        page = to_open(console_page(job["name"]))
         print(f"page: {page}", file=sys.stderr)
         return _follow(api, job, arguments, target)
 

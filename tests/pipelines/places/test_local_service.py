@@ -10,7 +10,7 @@ import psutil
 import pytest
 from kfp import compiler, dsl
 
-from components.shared.vertex.api import EMULATOR_VARIABLE, connect
+from components.shared.vertex.api import EMULATOR_VARIABLE, TOKEN_VARIABLE, connect
 from pipelines.errors import ServiceError
 from pipelines.places.local_service import PRELOAD, PRELOAD_VARIABLE, SOURCE, local_service
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT, STATE_DIR_VARIABLE
@@ -205,6 +205,7 @@ def test_nested_user_is_not_the_last_user(commands, monkeypatch):
 @pytest.mark.fast
 def test_both_sides_read_the_same_variable():
     assert client.EMULATOR_VARIABLE == EMULATOR_VARIABLE
+    assert client.TOKEN_VARIABLE == TOKEN_VARIABLE
     assert buckets.VARIABLE == paths.LOCAL_BUCKETS
 
 

@@ -4,12 +4,11 @@ import re
 
 import pytest
 from google.api_core import exceptions
-from google.auth.credentials import AnonymousCredentials
 from google.cloud import aiplatform
 from google.cloud.aiplatform_v1.services.job_service import JobServiceClient
 from google.cloud.aiplatform_v1.services.vizier_service import VizierServiceClient
 
-from vertex_local.tests.support.service import PARENT
+from vertex_local.tests.support.service import CREDENTIALS, PARENT
 
 WHERE = {"project": "demo", "location": "us-central1", "api_transport": "rest"}
 KINDS = (
@@ -31,7 +30,7 @@ class Sdk:
     """Calls of the SDK that need more than a name."""
 
     def __init__(self, url):
-        self.where = {**WHERE, "api_endpoint": url, "credentials": AnonymousCredentials()}
+        self.where = {**WHERE, "api_endpoint": url, "credentials": CREDENTIALS}
         aiplatform.init(**self.where)
 
     def client(self, kind):

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from vertex_local.client import EMULATOR_VARIABLE, LocalService
-from vertex_local.http import peers
-from vertex_local.machine import files
+from vertex_local.machine import files, peers
 from vertex_local.tests.support.service import PARENT, running_service
 from vertex_local.tests.support.strangers import as_stranger, needs_root
 from vertex_local.tests.support.waiting import wait_until

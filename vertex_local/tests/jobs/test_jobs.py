@@ -10,13 +10,13 @@ from typing import Any
 
 import psutil
 import pytest
-from google.auth.credentials import AnonymousCredentials
 
 from vertex_local.api.database.store import Store
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.jobs import resource as jobs
 from vertex_local.machine import ports
+from vertex_local.tests.support.service import CREDENTIALS
 from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
@@ -373,7 +373,7 @@ def test_the_official_client_creates_reads_cancels_and_deletes(service):
     client = aiplatform_v1.JobServiceClient(
         transport="rest",
         client_options={"api_endpoint": service.url},
-        credentials=AnonymousCredentials(),
+        credentials=CREDENTIALS,
     )
     created = client.create_custom_job(
         parent=service.parent,

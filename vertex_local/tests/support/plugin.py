@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from vertex_local.client import EMULATOR_VARIABLE
+from vertex_local.client import EMULATOR_VARIABLE, TOKEN_VARIABLE
 from vertex_local.machine.linux import PR_SET_CHILD_SUBREAPER
 from vertex_local.tests.support import seen
 from vertex_local.tests.support.docker_command import docker
-from vertex_local.tests.support.platform import IS_PORTABLE
+from vertex_local.tests.support.platform import IS_PORTABLE, TOKEN
 
 IMAGE_VARIABLE = "VERTEX_LOCAL_TEST_IMAGE"  # of tests in containers
 
@@ -61,6 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Create a folder for temporary files of the session; it is removed at the end."""
+    os.environ[TOKEN_VARIABLE] = TOKEN
     if hasattr(config, "workerinput"):
         return  # a worker of xdist uses the folder of the process that started it
     folder = tempfile.mkdtemp(prefix="vertex-local-tests-")

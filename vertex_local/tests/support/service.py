@@ -9,14 +9,19 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.oauth2.credentials import Credentials
 
 from vertex_local import client, testing
 from vertex_local.testing import PARENT, RunningService
 from vertex_local.tests.support.faulty_service import command_with_faults
 from vertex_local.tests.support.forks import Fork, forks_with
+from vertex_local.tests.support.platform import TOKEN
 
 # Modules of a process that forks services and their pipelines: the first set that has them all.
 FORKED = [("kfp.local", "kfp.dsl.executor_main", "vertex_local.server")]
+HEADERS = client.authorization(TOKEN)
+CREDENTIALS = Credentials(TOKEN) if TOKEN else AnonymousCredentials()
 SERVE = list(client.SERVE)
 PRELOAD_KFP = ("--preload", "kfp.local,kfp.dsl.executor_main")
 PROJECT_AND_LOCATION = {"project": "demo", "location": "us-central1"}
@@ -36,6 +41,9 @@ def launch_fork(command: Sequence[str], log_path: Path) -> Fork:
 
 def running_service(root: Path, *options: str) -> AbstractContextManager[RunningService]:
     """Serve `root` until the block ends; the exit code must be 0 unless the test killed it."""
+    if TOKEN:
+        root.mkdir(parents=True, exist_ok=True)
+        (root / client.TOKEN_FILE).write_text(TOKEN)
     return testing.running(*options, root=root, launch=launch_fork)
 
 
@@ -62,7 +70,8 @@ def sdk_at(url: str) -> ModuleType:
     polling.DEFAULT_POLLING._initial, polling.DEFAULT_POLLING._maximum = 0.1, 0.1
     jobs._JOB_WAIT_TIME = pipeline_jobs._JOB_WAIT_TIME = 0.2
 
-    aiplatform.init(**RunningService(Path(), url=url).sdk_options)
+    options = RunningService(Path(), url=url).sdk_options
+    aiplatform.init(**{**options, "credentials": CREDENTIALS})
     return aiplatform
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import requests
-from google.auth.credentials import AnonymousCredentials
 from google_cloud_pipeline_components.types.artifact_types import (
     UnmanagedContainerModel,
     VertexEndpoint,
@@ -25,7 +24,7 @@ from google_cloud_pipeline_components.v1.wait_gcp_resources import WaitGcpResour
 from vertex_local.pipelines.gcpc.operator import Operator
 from vertex_local.pipelines.gcpc.requests import GcpcError
 from vertex_local.tests.support.gcpc_tasks import job_arguments, resolved_command, resource
-from vertex_local.tests.support.service import PROJECT_AND_LOCATION, SERVER_SCRIPT
+from vertex_local.tests.support.service import CREDENTIALS, PROJECT_AND_LOCATION, SERVER_SCRIPT
 
 GOOGLE = "https://us-central1-aiplatform.googleapis.com"
 LABELS = {"trainyard_run": "r1"}
@@ -69,13 +68,13 @@ class Both:
             lro_remote_runner,
         )
 
-        credentials = AnonymousCredentials()
+        credentials = CREDENTIALS
         credentials.token = "none"
 
         class JobServiceClient(aiplatform.gapic.JobServiceClient):
             def __init__(client, client_options=None, client_info=None) -> None:  # noqa: N805
                 super().__init__(
-                    credentials=AnonymousCredentials(),
+                    credentials=CREDENTIALS,
                     transport="rest",
                     client_options={"api_endpoint": self._service.url},
                 )
