@@ -25,10 +25,12 @@ def inject(faults: Faults) -> None:
     """Let the services of this process fail as specified."""
     start_http, make_service = http_server.start, server._service
 
-    def start(application: Any, listener: Any, make_forward: Callable[[Any], Any]) -> Any:
+    def start(
+        application: Any, listener: Any, make_forward: Callable[[Any], Any], **options: Any
+    ) -> Any:
         faulty = FaultyApplication(application, faults, threading.Event())
         # Requests that are forwarded past the application would not fail.
-        return start_http(faulty, listener, lambda http: make_forward(http) and None)
+        return start_http(faulty, listener, lambda http: make_forward(http) and None, **options)
 
     def make_slow_service(*arguments: Any, **options: Any) -> Any:
         service = make_service(*arguments, **options)
