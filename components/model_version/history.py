@@ -96,7 +96,7 @@ def decision_history(versions: list[Json]) -> list[HistoryEntry]:
     """Return the decisions about the versions, and those that wait for one, oldest first."""
     entries = []
     for record in versions:
-        labels = record.get("labels", {})
+        run = str(record.get("labels", {}).get(RUN_LABEL, ""))
         entries += [
             HistoryEntry(
                 version=one.version,
@@ -109,7 +109,7 @@ def decision_history(versions: list[Json]) -> list[HistoryEntry]:
             )
             for one in decisions_of(record)
         ]
-        if labels.get(STATE_LABEL) == WAITING:
+        if record.get("labels", {}).get(STATE_LABEL) == WAITING:
             created = str(record.get("versionCreateTime", ""))
             entries.append(
                 HistoryEntry(
@@ -117,7 +117,7 @@ def decision_history(versions: list[Json]) -> list[HistoryEntry]:
                     since=created,
                     until=created,
                     cause=WAITING,
-                    run=str(labels.get(RUN_LABEL, "")),
+                    run=run,
                     reasons=verdict_of(record),
                 )
             )
@@ -133,21 +133,26 @@ def history_of(versions: list[Json]) -> list[HistoryEntry]:
     ends = [since for since, _, _ in changes[1:]]
     return [
         _period(by_number[version], since=since, until=until, cause=cause)
-        for (since, version, cause), until in zip(changes, [*ends, ""], strict=False)
+        for (since, version, cause), until in zip(changes, [*ends, ""], strict=True)
     ]
 
 
 def _events(version: Json) -> list[tuple[str, str, str]]:
     """Return the time, the version and the cause of each event of a version.
 
-    The upload of a model's first version, which makes it the default, has no such label.
+    Two events have no such label: the upload of a model's first version, which makes it the
+    default, and a promotion before this history existed.
     """
     number, labels = str(version["versionId"]), version.get("labels", {})
     matches = [(_KEY.fullmatch(name), cause) for name, cause in labels.items()]
     events = [(_moment(match), number, cause) for match, cause in matches if match]
-    if labels.get(STATE_LABEL) or number != FIRST_VERSION:
-        return events
-    return [(str(version.get("versionCreateTime", "")), number, UPLOADED), *events]
+    state = labels.get(STATE_LABEL)
+    created = str(version.get("versionCreateTime", ""))
+    if state == PROMOTED and not events:
+        return [(created, number, PROMOTED)]
+    if not state and number == FIRST_VERSION:
+        return [(created, number, UPLOADED), *events]
+    return events
 
 
 def _moment(match: re.Match[str]) -> str:

@@ -52,8 +52,10 @@ def test_each_change_of_the_default_has_a_period():
     assert [one.reasons for one in found] == ["", "reasons of 2", "reasons of 3", "", ""]
 
 
-def test_a_version_that_was_never_the_default_has_no_entry():
-    assert history_of([version(2, **{STATE_LABEL: PROMOTED})]) == []
+def test_a_version_promoted_before_this_history_has_the_time_of_its_creation():
+    [found] = history_of([version(2, **{STATE_LABEL: PROMOTED})])
+
+    assert (found.since, found.cause) == ("2026-01-02T00:00:00Z", "promoted")
 
 
 def test_the_newest_events_and_all_other_labels_are_kept():
