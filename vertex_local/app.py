@@ -150,12 +150,15 @@ class Application:
             self._service.store.reserve.require_space()
         query = request.args.to_dict()
         if isinstance(route, RawRoute):
-            call = Call(args=dict(args), query=query, message=_message(request, route))
-            return _raw_response(route.handler(self._service, call))
+            fields = {name: request.headers[name] for name in route.kept if name in request.headers}
+            message = Message(_body(request), fields)
+            call = Call(args=dict(args), query=query, message=message)
+            response = route.handler(self._service, call)
+            return Response(response.data, status=response.status, headers=response.fields)
         body = Message(_body(request)).json()
-        response = route.handler(self._service, Call(dict(args), query, body))
-        fields = masks.parse(query.get("fields", ""), parameter="fields")
-        return _json_response(masks.apply(fields, response))
+        content = route.handler(self._service, Call(dict(args), query, body))
+        mask = masks.parse(query.get("fields", ""), parameter="fields")
+        return _json_response(masks.apply(mask, content))
 
 
 def _rule(route: Route) -> MatchedRule:
@@ -186,11 +189,6 @@ def _check_id(name: str, value: str) -> None:
         )
 
 
-def _message(request: Request, route: RawRoute) -> Message:
-    fields = {name: request.headers[name] for name in route.kept if name in request.headers}
-    return Message(_body(request), fields)
-
-
 def _body(request: Request) -> bytes:
     """Return the body of a request, unpacked if it is compressed."""
     data = request.get_data(cache=False)
@@ -202,10 +200,6 @@ def _body(request: Request) -> bytes:
     if not unpacker.eof:
         raise invalid_argument(f"The body is not gzip, or more than {MAX_BODY_BYTES:,} bytes.")
     return data
-
-
-def _raw_response(message: Message) -> Response:
-    return Response(message.data, status=message.status, headers=message.fields)
 
 
 def _error_response(error: ApiError) -> Response:

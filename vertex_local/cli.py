@@ -237,7 +237,9 @@ def _serve(arguments: argparse.Namespace) -> int:
         is_shared=arguments.shared,
     )
     try:
-        server.serve(options, on_ready=_print_ready)
+        server.serve(
+            options, on_ready=lambda url: print(f"vertex-local is ready at {url}", flush=True)
+        )
     except (root_lock.RootTakenError, server.PortTakenError, EngineError, StoreError) as error:
         return _fail(str(error))
     except OSError as error:
@@ -263,10 +265,6 @@ def _execute(root: Path, program: list[str]) -> int:
         os.execvp(program[0], program)
     except OSError as error:
         return _fail(f"{program[0]} cannot be run: {error.strerror}")
-
-
-def _print_ready(url: str) -> None:
-    print(f"vertex-local is ready at {url}", flush=True)
 
 
 def _stop(root: Path, *, timeout_seconds: float) -> int:

@@ -176,22 +176,17 @@ def _seconds(duration: str) -> float:
         raise invalid_argument(message) from None
 
 
-def _routes() -> list[Route]:
-    handlers: list[tuple[str, str, Any]] = [
-        ("GET", "/<id>", get),
-        ("DELETE", "/<id>", delete),
-        ("POST", "/<id>:wait", wait),
-        ("POST", "/<id>:cancel", cancel),
-        ("GET", "", list_operations),
-    ]
-    parents = ("", "/<kind>/<resource>")
-    # The SDK polls operations on its first binding of GetOperation, which is below /ui.
-    return [
-        Route(method, f"{base}projects/<project>/locations/<location>{parent}/operations{path}", do)
-        for base in ("", "/ui/")
-        for parent in parents
-        for method, path, do in handlers
-    ]
-
-
-ROUTES = _routes()
+HANDLERS: list[tuple[str, str, Any]] = [
+    ("GET", "/<id>", get),
+    ("DELETE", "/<id>", delete),
+    ("POST", "/<id>:wait", wait),
+    ("POST", "/<id>:cancel", cancel),
+    ("GET", "", list_operations),
+]
+# The SDK polls operations on its first binding of GetOperation, which is below /ui.
+ROUTES = [
+    Route(method, f"{base}projects/<project>/locations/<location>{parent}/operations{path}", do)
+    for base in ("", "/ui/")
+    for parent in ("", "/<kind>/<resource>")
+    for method, path, do in HANDLERS
+]

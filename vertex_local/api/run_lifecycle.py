@@ -216,17 +216,15 @@ class RunKind:
     def recover(self, service: Service) -> None:
         """Record the end of the unfinished runs of a previous service, and clear stray folders."""
         for run in service.store.unfinished(self.collection):
-            self._recover(service, run["name"])
+            state = _state_left_in(self.folder_of(service, run["name"]))
+            ends.settle(service, run["name"], partial(self._end, service, run["name"], state))
         known = {self.folder_of(service, name) for name in service.store.names(self.collection)}
         lost_and_found.clear(service.root, set((service.root / self.folder).glob("*")) - known)
 
-    def _recover(self, service: Service, name: str) -> None:
-        state = _state_left_in(self.folder_of(service, name))
-        ends.settle(service, name, partial(self._end, service, name, state))
-
     def close(self, service: Service) -> None:
         """Stop all runs of this kind and wait until their ends are recorded."""
-        names = [name for name, one in dict(service.running).items() if self._is_ours(one)]
+        running = dict(service.running).items()
+        names = [name for name, one in running if isinstance(one, Running) and one.kind is self]
         self.end(service, names, grace_seconds=self.close_grace_seconds, reason=INTERRUPTED)
 
     def end(
@@ -242,9 +240,6 @@ class RunKind:
 
     def _is_cancelling(self, run: Json) -> bool:
         return bool(run["state"] == f"{self.prefix}CANCELLING")
-
-    def _is_ours(self, running: object) -> bool:
-        return isinstance(running, Running) and running.kind is self
 
     def request_end(
         self, service: Service, name: str, *, grace_seconds: float, reason: str = ""

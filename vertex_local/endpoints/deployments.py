@@ -150,15 +150,12 @@ def stop(service: Service, name: str, deployed_id: str) -> None:
 def stop_all(service: Service) -> None:
     """End the processes of all deployed models in parallel."""
     serving = [one for one in list(service.running.values()) if isinstance(one, ServingProcess)]
-    threads = [threading.Thread(target=_stop_at_close, args=(one,), daemon=True) for one in serving]
+    drain = {"drain_seconds": CLOSE_DRAIN_SECONDS}
+    threads = [threading.Thread(target=one.stop, kwargs=drain, daemon=True) for one in serving]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-def _stop_at_close(process: ServingProcess) -> None:
-    process.stop(drain_seconds=CLOSE_DRAIN_SECONDS)
 
 
 def _interruption(service: Service, stop: threading.Event) -> ApiError | None:

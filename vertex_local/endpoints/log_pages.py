@@ -20,12 +20,13 @@ import json
 from typing import Any
 
 from vertex_local import Json
+from vertex_local.api.query.pages import page_size
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.endpoints.request_log import log_of
 from vertex_local.errors import invalid_argument
 
-DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE = 100, 1000
+DEFAULT_PAGE_SIZE = 100
 MAX_PAGE_BYTES = 16 * 1024 * 1024
 MAX_ID = 2**63 - 1
 
@@ -34,7 +35,8 @@ def list_logged_requests(service: Service, call: Call) -> Json:
     """GET endpoints/E/loggedRequests: the logged requests, newest first (see the module)."""
     name = call.name("endpoints")
     service.store.get(name)  # raises NOT_FOUND
-    size, before = _page_size(call), _before(call.query.get("pageToken", ""))
+    size = page_size(call.query.get("pageSize", ""), default=DEFAULT_PAGE_SIZE)
+    before = _before(call.query.get("pageToken", ""))
     log = log_of(service)
     log.flush()
     shown: list[Json] = []
@@ -61,13 +63,6 @@ def _value(text: str) -> Any:
 
 def _refuse(word: str) -> None:
     raise ValueError(f"{word} is not JSON")
-
-
-def _page_size(call: Call) -> int:
-    text = call.query.get("pageSize", "")
-    if text and not (text.isascii() and text.isdigit()):
-        raise invalid_argument(f'pageSize "{text}" is not valid; write a number of at least 0.')
-    return min(int(text[:9] or 0), MAX_PAGE_SIZE) or DEFAULT_PAGE_SIZE
 
 
 def _before(token: str) -> int:

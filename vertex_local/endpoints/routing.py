@@ -52,15 +52,13 @@ class Routes:
         return random.choices(targets, [target.percentage for target in targets])[0]
 
     def _change(self, name: str, endpoint: Json | None) -> None:
-        self._by_path[f"/v1/{name}:predict"] = _targets(endpoint or {})
-
-
-def _targets(endpoint: Json) -> list[Target]:
-    split = endpoint.get("trafficSplit", {})
-    deployed_models = endpoint.get("deployedModels", [])
-    return [
-        _target(endpoint, one, split[one["id"]]) for one in deployed_models if split.get(one["id"])
-    ]
+        endpoint = endpoint or {}
+        split = endpoint.get("trafficSplit", {})
+        self._by_path[f"/v1/{name}:predict"] = [
+            _target(endpoint, deployed, split[deployed["id"]])
+            for deployed in endpoint.get("deployedModels", [])
+            if split.get(deployed["id"])
+        ]
 
 
 def _target(endpoint: Json, deployed: Json, percentage: int) -> Target:

@@ -55,15 +55,14 @@ def parse(condition: str) -> ast.Expression:
     Raises:
         ConditionError: It is malformed.
     """
+    python = TOKEN.sub(
+        lambda token: token["string"] or PYTHON_OPERATORS[token["operator"]], condition
+    )
     try:
-        return ast.parse(TOKEN.sub(_to_python, condition).strip(), mode="eval")
+        return ast.parse(python.strip(), mode="eval")
     except SyntaxError:
         reason = "invalid syntax (a quote in a compared string causes this)"
         raise ConditionError(f"condition `{condition}` cannot be evaluated: {reason}") from None
-
-
-def _to_python(match: re.Match[str]) -> str:
-    return match["string"] or PYTHON_OPERATORS[match["operator"]]
 
 
 def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:

@@ -3,8 +3,6 @@
 Any pipeline may write such an artifact; README.md, "What the console reads", has the names.
 """
 
-from typing import Any
-
 from vertex_local import Json
 
 ARTIFACT = "summary"
@@ -18,12 +16,8 @@ def run_context(events: list[Json]) -> Json:
             facts = {
                 key: value
                 for key, value in artifact.get("metadata", {}).items()
-                if _is_shown(value)
+                if isinstance(value, str | int | float) and not isinstance(value, bool)
             }
             facts["summary_uri"] = artifact["uri"]
             return {"jobDetail": {"pipelineRunContext": {"metadata": facts}}}
     return {}
-
-
-def _is_shown(value: Any) -> bool:
-    return isinstance(value, str | int | float) and not isinstance(value, bool)

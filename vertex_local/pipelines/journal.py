@@ -110,7 +110,9 @@ def task_details(events: list[Json], *, interrupted: str = "") -> list[Json]:
     for event in events:
         match event["event"]:
             case "task_started":
-                details[event["id"]] = _started(event)
+                detail = details[event["id"]] = _named(event)
+                detail["execution"]["state"] = "RUNNING"
+                detail |= {"startTime": event["time"], "state": "RUNNING"}
             case "task_ended" if event["id"] in details:  # its start may be a damaged line
                 details[event["id"]] |= _ended(event, details[event["id"]])
             case "task_not_triggered":
@@ -146,12 +148,6 @@ def _named(event: Json) -> Json:
             "schemaTitle": "system.ContainerExecution",
         },
     }
-
-
-def _started(event: Json) -> Json:
-    detail = _named(event)
-    detail["execution"]["state"] = "RUNNING"
-    return {**detail, "startTime": event["time"], "state": "RUNNING"}
 
 
 def _ended(event: Json, started: Json) -> Json:

@@ -53,6 +53,9 @@ def run(
         OSError: It could not be started, or it failed and its log could not be written.
     """
     is_own = environment is None or str(environment) == sys.prefix
+    inherited = {**os.environ, "TMPDIR": str(temp_dir)}  # the supervisor adds the PATH
+    if container:  # the host's variables are not its own
+        inherited = {name: os.environ[name] for name in RUN_VARIABLES if name in os.environ}
     temp_dir.mkdir(parents=True, exist_ok=True)
     pipe = temp_dir / "output"
     os.mkfifo(pipe)
@@ -68,7 +71,7 @@ def run(
         spec = processes.ProcessSpec(
             name=STEP,
             command=command,
-            env=_contained_environment(env) if container else _environment(env, temp_dir),
+            env={**inherited, **env},
             # The modules in the service's working directory would hide those of the packages.
             cwd=None if is_own or container else str(temp_dir),
             log_path=pipe,
@@ -93,16 +96,6 @@ def run(
 def plain(text: str) -> str:
     """Remove colours and other terminal escapes."""
     return ANSI_ESCAPE.sub("", text)
-
-
-def _environment(env: dict[str, str], temp_dir: Path) -> dict[str, str]:
-    """Return the runner's environment plus the step's; the supervisor adds the PATH."""
-    return {**os.environ, "TMPDIR": str(temp_dir), **env}
-
-
-def _contained_environment(env: dict[str, str]) -> dict[str, str]:
-    """Return the variables of the service and the run, plus the step's."""
-    return {**{name: os.environ[name] for name in RUN_VARIABLES if name in os.environ}, **env}
 
 
 def _copy(source: IO[str], log: IO[bytes], lost: deque[str]) -> None:

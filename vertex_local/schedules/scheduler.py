@@ -183,7 +183,8 @@ def run_id(record: Json, spec: Json) -> str:
 
 def _store_run(service: Service, record: Json, body: Json, *, run_id: str) -> Json | None:
     """Store the run; return its record, or None if the schedule has changed since it was read."""
-    name = f"{_runs_of(record)}/{run_id}"
+    parent = ResourceName.from_name(record["name"]).parent
+    name = f"{parent}/{pipelines.KIND.collection}/{run_id}"
     body = {"displayName": record["displayName"], **body, "scheduleName": record["name"]}
     with service.store.atomic():
         if not _change(service, record, partial(_count, service, response=name, is_started=True)):
@@ -214,8 +215,3 @@ def _change(service: Service, read: Json, change: timing.Change) -> bool:
 def _num_active(service: Service, record: Json) -> int:
     runs = service.store.unfinished(pipelines.KIND.collection)
     return sum(run.get("scheduleName") == record["name"] for run in runs)
-
-
-def _runs_of(record: Json) -> str:
-    """Return the collection of the pipeline runs of a schedule's project and location."""
-    return f"{ResourceName.from_name(record['name']).parent}/{pipelines.KIND.collection}"

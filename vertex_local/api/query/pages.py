@@ -57,7 +57,7 @@ class Page:
         return cls(
             collection=collection,
             query=query,
-            size=_size(_value(call, "pageSize")),
+            size=page_size(_value(call, "pageSize")),
             after=_after(token, digest=digest, num_keys=len(query.orders) + 1) if token else (),
             digest=digest,
             mask=mask,
@@ -124,11 +124,10 @@ def _wrong_token(token: str) -> ApiError:
     )
 
 
-def _size(text: str) -> int:
-    if not text:
-        return MAX_PAGE_SIZE
-    if not text.isascii() or not text.isdigit():
+def page_size(text: str, *, default: int = MAX_PAGE_SIZE) -> int:
+    """Return the `pageSize` of a request: the default without one or for 0, and at most 1000."""
+    if text and not (text.isascii() and text.isdigit()):
         raise invalid_argument(
             f'pageSize "{text}" is not valid; it must be an integer of at least 0.'
         )
-    return min(int(text[:9]), MAX_PAGE_SIZE) or MAX_PAGE_SIZE
+    return min(int(text[:9] or 0), MAX_PAGE_SIZE) or default
