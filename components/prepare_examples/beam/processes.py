@@ -65,8 +65,9 @@ def forked(count: int, *, key: str) -> Iterator[None]:
         frozen_objects(),
         ProcessPoolExecutor(count, context, initializer=_start, initargs=shared) as pool,
     ):
-        # Forks all, before there are threads.
-        pool.submit(os.getpid).result(START_TIMEOUT_SECONDS)
+        # The first call forks all, before there are threads; elsewhere each call starts one more.
+        begun = [pool.submit(os.getpid) for _ in range(count)]
+        begun[0].result(START_TIMEOUT_SECONDS)
         _pools[key] = _Pool(pool, count)
         try:
             yield

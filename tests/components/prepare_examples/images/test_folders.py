@@ -128,6 +128,7 @@ def test_statistics_schema_and_report_describe_the_images(tmp_path, run, flowers
     assert manifest["num_errors"] == 0
 
 
+@pytest.mark.linux("forks here, in which what a test replaces stays replaced")
 def test_the_same_folder_gives_the_same_bytes_on_any_number_of_workers(
     tmp_path, run, flowers, monkeypatch
 ):
@@ -156,6 +157,7 @@ def kill_process(*_, **__) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.linux("forks here, in which what a test replaces stays replaced")
 def test_a_killed_process_is_an_error(tmp_path, run, flowers, monkeypatch):
     monkeypatch.setattr(shards, "decode_files", kill_process)
     with pytest.raises(DataError, match=r"a process .* was killed.*--direct-workers"):
