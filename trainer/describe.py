@@ -58,7 +58,7 @@ def describe(reference: str, train: Json) -> Json:
 
 def _may_be_compiled(workload: Workload, reference: str) -> bool:
     """Return whether the user's model may be compiled: with metrics, known once it is built."""
-    if getattr(workload, "model", workload) is None:
+    if workload.model is None:
         return False
     path = Path(reference)
     files = path.rglob("*.py") if path.is_dir() else [path]

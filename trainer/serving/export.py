@@ -49,7 +49,7 @@ class Predictor:
         self._loaded = loaded  # keeps the variables alive
         self._predict = loaded.signatures[SIGNATURE]
         self._arguments = argument_names(workload.input_specs())
-        self._hook = getattr(workload, "postprocess", None)
+        self._hook = workload.postprocess
         self.workload, self.decision = workload, decision or {}
 
     def warm_up(self) -> None:

@@ -120,8 +120,7 @@ def _agreed_kind(workload: Workload) -> OutputKind | None:
     """Return the kind if it follows from the workload alone."""
     if isinstance(workload.label, Regression):
         return OutputKind("values", "the label is a number")
-    has_default_model = getattr(workload, "model", workload) is None
-    return OutputKind(LOGITS, "the default model") if has_default_model else None
+    return OutputKind(LOGITS, "the default model") if workload.model is None else None
 
 
 def _find_kind(model: Any, workload: Workload) -> OutputKind:
@@ -241,8 +240,7 @@ def zero_inputs(workload: Workload) -> Any:
 
 def zero_features(workload: Workload) -> Any:
     """Return the encoded features of examples of zeros, and their weights if they have weights."""
-    weight = getattr(workload, "weight", "")
-    weights = {weight: tf.ones([NUM_SAMPLED])} if weight else {}
+    weights = {workload.weight: tf.ones([NUM_SAMPLED])} if workload.weight else {}
     zeros = {
         name: tf.zeros([NUM_SAMPLED, *(size or 1 for size in spec.shape[1:])], spec.dtype)
         for name, spec in workload.input_specs().items()

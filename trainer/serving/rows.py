@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer.base64_text import as_array, bytes_as_json
 from trainer.errors import InstanceError
+from trainer.request_values import as_array, bytes_as_json
 
 Specs = Mapping[str, tf.TensorSpec]
 

@@ -1,26 +1,43 @@
-"""The interface of workloads."""
+"""The base of workloads: what every kind of data declares, and what training and serving call."""
 
 import abc
 import copy
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
-from typing import Any
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 
 from trainer import Json
-from trainer.base64_text import decode_base64
 from trainer.errors import InstanceError, first_line
-from trainer.runtime.lazy import tf
-from trainer.workloads.declarations.labels import Label
-from trainer.workloads.declarations.model_settings import ModelSetting, parse_settings
+from trainer.request_values import decode_base64
+from trainer.runtime.lazy import keras, tf
+from trainer.workloads.declarations.labels import (
+    BALANCED,
+    Binary,
+    Classes,
+    ClassWeights,
+    Label,
+    balanced_weights,
+    check_class_weights,
+    given_weights,
+)
+from trainer.workloads.declarations.model_settings import (
+    ModelSetting,
+    given_arguments,
+    parse_settings,
+    settings_of,
+)
 from trainer.workloads.declarations.sources import Source
+from trainer.workloads.declarations.split import Split
 
 Features = dict[str, Any]
-
-# Fields that an error shows.
-_NUM_SHOWN = 3
+Build = Callable[..., Any]
+_STRUCTURE_WARNING = r"(.*\n)*.*The structure of `inputs` doesn't match"
+_COUNTS = "class_counts"
+WEIGHTS = "weights"  # the encoded feature that holds the weights of examples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +86,7 @@ class Recipe:
         return self.weight_decay * min(1.0, most / max(num_examples, 1))
 
 
+@dataclass(frozen=True, repr=False)
 class Workload(abc.ABC):
     """A task: its examples, its models and what a prediction request looks like.
 
@@ -77,44 +95,60 @@ class Workload(abc.ABC):
     step.
 
     Attributes:
-        name: the workload's name, as in manifest.json; a user's workload has its folder's name.
-        reference: what `load_workload` loaded it from.
-        source: where its raw data comes from, unless a run names files.
-        label: what it predicts. The kind decides the type of labels, see `parse`, and the default
-            loss, metrics and predictions.
-        num_noise: random numbers that `augment` takes for each example.
+        label: what it predicts.
+        model: a function from the inputs to a Keras model, or several by name, the first of which
+            is the default. Its keyword arguments are settings, `model.NAME`; the arguments `labels`
+            and `facts`, if it has them, get the names of the classes and what was learnt from the
+            train split. None: a default model.
+        recipe: default training settings of the model, or of each model by name.
+        weight: the column, or feature of a record, that holds the weight of each example.
+        class_weights: the weight of each class by its value, 1 for others; or "balanced": the
+            classes of the train split have the same sum of weights.
         callbacks: Keras callbacks, which the replica that writes the results calls.
+        postprocess: a function from a prediction, a dict, to the prediction to send.
+        split: the rule of the splits, unless a run has another one.
+        source: where the files come from, unless a run names files.
+        name: default: the name of the workload's folder or module.
+        reference: what `load_workload` loaded it from.
+        settings: values of the model's settings that differ from the defaults.
+        class_counts: examples of the train split by stored class, if weights are balanced.
+        num_noise: random numbers that `augment` takes for each example.
     """
 
-    name: str = ""
-    reference: str = ""
-    source: Source | None = None
+    _: KW_ONLY
     label: Label
-    num_noise: int = 0
+    model: Build | Mapping[str, Build] | None = None
+    recipe: Recipe | Mapping[str, Recipe] | None = None
+    weight: str = ""
+    class_weights: ClassWeights | str = field(default_factory=dict)
     callbacks: Sequence[Any] = ()
+    postprocess: Callable[[Any], Any] | None = None
+    split: Split = field(default_factory=Split)
+    source: Source | None = None
+    name: str = ""
+    reference: str = field(default="", compare=False, repr=False)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    class_counts: Mapping[Any, int] = field(default_factory=dict)
+    num_noise: int = field(default=0, init=False)
 
-    @property
-    def recipes(self) -> Mapping[str, Recipe]:
-        """The recipe of each model, by name; the first is the default."""
-        return {"model": Recipe(learning_rate=1e-3)}
+    def __post_init__(self) -> None:
+        if not isinstance(self.label, Label):
+            raise ValueError(
+                f"label is {self.label!r}; it must be Binary, Classes, Multilabel or Regression, as"
+                " label=Binary('churned', positive='yes')"
+            )
+        for name, function in self.models().items():
+            if not callable(function):
+                raise ValueError(f"model {name!r} is {function!r}; it must be a function")
+            settings_of(function)
+        check_class_weights(self.class_weights, self.label)
+        if not isinstance(self.split, Split):
+            raise ValueError(
+                f"split is {self.split!r}; it must be a Split, as split=Split('day', test='30d')"
+            )
 
-    @property
-    def learns(self) -> bool:
-        """True if something is learnt from the train split: `adapt` is to be called."""
-        return type(self).adapt is not Workload.adapt
-
-    @property
-    def has_linear_part(self) -> bool:
-        """True if the model has a linear part, which may have an optimizer of its own."""
-        return False
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of the classes (Binary, Classes) or labels (Multilabel), () for Regression.
-
-        They come from the declaration, or from the train split like a vocabulary.
-        """
-        return self.label.names_of_classes()
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name or self.reference!r})"
 
     def with_name(self, name: str, reference: str) -> "Workload":
         """Return the workload with its name, unless it has one, and what it was loaded from."""
@@ -125,6 +159,34 @@ class Workload(abc.ABC):
         object.__setattr__(named, "name", self.name or name)
         object.__setattr__(named, "reference", reference)
         return named
+
+    @abc.abstractmethod
+    def default_models(self) -> Mapping[str, Build]:
+        """Return the models of a workload that declares none, by name."""
+
+    @abc.abstractmethod
+    def default_recipe(self) -> Recipe:
+        """Return the recipe of a model that declares none."""
+
+    @abc.abstractmethod
+    def model_inputs(self) -> Any:
+        """Return the argument of the functions that build the models: Keras inputs."""
+
+    def models(self) -> Mapping[str, Build]:
+        """Return the functions that build the models, by name."""
+        if self.model is None:
+            return self.default_models()
+        if isinstance(self.model, Mapping):
+            return self.model
+        return {getattr(self.model, "__name__", "model"): self.model}
+
+    @property
+    def recipes(self) -> Mapping[str, Recipe]:
+        """The recipe of each model, by name; the first is the default."""
+        declared = self.recipe
+        own = declared if isinstance(declared, Recipe) else self.default_recipe()
+        by_name = declared if isinstance(declared, Mapping) else {}
+        return {name: by_name.get(name, own) for name in self.models()}
 
     def recipe_of(self, model: str = "") -> Recipe:
         """Return the recipe of a model, "" for the default; ValueError lists the models."""
@@ -139,6 +201,44 @@ class Workload(abc.ABC):
         """The name of the default model."""
         return next(iter(self.recipes))
 
+    @property
+    def learns(self) -> bool:
+        """True if something is learnt from the train split."""
+        return self.class_weights == BALANCED
+
+    @property
+    def has_linear_part(self) -> bool:
+        """True if the model has a linear part, which may have an optimizer of its own."""
+        return False
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes (Binary, Classes) or labels (Multilabel), () for Regression.
+
+        They come from the declaration, or from the train split like a vocabulary.
+        """
+        return self.label.names_of_classes()
+
+    def build_model(self, model: str = "") -> Any:
+        """Return a built Keras model, as its function returns it."""
+        name = model or self.default_model
+        function = self.models()[name]
+        inputs = self.model_inputs()
+        for input_name in inputs if isinstance(inputs, Mapping) else ():
+            _reserve(input_name)
+        arguments = given_arguments(function, {"labels": self.labels, "facts": self.facts()})
+        built = function(inputs, **arguments, **self.settings)
+        if not isinstance(built, keras.Model):
+            raise ValueError(
+                f"the function {name!r} of the workload {self.name!r} returned {built!r:.80}; it"
+                " must return a keras.Model, such as keras.Model(inputs, outputs)"
+            )
+        if not built.built:
+            built(inputs)
+        # A model of some of the inputs, such as a Sequential, takes them by name from all of them.
+        warnings.filterwarnings("ignore", message=_STRUCTURE_WARNING)
+        return built
+
     @abc.abstractmethod
     def parse(self, serialized: Any) -> tuple[Features, Any]:
         """Return features and labels of a batch of serialized tf.train.Examples.
@@ -147,10 +247,6 @@ class Workload(abc.ABC):
         request; of Regression float32 [batch], NaN without; of Multilabel float32 [batch, labels],
         1 for each label that the example has.
         """
-
-    @abc.abstractmethod
-    def build_model(self, model: str = "") -> Any:
-        """Return a Keras model from preprocessed inputs to logits [batch, len(labels)]."""
 
     @abc.abstractmethod
     def preprocess(self, features: Features) -> Any:
@@ -208,19 +304,22 @@ class Workload(abc.ABC):
         """Return the instance for one example in every format a request may have, by name."""
         return {"object": self.format_instance(features)}
 
-    def with_statistics(self, statistics: Json) -> "Workload":
-        """Return the workload with what only the train split's statistics have.
+    def with_statistics(self, statistics: Json) -> Self:
+        """Return the workload with what only statistics have, if needed: examples of each class.
 
         `statistics` are the train split's `features` in statistics.json. It is called before
         `adapt_to_statistics` or `adapt`.
         """
-        return self
+        if self.class_weights != BALANCED or self.label.column not in statistics:
+            return self
+        counts = dict(map(tuple, statistics[self.label.column]["top_values"]))
+        return replace(self, class_counts=counts)
 
-    def adapt(self, features: Features) -> "Workload":
+    def adapt(self, features: Features) -> Self:
         """Return the workload adapted to the train split, whose raw features are given."""
         return self
 
-    def adapt_to_statistics(self, statistics: Json) -> "Workload | None":
+    def adapt_to_statistics(self, statistics: Json) -> Self | None:
         """Return the workload as `adapt` does, or None if the statistics do not suffice.
 
         `statistics` are the train split's `features` in statistics.json.
@@ -228,25 +327,29 @@ class Workload(abc.ABC):
         return None
 
     def facts(self) -> dict[str, Any]:
-        """Return the results of `adapt`, for JSON."""
-        return {}
+        """Return what was learnt from the train split, for JSON."""
+        counts = [[value, count] for value, count in self.class_counts.items()]
+        return {_COUNTS: counts} if counts else {}
 
-    def with_facts(self, facts: dict[str, Any]) -> "Workload":
-        """Return the workload with the results of an earlier `adapt`."""
-        return self
+    def with_facts(self, facts: dict[str, Any]) -> Self:
+        """Return the workload with what was learnt from the train split."""
+        return replace(self, class_counts=dict(map(tuple, facts.get(_COUNTS, ()))))
 
     def settings_of(self, model: str = "") -> Mapping[str, ModelSetting]:
         """Return the settings of a model, by name."""
-        return {}
+        return settings_of(self.models()[model or self.default_model])
 
-    def with_settings(self, values: Mapping[str, Any], model: str = "") -> "Workload":
+    def with_settings(self, values: Mapping[str, Any], model: str = "") -> Self:
         """Return the workload with settings of its model; ValueError names an invalid one."""
-        parse_settings(self.settings_of(model), values, workload=self.name)
-        return self
+        settings = parse_settings(self.settings_of(model), values, workload=self.name)
+        return replace(self, settings=settings)
 
     def changed_options(self) -> dict[str, Any]:
         """Return the model's settings that differ from the defaults, for JSON."""
-        return {}
+        return {
+            f"model.{name}": list(value) if isinstance(value, tuple) else value
+            for name, value in self.settings.items()
+        }
 
     def linear_variables(self, model: Any) -> list[Any]:
         """Return the variables of the linear part of a model from `build_model`."""
@@ -261,14 +364,36 @@ class Workload(abc.ABC):
 
         `features` are encoded (and not yet preprocessed), `labels` as `parse` returns them.
         """
-        return None
+        weights = features.get(WEIGHTS)
+        if not self.class_weights:
+            return weights
+        values = tf.constant(self._weights_of_classes(), tf.float32)
+        of_classes = tf.gather(values, tf.maximum(labels, 0))
+        return of_classes if weights is None else weights * of_classes
 
     def evaluation_weights(self, features: Features, labels: Any) -> Any:
         """Return the weights in evaluations; class weights are only for training, as in Keras.
 
         The arguments are as of `example_weights`.
         """
-        return self.example_weights(features, labels)
+        return features.get(WEIGHTS)
+
+    def _weights_of_classes(self) -> list[float]:
+        if not isinstance(self.class_weights, str):
+            return given_weights(self.class_weights, self.label, self.class_values())
+        counts = self.class_counts
+        class_counts = [
+            counts.get(value, counts.get(str(value), 0)) for value in self.stored_classes()
+        ]
+        return balanced_weights(class_counts, column=self.label.column)
+
+    def class_values(self) -> tuple[Any, ...]:
+        """Return the value of each class, as in `class_weights`; () for a Binary label."""
+        return self.label.values if isinstance(self.label, Classes) else ()
+
+    def stored_classes(self) -> Sequence[Any]:
+        """Return the value of each class, as in examples."""
+        return (0, 1) if isinstance(self.label, Binary) else self.class_values()
 
     def augment(self, features: Features, noise: Any) -> Features:
         """Return the encoded features of a training batch, randomly augmented.
@@ -278,32 +403,30 @@ class Workload(abc.ABC):
         return features
 
 
-def is_example(instance: Any, fields: Iterable[str]) -> bool:
-    """Return whether an instance is a serialized tf.train.Example, not an object of these fields.
+def _reserve(name: str) -> None:
+    """Keep Keras from giving an input's name, such as `dense`, to a layer without a name."""
+    numbered = re.fullmatch(r"(\w+?)_(\d{1,3})", name)
+    kind, number = numbered.groups() if numbered else (name, "0")
+    while keras.backend.get_uid(kind) <= int(number):
+        pass
 
-    It is {"b64": …}, as in TensorFlow Serving's REST API.
+
+def check_num_noise(num_noise: Any, augment_with: Any) -> int:
+    """Return how many random numbers an augmentation takes for each example; 0 without one.
+
+    Raises:
+        ValueError: there is one, but the number is not positive: it would never be called.
     """
-    return isinstance(instance, dict) and set(instance) == {"b64"} and "b64" not in fields
+    if augment_with is None:
+        return 0
+    if not isinstance(num_noise, int) or num_noise < 1:
+        raise ValueError(
+            f"num_noise is {num_noise!r}; say how many random numbers augment_with takes for each"
+            " example, such as num_noise=2"
+        )
+    return num_noise
 
 
-def as_object(instance: Any, fields: Sequence[str]) -> Any:
-    """Return the bare value of a workload's only field as an object; other instances unchanged."""
-    is_bare = len(fields) == 1 and not isinstance(instance, dict)
-    return {fields[0]: instance} if is_bare else instance
-
-
-def check_fields(instance: Any, allowed: Iterable[str]) -> None:
-    """Raise ValueError if an instance is not an object or has unknown fields, besides `key`."""
-    if not isinstance(instance, dict):
-        names = [f'"{name}": …' for name in islice(allowed, _NUM_SHOWN)]
-        form = ", ".join([*names, "…"] if len(names) == _NUM_SHOWN else names)
-        raise ValueError(f"it must be an object, {{{form}}}, not {type(instance).__name__}")
-    unknown = sorted(set(instance) - {*allowed, "key"})
-    if unknown:
-        shown = ", ".join(repr(name) for name in allowed)
-        if "inputs" in unknown:
-            raise ValueError(
-                f"the field 'inputs' is from an old format; send {{\"{next(iter(allowed))}\": …}}: "
-                f"allowed are {shown} and 'key'"
-            )
-        raise ValueError(f"unknown field {unknown[0]!r}; allowed are {shown} and 'key'")
+def without_counts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts without the examples of each class."""
+    return {name: value for name, value in facts.items() if name != _COUNTS}

@@ -20,7 +20,6 @@ from trainer.references import BUILT_IN
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations import features, labels
 from trainer.workloads.declarations.labels import Binary
-from trainer.workloads.declared import DeclaredWorkload
 from trainer.workloads.image_folder import ImageFolder
 from trainer.workloads.loading import is_own_code, load_workload
 from trainer.workloads.records import Records, Values
@@ -35,7 +34,7 @@ _TYPES: Mapping[str, type] = {
         *(labels.Binary, labels.Classes, labels.Multilabel, labels.Regression),
     )
 }
-_WORKLOADS: Mapping[str, type[DeclaredWorkload]] = {
+_WORKLOADS: Mapping[str, type[Workload]] = {
     "Table": Table,
     "ImageFolder": ImageFolder,
     "Records": Records,
@@ -134,7 +133,7 @@ def needs_code(content: Json) -> bool:
     return bool(content.get("hooks")) or "declaration" not in content
 
 
-def _more(kind: type[DeclaredWorkload]) -> dict[str, Any]:
+def _more(kind: type[Workload]) -> dict[str, Any]:
     """Return the fields that a workload requires, but serving does not use."""
     return {"model": lambda inputs: inputs} if kind is Records else {}
 

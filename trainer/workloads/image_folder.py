@@ -10,17 +10,18 @@ from typing import Any, Self
 import numpy as np
 
 from trainer import Json
+from trainer.request_values import check_fields, is_example
 from trainer.runtime.lazy import keras, tf
-from trainer.workloads.base import Features, Recipe, check_fields, is_example
-from trainer.workloads.declarations.features import image_shape
-from trainer.workloads.declarations.labels import Binary, Classes, Label
-from trainer.workloads.declarations.sources import Source
-from trainer.workloads.declared import (
+from trainer.workloads.base import (
     Build,
-    DeclaredWorkload,
+    Features,
+    Recipe,
+    Workload,
     check_num_noise,
     without_counts,
 )
+from trainer.workloads.declarations.features import image_shape
+from trainer.workloads.declarations.labels import Binary, Classes, Label
 from trainer.workloads.encoding.image_files import check_image, decode_image
 from trainer.workloads.encoding.images import (
     NUM_SHIFTS,
@@ -50,7 +51,7 @@ Augment = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, repr=False)
-class ImageFolder(DeclaredWorkload):
+class ImageFolder(Workload):
     """Images, in a folder for each class.
 
     Models get one Keras input, float32 [height, width, channels] from 0 to 1, or from 0 to 255 with
@@ -70,7 +71,6 @@ class ImageFolder(DeclaredWorkload):
         learn: a function from some thousand images of the train split to facts, as JSON, that the
             model's argument `facts` gets.
         raw_inputs: give `model` pixels from 0 to 255.
-        source: where the files come from, unless a run names files.
         learnt: the facts, and the names of the classes.
     """
 
@@ -84,7 +84,6 @@ class ImageFolder(DeclaredWorkload):
     num_noise: int = 0
     learn: Callable[[np.ndarray], Mapping[str, Any]] | None = None
     raw_inputs: bool = False
-    source: Source | None = None
     learnt: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -7,18 +7,18 @@ from typing import Any, Self
 import numpy as np
 
 from trainer import Json
-from trainer.base64_text import as_array, bytes_as_json
+from trainer.request_values import as_array, as_object, bytes_as_json, check_fields, is_example
 from trainer.runtime.lazy import keras, tf
-from trainer.workloads.base import Features, Recipe, as_object, check_fields, is_example
-from trainer.workloads.declarations.labels import Classes, Multilabel
-from trainer.workloads.declarations.sources import Source
-from trainer.workloads.declared import (
+from trainer.workloads.base import (
     WEIGHTS,
     Build,
-    DeclaredWorkload,
+    Features,
+    Recipe,
+    Workload,
     check_num_noise,
     without_counts,
 )
+from trainer.workloads.declarations.labels import Classes, Multilabel
 from trainer.workloads.encoding.label_values import dense_labels, label_spec, number_labels
 from trainer.workloads.encoding.lookups import decode_text
 
@@ -41,7 +41,7 @@ class Values:
 
 
 @dataclass(frozen=True, repr=False)
-class Records(DeclaredWorkload):
+class Records(Workload):
     """TFRecords of any tf.train.Examples.
 
     Models get a dict of Keras inputs by feature, or by what `encode_with` returns.
@@ -53,7 +53,6 @@ class Records(DeclaredWorkload):
         augment_with: a function from the encoded features of a training batch, and random numbers
             from 0 to 1, [batch, num_noise], to changed ones.
         num_noise: how many random numbers `augment_with` takes for each example.
-        source: where the files come from, unless a run names files.
         learnt: the classes of a label that declares none.
     """
 
@@ -62,7 +61,6 @@ class Records(DeclaredWorkload):
     encode_with: Callable[[Features], Features] | None = None
     augment_with: Callable[[Features, Any], Features] | None = None
     num_noise: int = 0
-    source: Source | None = None
     learnt: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -11,15 +11,14 @@ from typing import Any, Self
 import numpy as np
 
 from trainer import Json
+from trainer.request_values import as_object, check_fields, is_example
 from trainer.runtime.lazy import tf
-from trainer.workloads.base import Features, Recipe, as_object, check_fields, is_example
+from trainer.workloads.base import WEIGHTS, Build, Features, Recipe, Workload, without_counts
 from trainer.workloads.declarations.features import Feature, Image
 from trainer.workloads.declarations.labels import Binary, Regression
 from trainer.workloads.declarations.model_settings import ModelSetting, as_text
 from trainer.workloads.declarations.names import declared_names
-from trainer.workloads.declarations.sources import Source
 from trainer.workloads.declarations.written import plain_text
-from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload, without_counts
 from trainer.workloads.encoding.columns import Column, TableFacts, columns_of, compute_columns
 from trainer.workloads.encoding.images import NUM_SHIFTS, as_floats, shift_a_little
 from trainer.workloads.encoding.label_values import (
@@ -77,7 +76,7 @@ _SETTINGS = {"hidden_units": tuple, "crosses": str, "embedding_size": int, "batc
 
 
 @dataclass(frozen=True, repr=False)
-class Table(DeclaredWorkload):
+class Table(Workload):
     """Rows of a table, from CSV, Parquet or BigQuery.
 
     Without `model` it trains a wide-and-deep model: a linear model of all inputs and crosses, plus
@@ -96,7 +95,6 @@ class Table(DeclaredWorkload):
         missing: texts that mean a missing value in any column, besides the empty one; the texts
             of a single column belong to its declaration.
         header: the columns of CSV files without a header.
-        source: where the files come from, unless a run names files.
         crosses: combinations of categories with weights of their own in the linear part.
         hidden_units: sizes of the hidden layers of the deep part.
         embedding_size: size of the embedding of a category in the deep part.
@@ -121,7 +119,6 @@ class Table(DeclaredWorkload):
     embedding_size: int = 8
     batch_norm: bool = False
     raw_inputs: bool = False
-    source: Source | None = None
     learnt: TableFacts = field(default_factory=TableFacts, repr=False)
 
     def __post_init__(self) -> None:

@@ -18,8 +18,8 @@ from components.prepare_examples.tables.table_schema import (
     num_listed,
 )
 from trainer import Json
+from trainer.request_values import is_example
 from trainer.workloads import Table, Workload
-from trainer.workloads.base import is_example
 from trainer.workloads.declarations.features import Image, Timestamp
 from trainer.workloads.declarations.labels import Multilabel, Regression
 from trainer.workloads.image_folder import ImageFolder

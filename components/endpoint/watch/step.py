@@ -194,7 +194,7 @@ def _num_not_finite(logged: Sequence[LoggedRequest], workload: Workload) -> int:
 
     A hook of the workload may return null for its own reasons.
     """
-    if getattr(workload, "postprocess", None) is not None:
+    if workload.postprocess is not None:
         return 0
     return sum(
         count_not_finite(prediction) > 0 for request in logged for prediction in request.predictions

@@ -90,7 +90,7 @@ def schema_of(
     label = workload.label
     declared: Mapping[str, Any] = workload.features  # type: ignore[attr-defined]
     features = [_feature(name, spec) for name, spec in declared.items()]
-    weight = getattr(workload, "weight", "")
+    weight = workload.weight
     if weight and weight not in declared:
         features.append(RecordFeature(name=weight, dtype=FLOAT))
     features = [feature for feature in features if feature.name != label.name]

@@ -307,7 +307,7 @@ class Trial:
             raise ConfigError(f"a request of a stored example is refused: {error}") from error
         for name, column in predictor.predict_batch(rows).items():
             sent = [prediction.get(name) for prediction in predicted]
-            is_changed = getattr(workload, "postprocess", None) is not None
+            is_changed = workload.postprocess is not None
             if (
                 column.dtype.kind == "f"
                 and not is_changed

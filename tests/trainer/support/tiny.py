@@ -13,11 +13,19 @@ NUM_INPUTS = 5
 class Tiny(Workload):
     """Five numbers and a label that follows from them; `weighted` examples have weights."""
 
-    name = "tiny"
-    recipes = {"net": Recipe(learning_rate=0.01)}  # noqa: RUF012
-
     def __init__(self, label: Label, *, weighted: bool = False):
-        self.label, self._is_weighted = label, weighted
+        recipe = Recipe(learning_rate=0.01)
+        super().__init__(label=label, name="tiny", model={"net": self.model_inputs}, recipe=recipe)
+        self._is_weighted = weighted
+
+    def default_models(self) -> Any:
+        raise NotImplementedError
+
+    def default_recipe(self) -> Recipe:
+        raise NotImplementedError
+
+    def model_inputs(self, inputs: Any = None) -> Any:
+        raise NotImplementedError
 
     def parse(self, serialized: Any) -> Any:
         import tensorflow as tf
@@ -32,9 +40,6 @@ class Tiny(Workload):
         }
         found = tf.io.parse_example(serialized, spec)
         return {"x": found["x"]}, found["label"]
-
-    def build_model(self, model: str = "") -> Any:
-        raise NotImplementedError
 
     def preprocess(self, features: Any) -> Any:
         return features["x"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.base64_text import decode_base64
+from trainer.request_values import decode_base64
 from trainer.runtime.lazy import tf
 from trainer.workloads.encoding.image_files import encode_png
 

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from trainer.base64_text import decode_base64
+from trainer.request_values import decode_base64
 
 pytestmark = pytest.mark.fast
 DATA = bytes(range(256)) + b"\xfb\xff\xfe"

@@ -4,11 +4,14 @@ import base64
 import binascii
 import contextlib
 import re
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 _DATA_URL = re.compile(r"data:[^,]{0,200};base64,")
+_NUM_SHOWN = 3  # fields that an error shows
 _STANDARD = str.maketrans("-_", "+/", " \t\r\n")
 
 
@@ -70,3 +73,29 @@ def bytes_as_json(value: Any, *, is_binary: bool = False) -> Any:
         with contextlib.suppress(UnicodeDecodeError):
             return value.decode()
     return {"b64": base64.b64encode(value).decode()}
+
+
+def is_example(instance: Any, fields: Iterable[str]) -> bool:
+    """Return whether an instance is a serialized tf.train.Example, not an object of these fields.
+
+    It is {"b64": …}, as in TensorFlow Serving's REST API.
+    """
+    return isinstance(instance, dict) and set(instance) == {"b64"} and "b64" not in fields
+
+
+def as_object(instance: Any, fields: Sequence[str]) -> Any:
+    """Return the bare value of a workload's only field as an object; other instances unchanged."""
+    is_bare = len(fields) == 1 and not isinstance(instance, dict)
+    return {fields[0]: instance} if is_bare else instance
+
+
+def check_fields(instance: Any, allowed: Iterable[str]) -> None:
+    """Raise ValueError if an instance is not an object or has unknown fields, besides `key`."""
+    if not isinstance(instance, dict):
+        names = [f'"{name}": …' for name in islice(allowed, _NUM_SHOWN)]
+        form = ", ".join([*names, "…"] if len(names) == _NUM_SHOWN else names)
+        raise ValueError(f"it must be an object, {{{form}}}, not {type(instance).__name__}")
+    unknown = sorted(set(instance) - {*allowed, "key"})
+    if unknown:
+        shown = ", ".join(repr(name) for name in allowed)
+        raise ValueError(f"unknown field {unknown[0]!r}; allowed are {shown} and 'key'")
