@@ -50,7 +50,7 @@ EXAMPLES = {
 }
 # Not for declarations: what a run learns and sets, and what only our own workloads have.
 INTERNAL = {
-    *("learnt", "settings", "class_counts", "reference", "is_used"),
+    *("learnt", "settings", "reference", "is_used"),
     *("routes", "archive", "format", "bigquery", "gzip_sha256"),
 }
 HEAD = """\

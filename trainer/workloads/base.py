@@ -36,7 +36,6 @@ from trainer.workloads.declarations.split import Split
 Features = dict[str, Any]
 Build = Callable[..., Any]
 _STRUCTURE_WARNING = r"(.*\n)*.*The structure of `inputs` doesn't match"
-_COUNTS = "class_counts"
 WEIGHTS = "weights"  # the encoded feature that holds the weights of examples
 
 
@@ -111,7 +110,8 @@ class Workload(abc.ABC):
         name: default: the name of the workload's folder or module.
         reference: what `load_workload` loaded it from.
         settings: values of the model's settings that differ from the defaults.
-        class_counts: examples of the train split by stored class, if weights are balanced.
+        learnt: the facts of the train split: of a label that declares none the classes, if weights
+            are balanced the examples of each class, and what `adapt` finds.
         num_noise: random numbers that `augment` takes for each example.
     """
 
@@ -128,7 +128,7 @@ class Workload(abc.ABC):
     name: str = ""
     reference: str = field(default="", compare=False, repr=False)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    class_counts: Mapping[Any, int] = field(default_factory=dict)
+    learnt: Any = field(default_factory=dict)
     num_noise: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -217,7 +217,7 @@ class Workload(abc.ABC):
 
         They come from the declaration, or from the train split like a vocabulary.
         """
-        return self.label.names_of_classes()
+        return self.label.names_of_classes() or tuple(map(str, self.learnt_list("classes")))
 
     def build_model(self, model: str = "") -> Any:
         """Return a built Keras model, as its function returns it."""
@@ -312,8 +312,15 @@ class Workload(abc.ABC):
         """
         if self.class_weights != BALANCED or self.label.column not in statistics:
             return self
-        counts = dict(map(tuple, statistics[self.label.column]["top_values"]))
-        return replace(self, class_counts=counts)
+        return self.with_learnt(class_counts=statistics[self.label.column]["top_values"])
+
+    def with_learnt(self, **facts: Any) -> Self:
+        """Return the workload with further facts of the train split."""
+        return replace(self, learnt={**self.learnt, **facts})
+
+    def learnt_list(self, name: str) -> tuple[Any, ...]:
+        """Return the fact `classes` or `class_counts`, () if it was not learnt."""
+        return tuple(self.learnt.get(name, ()))
 
     def adapt(self, features: Features) -> Self:
         """Return the workload adapted to the train split, whose raw features are given."""
@@ -328,12 +335,11 @@ class Workload(abc.ABC):
 
     def facts(self) -> dict[str, Any]:
         """Return what was learnt from the train split, for JSON."""
-        counts = [[value, count] for value, count in self.class_counts.items()]
-        return {_COUNTS: counts} if counts else {}
+        return dict(self.learnt)
 
     def with_facts(self, facts: dict[str, Any]) -> Self:
         """Return the workload with what was learnt from the train split."""
-        return replace(self, class_counts=dict(map(tuple, facts.get(_COUNTS, ()))))
+        return replace(self, learnt=facts)
 
     def settings_of(self, model: str = "") -> Mapping[str, ModelSetting]:
         """Return the settings of a model, by name."""
@@ -381,7 +387,7 @@ class Workload(abc.ABC):
     def _weights_of_classes(self) -> list[float]:
         if not isinstance(self.class_weights, str):
             return given_weights(self.class_weights, self.label, self.class_values())
-        counts = self.class_counts
+        counts: dict[Any, int] = dict(self.learnt_list("class_counts"))
         class_counts = [
             counts.get(value, counts.get(str(value), 0)) for value in self.stored_classes()
         ]
@@ -389,7 +395,8 @@ class Workload(abc.ABC):
 
     def class_values(self) -> tuple[Any, ...]:
         """Return the value of each class, as in `class_weights`; () for a Binary label."""
-        return self.label.values if isinstance(self.label, Classes) else ()
+        declared = self.label.values if isinstance(self.label, Classes) else ()
+        return declared or self.learnt_list("classes")
 
     def stored_classes(self) -> Sequence[Any]:
         """Return the value of each class, as in examples."""
@@ -425,8 +432,3 @@ def check_num_noise(num_noise: Any, augment_with: Any) -> int:
             " example, such as num_noise=2"
         )
     return num_noise
-
-
-def without_counts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return facts without the examples of each class."""
-    return {name: value for name, value in facts.items() if name != _COUNTS}

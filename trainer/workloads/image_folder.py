@@ -4,7 +4,7 @@ import base64
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +18,6 @@ from trainer.workloads.base import (
     Recipe,
     Workload,
     check_num_noise,
-    without_counts,
 )
 from trainer.workloads.declarations.features import image_shape
 from trainer.workloads.declarations.labels import Binary, Classes, Label
@@ -71,7 +70,6 @@ class ImageFolder(Workload):
         learn: a function from some thousand images of the train split to facts, as JSON, that the
             model's argument `facts` gets.
         raw_inputs: give `model` pixels from 0 to 255.
-        learnt: the facts, and the names of the classes.
     """
 
     size: tuple[int, int] = (64, 64)
@@ -84,7 +82,6 @@ class ImageFolder(Workload):
     num_noise: int = 0
     learn: Callable[[np.ndarray], Mapping[str, Any]] | None = None
     raw_inputs: bool = False
-    learnt: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -107,11 +104,6 @@ class ImageFolder(Workload):
     def shape(self) -> tuple[int, ...]:
         """The shape of an image as stored: without the channel if there is one."""
         return image_shape(self.size, self.channels)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of the classes, as declared or else of the folders."""
-        return self.label.names_of_classes() or tuple(self.learnt.get("classes", ()))
 
     @property
     def learns(self) -> bool:
@@ -150,8 +142,7 @@ class ImageFolder(Workload):
 
     def adapt(self, features: Features) -> Self:
         """Return the workload with the facts of these images."""
-        facts = dict(self.learn(features["image"])) if self.learn else {}
-        return replace(self, learnt={**self.learnt, **facts})
+        return self.with_learnt(**(self.learn(features["image"]) if self.learn else {}))
 
     def with_statistics(self, statistics: Json) -> Self:
         """Return the workload with the names of the folders, and the examples of each class."""
@@ -159,19 +150,11 @@ class ImageFolder(Workload):
         names = statistics.get(self.label.column, {}).get("names")
         if self.label.names_of_classes() or not names:
             return workload
-        return replace(workload, learnt={"classes": list(names)})
+        return workload.with_learnt(classes=list(names))
 
     def adapt_to_statistics(self, statistics: Json) -> Self | None:
         """Return the workload, or None if more is to be learnt than `with_statistics` has."""
         return None if self.learn is not None or not self.labels else self
-
-    def facts(self) -> dict[str, Any]:
-        """Return what was learnt from the train split, for JSON."""
-        return {**self.learnt, **super().facts()}
-
-    def with_facts(self, facts: dict[str, Any]) -> Self:
-        """Return the workload with what was learnt from the train split."""
-        return replace(super().with_facts(facts), learnt=without_counts(facts))
 
     def decode_file(self, data: bytes) -> np.ndarray:
         """Return the pixels of an image file, resized unless the source's images have one size."""

@@ -1,7 +1,7 @@
 """Records: TFRecord files of tf.train.Examples that exist already."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +16,6 @@ from trainer.workloads.base import (
     Recipe,
     Workload,
     check_num_noise,
-    without_counts,
 )
 from trainer.workloads.declarations.labels import Classes, Multilabel
 from trainer.workloads.encoding.label_values import dense_labels, label_spec, number_labels
@@ -53,7 +52,6 @@ class Records(Workload):
         augment_with: a function from the encoded features of a training batch, and random numbers
             from 0 to 1, [batch, num_noise], to changed ones.
         num_noise: how many random numbers `augment_with` takes for each example.
-        learnt: the classes of a label that declares none.
     """
 
     features: Mapping[str, Any]
@@ -61,7 +59,6 @@ class Records(Workload):
     encode_with: Callable[[Features], Features] | None = None
     augment_with: Callable[[Features, Any], Features] | None = None
     num_noise: int = 0
-    learnt: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,15 +76,6 @@ class Records(Workload):
         check_num_noise(self.num_noise, self.augment_with)
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of the classes (Binary, Classes) or labels (Multilabel), () for Regression."""
-        return self.label.names_of_classes() or tuple(map(str, self._classes))
-
-    @property
-    def _classes(self) -> tuple[Any, ...]:
-        return tuple(self.learnt.get("classes", ()))
-
-    @property
     def learns(self) -> bool:
         """True if something is learnt from the train split."""
         return super().learns or self._learns_classes
@@ -95,10 +83,6 @@ class Records(Workload):
     @property
     def _learns_classes(self) -> bool:
         return isinstance(self.label, Classes | Multilabel) and not self.label.values
-
-    def class_values(self) -> tuple[Any, ...]:
-        """Return the value of each class, as in `class_weights`."""
-        return super().class_values() or self._classes
 
     def default_models(self) -> Mapping[str, Build]:
         """Raise ValueError: there is no model for any kind of records."""
@@ -121,14 +105,15 @@ class Records(Workload):
             for name, values in self.features.items()
         }
         label = self.label.column
-        spec[label] = label_spec(self.label, self._classes)
+        classes = self.learnt_list("classes")
+        spec[label] = label_spec(self.label, classes)
         if self.weight and self.weight not in spec:
             spec[self.weight] = tf.io.FixedLenFeature([], tf.float32, 1.0)
         features = tf.io.parse_example(serialized, spec)
         raw = features.pop(label)
-        if self._learns_classes and not self._classes:
+        if self._learns_classes and not classes:
             features[label] = dense_labels(raw)
-        return features, number_labels(self.label, raw, self._classes)
+        return features, number_labels(self.label, raw, classes)
 
     def adapt(self, features: Features) -> Self:
         """Return the workload with the classes of these examples."""
@@ -136,9 +121,8 @@ class Records(Workload):
             return self
         name = self.label.column
         classes = np.unique(features[name]).tolist()
-        return replace(
-            self, learnt={"classes": [decode_text(text, feature=name) for text in classes if text]}
-        )
+        texts = [decode_text(text, feature=name) for text in classes if text]
+        return self.with_learnt(classes=texts)
 
     def adapt_to_statistics(self, statistics: Json) -> Self | None:
         """Return the workload with the classes of the train split; None without them."""
@@ -150,15 +134,7 @@ class Records(Workload):
         if len(counted["top_values"]) < counted["num_unique"]:
             return None
         classes = sorted(value for value, _ in counted["top_values"])
-        return replace(self, learnt={"classes": classes})
-
-    def facts(self) -> dict[str, Any]:
-        """Return what was learnt from the train split, for JSON."""
-        return {**self.learnt, **super().facts()}
-
-    def with_facts(self, facts: dict[str, Any]) -> Self:
-        """Return the workload with what was learnt from the train split."""
-        return replace(super().with_facts(facts), learnt=without_counts(facts))
+        return self.with_learnt(classes=classes)
 
     def encode(self, features: Features) -> Features:
         """Return the inputs of the model by name, and the weights of examples."""

@@ -13,7 +13,7 @@ import numpy as np
 from trainer import Json
 from trainer.request_values import as_object, check_fields, is_example
 from trainer.runtime.lazy import tf
-from trainer.workloads.base import WEIGHTS, Build, Features, Recipe, Workload, without_counts
+from trainer.workloads.base import WEIGHTS, Build, Features, Recipe, Workload
 from trainer.workloads.declarations.features import Feature, Image
 from trainer.workloads.declarations.labels import Binary, Regression
 from trainer.workloads.declarations.model_settings import ModelSetting, as_text
@@ -187,11 +187,6 @@ class Table(Workload):
         return () if self.raw_inputs else self.features
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of the classes (Binary, Classes) or labels (Multilabel), () for Regression."""
-        return self.label.names_of_classes() or tuple(map(str, self.learnt.classes))
-
-    @property
     def learns(self) -> bool:
         """True if something is learnt from the train split."""
         return True
@@ -200,10 +195,6 @@ class Table(Workload):
     def has_linear_part(self) -> bool:
         """True if the model has a linear part, which may have an optimizer of its own."""
         return self.model is None
-
-    def class_values(self) -> tuple[Any, ...]:
-        """Return the value of each class, as in `class_weights`."""
-        return super().class_values() or self.learnt.classes
 
     def stored_classes(self) -> Sequence[Any]:
         """Return the value of each class, as in examples."""
@@ -277,7 +268,7 @@ class Table(Workload):
 
     def adapt(self, features: Features) -> Self:
         """Return the workload with the facts of these raw features."""
-        return replace(self, learnt=self._learn(ColumnsSource(features)))
+        return self._learn(ColumnsSource(features))
 
     def adapt_to_statistics(self, statistics: Json) -> Self | None:
         """Return the workload adapted to the train split; None if the statistics do not suffice.
@@ -286,25 +277,32 @@ class Table(Workload):
         some percent where a column has more distinct values than statistics.json lists.
         """
         try:
-            learnt = self._learn(StatisticsSource(statistics))
+            return self._learn(StatisticsSource(statistics))
         except InsufficientError:
             return None
-        return replace(self, learnt=learnt)
 
-    def _learn(self, source: StatisticsSource | ColumnsSource) -> TableFacts:
-        return learn(self._encoded, self.label, source, has_edges=self.model is None)
+    def _learn(self, source: StatisticsSource | ColumnsSource) -> Self:
+        learnt = learn(self._encoded, self.label, source, has_edges=self.model is None)
+        return replace(self, learnt=replace(learnt, class_counts=self.learnt.class_counts))
+
+    def with_learnt(self, **facts: Any) -> Self:
+        """Return the workload with further facts of the train split."""
+        return replace(self, learnt=replace(self.learnt, **facts))
+
+    def learnt_list(self, name: str) -> tuple[Any, ...]:
+        """Return the fact `classes` or `class_counts`, () if it was not learnt."""
+        return tuple(getattr(self.learnt, name))
 
     def facts(self) -> dict[str, Any]:
         """Return what was learnt from the train split, for JSON."""
         facts = asdict(self.learnt)
         always = ("boundaries", "vocabularies", "moments")
-        learnt = {name: value for name, value in facts.items() if value or name in always}
-        return {**learnt, **super().facts()}
+        return {name: value for name, value in facts.items() if value or name in always}
 
     def with_facts(self, facts: dict[str, Any]) -> Self:
         """Return the workload with what was learnt from the train split."""
-        learnt = {**without_counts(facts), "classes": tuple(facts.get("classes", ()))}
-        return replace(super().with_facts(facts), learnt=TableFacts(**learnt))
+        learnt = {**facts, "classes": tuple(facts.get("classes", ()))}
+        return replace(self, learnt=TableFacts(**learnt))
 
     def encode(self, features: Features) -> Features:
         """Return category numbers and scaled numbers, side by side; crosses, tokens and weights."""

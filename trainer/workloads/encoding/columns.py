@@ -43,6 +43,7 @@ class TableFacts:
         limits: the 1st and the 99th percentile of clipped numbers.
         edges: of the pieces in which the default model is linear in a number, scaled like it.
         classes: of a label that does not declare them, in order.
+        class_counts: (stored class, examples), if weights are balanced.
     """
 
     boundaries: Mapping[str, list[float]] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class TableFacts:
     limits: Mapping[str, list[float]] = field(default_factory=dict)
     edges: Mapping[str, list[float]] = field(default_factory=dict)
     classes: tuple[str | int, ...] = ()
+    class_counts: Sequence[Sequence[Any]] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
