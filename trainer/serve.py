@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from trainer.cluster.liveness import end_process
@@ -27,7 +27,6 @@ from trainer.serving.http.server import Server
 logger = logging.getLogger(__name__)
 
 _DRAIN_SECONDS = 20.0
-_LOOPBACK = "127.0.0.1"
 
 _EPILOG = """\
 environment (set by Vertex AI; to run it by hand, the first is enough):
@@ -44,17 +43,6 @@ other routes: /livez (200 while the process works), /metrics (Prometheus)
 
 example:
   AIP_STORAGE_URI=run1/model AIP_HTTP_HOST=127.0.0.1 python -m trainer.serve"""
-
-
-def make_app(config: ServerConfig, limits: Limits) -> PredictionApp:
-    """Return the application without a model."""
-    return PredictionApp(
-        health_route=config.health_route,
-        predict_route=config.predict_route,
-        limits=limits,
-        is_loopback=config.host == _LOOPBACK,
-        write_log=_write_line if config.access_log == "json" else None,
-    )
 
 
 def load_ready_predictor(storage_uri: str, *, trust: Trust = STRANGER) -> Any:
@@ -74,7 +62,7 @@ async def serve(config: ServerConfig, listener: socket.socket, *, trust: Trust =
     """Serve until SIGTERM or SIGINT, then complete all requests."""
     limits = Limits(body_bytes=config.max_body_bytes, read_bytes=10 * config.max_body_bytes)
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
-    app = make_app(config, limits)
+    app = PredictionApp(config, limits)
     server = Server(app, limits)
 
     def start(predictor: Any) -> None:
@@ -114,20 +102,6 @@ def _load(storage_uri: str, trust: Trust) -> Any:
     gc.freeze()  # a collection of what TensorFlow has allocated would delay requests
     logger.info("ready after %.1f s", time.monotonic() - began)
     return predictor
-
-
-def _write_line(line: str) -> None:
-    """Write a line of the access log; without it the request gets its response all the same."""
-    try:
-        sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()
-    except OSError as error:
-        _warn_once(f"cannot write the access log, lines are lost: {error.strerror}")
-
-
-@cache
-def _warn_once(message: str) -> None:
-    logger.warning(message)
 
 
 def main(argv: Sequence[str] | None = None, *, listener: socket.socket | None = None) -> int:

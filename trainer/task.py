@@ -169,7 +169,7 @@ def _has_ring(config: TrainConfig) -> bool:
 
 def _connect(config: TrainConfig, cluster: Cluster, stop: threading.Event) -> "ReplicaGroup":
     from trainer.strategies.collective import CollectiveGroup
-    from trainer.strategies.ring_group import RingGroup
+    from trainer.strategies.group import RingGroup
 
     group = RingGroup if _has_ring(config) else CollectiveGroup
     return group(cluster, start_timeout_seconds=config.start_timeout_seconds, stop=stop)

@@ -60,7 +60,13 @@ def read_manifest(examples_dir: str, *, workload: str) -> Manifest:
     path = f"{folder}/manifest.json"
     try:
         content = json.loads(b"".join(_read_pieces(path)))
-        manifest = _parse_manifest(content, folder)
+        manifest = Manifest(
+            workload=content["workload"],
+            compression=content["compression"],
+            splits={
+                name: _parse_split(name, split, folder) for name, split in content["splits"].items()
+            },
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is damaged ({error!r}); prepare the examples again") from error
     if manifest.workload != workload:
@@ -82,7 +88,7 @@ def read_statistics(split: Split) -> Json | None:
     """Return a split's features in the folder's statistics.json; None if it has none.
 
     The feature `label` gets the `names` of its classes if manifest.json has them.
-    Folders that another program has made, or an older version, may lack them.
+    Folders that another program has made may lack them.
     """
     folder = split.paths[0].rpartition("/")[0]
     path = f"{folder}/statistics.json"
@@ -153,32 +159,19 @@ def _count_readable(path: str, compression: str, *, at_most: int = -1) -> tuple[
     return count, "the file ends early"
 
 
-def _parse_manifest(content: dict[str, Any], folder: str) -> Manifest:
-    return Manifest(
-        workload=content["workload"],
-        compression=content["compression"],
-        splits={
-            name: _parse_split(name, split, folder) for name, split in content["splits"].items()
-        },
-    )
-
-
 def _parse_split(name: str, content: dict[str, Any], folder: str) -> Split:
     shards = tuple(
         Shard(
-            path=f"{folder}/{_plain_name(shard['file'])}",
+            path=f"{folder}/{shard['file']}",
             num_examples=int(shard["num_examples"]),
             sha256=shard["sha256"],
         )
         for shard in content["shards"]
     )
+    for file in [shard["file"] for shard in content["shards"]]:
+        if "/" in file or file in {"", ".", ".."}:
+            raise ValueError(f"{file!r} is not a file name")
     counted = sum(shard.num_examples for shard in shards)
     if counted != content["num_examples"]:
         raise ValueError(f"{name}: {content['num_examples']} examples, but {counted} in its shards")
     return Split(name=name, num_examples=counted, shards=shards)
-
-
-def _plain_name(file: str) -> str:
-    if "/" in file or file in {"", ".", ".."}:
-        raise ValueError(f"{file!r} is not a file name")
-    return file

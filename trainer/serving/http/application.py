@@ -3,15 +3,17 @@
 import json
 import logging
 import re
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 
 from trainer.errors import InstanceError
 from trainer.serving.http import metrics
 from trainer.serving.http.batching import Batcher, Job
 from trainer.serving.http.bodies import parse_instances
-from trainer.serving.http.limits import Limits
+from trainer.serving.http.limits import Limits, ServerConfig
 from trainer.serving.http.messages import (
     Request,
     RequestError,
@@ -25,6 +27,7 @@ logger = logging.getLogger(__name__)
 METRICS_ROUTE, LIVENESS_ROUTE = "/metrics", "/livez"
 # Parsed JSON takes 2 (small integers) to 24 times (small objects) the memory of its text.
 _JSON_WEIGHT = 8
+_LOOPBACK = "127.0.0.1"
 _LOOPBACK_HEADER = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
 
 Respond = Callable[[Response], None]
@@ -34,28 +37,18 @@ class PredictionApp:
     """Application of the prediction server.
 
     Until the model is loaded, `batcher` is None and predictions get 503.
-
-    `write_log` is called with a line of JSON for each request.
     """
 
-    def __init__(
-        self,
-        *,
-        health_route: str,
-        predict_route: str,
-        limits: Limits,
-        is_loopback: bool,
-        write_log: Callable[[str], None] | None = None,
-    ):
+    def __init__(self, config: ServerConfig, limits: Limits):
         self.metrics = metrics.Metrics()
         self.batcher: Batcher | None = None
         self.is_draining = False
-        self._limits, self._is_loopback, self._write_log = limits, is_loopback, write_log
-        self._predict_route = predict_route
+        self._limits, self._predict_route = limits, config.predict_route
+        self._is_loopback, self._has_log = config.host == _LOOPBACK, config.access_log == "json"
         self._routes: dict[str, tuple[str, Callable[[], Response]]] = {
             LIVENESS_ROUTE: ("GET", lambda: json_response({"status": "alive"})),
             METRICS_ROUTE: ("GET", self._metrics),
-            health_route: ("GET", self._health),
+            config.health_route: ("GET", self._health),
         }
 
     def handle(self, request: Request, respond: Respond) -> None:
@@ -135,7 +128,7 @@ class PredictionApp:
     def _record(self, request: Request, response: Response) -> None:
         is_known = request.path == self._predict_route or request.path in self._routes
         self.metrics.count(request.path if is_known else "", response.status)
-        if self._write_log is not None:
+        if self._has_log:
             line = {
                 "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
                 "method": request.method,
@@ -146,7 +139,7 @@ class PredictionApp:
                 "response_bytes": len(response.body),
                 "instances": response.num_instances,
             }
-            self._write_log(json.dumps(line))
+            _write_line(json.dumps(line))
 
 
 def _check_method(request: Request, method: str) -> None:
@@ -173,3 +166,17 @@ def _response_to(error: Exception) -> Response:
         logger.error("unexpected error in a request", exc_info=error)
         error = RequestError(500, "internal error; see the server's log")
     return error_response(error)
+
+
+def _write_line(line: str) -> None:
+    """Write a line of the access log; without it the request gets its response all the same."""
+    try:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except OSError as error:
+        _warn_once(f"cannot write the access log, lines are lost: {error.strerror}")
+
+
+@cache
+def _warn_once(message: str) -> None:
+    logger.warning(message)

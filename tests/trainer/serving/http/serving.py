@@ -12,7 +12,7 @@ from trainer.errors import InstanceError
 from trainer.serving.http.application import PredictionApp
 from trainer.serving.http.batching import Batcher
 from trainer.serving.http.bodies import predict_requests
-from trainer.serving.http.limits import Limits
+from trainer.serving.http.limits import Limits, ServerConfig
 from trainer.serving.http.server import Server
 
 TIMEOUT_SECONDS = 30
@@ -75,9 +75,7 @@ def running(limits: Limits, predictor: Any = None) -> Iterator[Running]:
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
         loop.set_exception_handler(lambda _, context: found.errors.append(context))
         stop = lambda: loop.call_soon_threadsafe(stopped.set)  # noqa: E731
-        app = PredictionApp(
-            health_route="/health", predict_route="/predict", limits=limits, is_loopback=True
-        )
+        app = PredictionApp(ServerConfig(storage_uri="/m", host="127.0.0.1"), limits)
         app.batcher = Batcher(partial(predict_requests, predictor or Echo()), limits=limits)
         found.server = Server(app, limits)
         await found.server.listen(listener)

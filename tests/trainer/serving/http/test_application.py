@@ -7,19 +7,22 @@ import sys
 
 import pytest
 
-from trainer.serve import make_app
+from trainer.serving.http.application import PredictionApp
 from trainer.serving.http.bodies import parse_instances
-from trainer.serving.http.limits import Limits, parse_environ
+from trainer.serving.http.limits import Limits, ServerConfig
 from trainer.serving.http.messages import Request, RequestError
 
 pytestmark = pytest.mark.fast
 
 
+def make_app(**settings):
+    return PredictionApp(ServerConfig(storage_uri="/model", **settings), Limits())
+
+
 @pytest.fixture
 def app():
     """An application without a model that listens on this machine only."""
-    environ = {"AIP_STORAGE_URI": "/model", "AIP_HTTP_HOST": "127.0.0.1"}
-    return make_app(parse_environ(environ), Limits())
+    return make_app(host="127.0.0.1")
 
 
 def ask(app, path, *, method="GET", host="localhost", **headers):
@@ -48,7 +51,7 @@ def test_on_loopback_requests_of_web_pages_are_refused(app, headers, code):
 
 
 def test_in_a_container_any_host_name_is_accepted():
-    app = make_app(parse_environ({"AIP_STORAGE_URI": "/model"}), Limits())
+    app = make_app()
     assert ask(app, "/health", host="10.1.2.3:8080").status == 503
 
 
@@ -85,7 +88,10 @@ def test_metrics_count_requests_by_route_and_status(app):
 def test_the_access_log_is_opt_in_and_has_no_bodies(app, capsys):
     ask(app, "/health")
     assert capsys.readouterr().out == ""
-    ask(make_app(parse_environ({"AIP_STORAGE_URI": "/m", "AIP_ACCESS_LOG": "json"}), Limits()), "/")
+    ask(
+        make_app(access_log="json"),
+        "/",
+    )
     line = json.loads(capsys.readouterr().out)
     assert (line["method"], line["path"], line["status"]) == ("GET", "/", 404)
     assert set(line) == {
@@ -121,7 +127,7 @@ class FullDisk(io.StringIO):
 
 def test_without_an_access_log_requests_still_get_responses(monkeypatch, caplog):
     monkeypatch.setattr(sys, "stdout", FullDisk())
-    app = make_app(parse_environ({"AIP_STORAGE_URI": "/m", "AIP_ACCESS_LOG": "json"}), Limits())
+    app = make_app(access_log="json")
     assert [ask(app, path).status for path in ("/livez", "/health")] == [200, 503]
     [warning] = caplog.messages
     assert "access log, lines are lost: No space left" in warning
