@@ -35,13 +35,9 @@ def quiet_native_logs() -> Iterator[None]:
             os.dup2(real_stderr, 2)
             os.close(real_stderr)
             held.seek(0)
-            _write_filtered(held.read().decode(errors="replace"))
-
-
-def _write_filtered(text: str) -> None:
-    for line in text.splitlines():
-        if line.strip() and not _NOISE.match(line):
-            sys.stderr.write(line + "\n")
+            for line in held.read().decode(errors="replace").splitlines():
+                if line.strip() and not _NOISE.match(line):
+                    sys.stderr.write(line + "\n")
 
 
 @contextlib.contextmanager

@@ -93,7 +93,13 @@ class Predictor:
         predictions = as_predictions(outputs)
         if self._hook is None:
             return predictions
-        return [_as_dict(self._hook(prediction), self.workload) for prediction in predictions]
+        changed = list(map(self._hook, predictions))
+        if wrong := [prediction for prediction in changed if not isinstance(prediction, dict)]:
+            raise TrainerError(  # it could have no key
+                f"postprocess of {self.workload.name} returned {wrong[0]!r:.60}; it must return a"
+                " dict, as {'price': 3.5}"
+            )
+        return changed
 
     def predict_batch(self, features: dict[str, Any]) -> dict[str, np.ndarray]:
         """Return the outputs of the model for a batch of raw features, by name.
@@ -176,15 +182,12 @@ class _ServedModel(tf.Module):
         if isinstance(self._workload.label, Multilabel):
             labels = tf.where(likely >= LIKELY, self._labels, "")
             return {"labels": labels, "probabilities": likely}
-        classes = self._predicted_classes(likely)
+        # As `predicted_classes` computes them.
+        classes = tf.argmax(likely, axis=1)
+        if self._decision.threshold != DEFAULT_THRESHOLD:
+            classes = tf.cast(likely[:, 1] >= self._decision.threshold, tf.int64)
         labels = tf.gather(self._labels, classes)
         return {"class": classes, "label": labels, "probabilities": likely}
-
-    def _predicted_classes(self, likely: tf.Tensor) -> tf.Tensor:
-        """Return the classes [batch] as `predicted_classes` computes them."""
-        if self._decision.threshold == DEFAULT_THRESHOLD:
-            return tf.argmax(likely, axis=1)
-        return tf.cast(likely[:, 1] >= self._decision.threshold, tf.int64)
 
     def _serve_examples(self, examples: tf.Tensor, serve: Any) -> dict[str, tf.Tensor]:
         features, _ = self._workload.parse(examples)
@@ -259,7 +262,11 @@ def export_model(
     model_dir = model_dir.rstrip("/")
     # May be on gs://, so only gfile can access it.
     temporary = f"{model_dir}.writing-{os.getpid()}"
-    _reset_seeds(model)
+    # Of layers such as dropout, which serving does not use: Keras draws them at random when it
+    # builds a model, and equal models shall have equal files.
+    for variable in model.non_trainable_variables:
+        if variable.name == "seed_generator_state":
+            variable.assign(variable * 0)
     served = _ServedModel(workload, model, decision, compiled)
     try:
         tf.saved_model.save(served, temporary, signatures=served.signatures())
@@ -270,16 +277,6 @@ def export_model(
     finally:
         if tf.io.gfile.exists(temporary):
             tf.io.gfile.rmtree(temporary)
-
-
-def _reset_seeds(model: Any) -> None:
-    """Set the seeds of layers such as dropout, which serving does not use, to zero.
-
-    Keras draws them at random when it builds a model, and equal models shall have equal files.
-    """
-    for variable in model.non_trainable_variables:
-        if variable.name == "seed_generator_state":
-            variable.assign(variable * 0)
 
 
 def load_predictor(model_dir: str, *, trust: Trust = STRANGER, beside: str = "") -> Predictor:
@@ -339,16 +336,6 @@ def as_predictions(outputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
 def _ordered(outputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return outputs with those that every model may have first."""
     return {**{name: outputs[name] for name in _FIRST if name in outputs}, **outputs}
-
-
-def _as_dict(prediction: Any, workload: Workload) -> dict[str, Any]:
-    """Return a hook's prediction; TrainerError if it is no dict, which could have no key."""
-    if not isinstance(prediction, dict):
-        raise TrainerError(
-            f"postprocess of {workload.name} returned {prediction!r:.60}; it must return a dict, as"
-            " {'price': 3.5}"
-        )
-    return prediction
 
 
 def _as_json(name: str, output: np.ndarray) -> list[Any]:

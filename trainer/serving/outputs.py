@@ -108,19 +108,14 @@ def output_kind(model: Any, workload: Workload) -> OutputKind:
     Raises:
         ConfigError: the loss takes probabilities, but the last layer is linear.
     """
-    if (known := getattr(model, _KNOWN, None)) is None:
-        with tf.init_scope():  # while a graph is traced, too
-            known = _agreed_kind(workload) or _find_kind(model, workload)
-        setattr(model, _KNOWN, known)
-    kind: OutputKind = known
-    return kind
-
-
-def _agreed_kind(workload: Workload) -> OutputKind | None:
-    """Return the kind if it follows from the workload alone."""
     if isinstance(workload.label, Regression):
         return OutputKind("values", "the label is a number")
-    return OutputKind(LOGITS, "the default model") if workload.model is None else None
+    if workload.model is None:
+        return OutputKind(LOGITS, "the default model")
+    if not hasattr(model, _KNOWN):
+        with tf.init_scope():  # while a graph is traced, too
+            setattr(model, _KNOWN, _find_kind(model, workload))
+    return getattr(model, _KNOWN)
 
 
 def _find_kind(model: Any, workload: Workload) -> OutputKind:
@@ -181,9 +176,7 @@ def _is_cross_entropy(loss: Any) -> bool:
 
 def _last_operation(model: Any, workload: Workload) -> str:
     """Return the activation or, without one, the class of the last operation; "" if unknown."""
-    outputs = getattr(model, "output", None)
-    if outputs is None and len(getattr(model, "outputs", None) or ()) == 1:  # a Sequential
-        outputs = model.outputs[0]
+    outputs = symbolic_outputs(model)
     tensor: Any = main_output(outputs, workload) if outputs is not None else None
     while hasattr(tensor, "_keras_history"):
         operation, node, index = tensor._keras_history
@@ -197,6 +190,14 @@ def _last_operation(model: Any, workload: Workload) -> str:
             activation = _activation(operation)
             return activation if activation not in ("", "linear") else kind
     return ""
+
+
+def symbolic_outputs(model: Any) -> Any:
+    """Return the symbolic outputs of a model; None if it has none."""
+    outputs = getattr(model, "output", None)
+    if outputs is None and len(getattr(model, "outputs", None) or ()) == 1:  # a Sequential
+        return model.outputs[0]
+    return outputs
 
 
 def _activation(operation: Any) -> str:

@@ -40,7 +40,11 @@ class CollectiveGroup(ReplicaGroup):
         try:
             self._strategy = _connect(cluster, rank=self.rank)
         except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
-            raise ReplicaLostError(f"while connecting: {_describe_lost(peers)}") from error
+            lost = {name: at for name, at in peers.items() if not is_reachable(at)}
+            reason = (
+                f"{format_addresses(lost)} cannot be reached" if lost else "a replica has ended"
+            )
+            raise ReplicaLostError(f"while connecting: {reason}") from error
         finally:
             watch.close()
         self.monitor = Monitor(peers, on_stuck=end_stuck_process, reaction_seconds=REACTION_SECONDS)
@@ -64,18 +68,9 @@ def _connect(cluster: Cluster, *, rank: int) -> tf.distribute.MultiWorkerMirrore
     # An empty service_type disables TensorFlow's coordination service. It connects in native code
     # that holds the GIL: no thread could log the missing replicas or handle SIGTERM.
     context.context().configure_coordination_service(service_type="")
-    with quiet_native_logs(), explain_port_errors(cluster):
-        return tf.distribute.MultiWorkerMirroredStrategy(
-            cluster_resolver=_resolver(cluster, rank=rank)
-        )
-
-
-def _resolver(
-    cluster: Cluster, *, rank: int
-) -> tf.distribute.cluster_resolver.SimpleClusterResolver:
     # One job, whatever the types of its replicas in TF_CONFIG, and one device per replica, which
     # adds up the contributions of its own GPUs before the all-reduce.
-    return tf.distribute.cluster_resolver.SimpleClusterResolver(
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": list(cluster.trainers().values())}),
         task_type="worker",
         task_id=rank,
@@ -83,11 +78,8 @@ def _resolver(
         # Listing logical devices instead would initialise TensorFlow, too early for a cluster.
         num_accelerators={"GPU": min(1, len(tf.config.list_physical_devices("GPU")))},
     )
-
-
-def _describe_lost(peers: Mapping[str, str]) -> str:
-    lost = {name: address for name, address in peers.items() if not is_reachable(address)}
-    return f"{format_addresses(lost)} cannot be reached" if lost else "a replica has ended"
+    with quiet_native_logs(), explain_port_errors(cluster):
+        return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
 
 
 def _all_reduce(vector: tf.Tensor) -> tf.Tensor:

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import keras
 import tensorflow as tf
 
 from trainer.serving.outputs import zero_inputs
 from trainer.training.job import Job
-from trainer.training.model.embeddings import LargeEmbedding, find_large
+from trainer.training.model.embeddings import find_large
 from trainer.training.model.flat_model import FlatModel, build_model
 from trainer.training.model.objective import Objective
 from trainer.training.optimizers.compiled import (
@@ -40,7 +40,8 @@ def assemble(
     config, recipe = job.config, job.config.recipe()
     keras.utils.set_random_seed(config.seed)
     keras_model = build_model(job.workload, config)
-    is_jit = config.jit or _has_jit(keras_model)
+    has_gpus = bool(tf.config.list_physical_devices("GPU"))  # where Keras sets jit_compile itself
+    is_jit = config.jit or bool(keras_model.compiled and not has_gpus and keras_model.jit_compile)
     model = FlatModel(keras_model)
     objective = Objective(
         job.workload, model, batch_size=config.batch_size, label_smoothing=recipe.label_smoothing
@@ -48,7 +49,9 @@ def assemble(
     objective.check_parts(num_parts=num_parts * config.micro_batches)
     with tf.device(devices[0]):
         compiled = read_optimizer(model) if keras_model.optimizer else None
-    embeddings = () if is_jit else _find_embeddings(job, keras_model, compiled)
+    needs_layers = compiled is not None and compiled.rules.optimizer.needs_layers
+    is_by_rows = not (is_jit or needs_layers)
+    embeddings = find_large(keras_model, partial(zero_inputs, job.workload)) if is_by_rows else ()
     model = FlatModel(keras_model, embeddings, is_compiled=is_jit)
     parameters = Parameters(
         model.read_weights(),
@@ -72,24 +75,6 @@ def assemble(
         num_unrolled=_UNROLLED_STEPS if num_counters and not model.places() else 1,
     )
     return TrainStep(job.workload, model, objective, parameters, plan)
-
-
-def _has_jit(model: Any) -> bool:
-    """Return True if a model was compiled with jit_compile=True.
-
-    Not where there is a GPU: Keras sets it there by itself.
-    """
-    has_gpus = bool(tf.config.list_physical_devices("GPU"))
-    return bool(model.compiled and not has_gpus and model.jit_compile)
-
-
-def _find_embeddings(
-    job: Job, model: Any, compiled: CompiledOptimizer | None
-) -> tuple[LargeEmbedding, ...]:
-    """Return the embeddings of a Keras model that are trained by rows."""
-    if compiled and compiled.rules.optimizer.needs_layers:
-        return ()
-    return find_large(model, lambda: zero_inputs(job.workload))
 
 
 def _recipe_rules(job: Job, model: FlatModel) -> UpdateRules:

@@ -143,7 +143,7 @@ class Parameters:
             "state": tf.identity(self.pull_state()),
             **(
                 {"average_state": tf.identity(self.average_state)}
-                if self._has_average_state
+                if self.average_state is not self.state
                 else {}
             ),
             **{name: self._join(name, values) for name in self.vector_names if name != "weights"},
@@ -179,10 +179,6 @@ class Parameters:
         for piece in self.pieces:
             if piece.late:
                 piece.late.settle()
-
-    @property
-    def _has_average_state(self) -> bool:
-        return self.average_state is not self.state
 
     def _other_slots(self) -> dict[str, list[tf.Variable]]:
         names = dict.fromkeys(name for piece in self.pieces for name in piece.other_slots)

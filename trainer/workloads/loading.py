@@ -15,7 +15,6 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,7 +67,14 @@ def load_workload(reference: str) -> Workload:
         return _load_module(f"trainer.workloads.{reference}", reference, name=reference)
     name = Path(reference).name
     if SNAPSHOT.fullmatch(name) and not Path(reference).is_dir():
-        return _load_snapshot(name)  # also for the path of a snapshot on another machine
+        # Also for the path of a snapshot on another machine.
+        folder = Path(os.environ.get(IMAGE_DIR_VARIABLE, IMAGE_DIR), name)
+        if not folder.is_dir():
+            raise WorkloadError(
+                f"{name!r} is the snapshot of a folder, but {folder} does not exist: run it in the"
+                " image of the folder, which `trainyard image --project FOLDER --build` builds"
+            )
+        return _load_path(folder, name)
     if is_path(reference):
         return _load_path(Path(reference), reference)
     entries = _entry_points()
@@ -76,7 +82,11 @@ def load_workload(reference: str) -> Workload:
         return _load_entry_point(entries[reference], reference)
     if is_module(reference):
         return _load_module(reference, reference, name=module_name(reference))
-    raise _unknown(reference, entries)
+    names = (*BUILT_IN, *sorted(entries))
+    raise WorkloadError(
+        f"{reference!r} is not a workload;{did_you_mean(reference, names)} allowed are"
+        f" {', '.join(names)}, the path of a folder with a {FILE}, and a package.module"
+    )
 
 
 def is_own_code(reference: str, *, beside: str = "") -> bool:
@@ -111,14 +121,6 @@ def is_own_code(reference: str, *, beside: str = "") -> bool:
     return is_snapshot and file.parent.parent in [folder.resolve() for folder in folders]
 
 
-def _unknown(reference: str, entry_points: Iterable[str]) -> WorkloadError:
-    names = (*BUILT_IN, *sorted(entry_points))
-    return WorkloadError(
-        f"{reference!r} is not a workload;{did_you_mean(reference, names)} allowed are"
-        f" {', '.join(names)}, the path of a folder with a {FILE}, and a package.module"
-    )
-
-
 def package_digest(reference: str) -> str:
     """Return twelve hexadecimal digits of the SHA-256 of a module's package; it must be loaded.
 
@@ -151,16 +153,6 @@ def _load_path(path: Path, reference: str) -> Workload:
         module = _execute(package, file)
     own = reference if SNAPSHOT.fullmatch(reference) else str(path.expanduser().absolute())
     return _workload_of(module, str(file), name=name, reference=own)
-
-
-def _load_snapshot(reference: str) -> Workload:
-    folder = Path(os.environ.get(IMAGE_DIR_VARIABLE, IMAGE_DIR), reference)
-    if not folder.is_dir():
-        raise WorkloadError(
-            f"{reference!r} is the snapshot of a folder, but {folder} does not exist: run it in the"
-            " image of the folder, which `trainyard image --project FOLDER --build` builds"
-        )
-    return _load_path(folder, reference)
 
 
 def _digest(file: Path) -> str:

@@ -182,11 +182,6 @@ class Table(Workload):
         return [column for column in self.columns if column.kind in kinds]
 
     @property
-    def _encoded(self) -> Sequence[Feature]:
-        """The features whose encoding is learnt."""
-        return () if self.raw_inputs else self.features
-
-    @property
     def learns(self) -> bool:
         """True if something is learnt from the train split."""
         return True
@@ -257,14 +252,10 @@ class Table(Workload):
             label_specs[self.weight] = tf.io.FixedLenFeature([], tf.float32, 1.0)
         columns = parse_columns(serialized, self.used, label_specs)
         raw = columns.pop(label)
-        if self._must_learn_label():
+        is_number = isinstance(self.label, Regression)
+        if label not in self.learnt.moments if is_number else not self.labels:
             columns[label] = dense_labels(raw)
         return columns, number_labels(as_stored(self.label), raw, self.learnt.classes)
-
-    def _must_learn_label(self) -> bool:
-        if isinstance(self.label, Regression):
-            return self.label.column not in self.learnt.moments
-        return not self.labels
 
     def adapt(self, features: Features) -> Self:
         """Return the workload with the facts of these raw features."""
@@ -282,7 +273,8 @@ class Table(Workload):
             return None
 
     def _learn(self, source: StatisticsSource | ColumnsSource) -> Self:
-        learnt = learn(self._encoded, self.label, source, has_edges=self.model is None)
+        encoded = () if self.raw_inputs else self.features  # the features whose encoding is learnt
+        learnt = learn(encoded, self.label, source, has_edges=self.model is None)
         return replace(self, learnt=replace(learnt, class_counts=self.learnt.class_counts))
 
     def with_learnt(self, **facts: Any) -> Self:

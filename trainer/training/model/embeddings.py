@@ -139,9 +139,17 @@ def replaced_lookups(
 ) -> contextlib.AbstractContextManager[None]:
     """Let these Keras embeddings look up their rows by a function of number and ids."""
     numbers = {id(layer): number for number, layer in enumerate(layers)}
-    return replaced_calls(
-        layers, lambda layer, inputs: _look_up_by(lookup, numbers[id(layer)], layer, inputs)
-    )
+
+    def call(layer: Any, inputs: tf.Tensor) -> tf.Tensor:
+        ids = tf.cast(inputs, tf.int32)
+        # As Keras: an id below 0 counts from the end.
+        ids = tf.where(ids < 0, ids + layer.input_dim, ids)
+        rows = lookup(numbers[id(layer)], ids)
+        return tf.cast(
+            tf.ensure_shape(rows, [*inputs.shape, layer.output_dim]), layer.compute_dtype
+        )
+
+    return replaced_calls(layers, call)
 
 
 @contextlib.contextmanager
@@ -154,14 +162,6 @@ def replaced_calls(layers: Sequence[Any], call: Callable[[Any, Any], Any]) -> It
     finally:
         for layer in layers:
             del vars(layer)["call"]
-
-
-def _look_up_by(lookup: Fetch, number: int, layer: Any, inputs: tf.Tensor) -> tf.Tensor:
-    ids = tf.cast(inputs, tf.int32)
-    # As Keras: an id below 0 counts from the end.
-    ids = tf.where(ids < 0, ids + layer.input_dim, ids)
-    rows = tf.ensure_shape(lookup(number, ids), [*inputs.shape, layer.output_dim])
-    return tf.cast(rows, layer.compute_dtype)
 
 
 def find_large(

@@ -7,7 +7,7 @@ Not every loss and metric is such a sum: `check_parts` finds out with random num
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -97,7 +97,11 @@ class Objective:
             for after_first, after_second, start in zip(first, second, self._first, strict=True)
         ]
         results = [self._results(values) for values in (whole[1], merged)]
-        odd = {name for name in results[0] if not _is_close(results[0], results[1], name)}
+        odd = {
+            name
+            for name, value in results[0].items()
+            if not np.allclose(value, results[1][name], rtol=1e-3, atol=1e-6, equal_nan=True)
+        }
         self._only_in_evaluation = frozenset(odd - {"loss"})
         if self._only_in_evaluation:
             logger.warning(
@@ -344,7 +348,3 @@ def _find_loss_kind(whole: float, parts: Sequence[tuple[float, float]]) -> str:
         if np.allclose(whole, [first + second for first, second in parts], rtol=1e-4)
         else "whole"
     )
-
-
-def _is_close(results: Mapping[str, float], other: Mapping[str, float], name: str) -> bool:
-    return bool(np.allclose(results[name], other[name], rtol=1e-3, atol=1e-6, equal_nan=True))

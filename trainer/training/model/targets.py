@@ -8,7 +8,14 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.errors import ConfigError
-from trainer.serving.outputs import BY_LABEL, NUM_SAMPLED, main_output, output_kind, zero_features
+from trainer.serving.outputs import (
+    BY_LABEL,
+    NUM_SAMPLED,
+    main_output,
+    output_kind,
+    symbolic_outputs,
+    zero_features,
+)
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
 
@@ -45,9 +52,7 @@ def _zero_outputs(model: Any, inputs: Any) -> Any:
 
     So is a model of texts: Keras 3.15 gives symbolic outputs of TextVectorization another rank.
     """
-    known = getattr(model, "output", None)
-    if known is None and len(getattr(model, "outputs", None) or ()) == 1:  # Sequential
-        known = model.outputs[0]
+    known = symbolic_outputs(model)
     shapes = [output.shape[1:] for output in keras.tree.flatten(known)] if known is not None else []
     has_texts = any(values.dtype == tf.string for values in keras.tree.flatten(inputs))
     if not shapes or has_texts or any(None in shape for shape in shapes):

@@ -83,7 +83,13 @@ def read_optimizer(model: FlatModel) -> CompiledOptimizer:
                 for variable, decay in zip(variables, decays, strict=True)
             ]
         ),
-        average=_average_of(optimizer),
+        average=Average(
+            decay=optimizer.ema_momentum,
+            is_keras=True,
+            overwrite_every=optimizer.ema_overwrite_frequency or 0,
+        )
+        if optimizer.use_ema
+        else None,
         layers=variables,
         rate=rate.variable,
     )
@@ -104,13 +110,6 @@ def _check_supported(optimizer: Any) -> None:
             f"the optimizer {name} has gradient_accumulation_steps and global_clipnorm, whose norm"
             " would be only of one device's weights: use --micro-batches, or clipnorm"
         )
-
-
-def _average_of(optimizer: Any) -> Average | None:
-    if not optimizer.use_ema:
-        return None
-    frequency = optimizer.ema_overwrite_frequency or 0
-    return Average(decay=optimizer.ema_momentum, is_keras=True, overwrite_every=frequency)
 
 
 def check_settings_of_compiled(config: TrainConfig, optimizer: Any) -> None:

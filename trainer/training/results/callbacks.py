@@ -111,7 +111,8 @@ def _check(callback: Any, *, has_number: bool) -> None:
             f"callbacks: {name} changes the learning rate, so the model must be compiled with an"
             " optimizer whose learning rate is a number"
         )
-    ignored = [hook for hook in _BATCH_HOOKS if not _is_default(getattr(callback, hook))]
+    hooks = {hook: getattr(callback, hook) for hook in _BATCH_HOOKS}
+    ignored = [name for name, hook in hooks.items() if not getattr(hook, "_is_default", False)]
     if ignored:
         logger.warning(
             "callbacks: %s.%s is not called, because many steps run in one call of the graph; use"
@@ -119,7 +120,3 @@ def _check(callback: Any, *, has_number: bool) -> None:
             name,
             ignored[0],
         )
-
-
-def _is_default(hook: Any) -> bool:
-    return bool(getattr(hook, "_is_default", False))

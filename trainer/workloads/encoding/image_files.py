@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from PIL import Image
+    pass
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 FITS = ("stretch", "crop", "pad")
@@ -54,7 +54,11 @@ def decode_image(
 
     try:
         with Image.open(io.BytesIO(data)) as image:
-            _check_pixels(image)
+            if image.size[0] * image.size[1] > MAX_PIXELS:
+                raise ValueError(
+                    f"it may be a decompression bomb: it has {image.size[0]:,} by"
+                    f" {image.size[1]:,} pixels; at most {MAX_PIXELS:,} are allowed"
+                )
             height, width = size
             image.draft(None, (2 * width, 2 * height))  # a large JPEG is decoded at less detail
             is_turned = image.getexif().get(_ORIENTATION, 1) != 1
@@ -80,15 +84,6 @@ def encode_png(image: np.ndarray) -> bytes:
     file = io.BytesIO()
     Image.fromarray(image).save(file, "PNG")
     return file.getvalue()
-
-
-def _check_pixels(image: "Image.Image") -> None:
-    width, height = image.size
-    if width * height > MAX_PIXELS:
-        raise ValueError(
-            f"it may be a decompression bomb: it has {width:,} by {height:,} pixels; at most"
-            f" {MAX_PIXELS:,} are allowed"
-        )
 
 
 def _converted(image: Any, mode: str) -> Any:

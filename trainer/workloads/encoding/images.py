@@ -109,12 +109,24 @@ def parse_image(
 ) -> np.ndarray:
     """Return an image of this shape; ValueError if the value is invalid."""
     if isinstance(value, dict) and set(value) == {"b64"}:
-        return _parse_base64(value["b64"], shape, decode_file)
+        try:
+            data = decode_base64(value["b64"])
+        except ValueError as error:
+            raise ValueError(f"image: {error}") from error
+        if len(data) == math.prod(shape):
+            return np.frombuffer(data, np.uint8).reshape(shape)
+        try:
+            return decode_file(data)
+        except ValueError as error:
+            raise ValueError(
+                f"image has {len(data)} bytes of base64: neither raw pixels nor an image file that"
+                f" fits: {error}"
+            ) from error
     if not isinstance(value, list):
         raise ValueError(f"image must be a list of pixels, not {type(value).__name__}")
-    data = _as_bytes(value, shape)
-    if data is not None:
-        return np.frombuffer(data, np.uint8).reshape(shape)
+    plain = _as_bytes(value, shape)
+    if plain is not None:
+        return np.frombuffer(plain, np.uint8).reshape(shape)
     try:
         pixels = np.asarray(value)
     except ValueError as error:
@@ -147,24 +159,6 @@ def _as_bytes(value: list[Any], shape: tuple[int, ...]) -> bytes | None:
         return bytes(level)
     except (ValueError, TypeError):
         return None
-
-
-def _parse_base64(
-    text: Any, shape: tuple[int, ...], decode_file: Callable[[bytes], np.ndarray]
-) -> np.ndarray:
-    try:
-        data = decode_base64(text)
-    except ValueError as error:
-        raise ValueError(f"image: {error}") from error
-    if len(data) == math.prod(shape):
-        return np.frombuffer(data, np.uint8).reshape(shape)
-    try:
-        return decode_file(data)
-    except ValueError as error:
-        raise ValueError(
-            f"image has {len(data)} bytes of base64: neither raw pixels nor an image file that"
-            f" fits: {error}"
-        ) from error
 
 
 def decode_exactly(data: bytes, shape: tuple[int, ...]) -> np.ndarray:
