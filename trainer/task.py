@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from trainer.cluster.liveness import end_process
 from trainer.cluster.tf_config import Cluster, check_port, choose_strategy, parse_tf_config
-from trainer.config.train_config import (
-    Folders,
-    TrainConfig,
-    parse_flags,
-    resolve_folders,
-)
+from trainer.config.train_config import Folders, TrainConfig, parse_flags, resolve_folders
 from trainer.errors import (
     EXIT_RESTART,
     ConfigError,
@@ -70,12 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(
-    config: TrainConfig,
-    cluster: Cluster,
-    folders: Folders,
-    *,
-    strategy: str,
-    stop: threading.Event,
+    config: TrainConfig, cluster: Cluster, folders: Folders, *, strategy: str, stop: threading.Event
 ) -> int:
     check_port(cluster, strategy=strategy)
     # The modules imported below import TensorFlow, which must happen in `import_tensorflow`.
@@ -104,12 +94,7 @@ def _run(
 
 
 def _train(
-    config: TrainConfig,
-    cluster: Cluster,
-    folders: Folders,
-    *,
-    strategy: str,
-    stop: threading.Event,
+    config: TrainConfig, cluster: Cluster, folders: Folders, *, strategy: str, stop: threading.Event
 ) -> int:
     """Train, or evaluate the checkpoints of a training, on this replica's devices."""
     from trainer.training.job import check_batch_size, make_job

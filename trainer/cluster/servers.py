@@ -12,13 +12,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from trainer import Json
-from trainer.cluster.liveness import (
-    Monitor,
-    Watch,
-    end_process,
-    is_reachable,
-    wait_until_reachable,
-)
+from trainer.cluster.liveness import Monitor, Watch, end_process, is_reachable, wait_until_reachable
 from trainer.cluster.tf_config import Cluster
 from trainer.cluster.watchdog import dump_stacks
 from trainer.errors import EXIT_RESTART, Preempted, ReplicaLostError, TrainerError, first_line

@@ -8,12 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainer.cluster.roles import (
-    CLUSTER_ROLES,
-    STRATEGIES,
-    find_role_errors,
-    infer_strategy,
-)
+from trainer.cluster.roles import CLUSTER_ROLES, STRATEGIES, find_role_errors, infer_strategy
 from trainer.errors import ClusterError, TrainerError
 
 # What messages about TF_CONFIG call the number of replicas of each role.

@@ -11,11 +11,7 @@ from typing import Any, Self
 from trainer import paths
 from trainer.cluster.roles import STRATEGIES as CLUSTER_STRATEGIES
 from trainer.config.flags import add_flags
-from trainer.config.model_settings import (
-    ModelSettings,
-    split_model_flags,
-    split_model_settings,
-)
+from trainer.config.model_settings import ModelSettings, split_model_flags, split_model_settings
 from trainer.config.settings import MOST_SECONDS, check_settings, flag_name, setting
 from trainer.config.usage import DESCRIPTION, EPILOG
 from trainer.errors import ConfigError

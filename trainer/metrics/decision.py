@@ -7,13 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainer.metrics.class_metrics import LEAST_LIKELIHOOD
-from trainer.workloads.declarations.labels import (
-    COSTS,
-    DEFAULT_THRESHOLD,
-    Binary,
-    Classes,
-    Label,
-)
+from trainer.workloads.declarations.labels import COSTS, DEFAULT_THRESHOLD, Binary, Classes, Label
 
 logger = logging.getLogger(__name__)
 

@@ -14,10 +14,7 @@ def parse(data: bytes) -> Any:
     text = data.decode()  # json.loads(data) would accept surrogates
     try:
         value = json.loads(
-            text,
-            parse_constant=_reject_constant,
-            parse_float=_float,
-            object_pairs_hook=_object,
+            text, parse_constant=_reject_constant, parse_float=_float, object_pairs_hook=_object
         )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

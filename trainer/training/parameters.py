@@ -18,13 +18,7 @@ from trainer.training.model.embeddings import EmbeddingPlace
 from trainer.training.optimizers.base import FusedOptimizer, Optimizer, Slots
 from trainer.training.optimizers.late_rows import LateRows
 from trainer.training.optimizers.rules import UpdateRules
-from trainer.training.pieces import (
-    Cut,
-    Group,
-    Piece,
-    divide_layers,
-    num_weights,
-)
+from trainer.training.pieces import Cut, Group, Piece, divide_layers, num_weights
 
 
 class Parameters:

@@ -156,13 +156,7 @@ class TrainStep:
         )
 
     def contribute(
-        self,
-        table: Any,
-        index: tf.Tensor,
-        rows: tf.Tensor,
-        *,
-        part: int = 0,
-        num_parts: int = 1,
+        self, table: Any, index: tf.Tensor, rows: tf.Tensor, *, part: int = 0, num_parts: int = 1
     ) -> Contribution:
         """Return the contribution of one of the nearly equal parts of batch `index`.
 
@@ -179,20 +173,11 @@ class TrainStep:
             return sized(batches.width)
         # Traced for each size: with shapes that are not known, steps take up to a fifth longer.
         return tf.cond(
-            batches.is_last(index),
-            partial(sized, batches.last_size),
-            partial(sized, batches.width),
+            batches.is_last(index), partial(sized, batches.last_size), partial(sized, batches.width)
         )
 
     def _contribute_sized(
-        self,
-        table: Any,
-        index: tf.Tensor,
-        rows: tf.Tensor,
-        size: int,
-        *,
-        part: int,
-        num_parts: int,
+        self, table: Any, index: tf.Tensor, rows: tf.Tensor, size: int, *, part: int, num_parts: int
     ) -> Contribution:
         num_micro_batches = self._plan.num_micro_batches
         contributions: list[Contribution] = []
@@ -210,14 +195,7 @@ class TrainStep:
         return add(contributions)
 
     def _contribute_part(
-        self,
-        table: Any,
-        index: tf.Tensor,
-        rows: tf.Tensor,
-        *,
-        part: int,
-        size: int,
-        num_parts: int,
+        self, table: Any, index: tf.Tensor, rows: tf.Tensor, *, part: int, size: int, num_parts: int
     ) -> Contribution:
         first, last = size * part // num_parts, size * (part + 1) // num_parts
         share, is_empty = (last - first) / size, first == last

@@ -15,11 +15,7 @@ from trainer.workloads.declarations.features import (
     Timestamp,
 )
 from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
-from trainer.workloads.declarations.sources import (
-    Download,
-    Source,
-    SourceFile,
-)
+from trainer.workloads.declarations.sources import Download, Source, SourceFile
 from trainer.workloads.declarations.split import Split
 from trainer.workloads.encoding.images import flip, shift
 from trainer.workloads.image_folder import ImageFolder

@@ -12,13 +12,7 @@ import numpy as np
 from trainer import Json
 from trainer.request_values import check_fields, is_example
 from trainer.runtime.lazy import keras, tf
-from trainer.workloads.base import (
-    Build,
-    Features,
-    Recipe,
-    Workload,
-    check_num_noise,
-)
+from trainer.workloads.base import Build, Features, Recipe, Workload, check_num_noise
 from trainer.workloads.declarations.features import image_shape
 from trainer.workloads.declarations.labels import Binary, Classes, Label
 from trainer.workloads.encoding.image_files import check_image, decode_image
@@ -34,11 +28,7 @@ from trainer.workloads.encoding.images import (
 from trainer.workloads.models.residual import residual
 
 _RECIPE = Recipe(
-    learning_rate=2e-3,
-    weight_decay=0.1,
-    average_decay=0.99,
-    label_smoothing=0.05,
-    min_steps=300,
+    learning_rate=2e-3, weight_decay=0.1, average_decay=0.99, label_smoothing=0.05, min_steps=300
 )
 _OWN_RECIPE = Recipe(learning_rate=1e-3, min_steps=300)
 

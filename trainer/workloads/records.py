@@ -9,14 +9,7 @@ import numpy as np
 from trainer import Json
 from trainer.request_values import as_array, as_object, bytes_as_json, check_fields, is_example
 from trainer.runtime.lazy import keras, tf
-from trainer.workloads.base import (
-    WEIGHTS,
-    Build,
-    Features,
-    Recipe,
-    Workload,
-    check_num_noise,
-)
+from trainer.workloads.base import WEIGHTS, Build, Features, Recipe, Workload, check_num_noise
 from trainer.workloads.declarations.labels import Classes, Multilabel
 from trainer.workloads.encoding.label_values import dense_labels, label_spec, number_labels
 from trainer.workloads.encoding.lookups import decode_text

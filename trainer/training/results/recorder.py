@@ -134,11 +134,7 @@ class Recorder:
         self._eval.close()
 
     def _report(self, learning_rate: float) -> None:
-        values = {
-            **self._measure(self._pending),
-            **self._speed(),
-            "learning_rate": learning_rate,
-        }
+        values = {**self._measure(self._pending), **self._speed(), "learning_rate": learning_rate}
         self._write(self._train, "train", values, step=self.step)
         self._log_line(values)
         self._pending, self._since = NOTHING, time.monotonic()
