@@ -50,6 +50,9 @@ class Tiny(Workload):
         del labels
         return 1 + tf.abs(features["x"][:, 0]) if self._is_weighted else None
 
+    def evaluation_weights(self, features: Any, labels: Any) -> Any:
+        return self.example_weights(features, labels)
+
     def input_specs(self) -> dict[str, Any]:
         import tensorflow as tf
 
