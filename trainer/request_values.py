@@ -16,12 +16,9 @@ _STANDARD = str.maketrans("-_", "+/", " \t\r\n")
 
 
 def decode_base64(text: Any) -> bytes:
-    """Return the bytes of a base64 text.
+    """Return the bytes of a base64 text; ValueError if it is not one.
 
     It may be URL-safe, have no padding, be broken into lines, and be a `data:` URL.
-
-    Raises:
-        ValueError: it is not base64.
     """
     try:
         return base64.b64decode(text, validate=True)
@@ -37,11 +34,7 @@ def decode_base64(text: Any) -> bytes:
 
 
 def texts_as_bytes(value: Any) -> Any:
-    """Return texts and {"b64": …} as bytes, in lists of the same structure.
-
-    Raises:
-        ValueError: there is another value.
-    """
+    """Return texts and {"b64": …} as bytes, in lists of the same structure; else ValueError."""
     if isinstance(value, list):
         return [texts_as_bytes(item) for item in value]
     if isinstance(value, str):

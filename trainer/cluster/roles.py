@@ -56,12 +56,9 @@ def infer_strategy(counts: Mapping[str, int], *, num_gpus: int = 0) -> str:
 def find_role_errors(
     strategy: str, counts: Mapping[str, int], *, names: Mapping[str, str]
 ) -> list[str]:
-    """Return why these replicas cannot train by the strategy; an empty list if they can.
+    """Return why these replicas, counted by ROLES, cannot train by the strategy; [] if they can.
 
-    Args:
-        strategy: one of STRATEGIES.
-        counts: the number of replicas of each of ROLES.
-        names: what the user calls the number of each role and, as "strategy", the strategy.
+    `names` has what the user calls the number of each role and, as "strategy", the strategy.
     """
     num_chiefs, num_workers = counts["chief"], counts["worker"]
     # Worker 0 of a synchronous cluster can be its chief.

@@ -54,11 +54,7 @@ class ModelSettings:
     )
 
     def adapt(self, workload: Workload, model: str = "") -> Workload:
-        """Return the workload with the model that the settings describe.
-
-        Raises:
-            ConfigError: the workload has no such setting, or not with this value.
-        """
+        """Return the workload with the model of the settings; ConfigError if it cannot."""
         for name in _OF_LINEAR_PART:
             if getattr(self, name) is not None and not workload.has_linear_part:
                 own = [f"--{_PREFIX}{key}" for key in workload.settings_of(model)]
@@ -72,11 +68,7 @@ class ModelSettings:
             raise ConfigError(f"--{error}") from error
 
     def apply(self, recipe: Recipe) -> Recipe:
-        """Return the recipe with the given optimizer and, if it is another one, its defaults.
-
-        Raises:
-            ConfigError: two settings contradict each other.
-        """
+        """Return the recipe with the given optimizer and, if it is another one, its defaults."""
         if self.optimizer and self.optimizer != recipe.optimizer:
             rate = OPTIMIZERS[self.optimizer]
             # A step decays the weights by this times the learning rate: keep the product.

@@ -110,12 +110,7 @@ def flag_name(name: str) -> str:
 
 
 def make_settings(config: type[Config], values: Mapping[str, Any], *, name: str) -> Config:
-    """Return a dataclass of settings with these values, the rest at their defaults.
-
-    Args:
-        config: dataclass whose fields are settings, checked when it is made.
-        values: values by the name of the field.
-        name: name of the whole in messages.
+    """Return a dataclass of settings with these values; messages call the whole `name`.
 
     Raises:
         ConfigError: there is no such setting, or a value is not allowed.
@@ -131,12 +126,8 @@ def make_settings(config: type[Config], values: Mapping[str, Any], *, name: str)
 def check_settings(config: Any, *, label: Callable[[str], str] = str) -> None:
     """Check all settings of a dataclass; texts with commas and lists become tuples.
 
-    Args:
-        config: instance of a dataclass whose fields are settings.
-        label: returns the name of a setting in messages.
-
     Raises:
-        ConfigError: a value is not allowed.
+        ConfigError: a value is not allowed; `label` returns the setting's name for the message.
     """
     for field in dataclasses.fields(config):
         if "limits" not in field.metadata:
@@ -149,11 +140,7 @@ def check_settings(config: Any, *, label: Callable[[str], str] = str) -> None:
 
 
 def check(field: dataclasses.Field[Any], value: Any, *, name: str) -> None:
-    """Check the value of one setting.
-
-    Raises:
-        ConfigError: the value is not allowed.
-    """
+    """Check the value of one setting; ConfigError if it is not allowed."""
     if value is None and field.default is None:
         return
     if kind_of(field) is Mapping and isinstance(value, Mapping):

@@ -250,8 +250,7 @@ class TrainConfig(ModelSettings):
     def chosen_workload(self) -> Workload:
         """Return the workload with the model that the settings describe.
 
-        Raises:
-            ConfigError: there is no such workload, or its file or a setting of its model is wrong.
+        ConfigError if there is none, or its file or a setting of its model is wrong.
         """
         workload = self._workload
         try:
@@ -269,11 +268,7 @@ class TrainConfig(ModelSettings):
             raise ConfigError(str(error)) from error
 
     def recipe(self) -> Recipe:
-        """Return the model's recipe with the given settings.
-
-        Raises:
-            ConfigError: as `chosen_workload`, or a setting does not fit the workload.
-        """
+        """Return the model's recipe with the given settings; raise as `chosen_workload` does."""
         recipe = self.apply(self.chosen_workload().recipe_of(self.model))
         settings = {field.name: getattr(self, field.name, None) for field in fields(recipe)}
         changes = {name: value for name, value in settings.items() if value is not None}

@@ -37,14 +37,10 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 
 def check_graph(content: bytes, *, model_dir: str) -> None:
-    """Check that a SavedModel reaches nothing outside its folder.
-
-    Args:
-        content: of its saved_model.pb.
-        model_dir: its folder, a path or gs://.
+    """Check that a SavedModel, given the content of its saved_model.pb, stays in its folder.
 
     Raises:
-        TrainerError: it does, or is damaged; the message has the operations.
+        TrainerError: it reaches outside, or is damaged; the message has the operations.
     """
     try:
         saved = parse_saved_model(content)

@@ -140,14 +140,9 @@ def call_with_tensors(function: Any, columns: Mapping[str, np.ndarray]) -> dict[
 
 
 def check_finite(outputs: Mapping[str, np.ndarray], indices: Sequence[int] | range) -> None:
-    """Check that all numbers of predictions are finite, which JSON cannot say otherwise.
+    """Raise InstanceError if a number of predictions is not finite, which JSON cannot say.
 
-    Args:
-        outputs: The outputs of a signature by name, [rows, ...].
-        indices: The index of each row's instance, for the error.
-
-    Raises:
-        InstanceError: one is not; names its instance.
+    It names the instance, of which `indices` has the number for each row.
     """
     for row, reason in find_not_finite(outputs):
         raise InstanceError(f"instance {indices[row]}: {reason}")

@@ -45,11 +45,7 @@ _SCALARS = {"string": _Field.TYPE_STRING, "bytes": _Field.TYPE_BYTES, "int32": _
 
 
 def parse_saved_model(content: bytes) -> Any:
-    """Return the SavedModel of a saved_model.pb.
-
-    Raises:
-        google.protobuf.message.DecodeError: it is damaged.
-    """
+    """Return the SavedModel of a saved_model.pb; DecodeError if it is damaged."""
     return _SAVED_MODEL.FromString(content)
 
 

@@ -6,11 +6,7 @@ from typing import Any
 
 
 def parse(data: bytes) -> Any:
-    """Parse a JSON text.
-
-    Raises:
-        ValueError: it is not JSON (RFC 8259, in UTF-8), or programs would read it differently.
-    """
+    """Parse JSON (RFC 8259, in UTF-8); ValueError if it is none, or programs would differ in it."""
     text = data.decode()  # json.loads(data) would accept surrogates
     try:
         value = json.loads(

@@ -93,13 +93,7 @@ class RingGroup(ReplicaGroup):
     """The replicas of a job, connected in a ring."""
 
     def __init__(self, cluster: Cluster, *, start_timeout_seconds: float, stop: threading.Event):
-        """Connect to the other replicas.
-
-        Raises:
-            TrainerError: a replica has not started after `start_timeout_seconds`.
-            ReplicaLostError: one has ended meanwhile.
-            Preempted: SIGTERM was received.
-        """
+        """Connect to the other replicas; TrainerError if one does not start in time."""
         trainers = cluster.trainers()
         peers = {name: address for name, address in trainers.items() if name != cluster.name}
         deadline = time.monotonic() + start_timeout_seconds

@@ -270,11 +270,7 @@ class Workload(abc.ABC):
         return features
 
     def parse_examples(self, instances: Sequence[Any]) -> Features:
-        """Return the raw features of instances that `is_example` as batches.
-
-        Raises:
-            ValueError: one is no serialized tf.train.Example of this workload.
-        """
+        """Return the raw features of serialized tf.train.Examples as batches; else ValueError."""
         wanted = f"a tf.train.Example of {self.name}"
         records = [decode_base64(instance["b64"]) for instance in instances]
         try:
@@ -419,11 +415,7 @@ def _reserve(name: str) -> None:
 
 
 def check_num_noise(num_noise: Any, augment_with: Any) -> int:
-    """Return how many random numbers an augmentation takes for each example; 0 without one.
-
-    Raises:
-        ValueError: there is one, but the number is not positive: it would never be called.
-    """
+    """Return how many random numbers an augmentation takes for each example; 0 without one."""
     if augment_with is None:
         return 0
     if not isinstance(num_noise, int) or num_noise < 1:

@@ -72,10 +72,7 @@ class UntrustedCodeError(ValueError):
 def read_description(content: Json, *, trusts_code: bool = False, beside: str = "") -> Workload:
     """Return the workload of a description; its label has the threshold that was chosen.
 
-    Args:
-        content: the description.
-        trusts_code: load code that is not the user's own.
-        beside: reference of the caller's own workload, see `is_own_code`.
+    `beside` is the reference of the caller's own workload, see `is_own_code`.
 
     Raises:
         UntrustedCodeError: the description needs code that is neither trusted nor own.

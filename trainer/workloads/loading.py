@@ -53,10 +53,9 @@ class WorkloadError(ValueError):
 def load_workload(reference: str) -> Workload:
     """Return the workload that a reference names.
 
-    Args:
-        reference: the name of a workload of this package or of an entry point, a dotted module
-            such as `package.module`, a path (a folder with a workload.py, or a .py file), or the
-            name of a snapshot that this image has.
+    It is the name of a workload of this package or of an entry point, a dotted module such as
+    `package.module`, a path (a folder with a workload.py, or a .py file), or the name of a snapshot
+    that this image has.
 
     Raises:
         WorkloadError: there is no such workload, or its file fails; the message has the line.
@@ -96,11 +95,8 @@ def is_own_code(reference: str, *, beside: str = "") -> bool:
     in a folder that only this machine's runs and images write to, outside every model: the image's
     folder, `code` in the local state, or the folder of the snapshot `beside`. The path is compared
     after `..` and links are resolved, so no file of a model's folder can make its code own. Dotted
-    modules are not own: importing any installed module may have effects.
-
-    Args:
-        reference: as a model's description has it.
-        beside: reference of the caller's own workload, if it is known; also own.
+    modules are not own: importing any installed module may have effects. `beside` is the reference
+    of the caller's own workload, if it is known.
     """
     if versioned := VERSIONED.fullmatch(reference):
         reference = versioned["name"]
@@ -122,10 +118,9 @@ def is_own_code(reference: str, *, beside: str = "") -> bool:
 
 
 def package_digest(reference: str) -> str:
-    """Return twelve hexadecimal digits of the SHA-256 of a module's package; it must be loaded.
+    """Return twelve hexadecimal digits of the SHA-256 of the package of a module or entry point.
 
-    Args:
-        reference: a dotted module, or the name of an entry point.
+    It must be loaded.
     """
     entry = _entry_points().get(reference)
     top = sys.modules[(entry.module if entry else reference).partition(".")[0]]

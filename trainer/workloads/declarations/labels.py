@@ -214,15 +214,9 @@ def check_known(weights: ClassWeights, values: Sequence[Any]) -> None:
 
 
 def given_weights(weights: ClassWeights, label: Label, values: Sequence[Any]) -> list[float]:
-    """Return the weight of each class, 1 for those that are not given.
+    """Return the weight of each class, in the order of their values; 1 without one.
 
-    Args:
-        weights: by value of the class.
-        label: of the workload.
-        values: of the classes in order; of a Binary label they are not needed.
-
-    Raises:
-        ConfigError: a class that has a weight does not exist.
+    A Binary label needs no values. ConfigError names a weight of no class.
     """
     if isinstance(label, Binary):
         negatives = [weight for value, weight in weights.items() if value != label.positive]
@@ -234,12 +228,7 @@ def given_weights(weights: ClassWeights, label: Label, values: Sequence[Any]) ->
 def balanced_weights(counts: Sequence[int], *, column: str) -> list[float]:
     """Return weights with which each class has the same sum, and examples a mean of 1.
 
-    Args:
-        counts: examples of each class in the train split.
-        column: the label's, for messages.
-
-    Raises:
-        ConfigError: the counts are unknown.
+    `counts` are the train split's examples of each class; ConfigError if they are unknown.
     """
     if not any(counts):
         raise ConfigError(

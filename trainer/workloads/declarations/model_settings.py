@@ -32,11 +32,7 @@ class ModelSetting:
     default: Any
 
     def parse(self, value: Any) -> Any:
-        """Return the value of a setting that is given as text, or typed as in JSON.
-
-        Raises:
-            ValueError: it has another type.
-        """
+        """Return the value of a setting given as text, or typed as in JSON; else ValueError."""
         if value is None and self.default is None:
             return None
         parsed = _parse_text(self.kind, value) if isinstance(value, str) else value

@@ -45,13 +45,8 @@ def distinct_names(
 ) -> dict[str, str]:
     """Return the made name of each name, with a number where it would not be distinct.
 
-    Names that `make` leaves as they are come first.
-
-    Args:
-        names: the names.
-        make: returns the made name without a number.
-        taken: names that cannot be used, as `same` returns them.
-        same: returns the form in which distinct names differ.
+    `make` returns the made name without a number; names that it leaves as they are come first.
+    Distinct names differ in the form that `same` returns, also from those that are `taken`.
     """
     used, made = set(taken), {}
     for name in sorted(names, key=lambda name: make(name) != name):
