@@ -80,9 +80,24 @@ def train_asynchronously(job: Job) -> None:
     workers = WorkerMonitor(
         cluster.replicas("worker"), replace_seconds=job.config.replace_worker_seconds
     )
+
+    def open_tables(coordinator: Coordinator) -> CachedTable | StreamedBlocks:
+        if job.stream:
+            return StreamedBlocks(job.stream, job.decoder)
+        return CachedTable(coordinator, table_dataset(job.train, job.decoder))
+
     try:
         with _explain_lost_replicas(servers):
-            _train_on_workers(job, strategy, servers, workers)
+            training = _Training(
+                job,
+                devices=[f"/job:ps/replica:0/task:{index}" for index in range(cluster.count("ps"))],
+                num_counters=CALLS_PER_WORKER * workers.num_workers,
+                is_excused=workers.are_all_lost,
+            )
+            driver = AsyncDriver(
+                job, training.step, open_tables, strategy=strategy, servers=servers, workers=workers
+            )
+            training.run(driver)
     except tf.errors.DataLossError as error:
         raise job.decoder.explain(job.train.shards, error) from error
     except RECORD_ERRORS as error:
@@ -90,29 +105,6 @@ def train_asynchronously(job: Job) -> None:
         raise job.decoder.find_bad_record(job.train.shards) or error from error
     finally:
         workers.close()
-
-
-def _train_on_workers(
-    job: Job,
-    strategy: tf.distribute.ParameterServerStrategy,
-    servers: Monitor,
-    workers: WorkerMonitor,
-) -> None:
-    def open_tables(coordinator: Coordinator) -> CachedTable | StreamedBlocks:
-        if job.stream:
-            return StreamedBlocks(job.stream, job.decoder)
-        return CachedTable(coordinator, table_dataset(job.train, job.decoder))
-
-    training = _Training(
-        job,
-        devices=[f"/job:ps/replica:0/task:{index}" for index in range(job.cluster.count("ps"))],
-        num_counters=CALLS_PER_WORKER * workers.num_workers,
-        is_excused=workers.are_all_lost,
-    )
-    driver = AsyncDriver(
-        job, training.step, open_tables, strategy=strategy, servers=servers, workers=workers
-    )
-    training.run(driver)
 
 
 class _Training:
