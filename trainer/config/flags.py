@@ -41,11 +41,7 @@ def add_flags(parser: argparse.ArgumentParser, config: type) -> None:
 
 
 def read_environ(config: type, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings that environment variables give; an empty one counts as unset.
-
-    Raises:
-        ConfigError: a variable is not set or its value is not allowed.
-    """
+    """Return the settings of variables, an empty one unset; ConfigError names a wrong one."""
     values = {}
     for field in dataclasses.fields(config):
         variable = limits_of(field).variable

@@ -110,11 +110,7 @@ def flag_name(name: str) -> str:
 
 
 def make_settings(config: type[Config], values: Mapping[str, Any], *, name: str) -> Config:
-    """Return a dataclass of settings with these values; messages call the whole `name`.
-
-    Raises:
-        ConfigError: there is no such setting, or a value is not allowed.
-    """
+    """Return settings with these values; ConfigError, calling the whole `name`, for a wrong one."""
     kind: Any = config
     allowed = [field.name for field in dataclasses.fields(kind)]
     for key in values:

@@ -58,11 +58,7 @@ class Decoder:
     def read(
         self, slices: Iterable[Slice], *, num_expected: int, may_lack_labels: bool = False
     ) -> Any:
-        """Return the rows of slices of files as tensors in memory.
-
-        Raises:
-            InputError: a record is unreadable; names the file and the record.
-        """
+        """Return the rows of slices as tensors in memory; InputError names an unreadable record."""
         slices = list(slices)
         # The table stays in the CPU's memory, where tf.data works, even if there is a GPU.
         with self.explaining_errors(piece.shard for piece in slices), tf.device("/device:CPU:0"):

@@ -103,11 +103,7 @@ class OutputKind:
 
 
 def output_kind(model: Any, workload: Workload) -> OutputKind:
-    """Return what the model's output is.
-
-    Raises:
-        ConfigError: the loss takes probabilities, but the last layer is linear.
-    """
+    """Return what the model's output is; ConfigError if its loss contradicts it."""
     if isinstance(workload.label, Regression):
         return OutputKind("values", "the label is a number")
     if workload.model is None:

@@ -26,11 +26,7 @@ def make_zeros(specs: Specs) -> dict[str, tf.Tensor]:
 
 
 def find_signature(loaded: Any, name: str) -> Any:
-    """Return a signature of a loaded model.
-
-    Raises:
-        InstanceError: there is none of this name; lists those there are.
-    """
+    """Return a signature of a loaded model; InstanceError lists those there are."""
     if name not in loaded.signatures:
         names = ", ".join(
             sorted(known for known in loaded.signatures if not known.startswith("__"))
@@ -116,11 +112,7 @@ def shown(specs: Specs) -> str:
 
 
 def call_with_tensors(function: Any, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the outputs of a signature by name.
-
-    Raises:
-        InstanceError: the names, types or shapes differ from its inputs', or it rejects values.
-    """
+    """Return the outputs of a signature by name; InstanceError if it does not take the inputs."""
     specs = function.structured_input_signature[1]
     if set(columns) != set(specs):
         raise InstanceError(f"the inputs are {', '.join(columns)}; send {', '.join(sorted(specs))}")

@@ -30,11 +30,7 @@ class Signature:
 
 
 def read_signature(model_dir: str) -> Signature:
-    """Return the serving signature of a SavedModel, without loading its variables.
-
-    Raises:
-        TrainerError: the model cannot be served row by row; says why and what to do.
-    """
+    """Return a SavedModel's serving signature; TrainerError if it cannot be served row by row."""
     try:
         saved = loader_impl.parse_saved_model(model_dir)
     except (OSError, ValueError, tf.errors.OpError, DecodeError) as error:

@@ -55,11 +55,7 @@ def write_facts(directory: str, workload: Workload, split: Split) -> None:
 
 
 def read_facts(directory: str, split: Split, *, workload: Workload) -> dict[str, Any] | None:
-    """Return the facts saved with the checkpoints of a folder, or None without checkpoints.
-
-    Raises:
-        InputError: the checkpoints are of other examples, or of a model with other options.
-    """
+    """Return the facts saved with checkpoints, None without; InputError if they are of others."""
     if not list_checkpoints(directory):
         return None
     path = f"{directory}/{_FILE}"

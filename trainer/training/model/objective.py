@@ -269,11 +269,7 @@ class Objective:
         return make_targets(self._workload, outputs, labels, is_sparse=form), outputs
 
     def _build(self, sample: Sample) -> bool:
-        """Create the variables of the metrics; return whether labels are class numbers, not 0/1.
-
-        Raises:
-            ConfigError: the loss or a metric does not fit the label or the output.
-        """
+        """Create the metrics' variables; return whether labels are class numbers, not 0/1."""
         loss, error = self._keras._compile_loss, None
         if any(
             getattr(compiled, "reduction", "sum") in (None, "none")

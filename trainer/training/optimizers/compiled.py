@@ -55,11 +55,7 @@ class CompiledOptimizer:
 
 
 def read_optimizer(model: FlatModel) -> CompiledOptimizer:
-    """Return the optimizer that a model is compiled with; call it on the first device.
-
-    Raises:
-        ConfigError: the optimizer cannot be divided over devices.
-    """
+    """Return a model's optimizer, made on this device; ConfigError if it cannot be divided."""
     optimizer, variables = model.keras.optimizer, model.keras.trainable_variables
     _check_supported(optimizer)
     has_clip = bool(optimizer.clipnorm or optimizer.clipvalue or optimizer.global_clipnorm)

@@ -87,11 +87,7 @@ def given_arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> 
 def parse_settings(
     settings: Mapping[str, ModelSetting], values: Mapping[str, Any], *, workload: str
 ) -> dict[str, Any]:
-    """Return the values that differ from the defaults.
-
-    Raises:
-        ValueError: a name or a value is not allowed; the message begins with `model.NAME`.
-    """
+    """Return the values that differ from the defaults; ValueError begins with `model.NAME`."""
     parsed = {}
     for name, value in values.items():
         if name not in settings:

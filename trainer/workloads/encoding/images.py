@@ -25,11 +25,7 @@ def as_png(image: np.ndarray) -> dict[str, str]:
 
 
 def pixels_of(stored: Any, shape: tuple[int, ...]) -> Any:
-    """Return stored bytes as uint8 [batch, *shape].
-
-    Raises:
-        tf.errors.InvalidArgumentError: an image does not have as many bytes.
-    """
+    """Return stored bytes as uint8 [batch, *shape]; InvalidArgumentError if they differ."""
     size = math.prod(shape)
     message = f"an image does not have {size} bytes"
     is_whole = tf.debugging.assert_equal(tf.strings.length(stored), size, message=message)

@@ -101,11 +101,7 @@ Source = StatisticsSource | ColumnsSource
 def learn(
     features: Sequence[Feature], label: Label, source: Source, *, has_edges: bool = False
 ) -> TableFacts:
-    """Return the facts of the used features and of the label; with the edges of numbers if wanted.
-
-    Raises:
-        InsufficientError: the source does not have what is to be learnt.
-    """
+    """Return the facts of used features and of the label; InsufficientError if some are missing."""
     used = [feature for feature in features if feature.is_used]
     numbers = [feature for feature in used if isinstance(feature, Number)]
     boundaries = {

@@ -105,11 +105,7 @@ def _example_spec(feature: Feature) -> Any:
 
 
 def parse_value(feature: Feature, value: Any) -> np.ndarray:
-    """Return the raw value of a request's field, None for a missing one.
-
-    Raises:
-        ValueError: it is not allowed; the message names the feature.
-    """
+    """Return the raw value of a field, None for a missing one; ValueError names the feature."""
     if isinstance(feature, Image):
         return _parse_image(feature, value)
     length = feature.list_length
