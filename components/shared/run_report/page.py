@@ -19,9 +19,18 @@ from components.shared.run_report.sections.verdict import verdict_section
 REPORT_FILE = "report.html"
 DATA_FILE = "data.html"
 
+
+def _evaluation_sections(content: Content) -> str:
+    """Return the sections on the evaluation; the statistics tell which fields are times."""
+    features = content.statistics.get("splits", {}).get("train", {}).get("features", {})
+    times = [name for name, feature in features.items() if feature.get("is_time")]
+    evaluation = {**content.evaluation, "times": times}
+    return evaluation_sections(evaluation, metrics=content.summary.metrics)
+
+
 SECTIONS = (
     verdict_section,
-    lambda content: evaluation_sections(content.evaluation, metrics=content.summary.metrics),
+    _evaluation_sections,
     data_section,
     learning_section,
     tasks_section,

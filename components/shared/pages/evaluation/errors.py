@@ -8,7 +8,7 @@ from typing import Any
 from components.shared.pages.charts.axis import round_axis
 from components.shared.pages.charts.plot import box_chart, point_chart
 from components.shared.pages.html import charts, details, number, percent, section, table
-from components.shared.text.value_text import shown_value
+from components.shared.text.value_text import shown_value, time_text
 from trainer import Json
 
 MAX_MATRIX = 15
@@ -102,7 +102,9 @@ def mistakes_section(evaluation: Json) -> str:
     is_picture = [str(m.get("image", "")).startswith(IMAGE_PREFIX) for m in mistakes]
     figures = "".join(_figure(m) for m, is_one in zip(mistakes, is_picture, strict=True) if is_one)
     others = [m for m, is_one in zip(mistakes, is_picture, strict=True) if not is_one]
-    body = f'<div class="gallery">{figures}</div>' * bool(figures) + _fields(others)
+    body = f'<div class="gallery">{figures}</div>' * bool(figures) + _fields(
+        others, times=evaluation.get("times", ())
+    )
     return section(title, details(_count(evaluation, len(mistakes)), body) if body else "")
 
 
@@ -126,7 +128,7 @@ def _figure(mistake: Json) -> str:
     )
 
 
-def _fields(mistakes: Sequence[Json]) -> str:
+def _fields(mistakes: Sequence[Json], *, times: Sequence[str]) -> str:
     """Return a table of the examples: label, prediction and fields; "" without any."""
     instances = [
         fields if isinstance(fields := mistake.get("instance"), dict) else {"value": fields}
@@ -134,7 +136,7 @@ def _fields(mistakes: Sequence[Json]) -> str:
     ]
     names = list(dict.fromkeys(name for fields in instances for name in fields))
     rows = [
-        (*_result(mistake), *(_shown(fields[name]) if name in fields else "" for name in names))
+        (*_result(mistake), *(_field(fields, name, times=times) for name in names))
         for mistake, fields in zip(mistakes, instances, strict=True)
     ]
     head = ("label", "predicted", "", *map(str, names))
@@ -148,8 +150,11 @@ def _result(mistake: Json) -> tuple[str, str, str]:
     return label, predicted, percent(confidence) if isinstance(confidence, float) else ""
 
 
-def _shown(value: Any) -> str:
-    """Return a field's value, of a picture itself."""
+def _field(fields: Json, name: str, *, times: Sequence[str]) -> str:
+    """Return a field's value, of a picture itself, of a time its date; "" without the field."""
+    value = fields.get(name, "")
+    if name in times and isinstance(value, int):
+        return time_text(value)
     data = value.get("b64") if isinstance(value, dict) else None
     if not isinstance(data, str) or not data.startswith(PNG_IN_BASE64):
         return escape(shown_value(value))

@@ -106,6 +106,12 @@ def test_the_mistakes_are_folded_into_one_table():
     ]
 
 
+def test_a_time_of_a_mistake_is_a_date():
+    mistake = {"label": "a", "predicted": "b", "instance": {"at": 1357000200, "n": 1357000200}}
+    page = mistakes_section({"mistakes": [mistake], "times": ["at"]})
+    assert cells_of(page)[1][3:] == ["2013-01-01 00:30", "1357000200"]
+
+
 def a_slice(value: str, candidate: float, **facts: object) -> dict:
     part = {"feature": "hour", "value": value, "num_examples": 9, "metric": "auc", "ok": True}
     return {**part, "candidate": candidate, "champion": None, "low": None, "high": None, **facts}
