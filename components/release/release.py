@@ -71,8 +71,8 @@ def release_version(
         raise StepError(f"the endpoint {endpoint_name} was deleted during the run; start it again")
     endpoint = body["name"]
     values = replay_logged(api, body, version, options=options)
-    others = {**traffic_of(body), find_deployed(body, version): 0}
-    _set_up(api, body, options, served_before=any(others.values()))
+    earlier_traffic = {**traffic_of(body), find_deployed(body, version): 0}
+    _set_up(api, body, options, served_before=any(earlier_traffic.values()))
     with ExitStack() as stack:
         contest.check()
         for percentage in options.canary_shares:

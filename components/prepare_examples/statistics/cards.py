@@ -83,8 +83,8 @@ def _kind(summaries: Summaries, sets: Iterable[str]) -> str:
     """Return the type of a feature, with those that other sets of data have."""
     types = [_type(summary) if summary else "" for summary in summaries]
     kind = next(filter(None, types))
-    others = [f"{of}: {t}" for of, t in zip(sets, types, strict=True) if t and t != kind]
-    return escape(", ".join([kind, *others]))
+    differing = [f"{of}: {t}" for of, t in zip(sets, types, strict=True) if t and t != kind]
+    return escape(", ".join([kind, *differing]))
 
 
 def _type(summary: Json) -> str:

@@ -54,17 +54,26 @@ class Numbers:
         counts = counted.field("counts").to_numpy(zero_copy_only=False).astype(np.int64)
         order = np.argsort(values)
         values, counts = values[order] + 0.0, counts[order]  # + 0.0: no negative zero
-        # Not `values @ counts`: BLAS adds in an order that depends on the number of cores, and its
-        # threads wait in a loop, on the cores of other processes.
-        products = values * counts
-        self.total += _units(float(products.sum()))
-        self.total_squares += _units(float((products * values).sum()))
+        self._sum(values, counts)
         self.minimum = min(self.minimum, float(values[0]))
         self.maximum = max(self.maximum, float(values[-1]))
         self.pending.append((values, counts))
         self.num_pending += len(values)
         if self.num_pending > MAX_PENDING:
             self._flush()
+
+    def _sum(self, values: NDArray[np.float64], counts: NDArray[np.int64]) -> None:
+        """Add to the sums, by distances from one value: squares of large ids would lose them."""
+        pivot = float(values[len(values) // 2])
+        distances = values - pivot
+        # Not `distances @ counts`: BLAS adds in an order that depends on the number of cores, and
+        # its threads wait in a loop, on the cores of other processes.
+        products = distances * counts
+        num_values, origin = int(counts.sum()), _units(pivot)
+        from_origin = _units(float(products.sum()))
+        self.total += from_origin + num_values * origin
+        self.total_squares += _units(float((products * distances).sum()))
+        self.total_squares += origin * (2 * from_origin + num_values * origin) // UNITS
 
     def merge(self, other: "Numbers") -> None:
         """Add the counts of another instance."""

@@ -90,6 +90,16 @@ def test_as_few_bits_are_dropped_as_needed(monkeypatch, scale):
     assert len(np.unique((values.view(np.int64) >> bits) << bits)) > 50
 
 
+@pytest.mark.parametrize("first", [0, 17_000_000_000, -(2**52)])
+def test_moments_of_ids_are_exact_however_large_they_are(first):
+    ids = Numbers("INT")
+    for start in (0, 30):
+        ids.add(pa.array(range(first + start, first + start + 30)))
+    summary = ids.summary()
+    assert summary["mean"] == first + 29.5
+    assert summary["std"] == pytest.approx(((60**2 - 1) / 12) ** 0.5, rel=1e-12)
+
+
 def test_sums_do_not_depend_on_the_number_of_cores():
     code = (
         "import numpy as np, pyarrow as pa\n"
