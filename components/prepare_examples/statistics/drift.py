@@ -169,7 +169,7 @@ def drift_of(name: str, shares: list[Share]) -> Drift:
     """Return the drift between the shares before and after."""
     value, before, after = max(shares, key=_change)
     distance = psi(*(np.array([share[at] for share in shares]) for at in (1, 2)))
-    words = f"{name}: {value} {_percent(before)} → {_percent(after)} %"
+    words = f"{name}: {value}: {_percent(before)} → {_percent(after)} %"
     return Drift(feature=name, psi=float(distance), words=words)
 
 

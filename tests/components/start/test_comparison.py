@@ -73,7 +73,7 @@ def test_a_run_trains_if_a_feature_has_drifted_by_more_than_the_limit(folders, l
 def test_the_previous_baseline_describes_the_drift_in_words(folders):
     found = compared(folders, verdict=TRAIN, baseline="previous")
     assert found.news.verdict == TRAIN
-    assert found.words == ("paid: Card 20 → 40 %",)
+    assert found.words == ("paid: Card: 20 → 40 %",)
 
 
 def test_drift_from_the_previous_baseline_fails_a_run_that_warnings_block(folders):

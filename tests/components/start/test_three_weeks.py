@@ -157,7 +157,7 @@ def test_a_night_is_compared_with_the_data_of_the_version_before_it(replayed):
     baselines = [one.baseline for one in nights.compared.values()]
     assert baselines == ["", CHAMPION.format(7), CHAMPION.format(13)]
     [words] = [one for one in nights.compared["2015-06-08"].words if "trip_start_month" in one]
-    assert words.startswith("trip_start_month: 6 0 → 2")
+    assert words.startswith("trip_start_month: 6: 0 → 2")
 
 
 def test_the_same_night_again_has_the_same_cache_key(replayed):

@@ -61,16 +61,13 @@ class FakeApi:
             "trafficSplit": {"1": 90, "2": 10},
         }
 
-    def list_resources(self, kind, *, filter=""):
+    def list_resources(self, kind, **query):
+        if kind == f"{ENDPOINT}/loggedRequests":
+            return iter(self._requests)
         assert kind == "endpoints"
-        return [self.endpoint] if filter == 'display_name="churn"' else []
+        return [self.endpoint] if query == {"filter": 'display_name="churn"'} else []
 
-    def get(self, name, **query):
-        if name == f"{ENDPOINT}/loggedRequests":
-            start = int(query.get("pageToken", 0))
-            stop = start + int(query["pageSize"])
-            more = {"nextPageToken": str(stop)} if stop < len(self._requests) else {}
-            return {"loggedRequests": self._requests[start:stop], **more}
+    def get(self, name):
         assert name == f"{MODEL}@3"
         return {"artifactUri": str(self._model_dir)}
 
@@ -154,7 +151,7 @@ def test_a_changed_feature_is_skew_and_drift(model_dir):
     assert found.verdict == "alert"
     assert found.findings[0].feature == "plan"
     assert "skew of plan" in found.words
-    assert "(gold 19.7 → 57.7 %)" in found.words
+    assert "(gold: 19.7 → 57.7 %)" in found.words
     record(api, found)
     assert api.labels[VERDICT_LABEL] == "drift-and-skew"
     content = json.loads(found.to_json())

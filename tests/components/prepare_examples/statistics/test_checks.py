@@ -141,7 +141,7 @@ def test_a_shift_is_a_warning_with_its_distance(run):
     found = {(a["feature"], a["reason"].split()[0]) for a in content_of(folder)["anomalies"]}
     assert {("fare", "psi"), ("payment_type", "psi")} <= found
     page = (folder / "report.html").read_text()
-    assert "payment_type: Mobile 0 → 100 %" in page
+    assert "payment_type: Mobile: 0 → 100 %" in page
     manifest = json.loads((folder / "manifest.json").read_text())
     assert {words.split(":")[0] for words in manifest["drift"]} == {"fare", "payment_type"}
     assert describe(manifest)["drift"].splitlines() == manifest["drift"]
@@ -184,11 +184,11 @@ def test_drift_names_the_value_whose_share_changed_most():
         [["Cash", 862], ["Mobile", 138]], [[7, 900], [8, 100]], [50, *range(90, 150), *[150] * 40]
     )
     found = {drift.feature: drift.words for drift in measure_drift(after, before)}
-    assert found["payment_type"] == "payment_type: Mobile 0 → 13.8 %"
-    assert found["trip_start_hour"] == "trip_start_hour: 7 50 → 90 %"
-    assert found["fare"] == "fare: above 90 9.9 → 98 %"
+    assert found["payment_type"] == "payment_type: Mobile: 0 → 13.8 %"
+    assert found["trip_start_hour"] == "trip_start_hour: 7: 50 → 90 %"
+    assert found["fare"] == "fare: above 90: 9.9 → 98 %"
     gone = measure_drift(statistics([["Cash", 1000]], [[7, 1]], None, missing=999), before)
-    assert "fare: missing 0 → 99.9 %" in {drift.words for drift in gone}
+    assert "fare: missing: 0 → 99.9 %" in {drift.words for drift in gone}
 
 
 def sparse_statistics(counts):
@@ -209,8 +209,8 @@ def sparse_statistics(counts):
 @pytest.mark.parametrize(
     ("is_time", "words"),
     [
-        (False, "above 1,357,000,090 9.9 → 100 %"),
-        (True, "above 2013-01-01 00:28 9.9 → 100 %"),
+        (False, "above 1,357,000,090: 9.9 → 100 %"),
+        (True, "above 2013-01-01 00:28: 9.9 → 100 %"),
     ],
     ids=["number", "time"],
 )

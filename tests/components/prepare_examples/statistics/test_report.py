@@ -117,7 +117,7 @@ def test_psi_of_the_champion_is_that_of_the_drift_and_has_words_if_it_counts():
     now = {"splits": {"train": {"features": splits["train"]}}}
     [drift] = [d for d in measure_drift(now, before) if d.feature == "payment"]
     assert f"PSI<td><td>{drift.psi:.3f}" in part
-    assert "<p>Since champion: Credit Card 0 → 50 %</p>" in part
+    assert "<p>Since champion: Credit Card: 0 → 50 %</p>" in part
     assert "Since" not in part_of(page_of(splits), "day")
 
 

@@ -67,14 +67,14 @@ def test_a_run_without_news_says_why_and_for_which_date():
 def test_drift_and_reasons_are_those_of_the_comparison_with_the_champion():
     compared = task("plan-training", verdict="train", reasons="drift: PSI 0.4")
     compared["outputs"] = {
-        "drift": {"artifacts": [{"uri": "/d", "metadata": {"drift": "fare: up to 3 10 → 30 %"}}]}
+        "drift": {"artifacts": [{"uri": "/d", "metadata": {"drift": "fare: up to 3: 10 → 30 %"}}]}
     }
     found = {**job(task("start", reasons="old"), compared)}
     found["pipelineSpec"] = pipeline("start", "plan-training")
     summary = summarize(found)
 
     assert (summary.outcome, summary.news) == ("succeeded", ("old", "drift: PSI 0.4"))
-    assert summary.drift == ("fare: up to 3 10 → 30 %",)
+    assert summary.drift == ("fare: up to 3: 10 → 30 %",)
 
 
 def test_a_version_that_the_teardown_promoted_counts():
