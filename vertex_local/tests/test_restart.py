@@ -169,6 +169,7 @@ def test_a_signal_stops_the_service_in_order_and_leaves_no_temporary_folder(serv
     assert f"Stopping on {signum.name}" in service.log()
 
 
+@pytest.mark.linux("tgkill")
 def test_a_signal_received_by_another_thread_stops_the_service(service):
     pid = service.process.pid
     threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]

@@ -6,6 +6,7 @@ import shutil
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -68,6 +69,7 @@ def test_an_address_is_a_path_in_its_bucket(monkeypatch, folder, uri, path):
     assert local_path(uri) == (expected if uri == "gs:///tmp/a" else None)
 
 
+@pytest.mark.linux("mount namespaces")
 def test_programs_see_the_buckets_below_gcs_where_there_is_such_a_folder(
     monkeypatch, tmp_path, folder
 ):
@@ -162,8 +164,8 @@ def test_strange_requests_are_refused(bucket, tmp_path, request_line, headers, s
 
 
 def test_a_client_that_says_nothing_delays_no_other(bucket, address):
-    host, port = address.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))):
+    parts = urlsplit(address)
+    with socket.create_connection((parts.hostname, parts.port)):
         bucket.blob("a").upload_from_string("a")
 
 

@@ -17,7 +17,7 @@ from vertex_local.processes.group import await_end
 from vertex_local.tests.support.kills import kill_runner
 from vertex_local.tests.support.pipeline_runs import Runs
 from vertex_local.tests.support.pipeline_steps import one_hangs
-from vertex_local.tests.support.service import RunningService, sdk_at
+from vertex_local.tests.support.service import RunningService, give_token, sdk_at
 from vertex_local.tests.support.strangers import needs_root
 from vertex_local.tests.support.waiting import wait_until
 
@@ -42,6 +42,7 @@ def running(disk):
     """A service whose root folder, with its log, is on the small disk."""
     root = disk / "vertex"
     root.mkdir()
+    give_token(root)
     service = RunningService(root=root)
     service.session.trust_env = False
     service.start()

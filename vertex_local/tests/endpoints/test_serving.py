@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from vertex_local.tests.support.seen import host_pid
-from vertex_local.tests.support.service import deployment
+from vertex_local.tests.support.service import HEADERS, deployment
 
 WAIT_SECONDS = 90
 REFUSAL = b"HTTP/1.1 429 TOO MANY REQUESTS"
@@ -51,7 +51,7 @@ def versions(upload):
 def predict(service, endpoint, *instances):
     """Return the response to a client with its own connection."""
     url = f"{service.url}/v1/{endpoint}:predict"
-    return requests.post(url, json={"instances": list(instances)}, timeout=90)
+    return requests.post(url, json={"instances": list(instances)}, headers=HEADERS, timeout=90)
 
 
 def own_pid_of(response):
@@ -277,6 +277,7 @@ def test_a_server_that_fails_after_a_restart_of_the_service_is_restarted(
     assert answer.result().ok, answer.result().text
 
 
+@pytest.mark.linux("SCHED_BATCH")
 def test_a_server_does_not_interrupt_the_service(service, endpoint, deploy, upload):
     deploy(upload()["model"])
     pid = pid_of(predict(service, endpoint, 1))
@@ -330,7 +331,7 @@ def prediction_request(endpoint, *instances):
 
 def assert_responds(service, endpoint):
     for _ in range(10):
-        assert requests.get(f"{service.url}/v1/{endpoint}", timeout=60).ok
+        assert requests.get(f"{service.url}/v1/{endpoint}", headers=HEADERS, timeout=60).ok
 
 
 @pytest.fixture

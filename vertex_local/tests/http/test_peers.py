@@ -51,6 +51,7 @@ def wait_for_end(service, name: str) -> str:
     return wait_until(final_state, f"the end of {name}")
 
 
+@pytest.mark.linux("the owner of a connection")
 @needs_root
 @pytest.mark.parametrize(
     ("method", "path"),
@@ -69,6 +70,7 @@ def test_another_user_is_refused(shared_service, tmp_path, method, path):
     assert shared_service.do("GET", JOBS)["customJobs"] == []
 
 
+@pytest.mark.linux("the owner of a connection")
 @needs_root
 def test_a_request_of_another_user_on_a_closed_connection_is_not_handled(service, tmp_path):
     """The kernel returns uid 0 for a socket that its process has closed."""
@@ -91,6 +93,7 @@ def test_a_request_of_another_user_on_a_closed_connection_is_not_handled(service
     assert "connections of an unknown user" in service.log()
 
 
+@pytest.mark.linux("the owner of a connection")
 @needs_root
 def test_a_command_of_another_user_fails_at_once(service):
     def use() -> None:
@@ -103,6 +106,7 @@ def test_a_command_of_another_user_fails_at_once(service):
     assert "--shared" in output
 
 
+@pytest.mark.linux("the owner of a connection")
 @needs_root
 def test_half_open_connections_of_another_user_do_not_count(service):
     def open_many() -> int:
@@ -183,6 +187,7 @@ def source(request, monkeypatch):
         monkeypatch.setattr(peers, "_uid_by_proc", lambda *_: None)
 
 
+@pytest.mark.linux("the owner of a connection")
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["v4", "v6-mapped"])
 def test_the_user_of_the_client_is_found(listener, source, family):
     host, port = listener.getsockname()
@@ -195,6 +200,7 @@ def test_the_user_of_the_client_is_found(listener, source, family):
             assert peers.peer_uid(address, (host, port)) == os.geteuid()
 
 
+@pytest.mark.linux("the owner of a connection")
 @pytest.mark.parametrize("is_accepted", [True, False])
 def test_the_user_of_a_closed_connection_is_unknown(listener, source, is_accepted):
     client = socket.create_connection(listener.getsockname())
@@ -206,6 +212,7 @@ def test_the_user_of_a_closed_connection_is_unknown(listener, source, is_accepte
         assert peers.peer_uid(address, listener.getsockname()) is None
 
 
+@pytest.mark.linux("the owner of a connection")
 def test_a_listening_socket_is_not_taken_for_the_client(listener, source):
     """The kernel may return a socket that listens on the client's port instead."""
     with socket.create_server(("127.0.0.1", 0)) as other:

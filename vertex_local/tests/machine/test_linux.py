@@ -21,6 +21,7 @@ print(found)
 """
 
 
+@pytest.mark.linux("sessions with a niceness")
 @pytest.mark.skipif(
     not Path("/proc/self/autogroup").exists(), reason="this kernel does not weigh sessions"
 )

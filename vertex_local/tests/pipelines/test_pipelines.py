@@ -72,7 +72,9 @@ def ask(endpoint: dsl.Input[VertexEndpoint], model: dsl.Input[VertexModel]) -> s
     host = os.environ["VERTEX_EMULATOR_HOST"]
     url = f"http://{host}/v1/{endpoint.metadata['resourceName']}:predict"
     body = json.dumps({"instances": [1, 2]}).encode()
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    token = os.environ.get("VERTEX_EMULATOR_TOKEN", "")
+    fields = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    request = urllib.request.Request(url, body, fields)
     with urllib.request.urlopen(request) as response:
         answer = json.load(response)
     return f"{model.metadata['resourceName']} answered {len(answer['predictions'])}"

@@ -25,7 +25,7 @@ from vertex_local.processes.warm import Warm
 from vertex_local.tests.support.seen import is_running
 from vertex_local.tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = [pytest.mark.timeout(90), pytest.mark.linux("safe forks")]
 
 MODULES = ["numpy.random", "multiprocessing.process", "tempfile"]
 # Modules of the warm process show that a program runs as a fork of it.

@@ -74,7 +74,10 @@ def close_down(folder: str, name: str, status: dsl.PipelineTaskFinalStatus):
     from pathlib import Path
 
     host, job = os.environ["VERTEX_EMULATOR_HOST"], status.pipeline_job_resource_name
-    with urllib.request.urlopen(f"http://{host}/v1/{job}", timeout=30) as response:
+    token = os.environ.get("VERTEX_EMULATOR_TOKEN", "")
+    fields = {"Authorization": f"Bearer {token}"}
+    request = urllib.request.Request(f"http://{host}/v1/{job}", headers=fields)
+    with urllib.request.urlopen(request, timeout=30) as response:
         seen = json.load(response)["state"]
     line = {"state": status.state, "error": status.error_message, "seen": seen}
     with (Path(folder) / name).open("a") as notes:

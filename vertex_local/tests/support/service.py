@@ -39,11 +39,16 @@ def launch_fork(command: Sequence[str], log_path: Path) -> Fork:
     )
 
 
-def running_service(root: Path, *options: str) -> AbstractContextManager[RunningService]:
-    """Serve `root` until the block ends; the exit code must be 0 unless the test killed it."""
+def give_token(root: Path) -> None:
+    """Write the token of tests, if a service on `root` will require one."""
     if TOKEN:
         root.mkdir(parents=True, exist_ok=True)
         (root / client.TOKEN_FILE).write_text(TOKEN)
+
+
+def running_service(root: Path, *options: str) -> AbstractContextManager[RunningService]:
+    """Serve `root` until the block ends; the exit code must be 0 unless the test killed it."""
+    give_token(root)
     return testing.running(*options, root=root, launch=launch_fork)
 
 

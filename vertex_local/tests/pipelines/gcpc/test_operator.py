@@ -1,5 +1,6 @@
 """Comparison with Google's launchers: the same requests, resources and files."""
 
+import copy
 import importlib
 import json
 from pathlib import Path
@@ -24,6 +25,7 @@ from google_cloud_pipeline_components.v1.wait_gcp_resources import WaitGcpResour
 from vertex_local.pipelines.gcpc.operator import Operator
 from vertex_local.pipelines.gcpc.requests import GcpcError
 from vertex_local.tests.support.gcpc_tasks import job_arguments, resolved_command, resource
+from vertex_local.tests.support.platform import TOKEN
 from vertex_local.tests.support.service import CREDENTIALS, PROJECT_AND_LOCATION, SERVER_SCRIPT
 
 GOOGLE = "https://us-central1-aiplatform.googleapis.com"
@@ -68,8 +70,8 @@ class Both:
             lro_remote_runner,
         )
 
-        credentials = CREDENTIALS
-        credentials.token = "none"
+        credentials = copy.copy(CREDENTIALS)
+        credentials.token = TOKEN or "none"
 
         class JobServiceClient(aiplatform.gapic.JobServiceClient):
             def __init__(client, client_options=None, client_info=None) -> None:  # noqa: N805
