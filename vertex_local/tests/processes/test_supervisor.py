@@ -208,7 +208,13 @@ for _ in range(100):
 """
 
 
-@pytest.mark.parametrize("is_private", [True, False], ids=["private", "shared"])
+@pytest.mark.parametrize(
+    "is_private",
+    [
+        pytest.param(True, id="private", marks=pytest.mark.linux("network namespaces")),
+        pytest.param(False, id="shared"),
+    ],
+)
 def test_a_private_network_is_reached_only_from_its_group(spec, tmp_path, is_private):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -425,6 +431,7 @@ def test_a_supervisor_whose_service_has_ended_starts_nothing(tmp_path, spec):
     assert not touched.exists()
 
 
+@pytest.mark.linux("control of processes without psutil")
 def test_the_supervisor_imports_only_the_standard_library():
     module = "vertex_local.processes.supervisor"
     code = f"import sys, {module}; print([m for m in sys.modules if '.' not in m])"

@@ -43,6 +43,7 @@ def give_token(root: Path) -> None:
     """Write the token of tests, if a service on `root` will require one."""
     if TOKEN:
         root.mkdir(parents=True, exist_ok=True)
+        (root / client.TOKEN_FILE).touch(mode=0o600)
         (root / client.TOKEN_FILE).write_text(TOKEN)
 
 
