@@ -19,7 +19,7 @@ from tests.support.processes.everything import EVERYTHING
 from trainer.errors import EXIT_RESTART
 from vertex_local.tests.support.forks import Fork, forks_with
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.linux("network namespaces")]
 
 Process = subprocess.Popen | Fork
 LEFT, RIGHT = "10.213.7.1", "10.213.7.2"

@@ -62,7 +62,7 @@ def _is_of_tests(process: psutil.Process, temp_dir: str) -> bool:
     is_below = _environment(process).get("TMPDIR", "").startswith(temp_dir)
     if not is_below or process.pid == os.getpid() or not _is_of_this_worker(process):
         return False
-    return not any(program in _command(process) for program in OF_PYTEST)
+    return not any(program in " ".join(_command(process)) for program in OF_PYTEST)
 
 
 def _live() -> Iterator[psutil.Process]:
