@@ -98,6 +98,7 @@ class Clients:
 
     def _run(self):
         with requests.Session() as session:
+            session.headers.update(HEADERS)
             while not self._stop.is_set():
                 try:
                     self.responses.append(self._send(session))
