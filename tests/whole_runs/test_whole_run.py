@@ -50,7 +50,7 @@ def test_a_second_run_registers_no_version_and_an_endpoint_is_kept_on_request(ho
     assert first["verdict"] == "passed"
     assert 0 <= first["metrics"]["accuracy"] <= 1
     assert first["model_version"].endswith("@1")
-    assert len(re.findall(r"^ +\d +\d +[01]\.\d{6}  \d +(?:yes|no)$", output, re.MULTILINE)) == 10
+    assert len(re.findall(r"^ +\d  \d \([01]\.\d{6}\)  \d$", output, re.MULTILINE)) == 10
     assert not any(task["cached"] for task in first["tasks"])
     assert "data:image/png" in home.file("evaluate/report.html")
     assert set(json.loads(home.file("evaluate/metrics"))) == {

@@ -136,7 +136,7 @@ class Home:
         kept = (
             ["vertex_local.cli", "vertex_local.processes.warm_process"] if self.is_serving else []
         )
-        assert modules == kept
+        assert modules == kept, modules
         assert (self.state / "vertex" / "server.json").exists() is self.is_serving
         temp = (self.state / "vertex" / "tmp").readlink() if self.is_serving else self.temp
         assert [path.name for path in temp.iterdir()] == []
