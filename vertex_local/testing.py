@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import requests
 
 from vertex_local import Json, client
+from vertex_local.machine.ports import POOL
 
 PARENT = "projects/demo/locations/us-central1"
 REQUEST_TIMEOUT_SECONDS = 60
@@ -88,6 +89,8 @@ class RunningService:
 
     def start(self) -> None:
         """Start the service and wait until it accepts requests."""
+        if "--port" not in self.options:  # not the default one, which others expect and could take
+            self.options = [*self.options, "--port", str(POOL.take(1)[0])]
         self.session.trust_env = False  # a proxy of the environment must not see loopback requests
         command = [*client.SERVE, "--root", str(self.root), *self.options]
         self.process = self.launch(command, self.root / "serve.log")
@@ -125,8 +128,6 @@ class RunningService:
         self.stop()
         shutil.rmtree(self.root)
         self.root.mkdir()
-        port = self.url.rpartition(":")[2]
-        self.options = [*self.options, "--port", port]
         self.start()
 
     def call(self, method: str, path: str, body: Any = None, **arguments: Any) -> requests.Response:

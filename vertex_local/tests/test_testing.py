@@ -1,6 +1,7 @@
 """Services for tests of others."""
 
 from vertex_local import testing
+from vertex_local.server import DEFAULT_PORT
 from vertex_local.testing import running
 
 vertex_service = testing.vertex_service
@@ -21,3 +22,7 @@ def test_the_folder_of_a_service_is_removed():
         assert service.call("GET", "models").ok
         assert service.sdk_options["api_endpoint"] == service.url
     assert not service.root.exists()
+
+
+def test_services_of_tests_leave_the_default_port_to_others(vertex_service):
+    assert vertex_service.url != f"http://127.0.0.1:{DEFAULT_PORT}"

@@ -144,7 +144,7 @@ def _save(batches: "Iterable[pa.RecordBatch]", path: Path) -> int:
             folder,
             basename_template="{i}.parquet",
             format="parquet",
-            use_threads=False,  # or the order may change
+            preserve_order=True,  # without it, also of a single thread, batches change places
             min_rows_per_group=GROUP_ROWS,
             max_rows_per_group=GROUP_ROWS,
         )

@@ -68,7 +68,12 @@ def run(tmp_path):
 
     def do(*files: Path, label=None, features=FEATURES, **options) -> Json:
         workload = SimpleNamespace(
-            name="own", reference="own", label=label or Binary("y"), features=features, source=None
+            name="own",
+            reference="own",
+            label=label or Binary("y"),
+            features=features,
+            source=None,
+            weight="",
         )
         given = PrepareOptions(files=tuple(map(str, files)), **options)
         chosen = resolve(given, run_moment(given))
