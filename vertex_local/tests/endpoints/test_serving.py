@@ -327,6 +327,7 @@ def connections(service, count, data=b""):
 def prediction_request(endpoint, *instances):
     body = json.dumps({"instances": list(instances)}).encode()
     head = f"POST /v1/{endpoint}:predict HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    head += "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
     return head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
