@@ -19,7 +19,7 @@ from vertex_local.processes.environments.layer import Layer
 from vertex_local.processes.environments.store import DRAFT_PREFIX
 from vertex_local.tests.support.pipeline_runs import Runs, task_detail
 from vertex_local.tests.support.platform import IS_PORTABLE
-from vertex_local.tests.support.seen import is_running
+from vertex_local.tests.support.seen import is_running, running
 from vertex_local.tests.support.service import PRELOAD_KFP, running_service
 from vertex_local.tests.support.waiting import wait_until
 from vertex_local.tests.support.wheels import write_kfp_wheel, write_slow_sdist, write_wheel
@@ -348,7 +348,7 @@ def test_a_cancel_ends_the_build_and_leaves_nothing(runs, slow, place, tmp_path)
     before = kept(place)
     job = runs.submit(pipeline_of(slow))
     wait_until((tmp_path / "begun").exists, "the build", timeout_seconds=WAIT_SECONDS)
-    pids = builders()
+    pids = running("slow-fares==1.0")
     assert pids
     runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
     assert runs.wait(job)["state"] == "PIPELINE_STATE_CANCELLED"
@@ -363,7 +363,7 @@ def test_an_environment_half_built_by_a_killed_service_is_built_again(
         runs = Runs(service, tmp_path)
         job = runs.submit(pipeline_of(slow))
         wait_until((tmp_path / "begun").exists, "the build", timeout_seconds=WAIT_SECONDS)
-        pids = builders()
+        pids = running("slow-fares==1.0")
         complete = len(environments(place))
         service.kill()
         wait_until(lambda: not any(map(is_running, pids)), "the build to end")
@@ -382,18 +382,6 @@ def test_an_environment_half_built_by_a_killed_service_is_built_again(
             assert num_built(runs) == before
         finally:
             shutil.move(hidden, wheels)
-
-
-def builders() -> list[int]:
-    """Return the processes that build an environment."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if b"slow-fares==1.0" in path.read_bytes():
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return found
 
 
 def test_a_layer_has_the_packages_of_its_base_and_its_own(tmp_path):
