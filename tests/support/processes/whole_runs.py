@@ -14,6 +14,7 @@ import yaml
 
 from tests.support.processes.everything import EVERYTHING
 from vertex_local.tests.support.forks import Fork, forks_with
+from vertex_local.tests.support.service import give_token
 
 PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
 RUN_TIMEOUT_SECONDS = 150
@@ -33,6 +34,7 @@ class Home:
         (folder / "data" / "mnist").symlink_to(data)
         self.is_serving = False
         self._num_started = 0
+        give_token(self.state / "vertex")
 
     def start(self, *arguments: str, module: str = "pipelines.cli", **environment: str) -> Fork:
         self._num_started += 1
