@@ -27,6 +27,7 @@ from tests.support.processes.everything import EVERYTHING
 from tests.support.processes.whole_runs import PRELOAD, Home
 from vertex_local.tests.support.faulty_service import MODULE
 from vertex_local.tests.support.forks import Fork, forks_with
+from vertex_local.tests.support.service import give_token
 
 FAULTS = "any=0.1;late-seconds=0.5"
 START_TIMEOUT_SECONDS = 60
@@ -65,6 +66,7 @@ def faulty_service(home: Home, faults: str) -> Iterator[str]:
     """Serve with faults for as long as the block lasts; the url."""
     root = home.state / "vertex"
     root.mkdir(parents=True, exist_ok=True)
+    give_token(root)
     serve = ["python", "-m", MODULE, "serve", "--root", str(root)]
     service = forks_with(*EVERYTHING).start(
         [*serve, "--preload", PRELOAD, "--faults", faults], log_path=log_of(home)

@@ -14,7 +14,7 @@ import yaml
 
 from tests.support.processes.everything import EVERYTHING
 from vertex_local.tests.support.forks import Fork, forks_with
-from vertex_local.tests.support.service import give_token
+from vertex_local.tests.support.platform import IS_PORTABLE
 
 PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
 RUN_TIMEOUT_SECONDS = 150
@@ -34,7 +34,6 @@ class Home:
         (folder / "data" / "mnist").symlink_to(data)
         self.is_serving = False
         self._num_started = 0
-        give_token(self.state / "vertex")
 
     def start(self, *arguments: str, module: str = "pipelines.cli", **environment: str) -> Fork:
         self._num_started += 1
@@ -135,9 +134,8 @@ class Home:
     def assert_nothing_is_left(self) -> None:
         """No process, no port, no temp folder; but for a service that ran already."""
         modules = sorted(process.cmdline()[2] for process in self.processes())
-        kept = (
-            ["vertex_local.cli", "vertex_local.processes.warm_process"] if self.is_serving else []
-        )
+        warm = [] if IS_PORTABLE else ["vertex_local.processes.warm_process"]
+        kept = ["vertex_local.cli", *warm] if self.is_serving else []
         assert modules == kept, modules
         assert (self.state / "vertex" / "server.json").exists() is self.is_serving
         temp = (self.state / "vertex" / "tmp").readlink() if self.is_serving else self.temp
