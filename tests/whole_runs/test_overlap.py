@@ -1,10 +1,8 @@
 """Two runs of one model at the same time: no worse model replaces a better one."""
 
-import json
 import re
 
 import pytest
-import requests
 
 from tests.support.processes.whole_runs import Home, ended
 
@@ -61,8 +59,5 @@ def default_of(home: Home) -> str:
 
 
 def resources(home: Home, kind: str) -> list[dict]:
-    url = json.loads((home.state / "vertex" / "server.json").read_text())["url"]
-    with requests.Session() as session:
-        session.trust_env = False
-        path = f"{url}/v1/projects/local/locations/us-central1/{kind}"
-        return session.get(path, timeout=30).json().get(kind, [])
+    listed: dict = home.get(f"projects/local/locations/us-central1/{kind}").json()
+    return listed.get(kind, [])

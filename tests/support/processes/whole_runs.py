@@ -13,6 +13,7 @@ import requests
 import yaml
 
 from tests.support.processes.everything import EVERYTHING
+from vertex_local.client import authorization, token_of
 from vertex_local.tests.support.forks import Fork, forks_with
 from vertex_local.tests.support.platform import IS_PORTABLE
 
@@ -84,13 +85,25 @@ class Home:
         assert process.returncode == 0, output
         return output
 
+    @property
+    def url(self) -> str:
+        """Address of the service, which runs."""
+        return str(json.loads((self.state / "vertex" / "server.json").read_text())["url"])
+
+    def get(self, path: str) -> requests.Response:
+        """Return the service's response to a GET of a path below /v1."""
+        headers = authorization(token_of(self.state / "vertex"))
+        with requests.Session() as session:
+            session.trust_env = False
+            return session.get(f"{self.url}/v1/{path}", headers=headers, timeout=30)
+
     def elsewhere(self, *arguments: str) -> str:
         """Return the output of a command with another state folder and this service."""
-        url = json.loads((self.state / "vertex" / "server.json").read_text())["url"]
         process = self.start(
             *arguments,
             TRAINYARD_DIR=str(self.folder / "elsewhere"),
-            VERTEX_EMULATOR_HOST=url.removeprefix("http://"),
+            VERTEX_EMULATOR_HOST=self.url.removeprefix("http://"),
+            VERTEX_EMULATOR_TOKEN=token_of(self.state / "vertex"),
         )
         output, _ = process.communicate(timeout=RUN_TIMEOUT_SECONDS)
         assert process.returncode == 0, output
@@ -166,11 +179,8 @@ class Home:
             time.sleep(0.01)
         chief.suspend()
         run.send_signal(signal.SIGINT)
-        url = json.loads((self.state / "vertex" / "server.json").read_text())["url"]
-        with requests.Session() as session:
-            session.trust_env = False
-            while "_CANCELLING" not in session.get(f"{url}/v1/{RUNS}", timeout=30).text:
-                assert time.monotonic() < deadline, run.output
+        while "_CANCELLING" not in self.get(RUNS).text:
+            assert time.monotonic() < deadline, run.output
         chief.resume()
 
     def job_log(self) -> str:
