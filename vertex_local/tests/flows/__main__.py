@@ -72,7 +72,8 @@ def main() -> None:
     arguments = parser.parse_intermixed_args()
     by_flow = {}
     for flow in arguments.flows or FLOWS:
-        by_flow[flow] = calls_of(flow, Path(tempfile.mkdtemp(prefix=f"{flow}-")))
+        with tempfile.TemporaryDirectory(prefix=f"{flow}-") as folder:
+            by_flow[flow] = calls_of(flow, Path(folder))
         wrong = [call for call in by_flow[flow] if call.reason]
         for call in wrong:
             print(f"  {call.name}: {call.reason[:150]}")
