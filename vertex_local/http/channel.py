@@ -38,8 +38,9 @@ STATUSES = {500: "INTERNAL", 501: "UNIMPLEMENTED"}
 
 def is_admitted(token: str, authorization: str) -> bool:
     """Return whether a request has the token, if the service requires one."""
-    required = f"Bearer {token}".encode()
-    return not token or hmac.compare_digest(authorization.encode(), required)
+    if not token:
+        return True
+    return hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode())
 
 
 def is_plain(request: HTTPRequestParser) -> bool:
