@@ -12,7 +12,8 @@ from components.prepare_examples.statistics.histograms import percent_text
 from components.prepare_examples.statistics.report import render
 from components.prepare_examples.statistics.schema import Anomaly
 from components.prepare_examples.statistics.states import new_statistic
-from tests.support.looks import CHROMIUM, MIN_FONT_PIXELS, SECURITY, dumped, measured
+from tests.support.looks import MIN_FONT_PIXELS, SECURITY, dumped, measured
+from vertex_local.tests.support.browser import CHROMIUM
 
 HOSTILE = '<script>document.title="x"</script>"&\'' * 3
 START = int(datetime.datetime(2013, 1, 6, tzinfo=datetime.UTC).timestamp())

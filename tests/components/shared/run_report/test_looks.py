@@ -10,7 +10,8 @@ from components.shared.run_report.content import read_content
 from components.shared.run_report.page import render
 from components.shared.run_summary.summary import summarize
 from tests.support.data.report_files import a_number, replicas, run_with_files, two_classes
-from tests.support.looks import CHROMIUM, MIN_FONT_PIXELS, SCHEMES, WIDTHS, measured
+from tests.support.looks import MIN_FONT_PIXELS, measured
+from vertex_local.tests.support.browser import CHROMIUM, SCHEMES, WIDTHS
 
 
 def page_of_run(evaluation: dict, folder: Path) -> str:
