@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator
 
 from components.endpoint.deployments import delete_endpoint
+from components.prepare_examples.settings.patterns import duration
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import EXPIRES_LABEL
@@ -16,7 +17,6 @@ from trainer import Json
 logger = logging.getLogger(__name__)
 
 DURATION = {"pattern": r"[1-9][0-9]{0,4}[mhd]", "form": "a time, as 30m, 8h or 3d"}
-_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 _FORM = "%Y%m%d-%H%M%S%z"
 
 
@@ -31,8 +31,8 @@ def set_expiry(api: VertexApi, endpoint: Json, after: str, *, served_before: boo
         logger.warning("the endpoint %s does not expire: it served before without an expiry", name)
         return
     if after:
-        left = datetime.timedelta(**{_UNITS[after[-1]]: int(after[:-1])})
-        labels[EXPIRES_LABEL] = f"{datetime.datetime.now(datetime.UTC) + left:%Y%m%d-%H%M%S}"
+        moment = datetime.datetime.now(datetime.UTC) + duration(after)
+        labels[EXPIRES_LABEL] = f"{moment:%Y%m%d-%H%M%S}"
     if labels != endpoint.get("labels", {}):
         api.patch(f"{endpoint['name']}?updateMask=labels", {"labels": labels})
         logger.info("the endpoint %s %s", name, f"expires in {after}" if after else "stays")

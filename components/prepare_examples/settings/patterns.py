@@ -12,7 +12,7 @@ LIKE_A_DATE = re.compile(r"run|date|%", re.IGNORECASE)  # other braces belong to
 CODE = re.compile(r"%(.?)")
 CODES = "YymdHjGVbB"  # of datetime.strftime
 EXAMPLE = "{run_date:%Y-%m-%d}, or {run_date-1d:%Y-%m-%d} for the day before"
-UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def has_dates(pattern: str) -> bool:
@@ -71,7 +71,7 @@ def expand(
 
 
 def duration(text: str) -> datetime.timedelta:
-    """Return the duration of a text such as `30d`, `-12h` or `2w`."""
+    """Return the duration of a text such as `30m`, `-12h`, `30d` or `2w`."""
     return datetime.timedelta(**{UNITS[text[-1]]: int(text[:-1])})
 
 
