@@ -10,7 +10,6 @@ from pipelines.package.compile import write_other, write_package
 from pipelines.package.digests import with_digests
 from pipelines.package.image import IMAGE_REPOSITORY, default_image, source_tag
 from pipelines.package.project_image import build, image_of, project_image
-from pipelines.package.spec import check_images
 from pipelines.places.target import default_state_dir, local_target
 from pipelines.projects.runs import FORMS, find_run
 from pipelines.runs.submit import (
@@ -102,9 +101,9 @@ def _upload(arguments: argparse.Namespace) -> int:
     else:
         config = with_code(find_run(source), local_target(default_state_dir()), uses_image=True)
         package = compile_package(source, workload=config.workload, image=image)
-    check_images(package)
-    package = with_digests(package)
-    uploaded = registry.upload(package, repository=arguments.repository, tags=arguments.tags)
+    uploaded = registry.upload(
+        with_digests(package), repository=arguments.repository, tags=arguments.tags
+    )
     print(f"{uploaded.name} {uploaded.version}")
     for address in uploaded.addresses:
         print(address)

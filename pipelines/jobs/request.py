@@ -35,7 +35,7 @@ def job_request(
     """
     plan = plan_training(
         config.workload,
-        cluster=config.cluster,
+        cluster=dataclasses.replace(config.cluster, image=image),
         train=config.train,
         image=image,
         examples_uri=examples_uri,

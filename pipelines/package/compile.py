@@ -17,6 +17,7 @@ from components import IMAGE
 from pipelines.config.run_config import RunConfig
 from pipelines.dags import PIPELINES
 from pipelines.package.image import SOURCE_ROOT, source_digest
+from pipelines.package.project_image import check_holds
 
 # What a compiled package depends on, besides its image and settings.
 COMPILED = ("components", "pipelines", "trainer")
@@ -25,7 +26,12 @@ NUM_KEPT = 20
 
 
 def compile_pipeline(image: str, *, config: RunConfig) -> str:
-    """Return the pipeline as YAML, with `image` in every container and `config` as defaults."""
+    """Return the pipeline as YAML, with `image` in every container and `config` as defaults.
+
+    Raises:
+        ConfigError: the image has other code of the workload.
+    """
+    check_holds(image, config.workload)
     from pipelines.dags.train_and_deploy import train_and_deploy  # imports kfp and its components
 
     return _compiled(

@@ -15,6 +15,8 @@ from trainer.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
+# As in Docker, a registry's host has a dot or a port: `us-docker.pkg.dev/…`, `localhost:5000/…`.
+PULLABLE = re.compile(r"(?:[^/]+[.:][^/]*|localhost)/.+")
 TAGGED = re.compile(r"(?P<host>[^/@]+)/(?P<path>[^:@]+):(?P<tag>[^:@/]+)")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 # Only these hosts get a token. https://cloud.google.com/artifact-registry/docs/docker/authentication
@@ -35,12 +37,14 @@ def with_digests(package: Package) -> Package:
     """Return a package that names its images by digests; one at an address stays as it is.
 
     Raises:
-        ConfigError: an image is not in its registry.
+        ConfigError: Vertex AI cannot pull an image.
     """
     text = package.text
-    for image in set() if package.address else images_of(package):
-        name = re.compile(rf"(?<![\w./-]){re.escape(image)}(?![\w.@-])")
-        text = name.sub(by_digest(image), text)
+    for image in images_of(package):
+        _check_pullable(image)
+        if not package.address:
+            name = re.compile(rf"(?<![\w./-]){re.escape(image)}(?![\w.@-])")
+            text = name.sub(by_digest(image), text)
     return package if text == package.text else read_package(text, source=package.source)
 
 
@@ -49,8 +53,9 @@ def by_digest(image: str) -> str:
     """Return an image by its digest, or as it is if it has no tag or its registry tells none.
 
     Raises:
-        ConfigError: the image is not in its registry.
+        ConfigError: Vertex AI cannot pull it: its name has no registry, or it is not there.
     """
+    _check_pullable(image)
     match = TAGGED.fullmatch(image)
     if not match or image.startswith(OF_COMPONENTS):
         return image
@@ -65,6 +70,15 @@ def by_digest(image: str) -> str:
         return _by_tag(image, f"{match['host']} returned {response.status_code}")
     logger.warning("%s is sent as %s", image, digest)
     return f"{match['host']}/{match['path']}@{digest}"
+
+
+def _check_pullable(image: str) -> None:
+    if not PULLABLE.fullmatch(image):
+        raise ConfigError(
+            f"the image {image or 'of a task'} has no registry in its name, so Vertex AI cannot"
+            " pull it; build and push an image, and give --image"
+            " LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME:TAG"
+        )
 
 
 def _by_tag(image: str, reason: str) -> str:

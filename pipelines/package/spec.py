@@ -1,6 +1,5 @@
 """Packages: compiled pipelines from this source, a file or a registry, and their parameters."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,6 @@ KINDS: dict[str, tuple[Any, str]] = {
     "LIST": (list, "a list, as [a, b]"),
     "STRUCT": (dict, "an object"),
 }
-# As in Docker, a registry's host has a dot or a port: `us-docker.pkg.dev/…`, `localhost:5000/…`.
-PULLABLE = re.compile(r"(?:[^/]+[.:][^/]*|localhost)/.+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,20 +145,6 @@ def images_of(package: Package) -> dict[str, str]:
         if "container" in executor:
             images.setdefault(str(executor["container"].get("image", "")), name)
     return images
-
-
-def check_images(package: Package) -> None:
-    """Check that Vertex AI can pull the image of every container.
-
-    Raises:
-        ConfigError: the name of an image has no registry.
-    """
-    for image, name in images_of(package).items():
-        if not PULLABLE.fullmatch(image):
-            raise ConfigError(
-                f"image of {name} is {image or 'empty'}: Vertex AI cannot pull it; build and push"
-                " an image, and give --image LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME:TAG"
-            )
 
 
 def own_image(package: Package) -> str:

@@ -12,11 +12,10 @@ from pipelines.config.run_config import RunConfig, check_labels
 from pipelines.config.settings import read_value, with_settings
 from pipelines.package.compile import compile_once, compile_pipeline
 from pipelines.package.digests import by_digest, with_digests
-from pipelines.package.project_image import image_of
+from pipelines.package.project_image import check_holds, image_of
 from pipelines.package.registry import FORM, download, is_address
 from pipelines.package.spec import (
     Package,
-    check_images,
     check_parameters,
     read_package,
     read_package_file,
@@ -57,9 +56,10 @@ def read_package_of(source: str, *, image: str | None = None) -> Package:
     """Return the package of a file or a registry address.
 
     Raises:
-        ConfigError: it is not a package.
+        ConfigError: it is not a package, or the image has other code of its workload.
     """
     package = download(source) if is_address(source) else read_package_file(Path(source))
+    check_holds(image or "", str(package.defaults.get("workload", "")))
     return with_image(package, image) if image else package
 
 
@@ -151,9 +151,8 @@ def plan_run(
     """
     check_run_name(run)
     if paths.is_in_bucket(target.pipeline_root):
-        check_images(package)
         package = with_digests(package)
-        if config:
+        if config and config.cluster.image:
             cluster = dataclasses.replace(config.cluster, image=by_digest(config.cluster.image))
             config = dataclasses.replace(config, cluster=cluster)
     if config:

@@ -16,7 +16,7 @@ from components.prepare_examples.settings.patterns import has_dates
 from components.shared.vertex.labels import RUN_LABEL, SCHEDULE_LABEL
 from pipelines.config.run_config import RunConfig
 from pipelines.errors import RegistryError
-from pipelines.package.spec import check_images
+from pipelines.package.digests import with_digests
 from pipelines.places.target import Target
 from pipelines.projects.runs import find_run
 from pipelines.runs.submit import (
@@ -81,7 +81,7 @@ def plan_schedule(file: ScheduleFile, *, target: Target, image: str | None = Non
             package = compile_package(file.source, workload=workload, image=image, folder=folder)
         assert package is not None  # without a package there is a configuration
         if is_remote:
-            check_images(package)
+            package = with_digests(package)
     with _errors_of(file, "parameters"):
         planned = plan_run(
             package,

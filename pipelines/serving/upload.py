@@ -16,9 +16,9 @@ from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import MODEL_LABEL
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
+from pipelines.package.digests import by_digest
 from pipelines.package.image import default_image
 from pipelines.package.project_image import image_of
-from pipelines.package.spec import PULLABLE
 from pipelines.resources.kinds import JOB
 from pipelines.resources.names import short_name
 from trainer import Json, paths
@@ -56,17 +56,15 @@ def upload(
 
     Raises:
         ResourceError: there is no such job or model, or the model cannot be served.
+        ConfigError: Vertex AI cannot pull the image.
     """
     _check_names(name, aliases)
     origin = find_source(api, source)
     trust = OWN if origin.is_of_job else trust
     _check_location(origin.uri, is_remote=is_remote)
     image = image or (origin.job_image if is_remote else "") or _image_of(origin.uri)
-    if is_remote and not PULLABLE.fullmatch(image):
-        raise ResourceError(
-            f"the image {image} has no registry in its name, so Vertex AI cannot pull it; give "
-            "--image LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/trainyard:TAG"
-        )
+    if is_remote:
+        image = by_digest(image)
     try:
         description = check_saved_model(origin.uri, trust=trust)
     except StepError as error:

@@ -9,7 +9,7 @@ from pipelines.command.target_options import api_of
 from pipelines.config.run_config import RunConfig
 from pipelines.jobs.request import with_flags
 from pipelines.jobs.tuning import best_line, tuning_facts, winner_flags
-from pipelines.package.project_image import check_holds, image_of
+from pipelines.package.project_image import image_of
 from pipelines.package.spec import Package, own_image
 from pipelines.places.target import Target
 from pipelines.projects.runs import find_run
@@ -69,7 +69,6 @@ def check_run(arguments: argparse.Namespace, target: Target) -> CheckedRun:
         config = with_code(config, target, uses_image=uses_image)
     workload = config.workload if config else ""
     image = arguments.image or (own_image(package) if package else image_of(workload))
-    check_holds(image, workload)
     return CheckedRun(name=name, workload=workload, image=image, config=config, package=package)
 
 

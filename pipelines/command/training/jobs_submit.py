@@ -18,7 +18,8 @@ from pipelines.config.run_config import RunConfig
 from pipelines.jobs.examples import examples_of
 from pipelines.jobs.log import job_log_lines
 from pipelines.jobs.request import job_request, with_flags
-from pipelines.package.project_image import image_of
+from pipelines.package.digests import by_digest
+from pipelines.package.project_image import check_holds, image_of
 from pipelines.places.target import Target
 from pipelines.projects.runs import FORMS, find_run
 from pipelines.resources.kinds import JOB
@@ -73,7 +74,8 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
     )
     advanced = parser.add_argument_group("advanced")
     advanced.add_argument(
-        "--image", help="container image; default: named by a digest of the source"
+        "--image",
+        help="container image; default: the cluster file's, or named by a digest of the source",
     )
     advanced.add_argument("--service-account", default="", help="Vertex AI: account of the job")
     add_containers(advanced)
@@ -84,9 +86,11 @@ def job_arguments(
     arguments: argparse.Namespace, config: RunConfig, target: Target, *, examples: str, name: str
 ) -> dict[str, str]:
     """Return the arguments of `job_request` that follow from the options of `add_job_options`."""
+    image = arguments.image or config.cluster.image or image_of(config.workload)
+    check_holds(image, config.workload)
     return {
         "name": name,
-        "image": arguments.image or image_of(config.workload),
+        "image": by_digest(image) if arguments.on == "vertex" else image,
         "examples_uri": examples,
         "output_uri": f"{target.pipeline_root}/{name}",
         "service_account": arguments.service_account,

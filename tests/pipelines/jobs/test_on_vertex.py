@@ -23,6 +23,7 @@ VERTEX = "https://us-central1-aiplatform.googleapis.com"
 JOBS = "/v1/projects/p/locations/us-central1/customJobs"
 LOGS = "https://logging.googleapis.com/v2/entries:list"
 DONE = "operations/1"
+IMAGE = f"us-docker.pkg.dev/p/r/i@sha256:{'0' * 64}"
 
 
 @dataclass
@@ -144,7 +145,9 @@ def test_cancel_posts_and_delete_refuses_while_a_job_runs(trainyard, vertex):
 
 def test_submit_posts_a_custom_job(trainyard, vertex):
     flags = ["--examples-dir", "gs://b/e", "--pipeline-root", "gs://b/r", "--name", "first"]
-    code, output, _ = trainyard("submit", "mnist", "--timeout", "30m", *flags, "--", "--steps=5")
+    code, output, _ = trainyard(
+        "submit", "mnist", "--timeout", "30m", *flags, "--image", IMAGE, "--", "--steps=5"
+    )
 
     assert code == 0
     assert output.startswith("job 7 (first): 1 chief + 2 worker + 1 ps, output in gs://b/r/first")
@@ -161,10 +164,10 @@ def test_submit_posts_a_custom_job(trainyard, vertex):
 
 def test_dry_run_prints_the_request(trainyard, vertex):
     flags = ["--examples-dir", "gs://b/e", "--pipeline-root", "gs://b/r", "--name", "first"]
-    code, output, error = trainyard("submit", "taxi", *flags, "--image", "i", "--dry-run")
+    code, output, error = trainyard("submit", "taxi", *flags, "--image", IMAGE, "--dry-run")
     assert (code, vertex.requests, error) == (0, [], f"POST {JOBS}\n")
 
-    trainyard("submit", "taxi", *flags, "--image", "i")
+    trainyard("submit", "taxi", *flags, "--image", IMAGE)
     [(method, path, sent)] = vertex.requests
     assert sent.pop("labels").keys() == {SUBMISSION_LABEL}  # new for each request
     assert (method, path, sent) == ("POST", JOBS, json.loads(output))

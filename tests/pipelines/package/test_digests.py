@@ -119,3 +119,18 @@ def test_an_uploaded_package_names_its_images_by_digest(repository, tmp_path, mo
     file.write_text(package(f"{repository}:1").text)
     assert main(["upload", str(file), "--repository", "https://us-kfp.pkg.dev/p/r"]) == 0
     assert list(images_of(sent[0])) == [f"{repository}@{DIGEST}"]
+
+
+@pytest.mark.parametrize("command", [["jobs", "submit"], ["tune"]], ids=" ".join)
+@pytest.mark.parametrize("is_in_file", [True, False], ids=["cluster file", "--image"])
+def test_a_job_names_its_image_by_digest(repository, tmp_path, capsys, command, is_in_file):
+    (tmp_path / "c.yaml").write_text(f"image: {repository}:{1 if is_in_file else 2}\n")
+    image = [] if is_in_file else ["--image", f"{repository}:1"]
+    options = ["--cluster", str(tmp_path / "c.yaml"), *image, "--examples-dir", "gs://b/e"]
+    varied = ["--set", "train.steps=1,2"] if command == ["tune"] else []
+    where = ["--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/r", "--dry-run"]
+    assert main([*command, "taxi", *options, *varied, *where]) == 0
+    request = json.loads(capsys.readouterr().out)
+    spec = request.get("jobSpec") or request["trialJobSpec"]
+    [pool] = spec["workerPoolSpecs"]
+    assert pool["containerSpec"]["imageUri"] == f"{repository}@{DIGEST}"

@@ -212,7 +212,7 @@ def test_image_that_vertex_ai_cannot_pull_is_refused(write, tmp_path, capsys):
 
     assert main(["schedule", "apply", str(tmp_path), *where]) == 2
 
-    assert f"{path}: workload: image of " in capsys.readouterr().err
+    assert f"{path}: workload: the image trainyard:" in capsys.readouterr().err
 
 
 def test_missing_schedules_folder_is_reported(tmp_path, capsys):

@@ -19,6 +19,7 @@ from pipelines.places.target import LOCAL_PROJECT
 from pipelines.serving import upload as upload_module
 from pipelines.serving.upload import upload
 from tests.support.servers.models import aliases, versions
+from trainer.errors import ConfigError
 from vertex_local.tests.support.service import running_service
 
 WAIT_SECONDS = 60
@@ -219,7 +220,7 @@ def test_vertex_ai_gets_a_buckets_model_and_the_jobs_image(api, job, monkeypatch
     monkeypatch.setattr(saved_model, "find_objects", lambda pattern: objects)
     monkeypatch.setattr(saved_model, "read_companion", lambda uri, name: contents[name])
     monkeypatch.setattr(upload_module, "upload_version", fake)
-    with pytest.raises(ResourceError, match="--image"):
+    with pytest.raises(ConfigError, match="--image"):
         upload(api, "gs://b/m", name="m", is_remote=True)
     with pytest.raises(ResourceError, match="gcloud storage cp -r /x gs://BUCKET/FOLDER"):
         upload(api, "/x", name="m", is_remote=True)
