@@ -5,12 +5,9 @@ Nothing else watches it: without a run, the endpoint stays.
 
 import datetime
 import logging
-from collections.abc import Iterator
 
-from components.endpoint.deployments import delete_endpoint
 from components.prepare_examples.settings.patterns import duration
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import EXPIRES_LABEL
 from trainer import Json
 
@@ -48,15 +45,7 @@ def seconds_left(endpoint: Json) -> float | None:
     return (moment - datetime.datetime.now(datetime.UTC)).total_seconds()
 
 
-def delete_expired(api: VertexApi) -> Iterator[str]:
-    """Delete the endpoints that have expired; yield the failures, a line each."""
-    for endpoint in api.list_resources("endpoints"):
-        left = seconds_left(endpoint)
-        if left is None or left > 0:
-            continue
-        logger.info("the endpoint %s has expired and is deleted", endpoint["displayName"])
-        try:
-            delete_endpoint(api, endpoint)
-        except (VertexError, OSError) as error:
-            if getattr(error, "status", "") != "NOT_FOUND":  # another teardown was faster
-                yield f"the expired endpoint {endpoint['displayName']} remains: {error}"
+def has_expired(endpoint: Json) -> bool:
+    """Return whether an endpoint has expired."""
+    left = seconds_left(endpoint)
+    return left is not None and left <= 0

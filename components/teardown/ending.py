@@ -4,7 +4,6 @@ import datetime
 import logging
 from pathlib import Path
 
-from components.endpoint.expiry import delete_expired
 from components.errors import StepError
 from components.model_version.registry import version_name, was_promoted
 from components.prepare_examples.output.publish import remove_leftovers
@@ -17,6 +16,7 @@ from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import WAITING
 from components.shared.vertex.task_details import replicas_of_jobs
+from components.teardown.expired import delete_expired
 from components.teardown.lost import tear_down_earlier
 from components.teardown.run_resources import RunResources
 from components.teardown.teardown import tear_down
@@ -60,7 +60,7 @@ def end_run(
         state, error = "FAILED", "\n".join(filter(None, [error, str(teardown_error)]))
     replicas = replicas_of_jobs(api, label=resources.label)
     warnings = [warning for of_job in replicas for warning in of_job.get("warnings", [])]
-    warnings += _end_earlier(api, resources.job)
+    warnings += _end_earlier(api, resources)
     metadata = {"promoted": _promoted(resources), "warnings": "\n".join(warnings)}
     job = as_ended(
         resources.job,
@@ -90,13 +90,14 @@ def end_run(
     return {**metadata, **facts_of(content)}
 
 
-def _end_earlier(api: VertexApi, job: Json) -> list[str]:
+def _end_earlier(api: VertexApi, resources: RunResources) -> list[str]:
     """Tear down earlier runs that were lost, and delete the endpoints that have expired.
 
     Return failures, which do not fail this run.
     """
     try:
-        return [*tear_down_earlier(api, job), *delete_expired(api)]
+        earlier = tear_down_earlier(api, resources.job)
+        return [*earlier, *delete_expired(api, run=resources.run)]
     except (VertexError, OSError) as error:
         logger.warning("earlier runs and expired endpoints were not looked at: %s", error)
         return [f"earlier runs and expired endpoints were not looked at: {error}"]

@@ -12,7 +12,7 @@ from components.endpoint.deployments import (
     version_of,
 )
 from components.endpoint.ensure import ensured_endpoint
-from components.endpoint.expiry import set_expiry
+from components.endpoint.expiry import has_expired, set_expiry
 from components.endpoint.traffic import WHOLE, Split, handed_over, with_share
 from components.model_version.companions import read_golden
 from components.model_version.decisions import decide, decisions_of, is_rejected
@@ -67,7 +67,7 @@ def deploy_version(
         expires: Time until the endpoint expires, such as `8h`; "" leaves it as it is.
 
     Raises:
-        ResourceError: the name has no version.
+        ResourceError: the name has no version, or the endpoint has expired.
         StepError: the predictions differ; the endpoint has been restored.
     """
     version = version_called(api, name)
@@ -76,13 +76,18 @@ def deploy_version(
     move = partial(with_share, percentage=percentage)
     endpoint_name = endpoint_name or model["displayName"]
     with ensured_endpoint(api, endpoint_name, run=BY_HAND) as endpoint:
+        if expires:  # first, so that no teardown deletes it meanwhile
+            set_expiry(api, endpoint, expires, served_before=is_serving(endpoint))
+        elif has_expired(endpoint):
+            raise ResourceError(
+                f"the endpoint {endpoint_name} has expired, and the next run deletes it; give"
+                " --expires TIME"
+            )
         resources = resources_beside(endpoint, version)
         if serving or not resources:
             resources = resources_of_run(parameters_of_run(api, model), serving)
         with released(api, endpoint, version, golden=golden, resources=resources, move=move):
             pass
-        if expires:
-            set_expiry(api, endpoint, expires, served_before=is_serving(endpoint))
     split = _split_text(api.get(endpoint["name"]))
     return [
         f"{version_text(model, version)} is deployed to {endpoint['displayName']}: {split}",

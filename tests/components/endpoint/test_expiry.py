@@ -1,14 +1,30 @@
 """Endpoints that expire, on the real service."""
 
 import pytest
+import yaml
+from kfp import compiler, dsl
 
-from components.endpoint.ensure import ensure_endpoint
+from components.endpoint.ensure import ensure_endpoint, find_endpoint
 from components.endpoint.expiry import seconds_left, set_expiry
-from components.shared.vertex.api import EMULATOR_VARIABLE, connect
+from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
+from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import EXPIRES_LABEL, RUN_LABEL
 from components.teardown.ending import end_run
 
 PAST = "20260101-000000"
+ENDED = {"keep_endpoint": False, "state": "SUCCEEDED", "error": ""}
+
+
+@dsl.component(install_kfp_package=False, base_image="python:3.11")
+def wait(name: str):
+    import time
+
+    time.sleep(120)
+
+
+@dsl.pipeline(name="deploys")
+def deploys(endpoint_name: str = "busy"):
+    wait(name=endpoint_name)
 
 
 @pytest.fixture
@@ -52,8 +68,41 @@ def test_the_teardown_of_any_run_deletes_the_endpoints_that_have_expired(api, tm
     endpoint(api, "odd", **{EXPIRES_LABEL: "tomorrow"})
     endpoint(api, "kept")
     path = tmp_path / "run-2" / "summary.json"
-    ended = {"keep_endpoint": False, "state": "SUCCEEDED", "error": ""}
-    end_run(api, run="run-2", summary_path=str(path), **ended)
+    end_run(api, run="run-2", summary_path=str(path), **ENDED)
 
     names = {body["displayName"] for body in api.list_resources("endpoints")}
     assert names == {"later", "odd", "kept"}
+
+
+def test_an_endpoint_that_another_run_may_deploy_to_is_left(api, tmp_path):
+    endpoint(api, "busy", **{EXPIRES_LABEL: PAST})
+    endpoint(api, "idle", **{EXPIRES_LABEL: PAST})
+    compiler.Compiler().compile(deploys, str(tmp_path / "p.yaml"))
+    job = {
+        "pipelineSpec": yaml.safe_load((tmp_path / "p.yaml").read_text()),
+        "runtimeConfig": {"gcsOutputDirectory": str(tmp_path / "root")},
+    }
+    run = api.post(f"{api.parent}/pipelineJobs?pipelineJobId=run-3", job)["name"]
+    path = str(tmp_path / "root" / "run-2" / "summary.json")
+    end_run(api, run="run-2", summary_path=path, **ENDED)
+    assert (find_endpoint(api, "idle"), bool(find_endpoint(api, "busy"))) == (None, True)
+    end_run(api, run="run-3", summary_path=path, **ENDED)
+    assert find_endpoint(api, "busy") is None
+    api.post(f"{run}:cancel", {})
+
+
+def test_no_run_finds_an_endpoint_that_is_being_deleted(api, tmp_path, monkeypatch):
+    name = endpoint(api, "trial", **{EXPIRES_LABEL: PAST})["name"]
+    path = str(tmp_path / "run-2" / "summary.json")
+    error = VertexError(code=400, status="FAILED_PRECONDITION", message="it has deployed models")
+
+    def refuse(*_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(VertexApi, "delete", refuse)
+        result = end_run(api, run="run-2", summary_path=path, **ENDED)
+    assert "the expired endpoint trial remains: " in result["warnings"]
+    assert (api.get(name)["displayName"], find_endpoint(api, "trial")) == ("trial (expired)", None)
+    end_run(api, run="run-2", summary_path=path, **ENDED)
+    assert api.find(name) is None

@@ -14,7 +14,13 @@ from components.model_version.history import promoted_by
 from components.model_version.registry import set_default
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
-from components.shared.vertex.labels import CANDIDATE, MODEL_LABEL, RUN_LABEL, STATE_LABEL
+from components.shared.vertex.labels import (
+    CANDIDATE,
+    EXPIRES_LABEL,
+    MODEL_LABEL,
+    RUN_LABEL,
+    STATE_LABEL,
+)
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.resources.names import this_person
 from pipelines.serving.releases import deploy_version, resources_of_run
@@ -84,6 +90,13 @@ def test_an_endpoint_of_a_trial_expires(api, version, trainyard):
     assert "RUNNING, expires in 8h" in trainyard("endpoints", "list")[1]
     code, _, error = trainyard(*deploy, "8 hours")
     assert (code, "it must be a time, as 30m, 8h or 3d" in error) == (2, True)
+    [endpoint] = api.list_resources("endpoints")
+    api.patch(
+        f"{endpoint['name']}?updateMask=labels", {"labels": {EXPIRES_LABEL: "20260101-000000"}}
+    )
+    code, _, error = trainyard(*deploy[:-1])
+    assert (code, "trial has expired, and the next run deletes it" in error) == (2, True)
+    assert trainyard(*deploy, "8h")[0] == 0
 
 
 def test_failed_check_of_a_deployment_changes_nothing(api, version, trainyard):
