@@ -90,7 +90,7 @@ test: $(RIVALS) ## run every test
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-portable: $(RIVALS) ## run every test without the interfaces that only Linux has, as on macOS (ARGS=…)
-	TRAINYARD_PORTABLE=1 PYTHONPATH='$(CURDIR)/vertex_local/tests/support/portable' $(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	TRAINYARD_PORTABLE=1 PYTHONPATH='$(CURDIR)/vertex_local/tests/support/portable' $(BIN)/pytest -n $(WORKERS) --dist worksteal -o timeout=600 $(ARGS)
 
 lint: $(TOOLS) ## check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .

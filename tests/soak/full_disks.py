@@ -12,7 +12,6 @@ reason, and its repetition succeeds. Needs root.
 import argparse
 import contextlib
 import itertools
-import json
 import sqlite3
 import subprocess
 import sys
@@ -21,8 +20,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import requests
 
 from tests.conftest import write_mnist
 from tests.support.processes.whole_runs import Home
@@ -66,16 +63,14 @@ class FullDisks:
     def __init__(self, home: Home) -> None:
         self._home = home
         self._seeds = itertools.count(1)
-        self._url = json.loads((home.state / "vertex" / "server.json").read_text())["url"]
         self._endpoint = ""
 
     def serve_a_version(self) -> None:
         """Deploy the version that the cases must not disturb."""
         code, output = self._home.run(*self._arguments(next(self._seeds)))
         assert code == 0, output
-        parent = f"{self._url}/v1/projects/local/locations/us-central1"
-        listed = requests.get(f"{parent}/endpoints", timeout=60).json()["endpoints"]
-        self._endpoint = listed[0]["name"]
+        listed = self._home.ask("projects/local/locations/us-central1/endpoints")
+        self._endpoint = listed.json()["endpoints"][0]["name"]
 
     def try_case(self, case: Case) -> None:
         """Run with a full disk, then again; record the outcome."""
@@ -139,9 +134,7 @@ class FullDisks:
         subprocess.run(["rm", "-rf", fillers], check=True)
 
     def _predict(self, case: Case) -> None:
-        response = requests.post(
-            f"{self._url}/v1/{self._endpoint}:predict", json=INSTANCES, timeout=60
-        )
+        response = self._home.ask(f"{self._endpoint}:predict", INSTANCES)
         case.num_served += response.ok
         if not response.ok:
             case.problems.append(f"a prediction failed: {response.text[:300]}")

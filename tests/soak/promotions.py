@@ -31,7 +31,7 @@ from components.release.options import ServingOptions
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.serving.releases import roll_back
-from vertex_local.tests.support.service import container_spec, running_service
+from vertex_local.tests.support.service import HEADERS, container_spec, running_service
 
 TIMEOUT_SECONDS = 60
 PREDICTION = {"class": 0, "label": "a", "probabilities": [0.75, 0.25]}  # of `classes`
@@ -66,6 +66,7 @@ class Clients:
     def _send(self) -> None:
         with requests.Session() as session:
             session.trust_env = False
+            session.headers.update(HEADERS)
             while not self._stopping.is_set():
                 began = time.perf_counter()
                 try:

@@ -20,6 +20,7 @@ from components.shared.run_summary.summary import summarize
 from components.shared.vertex.labels import SCHEDULE_LABEL
 from tests.support.processes.everything import EVERYTHING
 from vertex_local.tests.support.forks import forks_with
+from vertex_local.tests.support.service import HEADERS, running_service
 from vertex_local.tests.support.waiting import wait_until
 
 NUM_NIGHTS = int(os.environ.get("NIGHTS", "2"))
@@ -82,23 +83,16 @@ def trainyard(*arguments: str, code: int = 0) -> str:
 
 @contextmanager
 def serving(home) -> Iterator[str]:
-    root = home / "state" / "vertex"
-    options = ["--root", str(root), "--clock-speed", str(CLOCK_SPEED)]
     preload = ["--preload", "kfp.local,kfp.dsl.executor_main,tensorflow"]
-    words = ["python", "-m", "vertex_local.cli", "serve", *options, *preload]
-    process = forks_with(*EVERYTHING).start(words, log_path=home / "serve.log")
-    try:
-        process.await_output("ready")
-        yield re.search(r"http://\S+", process.output)[0]
-    finally:
-        process.terminate()
-        process.wait(COMMAND_TIMEOUT_SECONDS)
+    root = home / "state" / "vertex"
+    with running_service(root, "--clock-speed", str(CLOCK_SPEED), *preload) as service:
+        yield service.url
 
 
 def resource(url: str, name: str) -> dict:
     with requests.Session() as session:
         session.trust_env = False
-        answer = session.get(f"{url}/v1/{name}", timeout=30)
+        answer = session.get(f"{url}/v1/{name}", headers=HEADERS, timeout=30)
     assert answer.ok, answer.text
     return answer.json()
 
@@ -188,7 +182,8 @@ class Client(threading.Thread):
         with requests.Session() as session:
             session.trust_env = False
             while not self._is_over.is_set():
-                answer = session.post(self._url, json={"instances": [{"trip_miles": 2.5}]})
+                body = {"instances": [{"trip_miles": 2.5}]}
+                answer = session.post(self._url, json=body, headers=HEADERS)
                 if answer.ok:
                     self.versions.append(answer.json()["modelVersionId"])
                 else:

@@ -59,5 +59,5 @@ def default_of(home: Home) -> str:
 
 
 def resources(home: Home, kind: str) -> list[dict]:
-    listed: dict = home.get(f"projects/local/locations/us-central1/{kind}").json()
+    listed: dict = home.ask(f"projects/local/locations/us-central1/{kind}").json()
     return listed.get(kind, [])

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,7 +19,7 @@ from vertex_local.tests.support.forks import Fork, forks_with
 from vertex_local.tests.support.platform import IS_PORTABLE
 
 PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
-RUN_TIMEOUT_SECONDS = 150
+RUN_TIMEOUT_SECONDS = 400 if IS_PORTABLE else 150  # each step a new interpreter
 WAIT_TIMEOUT_SECONDS = 90
 RUNS = "projects/local/locations/us-central1/pipelineJobs"
 
@@ -90,12 +91,15 @@ class Home:
         """Address of the service, which runs."""
         return str(json.loads((self.state / "vertex" / "server.json").read_text())["url"])
 
-    def get(self, path: str) -> requests.Response:
-        """Return the service's response to a GET of a path below /v1."""
+    def ask(self, path: str, body: Any = None) -> requests.Response:
+        """Return the service's response to a GET, or a POST of a body, at a path below /v1."""
         headers = authorization(token_of(self.state / "vertex"))
+        method = "GET" if body is None else "POST"
         with requests.Session() as session:
             session.trust_env = False
-            return session.get(f"{self.url}/v1/{path}", headers=headers, timeout=30)
+            return session.request(
+                method, f"{self.url}/v1/{path}", json=body, headers=headers, timeout=60
+            )
 
     def elsewhere(self, *arguments: str) -> str:
         """Return the output of a command with another state folder and this service."""
