@@ -61,6 +61,7 @@ def test_every_benchmark_is_tried():
     assert names == {*SMALLEST, *NOT_RUN}
 
 
+@pytest.mark.linux("taskset and /proc, with which benchmarks measure, and services without a token")
 @pytest.mark.timeout(TIMEOUT_SECONDS + 10)
 @pytest.mark.parametrize("name", SMALLEST)
 def test_a_benchmark_prints_its_comparisons(name, folder):

@@ -169,6 +169,7 @@ def test_a_limit_takes_the_first_of_each_split(tmp_path, tiny_mnist):
     assert "limited to the first of each" in manifest["split_rule"]
 
 
+@pytest.mark.linux("forks here, in which what a test replaces stays replaced")
 def test_a_failure_while_writing_leaves_the_earlier_dataset(tmp_path, tiny_mnist, monkeypatch):
     data, output = tiny_mnist(), tmp_path / "out"
     prepare("mnist", output_dir=output, data_dir=data, options=TRUSTED)
