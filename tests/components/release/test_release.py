@@ -93,14 +93,16 @@ def deployed(api, *words: str):
     name = endpoint_of(api)["name"]
     first = version.with_version(1)
     deploy(api, name, version, resources=ServingOptions().resources)
-    yield version
-    if not find_deployed(endpoint_of(api), first):
-        deploy(api, name, first, resources=ServingOptions().resources)
-    split = {find_deployed(endpoint_of(api), first): 100}
-    api.patch(f"{name}?updateMask=trafficSplit", {"trafficSplit": split})
-    set_default(api, first)
-    undeploy_version(api, endpoint_of(api), version)
-    undeploy_idle(api, name, keep=first)
+    try:
+        yield version
+    finally:
+        if not find_deployed(endpoint_of(api), first):
+            deploy(api, name, first, resources=ServingOptions().resources)
+        split = {find_deployed(endpoint_of(api), first): 100}
+        api.patch(f"{name}?updateMask=trafficSplit", {"trafficSplit": split})
+        set_default(api, first)
+        undeploy_version(api, endpoint_of(api), version)
+        undeploy_idle(api, name, keep=first)
 
 
 def unexpected(default) -> Judgement:
@@ -207,7 +209,7 @@ def replayed(monkeypatch):
             def do_POST(self) -> None:
                 instances = json.loads(self.body())["instances"]
                 is_new = self.path == "/new"
-                time.sleep(slow_seconds * (1 + is_new))
+                time.sleep(slow_seconds * is_new)
                 labels = [label(one) if is_new else "a" for one in instances]
                 body = {"predictions": [{"label": one} for one in labels]}
                 self.respond(200, json.dumps(body).encode())
@@ -246,7 +248,7 @@ def test_changed_answers_stop_a_version_before_it_gets_traffic(
 
 
 def test_a_slow_version_is_stopped(api, tmp_path, replayed):
-    replayed(lambda _: "a", slow_seconds=0.01)
+    replayed(lambda _: "a", logged=LOGGED[:30], slow_seconds=0.1)
     with (
         deployed(api, "classes") as version,
         pytest.raises(StepError, match=r"more than release\.max_slowdown=1\.25 allows"),
