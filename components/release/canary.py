@@ -22,11 +22,11 @@ logger = logging.getLogger(__name__)
 PROBE_SECONDS = 0.2
 READ_SECONDS = 5.0  # between two readings of the log and of the server's state
 NUM_LOGGED = 1000
-# The errors are tested many times in a canary, so one test must have fewer false alarms.
-CHANCE = 0.001
 SERVER_ERROR = 500
 # Probability of a false alarm: a share at its limit is taken for a larger one this often.
 CHANCE = 0.01
+# The errors are tested many times in a canary, so one test must have fewer false alarms.
+CANARY_CHANCE = 0.001
 
 
 def watch(
@@ -113,7 +113,7 @@ class _Watched:
 
 
 def _check(num_errors: int, total: int, error: str, *, options: ReleaseOptions) -> None:
-    if is_above(num_errors, total, limit=options.max_error_rate, chance=CHANCE):
+    if is_above(num_errors, total, limit=options.max_error_rate, chance=CANARY_CHANCE):
         raise StepError(
             f"canary: {num_errors} of {total} requests failed, more than release.max_error_rate="
             f"{options.max_error_rate:g} allows: {error}"

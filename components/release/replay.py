@@ -113,7 +113,7 @@ def answer_in_turns(requests: Sequence[list[Any]], *, new_url: str, serving_url:
 
 
 def judge(pairs: Sequence[Pair], *, options: ReleaseOptions) -> list[str]:
-    """Return the reasons to reject the new version, each beyond chance (`evidence.is_above`).
+    """Return the reasons to reject the new version, each beyond chance (`is_above`).
 
     Latencies are compared in pairs, by a sign test of the median ratio: it is above `max_slowdown`
     if more than half of the requests, beyond chance, take that many times as long. A few requests

@@ -14,9 +14,9 @@ from components.prepare_examples.statistics.drift import (
     shares_of,
     written,
 )
-from components.prepare_examples.statistics.histograms import NUM_DECADES, histogram, percent_text
+from components.prepare_examples.statistics.histograms import NUM_DECADES, histogram
 from components.shared.pages.charts.axis import round_axis
-from components.shared.text.value_text import cut, number_text, time_text
+from components.shared.text.value_text import cut, number_text, percent_text, time_text
 from trainer import Json
 
 NUM_VALUES, NUM_DIGITS = 10, 4

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.schema import WARNING, Anomaly
-from components.shared.text.value_text import number_text, time_text
+from components.shared.text.value_text import number_text, percent_text, time_text
 from trainer import Json
 
 STATISTICS = "statistics.json"
@@ -169,7 +169,7 @@ def drift_of(name: str, shares: list[Share]) -> Drift:
     """Return the drift between the shares before and after."""
     value, before, after = max(shares, key=_change)
     distance = psi(*(np.array([share[at] for share in shares]) for at in (1, 2)))
-    words = f"{name}: {value}: {_percent(before)} → {_percent(after)} %"
+    words = f"{name}: {value}: {percent_text(before).removesuffix(' %')} → {percent_text(after)}"
     return Drift(feature=name, psi=float(distance), words=words)
 
 
@@ -183,8 +183,3 @@ def _change(share: Share) -> tuple[float, bool]:
     """Return the size of a change; of two equal ones, the growing share ranks first."""
     _, before, after = share
     return round(abs(before - after), 6), after > before
-
-
-def _percent(share: float) -> str:
-    """Return 0.1384 as 13.8, and 0 and 1 without a fraction."""
-    return f"{share * 100:.1f}".removesuffix(".0")

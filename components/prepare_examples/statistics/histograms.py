@@ -11,21 +11,13 @@ from numpy.typing import NDArray
 from components.prepare_examples.statistics.drift import has_all_values
 from components.shared.pages.charts.axis import Axis, round_axis
 from components.shared.pages.charts.plot import Frame
-from components.shared.text.value_text import number_text
+from components.shared.text.value_text import number_text, percent_text
 from trainer import Json
 
 NUM_BINS = 20
 NUM_DECADES = 4  # of the log axis
 DAY_SECONDS = 86_400
-PERCENT, MANY = 0.01, 0.9995
 SMALL = 1e-4  # ticks have few digits
-
-
-def percent_text(share: float) -> str:
-    """Return a share such as 34.3 %, those below 1 % with one digit; only all is 100 %."""
-    if MANY <= share < 1:
-        return ">99.9 %"
-    return f"{number_text(100 * share, digits=3 if share >= PERCENT else 1)} %"
 
 
 def histogram(features: Sequence[Json | None], *, text: str) -> str:

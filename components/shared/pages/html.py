@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from components.shared.text.value_text import number_text
+from components.shared.text.value_text import number_text, percent_text
 
 _TINY, NUM_DIGITS = 1e-3, 4
 
@@ -75,7 +75,7 @@ def tiles(values: Iterable[tuple[str, str, str]]) -> str:
 def percent(share: Any) -> str:
     """Return a share in percent; `n/a` for null."""
     is_known = isinstance(share, int | float) and math.isfinite(share)
-    return f"{share:.1%}" if is_known else "n/a"
+    return percent_text(share) if is_known else "n/a"
 
 
 def number(value: Any) -> str:

@@ -9,6 +9,7 @@ MAX_TEXT = 60
 NUM_DIGITS = 6
 LEAST_DECIMAL, LARGEST_DECIMAL = 1e-6, 1e15  # beyond, a power of ten is shorter
 WITH_COMMAS = 10_000
+PERCENT, MANY = 0.01, 0.9995
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -25,6 +26,13 @@ def number_text(value: float, *, digits: int = NUM_DIGITS) -> str:
         return f"{float(factor):g}·10{str(int(power)).translate(SUPERSCRIPTS)}"
     comma = "," * (abs(rounded) >= WITH_COMMAS)
     return f"{rounded:{comma}.12f}".rstrip("0").removesuffix(".")
+
+
+def percent_text(share: float) -> str:
+    """Return a share such as 34.3 %, those below 1 % with one digit; only all is 100 %."""
+    if MANY <= share < 1:
+        return ">99.9 %"
+    return f"{number_text(100 * share, digits=3 if share >= PERCENT else 1)} %"
 
 
 def time_text(seconds: float) -> str:

@@ -252,4 +252,4 @@ def _is_number(evaluation: Json) -> bool:
 
 
 def _percent(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if whole else "n/a"
+    return percent(part / whole if whole else None)

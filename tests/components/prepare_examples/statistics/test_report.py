@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from components.prepare_examples.statistics.drift import measure_drift
-from components.prepare_examples.statistics.histograms import percent_text
 from components.prepare_examples.statistics.report import render
 from components.prepare_examples.statistics.schema import Anomaly
 from components.prepare_examples.statistics.states import new_statistic
+from components.shared.text.value_text import percent_text
 from tests.support.looks import MIN_FONT_PIXELS, SECURITY, dumped, measured
 from vertex_local.tests.support.browser import CHROMIUM
 
