@@ -108,8 +108,6 @@ def train_asynchronously(job: Job) -> None:
 
 
 class _Training:
-    """The model in training on this replica and, on the chief, its results."""
-
     def __init__(
         self,
         job: Job,
@@ -191,7 +189,6 @@ class _Training:
             raise DivergedError(f"{error}; {self._advise()}") from error
 
     def _progress_log(self, start: int) -> Recorder:
-        """Return the recorder of a replica that is not the chief: for its log only."""
         return Recorder(
             "",
             first_step=start,

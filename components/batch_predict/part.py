@@ -89,7 +89,6 @@ def _batches(part: Json, predictor: Any, options: PartOptions) -> Iterator[Batch
 
 
 def _predicted(batch: Batch, predictor: Any) -> tuple[Batch, list[Any]]:
-    """Return a batch with its predictions."""
     if not batch.rows:
         return batch, []
     if batch.features is None:

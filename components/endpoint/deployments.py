@@ -256,6 +256,5 @@ def _restore_traffic(
 
 
 def _newest(deployed: list[Json]) -> str:
-    """Return the id of the newest deployed model, "" without any."""
     newest = max(deployed, key=lambda model: model.get("createTime", ""), default={"id": ""})
     return str(newest["id"])

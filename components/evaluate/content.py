@@ -133,7 +133,6 @@ def _curves(evaluation: Evaluation, held_out: HeldOut) -> Json:
 
 
 def _at_threshold(held_out: HeldOut) -> Json:
-    """Return the point of the curves at which the model decides."""
     is_true = held_out.labels == 1
     is_predicted = predicted_classes(held_out.predictions, held_out.label) == 1
     hits = float((is_predicted & is_true).sum())

@@ -77,7 +77,6 @@ def run_trial(flags: Sequence[str], *, count: int) -> None:
 
 
 def _deal(examples_dir: str, count: int) -> tuple[Array, Rows]:
-    """Return the fold of each row of train and eval, and these rows."""
     manifest = read_object(Path(examples_dir, MANIFEST), "splits", "workload")
     kept = {name: split for name, split in manifest["splits"].items() if name in SPLITS}
     num_folds({**manifest, "splits": kept}, GateOptions(folds=count))

@@ -277,7 +277,6 @@ def find_largest(sizes: NDArray[Any], count: int) -> list[int]:
 
 
 def _labelled(chunks: Iterable[Any], label: Label) -> Iterator[tuple[Any, NDArray[Any]]]:
-    """Yield the features and labels of the examples that have a label."""
     import tensorflow as tf
 
     for features, labels in chunks:

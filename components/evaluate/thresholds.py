@@ -33,7 +33,6 @@ class Limit:
     value: float
 
     def __str__(self) -> str:
-        """Return the limit in words, such as `at most 3.2`."""
         return f"{self.direction.replace('_', ' ')} {_plain(self.value)}"
 
     def margin(self, value: float) -> float:
@@ -204,7 +203,6 @@ def _compare(limit: Limit, value: float, basis: str) -> tuple[bool, str]:
 
 
 def _directions(metric: str, threshold: Any) -> Mapping[str, Any]:
-    """Return the numbers of a threshold by direction."""
     if isinstance(threshold, Mapping) and threshold:
         return threshold
     known = {**dict.fromkeys(LOWER_IS_BETTER, AT_MOST), **dict.fromkeys(HIGHER_IS_BETTER, AT_LEAST)}

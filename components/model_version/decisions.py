@@ -46,7 +46,6 @@ class Decision:
     reason: str
 
     def __str__(self) -> str:
-        """Return who decided when, and the reason."""
         why = f": {self.reason}" if self.reason else ""
         return f"by {self.by} at {self.time[:19]}Z{why}"
 

@@ -55,7 +55,6 @@ def _names_in_bucket(uri: str) -> set[str]:
 
 
 def _check_variables(uri: str, names: set[str]) -> None:
-    """Check that the files of the variables are all present, or all absent."""
     if not any(name.startswith("variables/") for name in names):
         return
     shards = [match for name in names if (match := _SHARD.fullmatch(name))]

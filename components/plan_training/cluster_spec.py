@@ -89,7 +89,6 @@ def check_shape(shape: Shape, findings: Findings, *, names: Names = SHORT_NAMES)
 
 
 def _wrong_values(shape: Shape, names: Names) -> dict[str, str]:
-    """Return an error for each field with a wrong value."""
     wrong = {}
     for field in dataclasses.fields(shape):
         if not field.metadata:  # read by the spellings
@@ -107,7 +106,6 @@ def _role_names(names: Names) -> dict[str, str]:
 
 
 def _name(shape: Shape, names: Names, key: str, role: str) -> str:
-    """Return the file's name for the `machine` or the `accelerator` of a role."""
     if name := names.get(f"{key}.{role}"):
         return name
     own = COUNT_KEYS[role]

@@ -179,7 +179,6 @@ class SplitRule:
         return replace(rule, first_splits=(groups, np.maximum(ends[0], TRAIN)[has_several]))
 
     def _starts(self, first: int, last: int, end: int | None) -> dict[str, int]:
-        """Return the first second of each split, from the first and last second of the data."""
         parts = {name: values[0] for name, values in self.split.parts.items()}
         unit = HOUR_SECONDS if any(text.endswith("h") for text in parts.values()) else DAY_SECONDS
         until = -(-(last + 1) // unit) * unit if end is None else end
@@ -274,7 +273,6 @@ def _split_of_files(split: Split, paths: Sequence[str]) -> dict[str, str]:
 
 
 def _spans(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return the first and the last time of each group."""
     none = pa.array([], pa.int64())
     empty = pa.table({"group": none.cast(pa.uint64()), "first": none, "last": none})
     spans = pa.concat_tables([empty, *tables]).group_by("group")
@@ -295,7 +293,6 @@ def _moment(seconds: int) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a value of a column as a declaration has it."""
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     return f"{value:.15g}" if isinstance(value, float) else plain_text(str(value))

@@ -82,8 +82,6 @@ def watch(
 
 
 class _Watched:
-    """The log and the server of a version during its canary."""
-
     def __init__(self, api: VertexApi, endpoint: Json, version: ResourceName) -> None:
         self._api, self._name = api, endpoint["name"]
         self._is_logging = is_logging(endpoint)

@@ -179,7 +179,6 @@ def is_changed(new: Any, old: Any, *, max_change: float) -> bool:
 
 
 def _serving_version(endpoint: Json, version: ResourceName) -> ResourceName | None:
-    """Return the version with the most traffic besides `version`, None without one."""
     split = traffic_of(endpoint)
     others = [
         (split.get(one["id"], 0), version_of(one))
@@ -225,7 +224,6 @@ def _ask(connection: http.client.HTTPConnection, url: str, instances: list[Any])
 
 
 def _predictions_in(data: bytes) -> list[Any]:
-    """Return the predictions of a response, none if it has none."""
     try:
         found = json.loads(data)["predictions"]
     except (ValueError, TypeError, KeyError):
@@ -234,7 +232,6 @@ def _predictions_in(data: bytes) -> list[Any]:
 
 
 def _answered(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return the pairs in which both versions have answered."""
     return [
         (new, old)
         for new, old in pairs
@@ -252,7 +249,6 @@ def _failure(pair: Pair) -> str:
 
 
 def _changed(answered: Sequence[Pair], *, max_change: float) -> list[bool]:
-    """Return for each prediction whether it changed."""
     return [is_changed(new, old, max_change=max_change) for new, old in _predictions(answered)]
 
 

@@ -91,7 +91,6 @@ def compare(examples_dir: str, comparison: str) -> Comparison:
 
 
 def _judged(drifts: list[Drift], trigger: Trigger, version: str) -> News:
-    """Return the verdict on the feature that drifted most."""
     if not drifts:
         return News(verdict=TRAIN, reasons=(f"no feature can be compared with {version}",))
     worst = drifts[0]

@@ -144,7 +144,6 @@ def _model_of(record: Json) -> str:
 
 
 def _training_time(job: Json) -> datetime.datetime | None:
-    """Return the `run_time` of a run, None if it has not trained."""
     names = leaf_tasks(job["pipelineSpec"]) if "pipelineSpec" in job else {}
     states = {view.name: view.state for view in task_views(job, names)}
     if states.get(TRAINING_TASK) != "SUCCEEDED":

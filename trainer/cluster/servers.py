@@ -176,7 +176,6 @@ def _wait_for_end(watch: Watch, checkpoint_dir: str, *, stop: threading.Event) -
 
 
 def _log_end(end: Json) -> int:
-    """Log the end of the job; return the exit code."""
     if end.get("must_dump_stacks"):
         dump_stacks(f"the chief reports: {end['message']}")
     logger.info("the job has ended: %s", end["message"])

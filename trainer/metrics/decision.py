@@ -123,7 +123,6 @@ def _fit_inverse(logs: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _scaled(logs: np.ndarray, inverse: float) -> np.ndarray:
-    """Return log probabilities times a factor, normalized."""
     scaled = logs * inverse
     scaled -= scaled.max(axis=1, keepdims=True)
     return np.asarray(scaled - np.log(np.exp(scaled).sum(axis=1, keepdims=True)))
@@ -134,7 +133,6 @@ def _losses(logs: np.ndarray, labels: np.ndarray, inverse: float) -> np.ndarray:
 
 
 def _threshold(probabilities: np.ndarray, labels: np.ndarray, label: Label) -> float:
-    """Return the threshold that a label declares, or the best one on these examples."""
     if not isinstance(label, Binary):
         return DEFAULT_THRESHOLD
     if not label.is_threshold_learnt:

@@ -5,8 +5,6 @@ from typing import Any
 
 
 class _Lazy:
-    """A module that is imported when an attribute of it is read."""
-
     def __init__(self, name: str):
         self._name = name
 

@@ -225,7 +225,6 @@ def _returns_probabilities(model: Any, workload: Workload) -> bool:
 
 
 def _noise(values: tf.Tensor, seed: int = 7) -> tf.Tensor:
-    """Return random numbers of the shape and type of others."""
     seeds = [seed, values.shape.num_elements() or 0]
     return tf.random.stateless_normal(values.shape, seeds, stddev=3.0, dtype=values.dtype)
 

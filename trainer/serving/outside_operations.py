@@ -77,7 +77,6 @@ class _Graph:
         self._assets = {asset.tensor.name for asset in meta.assets}
 
     def reasons(self) -> Iterator[str]:
-        """Yield names of operations, and of assets elsewhere."""
         for asset in self._meta.assets:
             if _leaves_folder(asset.filename):
                 yield f"asset {asset.filename!r}"
@@ -143,7 +142,6 @@ class _Graph:
         return seen
 
     def _called_by(self, nodes: Iterable[str]) -> set[str]:
-        """Return the functions that nodes of the graph call, directly or not."""
         return self._closure({name for node in nodes for name in _functions_of(self._nodes[node])})
 
     def _closure(self, names: set[str]) -> set[str]:
@@ -158,7 +156,6 @@ class _Graph:
         return seen
 
     def _is_asset(self, scope: Any, tensor: str, seen: tuple[tuple[str, int], ...]) -> bool:
-        """Return whether a tensor of a scope is always the path of an asset."""
         if scope is None:
             return f"{_node_name(tensor)}:0" in self._assets
         name = scope.signature.name

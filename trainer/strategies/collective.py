@@ -128,7 +128,6 @@ class _StartWatch:
         threading.Thread(target=self._run, name="replica-start", daemon=True).start()
 
     def close(self) -> None:
-        """Stop watching."""
         self._closed.set()
 
     def _run(self) -> None:

@@ -144,8 +144,6 @@ class RingGroup(ReplicaGroup):
             self.all_reduce(tf.zeros([1]))
 
     def _noting(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return the function; the monitor notes which neighbour has ended."""
-
         def call(values: Any) -> Any:
             try:
                 return function(values)

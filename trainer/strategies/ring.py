@@ -155,7 +155,6 @@ class Ring:
 
 
 def _bytes_of(array: NDArray[Any]) -> memoryview:
-    """Return the memory of a contiguous array."""
     return array.reshape(-1).view(np.uint8).data
 
 
@@ -177,7 +176,6 @@ def _without_delay(connection: socket.socket) -> socket.socket:
 
 @contextlib.contextmanager
 def _naming(name: str, addresses: Mapping[str, str]) -> Iterator[None]:
-    """Add the replica to the message of an error."""
     try:
         yield
     except OSError as error:

@@ -78,7 +78,6 @@ def assemble(
 
 
 def _recipe_rules(job: Job, model: FlatModel) -> UpdateRules:
-    """Return the rules of a training with the optimizer of the model's recipe."""
     recipe = job.config.recipe()
     return UpdateRules(
         optimizer=make_optimizer(recipe),
@@ -96,7 +95,6 @@ def _recipe_rules(job: Job, model: FlatModel) -> UpdateRules:
 
 
 def _compiled_rules(job: Job, model: FlatModel, compiled: CompiledOptimizer) -> UpdateRules:
-    """Return the rules of a training with the optimizer that the model is compiled with."""
     check_settings_of_compiled(job.config, model.keras.optimizer)
     decay = job.config.average_decay
     if compiled.rules.average or not decay:

@@ -190,7 +190,6 @@ class Parameters:
         return [piece for piece in self.pieces if name in piece.vectors]
 
     def _join(self, name: str, values: Sequence[Mapping[str, tf.Tensor]]) -> tf.Tensor:
-        """Return the vector of a name, given the values that each piece holds."""
         parts = [vectors[name] for vectors in values if name in vectors]
         return self._cut.join(parts, {piece.group for piece in self._pieces_with(name)})
 

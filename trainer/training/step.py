@@ -223,7 +223,6 @@ class TrainStep:
     def _differentiate(
         self, weights: tf.Tensor, state: tf.Tensor, part: Part, seed: tf.Tensor
     ) -> Contribution:
-        """Return the contribution of some examples, given all that it depends on."""
         with tf.GradientTape() as tape:
             tape.watch(weights)
             lookups = Lookups(self.parameters.fetch, tape)

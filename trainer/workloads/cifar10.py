@@ -81,7 +81,6 @@ def fast(inputs: Any, *, facts: dict[str, Any]) -> Any:
 
 
 def _standardize(inputs: Any) -> Any:
-    """Return pixels of mean 0 and deviation 1."""
     from keras import layers
 
     scale = [255 / deviation for deviation in _DEVIATION]

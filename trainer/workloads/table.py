@@ -156,7 +156,6 @@ class Table(Workload):
 
     @property
     def _images(self) -> list[Image]:
-        """The pictures that the model gets."""
         return [feature for feature in self.used if isinstance(feature, Image)]
 
     @cached_property

@@ -47,8 +47,6 @@ def read_records(part: Json, predictor: Any) -> Iterator[Batch]:
 
 
 class _Reader:
-    """The records of a file, and the graph that parses them."""
-
     def __init__(self, path: str, predictor: Any):
         import tensorflow as tf
 
@@ -70,7 +68,6 @@ class _Reader:
         return parsed.prefetch(PREFETCHED)
 
     def with_care(self, num_read: int) -> Iterator[Batch]:
-        """Yield the batches after `num_read` records, without the records that are unreadable."""
         for batch in self._records.skip(num_read // BATCH_ROWS):
             rows = list(range(num_read + 1, num_read + len(batch) + 1))
             num_read += len(batch)
@@ -139,7 +136,6 @@ def _reason(error: Exception) -> str:
 
 
 def _has_keys(record: bytes) -> bool:
-    """Return whether an example has a text as its key."""
     import tensorflow as tf
     from google.protobuf.message import DecodeError
 

@@ -76,7 +76,6 @@ def predict_golden(
 
 
 def _check_source(response: PredictResponse, version: ResourceName) -> None:
-    """Raise StepError if another version made the predictions."""
     if response.model_version not in ("", version.version):
         raise StepError(
             f"version {response.model_version} answers in place of version {version.version}: the"

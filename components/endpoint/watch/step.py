@@ -110,7 +110,6 @@ def _judged(
     endpoint: str,
     version: str,
 ) -> Watch:
-    """Return the result for logged requests, newest first."""
     window, before = logged[: options.last], logged[options.last :]
     now, num_unreadable = _statistics(window, workload)
     size = now["num_examples"]

@@ -106,7 +106,6 @@ def _without_interval(
 def _differences(
     metric: str, candidate: Statistic, other: Statistic, num_examples: int, num_draws: int
 ) -> NDArray[np.float64]:
-    """Return the gain in each draw in which the metric is defined."""
     random = np.random.Generator(np.random.SFC64(SEED))  # the fastest one
     differences = np.empty(num_draws)
     # Allocated once: new memory pages in each draw would cost more time than the numbers.

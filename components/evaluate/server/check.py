@@ -96,7 +96,6 @@ def wire_requests(workload: Workload, instances: list[Any]) -> dict[str, list[An
 
 
 def _of_size(batch: Json, size: int) -> Json:
-    """Return a batch with its examples repeated to a size."""
     return {
         name: [values[index % len(values)] for index in range(size)]
         for name, values in batch.items()

@@ -39,7 +39,6 @@ def read_accelerator(value: Any, findings: Findings, *, path: str) -> Accelerato
 
 
 def _read_machines(value: Any, findings: Findings) -> dict[str, Machine]:
-    """Return the machines in `{parameter_servers: n1-highmem-8, chief: {machine: …, …}}`."""
     section = Section(value, path="machines", findings=findings, keys=tuple(COUNT_KEYS.values()))
     machines = {}
     for key in COUNT_KEYS.values():

@@ -85,7 +85,6 @@ def commands(shape: Shape, hosts: Sequence[str], *, flags: Sequence[str]) -> dic
 
 
 def _names_in_cluster(shape: Shape) -> list[str]:
-    """Return the replicas with an address."""
     return [name for name in replica_names(shape) if name.partition("/")[0] in CLUSTER_ROLES]
 
 

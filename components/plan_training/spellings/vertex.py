@@ -113,7 +113,6 @@ def _write_scheduling(shape: Shape) -> Json:
 def _read_pool(
     value: Any, role: str, *, index: int, findings: Findings
 ) -> tuple[ReplicaPool, str, str]:
-    """Return the pool, its image and the strategy among its arguments."""
     spec = Section(
         value,
         path=f"workerPoolSpecs[{index}]",

@@ -135,7 +135,6 @@ def _run(
 
 
 def _without_threads(flags: Sequence[str]) -> "PipelineOptions":
-    """Return the options for the flags, with one worker instead of several threads."""
     from apache_beam.options.pipeline_options import DirectOptions
 
     options = pipeline_options(flags)

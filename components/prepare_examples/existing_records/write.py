@@ -56,7 +56,6 @@ def write_part(part: Part[str], *, options: RecordOptions, output_dir: str) -> P
 def _write_batch(
     records: list[bytes], path: str, files: PartFiles, options: RecordOptions, *, first: int
 ) -> None:
-    """Write records, of which the first has the number `first` in its file."""
     schema = options.schema
     reasons, columns = _parsed(records, schema.features)
     read = np.array([number for number in range(len(records)) if number not in reasons], int)

@@ -212,7 +212,6 @@ def _class_folders(root: Path, folder: Path, refused: list[tuple[str, str]]) -> 
 
 
 def _images(root: Path, folder: Path, refused: list[tuple[str, str]]) -> Iterator[str]:
-    """Yield the paths of a class folder's images in the root."""
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         relative_parent = _relative(root, Path(parent))

@@ -121,7 +121,6 @@ def open_idx(path: Path, *, row_shape: tuple[int, ...]) -> Idx:
 
 
 def _open_part(kind: IdxImages, data_dir: Path, part: str) -> tuple[Idx, Idx]:
-    """Return the images and the labels of a part."""
     images = open_idx(data_dir / f"{part}-images-idx3-ubyte", row_shape=kind.shape)
     return images, open_idx(data_dir / f"{part}-labels-idx1-ubyte", row_shape=())
 

@@ -178,7 +178,6 @@ def _compressed(rows: NDArray[np.uint8], shard: Shard) -> bytes | NDArray[np.uin
 
 
 def _entry(shard: Shard, statistics: ImageStatistics, file: RecordFile) -> Json:
-    """Return the manifest's entry of a file that is complete, with its statistics."""
     return {
         "split": shard.split,
         "file": shard.file,

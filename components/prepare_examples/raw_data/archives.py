@@ -99,7 +99,6 @@ def _extract(archive: Path, folder: Path) -> None:
 
 
 def _members(archive: Path) -> Iterator[Member]:
-    """Yield the name and the open content of each regular file."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:
             for info in packed.infolist():

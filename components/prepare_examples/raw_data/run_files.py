@@ -128,7 +128,6 @@ def _no_match(pattern: str, dated: Mapping[str, datetime.datetime]) -> str:
 
 
 def _shown(names: list[str]) -> str:
-    """Return a few names, with the last one."""
     if len(names) <= MAX_NAMED:
         return ", ".join(names)
     return f"{', '.join(names[: MAX_NAMED - 1])}, … {names[-1]}"

@@ -360,7 +360,6 @@ def _check_absolute(name: str, *addresses: str) -> None:
 
 
 def _check_days(dates: tuple[str, ...]) -> None:
-    """Check that dates are a first and a last day, or empty."""
     try:
         days = [datetime.date.fromisoformat(date) for date in dates]
     except ValueError:

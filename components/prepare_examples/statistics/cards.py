@@ -168,7 +168,6 @@ def _bars(rows: Mapping[str, Shares]) -> tuple[str, str]:
 
 
 def _lengths(shares: Shares, scale: float) -> str:
-    """Return the CSS variables of the bars of a row."""
     return ";".join(
         f"--{bar}:{share / scale:.3g}" for bar, share in zip("abcd", shares, strict=False) if share
     )

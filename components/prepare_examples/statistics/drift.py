@@ -140,7 +140,6 @@ def _of_intervals(before: Json, after: Json) -> list[Share]:
 
 
 def _intervals(edges: list[float], *, are_times: bool) -> list[str]:
-    """Return names for the intervals between and beyond edges."""
     if not edges:
         return ["present"]
     shown = list(map(time_text if are_times else written, edges))

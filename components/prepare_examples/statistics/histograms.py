@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from components.prepare_examples.statistics.drift import has_all_values
 from components.shared.pages.charts.axis import Axis, round_axis
 from components.shared.pages.charts.plot import Frame
-from components.shared.text.value_text import number_text, percent_text
+from components.shared.text.value_text import percent_text
 from trainer import Json
 
 NUM_BINS = 20
@@ -92,7 +92,6 @@ def _x_axis(edges: NDArray[np.float64], first: Json) -> Axis:
 
 
 def _y_axes(most: float) -> dict[str, Axis]:
-    """Return the linear and the log axis of shares up to `most`."""
     linear = round_axis([most], title="share of values", has_zero=True)
     top = math.ceil(math.log10(most)) if most else 0
     decades = tuple(float(power) for power in range(top - NUM_DECADES, top + 1))
@@ -115,7 +114,6 @@ def _heights(shares: NDArray[np.float64], css: str) -> NDArray[np.float64]:
 def _outline(
     frame: Frame, edges: NDArray[np.float64], heights: NDArray[np.float64], *, style: int
 ) -> str:
-    """Return the steps of a histogram as one path."""
     left = [frame.x_of(edge) for edge in edges]
     steps = "".join(
         f"V{frame.y_of(height):.0f}H{right:.0f}"

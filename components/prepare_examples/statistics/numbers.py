@@ -152,7 +152,6 @@ class Numbers:
         return [[self._plain(values[at]), int(counts[at])] for at in first]
 
     def _middles(self) -> NDArray[np.float64]:
-        """Return the middle of each bin, within the range of values."""
         values, _ = self.bins()
         if not self.dropped_bits:
             return values
@@ -183,7 +182,6 @@ def _coarse(values: NDArray[np.float64], dropped_bits: int) -> NDArray[np.float6
 def _grouped(
     values: NDArray[np.float64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the distinct values in ascending order, and the sums of their counts."""
     order = np.argsort(values, kind="stable")
     return _merged(values[order], counts[order])
 

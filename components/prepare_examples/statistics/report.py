@@ -107,7 +107,6 @@ def _remarks(anomalies: Sequence[Anomaly], places: Mapping[str, str]) -> str:
 
 
 def _pixels(data: Mapping[str, Json]) -> str:
-    """Return the mean and the deviation of the channels of images."""
     pixels = {name: part["pixels"] for name, part in data.items() if "pixels" in part}
     rows = [
         (escape(name), *(f"{number(m)} ± {number(s)}" for m, s in zip(*of.values(), strict=True)))

@@ -70,7 +70,6 @@ class Strings:
         return [list(item) for item in ranked[:most]]
 
     def _values(self, texts: pa.Array) -> pa.Array:
-        """Return what is counted of texts."""
         return texts
 
     def _kept(self) -> list[str] | None:

@@ -167,7 +167,6 @@ def to_examples(table: pa.Table, schema: TableSchema, rule: Rule | None) -> Colu
 
 
 def _ruled(table: pa.Table, schema: TableSchema, rule: Rule) -> pa.Array:
-    """Return the label that a rule computes."""
     columns = schema.rule_columns
     labels = np.asarray(rule({name: table[name].to_numpy() for name in columns}))
     name = schema.label.name

@@ -19,7 +19,6 @@ class Period(NamedTuple):
     stop: int
 
     def __str__(self) -> str:
-        """Return the column with the first and last day."""
         first, last = (
             datetime.datetime.fromtimestamp(seconds, datetime.UTC)
             for seconds in (self.start, self.stop - 1)

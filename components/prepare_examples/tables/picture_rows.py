@@ -116,7 +116,6 @@ def _rows_of(block: Block, file: str, first_row: int, schema: TableSchema) -> It
 
 
 def _left_out(alike: Sequence[_Row], schema: TableSchema) -> Iterator[tuple[_Row, tuple[str, str]]]:
-    """Yield the rows of a picture that are left out, with column and reason."""
     first, column = alike[0], schema.images[0].name
     if all(row.content == first.content for row in alike):
         yield from ((row, (REPEATED, f"repeats row {first.number}")) for row in alike[1:])

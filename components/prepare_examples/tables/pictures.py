@@ -64,7 +64,6 @@ def _grouped(paths: Iterable[str], name: Callable[[PurePosixPath], str]) -> dict
 
 
 def _plain(path: PurePosixPath) -> str:
-    """Return the name of a file with its suffix in lower case."""
     return f"{path.stem}{path.suffix.lower()}"
 
 

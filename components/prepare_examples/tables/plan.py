@@ -86,7 +86,6 @@ class _Planner:
         self.num_rows: int | None = 0
 
     def add_csv(self, file: TableFile, columns: Sequence[str]) -> str:
-        """Add a plain CSV file; return its digest."""
         if self._rows_left == 0:
             return sha256_of(Path(file.path))
         first, last = self._part_at(0), self._part_at(file.weight - 1)
@@ -106,7 +105,6 @@ class _Planner:
         return edges.sha256
 
     def add_stream(self, file: TableFile, columns: Sequence[str]) -> None:
-        """Add a file that is read from its start only as a whole."""
         limit = -1 if self._rows_left is None else count_rows(file, self._rows_left)
         if limit:
             segment = Segment(file, columns, file.data_start, -1, max_rows=limit)
@@ -117,7 +115,6 @@ class _Planner:
         self._count(max(limit, 0))
 
     def add_groups(self, file: TableFile, columns: Sequence[str]) -> None:
-        """Add a Parquet or JSON file by its groups of rows."""
         first_row, total = 0, max(sum(file.group_rows), 1)
         for group, num_rows in enumerate(file.group_rows):
             limit = -1 if self._rows_left is None else min(self._rows_left, num_rows)
@@ -136,6 +133,5 @@ class _Planner:
             self.num_rows += num_rows
 
     def _part_at(self, position: int) -> int:
-        """Return the part of a position in the file."""
         part = (self._passed + position) * len(self.segments) // self._total
         return min(part, len(self.segments) - 1)

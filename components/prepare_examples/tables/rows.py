@@ -81,7 +81,6 @@ class Block:
         return sorted(entries, key=itemgetter("row"))
 
     def _original(self, row: int) -> Json:
-        """Return a row as it was read, by column."""
         raw = self.raw.slice(row, 1)
         return {name: _as_read(raw[name].combine_chunks()) for name in raw.column_names}
 

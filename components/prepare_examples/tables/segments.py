@@ -74,7 +74,6 @@ def blocks(
 
 
 def _in_parts(whole_blocks: Iterable[Block], num_rows: int) -> Iterator[Block]:
-    """Yield blocks of at most so many rows."""
     for block in whole_blocks:
         for start in range(0, max(block.num_rows, 1), num_rows):
             yield block.part(start, start + num_rows)

@@ -125,5 +125,4 @@ def usable_rows(block: Block, schema: TableSchema, period: Period | None, tally:
 
 
 def _rows(table: pa.Table, mask: NDArray[np.bool_]) -> pa.Table:
-    """Return the rows of a table where the mask is true, each column in one array."""
     return table if mask.all() else table.take(np.flatnonzero(mask)).combine_chunks()

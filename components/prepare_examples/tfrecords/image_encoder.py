@@ -63,7 +63,6 @@ class ImageEncoder:
 
 
 def _entries(num_bytes: int, label_bytes: int) -> tuple[bytes, bytes]:
-    """Return the map entries of a black image and of the label 0."""
     image = wire.entry("image", wire.BYTES_LIST, wire.sized(wire.LIST_VALUES, bytes(num_bytes)))
     label = wire.entry("label", wire.INT64_LIST, wire.sized(wire.LIST_VALUES, bytes(label_bytes)))
     return image, label

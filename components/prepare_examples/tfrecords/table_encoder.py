@@ -100,7 +100,6 @@ def _sized_text(text: str) -> bytes:
 
 
 def _sliced(data: pa.Buffer, offsets: NDArray[np.int32]) -> pa.Array:
-    """Return the bytes between offsets as an array of binary values."""
     buffers = [None, pa.py_buffer(offsets), data]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
@@ -176,7 +175,6 @@ def _by_value(values: NDArray[np.int32], make: "Callable[[int], bytes]") -> pa.A
 
 
 def _binary(rows: NDArray[np.uint8], column: pa.Array | None) -> pa.Array:
-    """Return the rows of a matrix as a binary array, null where the column is."""
     binary = _fixed_binary(rows, rows.shape[1])
     if column is None or not column.null_count:
         return binary
@@ -184,7 +182,6 @@ def _binary(rows: NDArray[np.uint8], column: pa.Array | None) -> pa.Array:
 
 
 def _fixed_binary(data: NDArray[np.uint8], width: int) -> pa.Array:
-    """Return contiguous bytes as an array of binary values of one width."""
     count = data.size // width
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
@@ -192,7 +189,6 @@ def _fixed_binary(data: NDArray[np.uint8], width: int) -> pa.Array:
 
 
 def _content(values: pa.Array) -> pa.Buffer:
-    """Return the bytes of all values of an array that is not a slice."""
     _, offsets, data = values.buffers()
     num_bytes = int(np.frombuffer(offsets, np.int32)[len(values)])
     return data.slice(0, num_bytes)

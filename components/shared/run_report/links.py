@@ -70,7 +70,6 @@ def links_of(
 
 
 def _text(outputs: Json) -> str:
-    """Return the output of a task that returns one value."""
     return str(outputs.get("Output", ""))
 
 

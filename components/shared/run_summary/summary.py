@@ -230,7 +230,6 @@ def _outcome(state: str, error: str, outputs: dict[str, Json]) -> str:
 
 
 def _good_outcome(outputs: dict[str, Json]) -> str:
-    """Return the outcome of a run whose tasks have succeeded."""
     if outputs.get("evaluate", {}).get("verdict") == "failed":
         return GATE_FAILED
     if NOTHING_NEW in (outputs.get(task, {}).get("verdict") for task in DATA_TASKS):

@@ -76,7 +76,6 @@ def _post(url: str, summary: str, timeout_seconds: float) -> str:
 
 
 def _address(source: str, *, timeout_seconds: float) -> str:
-    """Return the address that is in a variable or a secret, or `source` if it is one itself."""
     if re.fullmatch(VARIABLE, source):
         name = source.partition(":")[2]
         address = os.environ.get(name, "")
@@ -92,7 +91,6 @@ def _address(source: str, *, timeout_seconds: float) -> str:
 
 
 def _read_secret(name: str, *, timeout_seconds: float) -> str:
-    """Read a version of a secret with the credentials of this step."""
     import google.auth
     from google.auth.exceptions import GoogleAuthError
     from google.auth.transport.requests import AuthorizedSession

@@ -247,7 +247,6 @@ class Connection(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._advance)
 
     def _send_responses(self) -> None:
-        """Send the responses whose turn it is, in one write."""
         parts, closes = list[bytes](), False
         while not closes and self._handled and (response := self._handled[0].response):
             exchange = self._handled.popleft()

@@ -262,7 +262,6 @@ class Objective:
     def _compared(
         self, outputs: Any, labels: tf.Tensor, *, is_sparse: bool | None = None
     ) -> tuple[Any, Any]:
-        """Return the targets and the outputs that the loss and the metrics compare."""
         if self._has_only_main:
             outputs = main_output(outputs, self._workload)
         form = self._is_sparse if is_sparse is None else is_sparse

@@ -38,7 +38,6 @@ class Callbacks:
         epochs: int,
         steps: int,
     ):
-        """Create them; an epoch has `steps`."""
         declared = workload.callbacks
         callbacks = list(declared() if callable(declared) else declared)
         self._model = model

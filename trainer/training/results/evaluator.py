@@ -200,8 +200,6 @@ class _ChiefWatch:
 
 
 class _Evaluator:
-    """Evaluator of checkpoints, each once; its metrics are in logs/eval and evaluator.jsonl."""
-
     def __init__(self, job: Job):
         self._job = job
         self._seen: set[tuple[int, float]] = set()

@@ -69,8 +69,6 @@ class _StepTimer:
 
 
 class _Trace:
-    """A running trace."""
-
     def __init__(self, log_dir: str, servers: Collection[str], *, seconds: float):
         self._log_dir, self._seconds = log_dir, seconds
         tf.profiler.experimental.start(log_dir)
@@ -81,7 +79,6 @@ class _Trace:
             self._server_thread.start()
 
     def stop(self, step: int) -> None:
-        """Write the trace, which ends with `step`."""
         tf.profiler.experimental.stop()
         if self._server_thread.is_alive():
             self._server_thread.join(self._seconds + _STOP_SECONDS)

@@ -242,7 +242,6 @@ class Results:
         return self._objective.metrics(totals.sums, num_examples=totals.examples)
 
     def _moment(self, epoch: int = 0, *, must_save: bool = False) -> _Moment:
-        """Return the state of the job now."""
         state = self._parameters.snapshot()
         return _Moment(
             step=self._recorder.step,
@@ -275,7 +274,6 @@ class Results:
         self._after_evaluation(moment, metrics)
 
     def _finish_evaluation(self) -> None:
-        """Wait for the evaluation in the background, if there is one."""
         if self._evaluating:
             (moment, measured), self._evaluating = self._evaluating, None
             self._after_evaluation(moment, measured.result())
@@ -364,7 +362,6 @@ def _check_same_model(
 
 
 def _model_graph(model: Any, workload: Workload, features: Features) -> tf.Graph:
-    """Return the graph from encoded features to logits."""
     specs = tf.nest.map_structure(
         lambda column: tf.TensorSpec([None, *column.shape[1:]], column.dtype), features
     )

@@ -143,7 +143,6 @@ def _is_of_kind(kind: type, value: Any) -> bool:
 
 
 def _parse_text(kind: type, text: str) -> Any:
-    """Return the value that a text spells, or the text if it spells none."""
     if kind is bool:
         return {"true": True, "false": False}.get(text.lower(), text)
     try:

@@ -328,7 +328,6 @@ def _number_times(seconds: Any, *, part: str) -> Any:
 
 
 def _cycles(seconds: Any, *, parts: Sequence[str]) -> Any:
-    """Return the cycles of the parts of each moment, side by side."""
     cycles = tf.concat([cycle(time_part(seconds, part), part) for part in parts], axis=2)
     known = tf.where((seconds == NO_TIME)[:, :, tf.newaxis], 0.0, cycles)
     return tf.reshape(known, [-1, known.shape[1] * known.shape[2]])

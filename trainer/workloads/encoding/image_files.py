@@ -87,7 +87,6 @@ def encode_png(image: np.ndarray) -> bytes:
 
 
 def _converted(image: Any, mode: str) -> Any:
-    """Return an image in the mode L, RGB or RGBA."""
     from PIL import Image
 
     if image.mode in {"I", "I;16", "I;16B", "I;16L"}:

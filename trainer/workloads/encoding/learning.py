@@ -144,7 +144,6 @@ def learn(
 
 
 def _vocabulary(feature: Feature, source: Source) -> list[str] | None:
-    """Return the vocabulary of a feature; None if it learns none."""
     if isinstance(feature, Text):
         counts, most = source.tokens(feature.name), feature.max_tokens
     elif isinstance(feature, Category) and not (

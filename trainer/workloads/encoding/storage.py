@@ -233,7 +233,6 @@ def _parse_one(feature: Feature, value: Any) -> np.ndarray:
 
 
 def _check_number(feature: Feature, value: Any) -> np.ndarray:
-    """Return a number that is within the limits of its feature; ValueError if it is not."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         also = getattr(feature, "example", "")
         raise ValueError(f"{feature.name} is {value!r}; it must be a number{also}")

@@ -194,7 +194,6 @@ def _is_object(content: str) -> bool:
 
 
 def _zip_content(path: str) -> str:
-    """Return what a zip archive is, and what to do."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()

@@ -20,7 +20,6 @@ def curves_section(evaluation: Json) -> str:
 
 
 def _calibrated(evaluation: Json) -> str:
-    """Return the effect of the calibration in words; "" without one."""
     decision = evaluation.get("decision") or {}
     if decision.get("temperature", 1) == 1:
         return ""
@@ -31,7 +30,6 @@ def _calibrated(evaluation: Json) -> str:
 
 
 def _charts(curves: Json) -> str:
-    """Return the charts, with the point of the model's threshold."""
     roc = {"all thresholds": _paired(curves.get("roc"), "false_positive", "true_positive")}
     pr = {"all thresholds": _paired(curves.get("pr"), "recall", "precision")}
     bins = [(row["predicted"], row["actual"]) for row in curves.get("calibration") or []]

@@ -144,7 +144,6 @@ def _fields(mistakes: Sequence[Json], *, times: Sequence[str]) -> str:
 
 
 def _result(mistake: Json) -> tuple[str, str, str]:
-    """Return the label, the prediction and its confidence, in HTML."""
     label, predicted = (escape(shown_value(mistake.get(key))) for key in ("label", "predicted"))
     confidence = mistake.get("confidence")
     return label, predicted, percent(confidence) if isinstance(confidence, float) else ""

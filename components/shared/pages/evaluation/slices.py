@@ -49,7 +49,6 @@ def _badness(part: Json) -> tuple[bool, bool, float]:
 
 
 def _gain(part: Json) -> float | None:
-    """Return the middle of the gain's interval."""
     low, high = part.get("low"), part.get("high")
     return None if low is None or high is None else float(low + high) / 2
 

@@ -28,13 +28,11 @@ def learning_section(content: Content) -> str:
 
 
 def _metric_names(progress: Sequence[Json]) -> list[str]:
-    """Return the names of the logged metrics, the loss first."""
     names = dict.fromkeys(name for line in progress for name in numbers(line))
     return sorted((n for n in names if n not in OTHERS), key=lambda name: name != "loss")
 
 
 def _chart(name: str, progress: Sequence[Json]) -> str:
-    """Return the chart of one metric, with a line for each split."""
     lines = {split: _points(progress, split, name) for split in SPLITS}
     series = [
         Series(name=split, points=points, style=style, has_dots=len(points) < 20)  # noqa: PLR2004

@@ -26,13 +26,11 @@ def tasks_section(content: Content) -> str:
 
 
 def _name(task: str, pages: Mapping[str, str]) -> str:
-    """Return the name of a task, linked to its page with the log if it has one."""
     name = escape(task)
     return f'<a href="{escape(pages[task])}">{name}</a>' if task in pages else name
 
 
 def _time(task: Json) -> str:
-    """Return the time of a task of a summary, with its result if that is not success."""
     if not _has_run(task):
         return "cached" if task["cached"] else "not run"
     result = "" if task["state"] == "SUCCEEDED" else f" {task['state'].lower()}"
