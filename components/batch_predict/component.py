@@ -33,9 +33,10 @@ def batch_predict(
         num_rows: number of predictions; num_errors: number of rows without one.
     """
     from components.batch_predict.options import PredictOptions
-    from components.batch_predict.step import check_absolute, describe, predict_files
+    from components.batch_predict.step import describe, predict_files
     from components.errors import StepError, errors_in_one_line
     from components.model_version.champion import find_champion
+    from components.prepare_examples.settings.patterns import check_absolute
     from components.shared.vertex.api import connect
     from components.time_limit import A_DAY_SECONDS
     from trainer import paths
@@ -48,8 +49,8 @@ def batch_predict(
             raise StepError("the model has no promoted version yet; train one first")
         patterns = inputs.split(",")
         check_absolute("inputs", *patterns)
+        check_absolute("output_dir", output_dir)
         if output_dir:
-            check_absolute("output_dir", output_dir)
             predictions.uri = paths.uri(output_dir)
         summary = predict_files(
             champion.model_uri,

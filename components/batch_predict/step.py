@@ -16,7 +16,6 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import check_replaceable, local_path, published
 from trainer import Json, paths
 from trainer.config.trust import STRANGER, Trust
-from trainer.errors import ConfigError
 
 SUMMARY = "summary.json"
 OWN_FILE = re.compile(
@@ -86,20 +85,6 @@ def predict_files(
         }
         (folder / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     return summary
-
-
-def check_absolute(name: str, *addresses: str) -> None:
-    """Check that addresses are absolute: a pipeline's step does not run in the user's folder.
-
-    Raises:
-        ConfigError: one is relative.
-    """
-    for address in addresses:
-        if not (address.startswith("/") or paths.is_bucket_uri(address)):
-            raise ConfigError(
-                f"{name} has {address!r}, a relative path, but a pipeline's step runs in another"
-                " folder; give an absolute path, or gs://"
-            )
 
 
 def describe(summary: Json) -> str:

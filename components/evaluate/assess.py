@@ -93,7 +93,8 @@ def assess(case: "Case", out_of_fold: OutOfFold | None = None) -> Assessment:
     held_out = dataclasses.replace(held_out, rival_labels=rivals.labels)
     held_out, why_broken = without_broken_champion(held_out)
     if options.baseline != NO_BASELINE:
-        held_out = _with_constant(held_out)
+        best = constant(held_out.labels, held_out.label, len(held_out.names))
+        held_out = dataclasses.replace(held_out, rivals={**held_out.rivals, CONSTANT: best})
     if held_out.num_unlabelled:
         logger.warning(
             "%d examples of the test split are left out: their label is missing, or a class that"
@@ -167,11 +168,6 @@ def without_broken_champion(held_out: HeldOut) -> tuple[HeldOut, str]:
         return held_out, ""
     why = f"{len(bad):,} of {len(rivals.pop(CHAMPION)):,} of its predictions are not finite numbers"
     return dataclasses.replace(held_out, rivals=rivals), why
-
-
-def _with_constant(held_out: HeldOut) -> HeldOut:
-    best = constant(held_out.labels, held_out.label, len(held_out.names))
-    return dataclasses.replace(held_out, rivals={**held_out.rivals, CONSTANT: best})
 
 
 def golden_predictions(held_out: HeldOut, predictor: "Predictor") -> Json:

@@ -110,16 +110,14 @@ class HeldOut:
             return float(predicted)
         if isinstance(self.label, Multilabel):
             return self._likely(predicted)
-        return self.names[self._predicted_class(index)]
+        [number] = predicted_classes(self.predictions[index : index + 1], self.label)
+        return self.names[number]
 
     def confidence(self, index: int) -> float | None:
         """Return the probability of the predicted class; None for other kinds of labels."""
         if isinstance(self.label, Regression | Multilabel):
             return None
         return float(likelihoods(self.predictions[index : index + 1], self.label)[0])
-
-    def _predicted_class(self, index: int) -> int:
-        return int(predicted_classes(self.predictions[index : index + 1], self.label)[0])
 
     def _likely(self, values: NDArray[Any]) -> list[str]:
         return [name for name, value in zip(self.names, values, strict=True) if value >= LIKELY]

@@ -100,10 +100,15 @@ def find_standing(api: VertexApi, display_name: str, model_dir: Path) -> Standin
     """Look a trained model up among the versions of a display name."""
     digest = model_digest(model_dir)
     parent = find_model(api, display_name)
-    known = find_promoted(api, parent, digest) if parent else ""
-    champion = find_compared(api, known) if known else find_champion(api, display_name)
-    stop = stop_of(list_versions(api, parent), digest) if parent else ""
-    return Standing(digest=digest, parent=parent, known_version=known, champion=champion, stop=stop)
+    versions = list_versions(api, parent) if parent else []
+    known = find_promoted(versions, digest)
+    return Standing(
+        digest=digest,
+        parent=parent,
+        known_version=known,
+        champion=find_compared(api, known) if known else champion_of(versions),
+        stop=stop_of(versions, digest),
+    )
 
 
 def model_digest(model_dir: Path) -> str:
@@ -116,19 +121,14 @@ def model_digest(model_dir: Path) -> str:
     files = model_files(model_dir)
     files.pop(FINGERPRINT, None)
     for name, path in files.items():
-        digest.update(name.encode() + b"\0" + _file_digest(path))
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").digest()
+        digest.update(name.encode() + b"\0" + content)
     return digest.hexdigest()[:DIGEST_DIGITS]
 
 
-def find_promoted(api: VertexApi, model: str, digest: str) -> str:
-    """Return the resource name of a model's default version if it has this digest, else ""."""
-    version = with_alias(list_versions(api, model), DEFAULT)
-    if not version or not was_promoted(version):
-        return ""
+def find_promoted(versions: list[Json], digest: str) -> str:
+    """Return the resource name of a model's promoted default version if it has this digest."""
+    version = with_alias(versions, DEFAULT) or {}
     is_same = version.get("labels", {}).get(MODEL_LABEL) == digest
-    return version_name(version).name if is_same else ""
-
-
-def _file_digest(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
+    return champion_of(versions).version if is_same else ""

@@ -28,7 +28,10 @@ def check_saved_model(uri: str, *, trust: Trust = STRANGER) -> str:
         OSError: The folder cannot be read.
     """
     is_remote = paths.is_bucket_uri(uri)
-    names = _names_in_bucket(uri) if is_remote else _names_in_folder(uri)
+    if is_remote:
+        names = {blob.uri.removeprefix(f"{uri}/") for blob in find_objects(f"{uri}/*")}
+    else:
+        names = _names_in_folder(uri)
     if GRAPH not in names:
         raise StepError(f"{uri} has no {GRAPH}, so it is not a SavedModel{_hint(uri, names)}")
     _check_variables(uri, names)
@@ -48,10 +51,6 @@ def _names_in_folder(uri: str) -> set[str]:
         raise StepError(f"{uri} {problem}")
     paths = [path for pattern in ("*", "*/*") for path in folder.glob(pattern)]
     return {path.relative_to(folder).as_posix() for path in paths if path.is_file()}
-
-
-def _names_in_bucket(uri: str) -> set[str]:
-    return {blob.uri.removeprefix(f"{uri}/") for blob in find_objects(f"{uri}/*")}
 
 
 def _check_variables(uri: str, names: set[str]) -> None:

@@ -79,9 +79,9 @@ def check_shape(shape: Shape, findings: Findings, *, names: Names = SHORT_NAMES)
     findings.errors += wrong.values()
     if not wrong.keys() & {"strategy", *COUNT_KEYS.values()}:
         if not had_errors:
-            findings.errors += find_role_errors(
-                shape.strategy, shape.counts(), names=_role_names(names)
-            )
+            roles = {role: names.get(key, key) for role, key in COUNT_KEYS.items()}
+            roles["strategy"] = names.get("strategy", "strategy")
+            findings.errors += find_role_errors(shape.strategy, shape.counts(), names=roles)
         if "machine" not in wrong:
             _check_machines(shape, findings, names)
     if not findings.errors:
@@ -98,11 +98,6 @@ def _wrong_values(shape: Shape, names: Names) -> dict[str, str]:
         except ConfigError as error:
             wrong[field.name] = str(error)
     return wrong
-
-
-def _role_names(names: Names) -> dict[str, str]:
-    counts = {role: names.get(key, key) for role, key in COUNT_KEYS.items()}
-    return {"strategy": names.get("strategy", "strategy"), **counts}
 
 
 def _name(shape: Shape, names: Names, key: str, role: str) -> str:

@@ -44,6 +44,8 @@ def explain(
 ) -> list[str]:
     """Return the lines of the explanation."""
     shape = file.spec
+    configs = tf_configs(shape, hosts or placeholder_hosts(shape))
+    remarks = [*file.warnings, *notes(shape, batch_size)]
     return [
         f"{file.path}: {SPELLINGS[file.spelling].title}",
         "",
@@ -54,9 +56,10 @@ def explain(
         *_cost(shape, prices),
         "",
         "TF_CONFIG",
-        *_tf_config_lines(shape, hosts),
+        *(f"  {name:<12} {json.dumps(config)}" for name, config in configs.items()),
         "",
-        *_listed("notes", [*file.warnings, *notes(shape, batch_size)]),
+        "notes" if remarks else "notes: none",
+        *(f"  - {remark}" for remark in remarks),
     ]
 
 
@@ -155,12 +158,3 @@ def _cost(shape: Shape, prices: PriceTable) -> list[str]:
         lines.append(f"          without {', '.join(cost.unknown)}: not in the price table")
     needed = ", ".join(f"{name} {count}" for name, count in quota_needed(shape).items())
     return [*lines, f"quota     {needed or 'none'}"]
-
-
-def _tf_config_lines(shape: Shape, hosts: Sequence[str]) -> list[str]:
-    configs = tf_configs(shape, hosts or placeholder_hosts(shape))
-    return [f"  {name:<12} {json.dumps(config)}" for name, config in configs.items()]
-
-
-def _listed(title: str, lines: list[str]) -> list[str]:
-    return [title, *(f"  - {line}" for line in lines)] if lines else [f"{title}: none"]

@@ -101,7 +101,8 @@ def machine_error(machine: str, *, field: str, is_serving: bool = False) -> str:
             f"{field} is {machine!r}; it must be a machine type, as n1-standard-4: a family"
             f" ({', '.join(FAMILIES)}, or another of Vertex AI's) and a size"
         )
-    if machine in MACHINES or not is_known_family(machine):
+    families = {name.partition("-")[0] for name in MACHINES}
+    if machine in MACHINES or machine.partition("-")[0] not in families:
         return ""
     family = machine.rsplit("-", 1)[0]
     allowed = sorted((name for name in MACHINES if name.startswith(f"{family}-")), key=_size)
@@ -109,11 +110,6 @@ def machine_error(machine: str, *, field: str, is_serving: bool = False) -> str:
         return ""
     hint = "" if allowed else did_you_mean(machine, MACHINES)
     return f"{field} is {machine!r};{hint} allowed are {', '.join(allowed or sorted(MACHINES))}"
-
-
-def is_known_family(machine: str) -> bool:
-    """Return whether the family of a machine type is listed here."""
-    return machine.partition("-")[0] in {name.partition("-")[0] for name in MACHINES}
 
 
 def accelerator_error(machine: Machine, *, field: str) -> str:

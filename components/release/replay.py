@@ -5,23 +5,21 @@ are as far away as the network is slow. So both versions are served beside the s
 `evaluate`, and answer in turns: what slows this machine down slows both.
 """
 
-import http.client
+import itertools
 import json
 import logging
 import math
 import statistics
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from components.endpoint.deployments import traffic_of, version_of
 from components.endpoint.predict.parity import differences
 from components.endpoint.request_log import is_logging, read_logged
 from components.errors import StepError
-from components.evaluate.server.server import serving
+from components.evaluate.server.server import TimedClient, serving
 from components.model_version.registry import trust_of
 from components.release.canary import is_above
 from components.release.options import ReleaseOptions
@@ -32,7 +30,6 @@ from trainer import Json
 
 logger = logging.getLogger(__name__)
 
-REQUEST_TIMEOUT_SECONDS = 60.0
 MIN_REQUESTS = 30  # fewer cannot tell a model that is twice as slow from the machine's noise
 NUM_WARM_UP = 5
 HALF = 0.5
@@ -42,8 +39,8 @@ HALF = 0.5
 class Answer:
     """Answer of a server to one request; without predictions it is an error."""
 
-    predictions: list[Any] | None
-    milliseconds: float
+    predictions: list[Any] | None = None
+    milliseconds: float = math.inf
     error: str = ""
 
 
@@ -97,18 +94,18 @@ def replay_logged(
 
 def answer_in_turns(requests: Sequence[list[Any]], *, new_url: str, serving_url: str) -> list[Pair]:
     """Send each request's instances to both servers, which take turns in being first."""
-    with closing(_connection(new_url)) as new, closing(_connection(serving_url)) as other:
+    with closing(TimedClient(new_url)) as new, closing(TimedClient(serving_url)) as other:
         for instances in requests[:NUM_WARM_UP]:
-            _ask(new, new_url, instances)
-            _ask(other, serving_url, instances)
+            _ask(new, instances)
+            _ask(other, instances)
         pairs = []
         for number, instances in enumerate(requests):
             if number % 2:
-                ours = _ask(new, new_url, instances)
-                pairs.append((ours, _ask(other, serving_url, instances)))
+                ours = _ask(new, instances)
+                pairs.append((ours, _ask(other, instances)))
             else:
-                theirs = _ask(other, serving_url, instances)
-                pairs.append((_ask(new, new_url, instances), theirs))
+                theirs = _ask(other, instances)
+                pairs.append((_ask(new, instances), theirs))
     return pairs
 
 
@@ -194,32 +191,14 @@ def _served(api: VertexApi, name: ResourceName) -> AbstractContextManager[str]:
     return serving(str(version.get("artifactUri", "")), trust=trust_of(version))
 
 
-def _connection(url: str) -> http.client.HTTPConnection:
-    address = urlsplit(url)
-    return http.client.HTTPConnection(
-        str(address.hostname), address.port, timeout=REQUEST_TIMEOUT_SECONDS
-    )
-
-
-def _ask(connection: http.client.HTTPConnection, url: str, instances: list[Any]) -> Answer:
-    """Send a request; a connection that the server has closed is opened again by http.client."""
-    body = json.dumps({"instances": instances})
-    began = time.perf_counter()
+def _ask(client: TimedClient, instances: list[Any]) -> Answer:
     try:
-        connection.request("POST", urlsplit(url).path, body, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        data = response.read()
-    except (OSError, http.client.HTTPException) as error:
-        connection.close()
-        return Answer(predictions=None, milliseconds=math.inf, error=f"no response: {error!r}")
-    milliseconds = (time.perf_counter() - began) * 1000
-    if response.status != http.HTTPStatus.OK:
-        text = f"{response.status}: {data.decode(errors='replace')[:200]}"
-        return Answer(predictions=None, milliseconds=milliseconds, error=text)
+        data, milliseconds = client.ask(json.dumps({"instances": instances}).encode())
+    except StepError as error:
+        return Answer(error=str(error))
     predictions = _predictions_in(data)
     if len(predictions) != len(instances):
-        text = f"{len(predictions)} predictions for {len(instances)} instances"
-        return Answer(predictions=None, milliseconds=milliseconds, error=text)
+        return Answer(error=f"{len(predictions)} predictions for {len(instances)} instances")
     return Answer(predictions=predictions, milliseconds=milliseconds)
 
 
@@ -249,12 +228,10 @@ def _failure(pair: Pair) -> str:
 
 
 def _changed(answered: Sequence[Pair], *, max_change: float) -> list[bool]:
-    return [is_changed(new, old, max_change=max_change) for new, old in _predictions(answered)]
-
-
-def _predictions(answered: Sequence[Pair]) -> Iterator[tuple[Any, Any]]:
-    for new, old in answered:
-        yield from zip(new.predictions or [], old.predictions or [], strict=True)
+    both = [zip(new.predictions or [], old.predictions or [], strict=True) for new, old in answered]
+    return [
+        is_changed(*pair, max_change=max_change) for pair in itertools.chain.from_iterable(both)
+    ]
 
 
 def _ratios(answered: Sequence[Pair]) -> list[float]:

@@ -97,18 +97,14 @@ def _new_files(data: InputData, champion: Champion) -> tuple[bool, str]:
         return False, f"the data is that of {version}"
     if known["files"] is None or data.listed is None:  # too many to list
         return True, f"the data differs from that of {version}"
-    before = {_comparable(file) for file in known["files"]}
-    new = [file for file in data.listed if _comparable(file) not in before]
+    before = set(map(json.dumps, known["files"]))
+    new = [file for file in data.listed if json.dumps(file) not in before]
     if not new:
         return False, f"{version} has seen every file"
     names = ", ".join(_shown(file) for file in new[:NUM_SHOWN])
     more = f" and {len(new) - NUM_SHOWN} more" if len(new) > NUM_SHOWN else ""
     kind = "file" if len(new) == 1 else "files"
     return True, f"{len(new)} new {kind} since {version}: {names}{more}"
-
-
-def _comparable(fact: Any) -> str:
-    return json.dumps(fact)
 
 
 def _shown(fact: Any) -> str:

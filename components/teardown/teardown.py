@@ -34,7 +34,7 @@ JOB_END_TIMEOUT_SECONDS = 120
 FINAL_JOB_STATES = {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED"}
 
 
-def teardown(api: VertexApi, *, run: str, keep_endpoint: bool = False) -> None:
+def tear_down(resources: RunResources, *, keep_endpoint: bool = False) -> None:
     """Cancel and delete everything a run created, except the model version it promoted.
 
     A promoted version is kept even if the run failed later. It stays deployed if the endpoint is to
@@ -47,11 +47,6 @@ def teardown(api: VertexApi, *, run: str, keep_endpoint: bool = False) -> None:
     Raises:
         StepError: Something could not be removed; lists it with the reasons.
     """
-    tear_down(RunResources.of_run(api, run), keep_endpoint=keep_endpoint)
-
-
-def tear_down(resources: RunResources, *, keep_endpoint: bool) -> None:
-    """Tear down a run whose resources are known; see `teardown`."""
     problems = _try([lambda: cancel_jobs(resources.api, resources.custom_jobs())])
     unfinished = _try([lambda: end_operations(resources)])
     problems += unfinished or _try(

@@ -21,7 +21,8 @@ from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import RUN_LABEL
 from components.shared.vertex.task_details import leaf_tasks, replicas_of_jobs
-from components.teardown.teardown import teardown
+from components.teardown.run_resources import RunResources
+from components.teardown.teardown import tear_down
 from pipelines.places.target import Target, make_state_dir
 from pipelines.resources.kinds import RUN
 from pipelines.runs.output.display import Display, display_for
@@ -103,7 +104,7 @@ def torn_down(
             yield
         finally:
             try:
-                teardown(api, run=submission.run, keep_endpoint=keep_endpoint)
+                tear_down(RunResources.of_run(api, submission.run), keep_endpoint=keep_endpoint)
             except (StepError, VertexError, OSError) as error:
                 logger.error("the teardown of %s is incomplete: %s", submission.run, error)
 

@@ -37,8 +37,8 @@ from components.shared.vertex.labels import (
 from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import replicas_of
 from components.teardown.ending import end_run
-from components.teardown.run_resources import DEPLOY, EXIT, RECORD, TRAIN, UPLOAD
-from components.teardown.teardown import teardown
+from components.teardown.run_resources import DEPLOY, EXIT, RECORD, TRAIN, UPLOAD, RunResources
+from components.teardown.teardown import tear_down
 from pipelines.cli import main
 from pipelines.command.running import teardown as command
 from vertex_local.api.database.store import Store
@@ -252,7 +252,7 @@ def test_two_first_runs_at_once_make_one_model_with_two_versions(api, version, r
     assert aliases(api, first.unversioned) == {"1": ["default"], "2": []}
     set_default(api, kept)
     assert default_champion(api, moved.unversioned).version == first.name
-    teardown(api, run="run-2")
+    tear_down(RunResources.of_run(api, "run-2"))
     assert list(aliases(api, first.unversioned)) == ["1"]
 
 
@@ -385,7 +385,7 @@ def test_teardown_after_a_failure_leaves_nothing_of_the_run(api, version, deploy
     first = version(run="run-1")
     deploy(first, endpoint)
 
-    teardown(api, run="run-1")
+    tear_down(RunResources.of_run(api, "run-1"))
 
     assert api.get(job["name"])["state"] == "JOB_STATE_CANCELLED"
     assert list(api.list_resources("models")) == []
@@ -401,7 +401,7 @@ def test_teardown_after_a_failure_restores_traffic_and_default(api, version, dep
     deploy(second, endpoint)
     api.post(f"{second.name}:mergeVersionAliases", {"versionAliases": ["default"]})
 
-    teardown(api, run="run-2")
+    tear_down(RunResources.of_run(api, "run-2"))
 
     assert aliases(api, first.unversioned) == {"1": ["default"]}
     assert deployed_versions(api, endpoint) == ["1"]
@@ -414,7 +414,7 @@ def test_teardown_after_success_keeps_the_version(api, version, deploy):
     deploy(first, endpoint)
     set_default(api, first)
 
-    teardown(api, run="run-1")
+    tear_down(RunResources.of_run(api, "run-1"))
 
     assert aliases(api, first.unversioned) == {"1": ["default"]}
     with pytest.raises(VertexError, match="NOT_FOUND"):
@@ -427,7 +427,7 @@ def test_teardown_keeps_an_endpoint_with_keep_endpoint(api, version, deploy):
     deploy(first, endpoint)
     set_default(api, first)
 
-    teardown(api, run="run-1", keep_endpoint=True)
+    tear_down(RunResources.of_run(api, "run-1"), keep_endpoint=True)
 
     assert deployed_versions(api, endpoint) == ["1"]
 
@@ -450,7 +450,7 @@ def test_an_endpoint_that_served_before_serves_the_promoted_version_after(
         },
     )
 
-    teardown(api, run="run-1")
+    tear_down(RunResources.of_run(api, "run-1"))
 
     assert deployed_versions(api, endpoint) == (["1"] if served == "yes" else [])
 
@@ -482,8 +482,8 @@ def test_a_promotion_that_was_interrupted_is_completed(
         release=release,
     )
 
-    teardown(api, run="run-2")
-    teardown(api, run="run-2")
+    tear_down(RunResources.of_run(api, "run-2"))
+    tear_down(RunResources.of_run(api, "run-2"))
 
     assert aliases(api, first.unversioned) == {"1": ["previous"], "2": ["default"]}
     assert deployed_versions(api, endpoint) == deployed
@@ -501,7 +501,7 @@ def test_teardown_does_not_complete_a_promotion_that_another_one_followed(api, v
     set_default(api, third)
     record_run("run-2", {RECORD: {"version": {"resourceName": second.name}}})
 
-    teardown(api, run="run-2")
+    tear_down(RunResources.of_run(api, "run-2"))
 
     assert aliases(api, first.unversioned) == {"1": ["previous"], "2": ["default"], "3": []}
 
@@ -514,7 +514,7 @@ def test_a_version_that_was_rolled_back_is_not_promoted_again(api, version, reco
     set_default(api, first)
     record_run("run-2", {RECORD: {"version": {"resourceName": second.name}}})
 
-    teardown(api, run="run-2")
+    tear_down(RunResources.of_run(api, "run-2"))
 
     assert aliases(api, first.unversioned) == {"1": ["default"], "2": ["previous"]}
 
@@ -522,8 +522,8 @@ def test_a_version_that_was_rolled_back_is_not_promoted_again(api, version, reco
 def test_teardown_twice_is_harmless(api, version):
     version(run="run-1")
 
-    teardown(api, run="run-1")
-    teardown(api, run="run-1")
+    tear_down(RunResources.of_run(api, "run-1"))
+    tear_down(RunResources.of_run(api, "run-1"))
 
     assert list(api.list_resources("models")) == []
 
@@ -593,7 +593,7 @@ def test_the_teardown_of_a_pipeline_that_makes_nothing_looks_for_nothing(api, re
     record_run("predict-1", {"batch-predict": {}}, has=("batch-predict", EXIT))
     requests.clear()
 
-    teardown(api, run="predict-1")
+    tear_down(RunResources.of_run(api, "predict-1"))
 
     assert len(requests) == 1, requests
 
@@ -639,7 +639,7 @@ def test_teardown_takes_ten_requests_with_any_number_of_other_resources(  # noqa
         record_run("run-1", {TRAIN: {}, UPLOAD: None})
     requests.clear()
 
-    teardown(api, run="run-1")
+    tear_down(RunResources.of_run(api, "run-1"))
 
     assert len(requests) <= MAX_REQUESTS, requests
     assert len(list(api.list_resources("models"))) == (501 if ends == "promoted" else 500)
@@ -652,7 +652,7 @@ def test_an_interrupted_training_is_found_by_its_label(api, requests, record_run
     job = api.post(f"{api.parent}/customJobs", {**LONG_JOB, "labels": {BILLING_LABEL: billing_id}})
     requests.clear()
 
-    teardown(api, run="run-1")
+    tear_down(RunResources.of_run(api, "run-1"))
 
     assert api.get(job["name"])["state"] == "JOB_STATE_CANCELLED"
     waiting = [request for request in requests if request == f"GET {api.base_url}/v1/{job['name']}"]

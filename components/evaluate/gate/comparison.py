@@ -89,7 +89,8 @@ def compare(
     }
     champion = gains.pop(CHAMPION, None)
     # The best simple model is the one with the least gain over it; the constant must be beaten.
-    best = min(gains, key=lambda name: (_rank(gains[name]), name != CONSTANT), default="")
+    ranks = {name: gain.difference if gain.is_defined else math.inf for name, gain in gains.items()}
+    best = min(gains, key=lambda name: (ranks[name], name != CONSTANT), default="")
     slices = _slices(metric, held_out, options, rules=rules, missing=missing)
     large = {part.rule for part in slices}
     return Comparison(
@@ -100,10 +101,6 @@ def compare(
         slices=slices,
         small=[rule.text for rule in rules if rule.text not in large],
     )
-
-
-def _rank(gain: Gain) -> float:
-    return gain.difference if gain.is_defined else math.inf
 
 
 def _slices(

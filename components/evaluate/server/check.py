@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import requests
 
 from components.endpoint.predict.parity import MAX_REQUEST_BYTES, check_parity, num_fitting
 from components.errors import StepError
@@ -103,7 +102,9 @@ def _of_size(batch: Json, size: int) -> Json:
 
 
 def _check_form(url: str, form: str, batch: Mapping[str, Any]) -> None:
-    response = _send(url, batch["instances"])
+    body = {"instances": batch["instances"]}
+    with local_session() as session:
+        response = session.post(url, json=body, timeout=REQUEST_TIMEOUT_SECONDS)
     if not response.ok:
         raise StepError(
             f"the prediction server refused instances in the form {form!r}: "
@@ -115,17 +116,9 @@ def _check_form(url: str, form: str, batch: Mapping[str, Any]) -> None:
     except StepError as error:
         raise StepError(f"instances in the form {form!r}: {error}") from error
     if form == "keyed":
-        _check_keys([prediction.get(KEY) for prediction in predictions])
-
-
-def _check_keys(keys: list[Any]) -> None:
-    if keys != list(range(len(keys))):
-        raise StepError(f"instances had the keys 0 to {len(keys) - 1}, predictions have {keys}")
-
-
-def _send(url: str, instances: list[Any]) -> requests.Response:
-    with local_session() as session:
-        return session.post(url, json={"instances": instances}, timeout=REQUEST_TIMEOUT_SECONDS)
+        keys = [prediction.get(KEY) for prediction in predictions]
+        if keys != list(range(len(keys))):
+            raise StepError(f"instances had the keys 0 to {len(keys) - 1}, predictions have {keys}")
 
 
 def as_example(features: Mapping[str, Any]) -> Json:

@@ -1,6 +1,5 @@
 """Latency of a prediction server under load: clients that send one instance a request."""
 
-import http.client
 import json
 import math
 import time
@@ -10,11 +9,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
-from urllib.parse import urlsplit
 
 from components.errors import StepError
+from components.evaluate.server.server import TimedClient
 
-REQUEST_TIMEOUT_SECONDS = 60.0
 NUM_REQUESTS = 100  # for the record
 NUM_JUDGED = 1000  # for a limit: ten requests are slower than the 99th percentile
 MAX_ATTEMPTS = 3
@@ -86,27 +84,11 @@ def measure(url: str, instances: Sequence[Any], *, clients: int, num_requests: i
 
 def _send(url: str, bodies: Sequence[bytes]) -> list[float]:
     """Send requests one after the other on one connection; return their milliseconds."""
-    address = urlsplit(url)
-    connection = http.client.HTTPConnection(
-        str(address.hostname), address.port, timeout=REQUEST_TIMEOUT_SECONDS
-    )
-    answers = []
-    with closing(connection):
-        for body in bodies:
-            began = time.perf_counter()
-            try:
-                connection.request("POST", address.path, body, {"Content-Type": "application/json"})
-                response = connection.getresponse()
-                data = response.read()
-            except (OSError, http.client.HTTPException) as error:
-                raise StepError(f"under load the prediction server failed: {error!r}") from error
-            answers.append((time.perf_counter() - began) * 1000)
-            if response.status != http.HTTPStatus.OK:
-                text = data.decode(errors="replace")[:200]
-                raise StepError(
-                    f"under load the prediction server returned {response.status}: {text}"
-                )
-    return answers
+    try:
+        with closing(TimedClient(url)) as client:
+            return [client.ask(body)[1] for body in bodies]
+    except StepError as error:
+        raise StepError(f"under load the prediction server failed: {error}") from error
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:

@@ -1,5 +1,6 @@
 """Prediction server of a model as a child process, for the duration of a `with` block."""
 
+import http.client
 import os
 import socket
 import sys
@@ -7,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
+from urllib.parse import urlsplit
 
 import requests
 
@@ -18,6 +20,7 @@ HOST = "127.0.0.1"
 HEALTH_ROUTE, PREDICT_ROUTE = "/health", "/predict"
 START_TIMEOUT_SECONDS = 300.0
 STOP_TIMEOUT_SECONDS = 10.0
+REQUEST_TIMEOUT_SECONDS = 60.0
 POLL_SECONDS = 0.05
 
 
@@ -60,6 +63,40 @@ def started(model_dir: str, *, trust: Trust = STRANGER) -> Iterator[Callable[[],
         yield await_url
     finally:
         _stop(process)
+
+
+class TimedClient:
+    """Client of a prediction server that measures its latency, on one connection.
+
+    One that the server has closed is opened again by http.client.
+    """
+
+    def __init__(self, url: str) -> None:
+        address = urlsplit(url)
+        self._path = address.path
+        self._connection = http.client.HTTPConnection(
+            str(address.hostname), address.port, timeout=REQUEST_TIMEOUT_SECONDS
+        )
+        self.close = self._connection.close
+
+    def ask(self, body: bytes) -> tuple[bytes, float]:
+        """Return the response to a request, and its milliseconds.
+
+        Raises:
+            StepError: The server does not respond, or with an error.
+        """
+        began = time.perf_counter()
+        try:
+            self._connection.request("POST", self._path, body, {"Content-Type": "application/json"})
+            response = self._connection.getresponse()
+            data = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise StepError(f"no response: {error!r}") from error
+        milliseconds = (time.perf_counter() - began) * 1000
+        if response.status != http.HTTPStatus.OK:
+            raise StepError(f"{response.status}: {data.decode(errors='replace')[:200]}")
+        return data, milliseconds
 
 
 def local_session() -> requests.Session:

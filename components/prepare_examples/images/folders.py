@@ -177,7 +177,8 @@ def _given_splits(root: Path, split: Split) -> list[tuple[str, Path]]:
     Raises:
         DataError: a declared one does not exist.
     """
-    folders = [path for path in sorted(root.iterdir()) if _is_folder(path)]
+    entries = [path for path in sorted(root.iterdir()) if not path.name.startswith(".")]
+    folders = [path for path in entries if path.is_dir()]
     if split.by == FILES:
         parts = [(name, path) for name, part in split.parts.items() for path in part]
         named = [(name, root / local_path(path)) for name, path in parts]
@@ -191,10 +192,6 @@ def _given_splits(root: Path, split: Split) -> list[tuple[str, Path]]:
     names = {name for name, _ in splits}
     is_given = "train" in names and "" not in names and len(folders) > 1
     return splits if is_given else []
-
-
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.name.startswith(".")
 
 
 def _class_folders(root: Path, folder: Path, refused: list[tuple[str, str]]) -> list[str]:

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from components.prepare_examples.settings.patterns import check_pattern
+from components.prepare_examples.settings.patterns import check_absolute, check_pattern
 from components.prepare_examples.statistics.drift import NOTICEABLE
 from components.prepare_examples.tfrecords import shards
 from components.shared.text.json_object import parse_object
 from components.time_limit import A_DAY_SECONDS
-from trainer import paths
 from trainer.cluster.roles import MAX_REPLICAS
 from trainer.config.settings import MOST_SECONDS, check_settings, make_settings, setting
 from trainer.errors import ConfigError
@@ -334,10 +333,10 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
                 does not run in the folder from which the run was started.
         """
         options = make_settings(cls, {**more, **values}, name="prepare")
-        _check_absolute("files", *options.files)
-        _check_absolute("schema", options.schema)
+        check_absolute("prepare.files", *options.files)
+        check_absolute("prepare.schema", options.schema)
         if options.baseline != PREVIOUS:
-            _check_absolute("baseline", options.baseline)
+            check_absolute("prepare.baseline", options.baseline)
         return options
 
     @classmethod
@@ -348,15 +347,6 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
             ConfigError: it is not a JSON object, or see `from_values`.
         """
         return cls.from_values(parse_object(text or "{}", name="prepare"), **more)
-
-
-def _check_absolute(name: str, *addresses: str) -> None:
-    for address in filter(None, addresses):
-        if not (address.startswith("/") or paths.is_bucket_uri(address)):
-            raise ConfigError(
-                f"prepare.{name} is {address!r}, a relative path, but a pipeline's step runs in"
-                " another folder; give an absolute path, or gs://"
-            )
 
 
 def _check_days(dates: tuple[str, ...]) -> None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from trainer.errors import ConfigError
+from trainer.paths import is_bucket_uri
 
 PLACEHOLDER = re.compile(r"\{run_date(?P<offset>[+-]\d+[hdw])?:(?P<form>[^{}]*)\}")
 BRACES = re.compile(r"\{[^{}]*\}")
@@ -39,6 +40,20 @@ def check_pattern(pattern: str) -> None:
             allowed = ", ".join(f"%{code}" for code in CODES)
             raise ConfigError(
                 f"files is {pattern!r}: {braces} {problem}; allowed are {allowed}, as in {EXAMPLE}"
+            )
+
+
+def check_absolute(name: str, *addresses: str) -> None:
+    """Check that addresses are absolute or "": a pipeline's step runs in another folder.
+
+    Raises:
+        ConfigError: one is relative.
+    """
+    for address in addresses:
+        if address and not (address.startswith("/") or is_bucket_uri(address)):
+            raise ConfigError(
+                f"{name} has {address!r}, a relative path, but a pipeline's step runs in another"
+                " folder; give an absolute path, or gs://"
             )
 
 

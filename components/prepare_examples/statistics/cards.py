@@ -50,7 +50,9 @@ def card(
     is_time = {"is_time": first.get("is_time", False)}  # which earlier data may not say
     alike = [{**s, **is_time} if s and s["type"] == first["type"] else None for s in summaries]
     drifts = [None, *_drifts(name, alike, are_earlier=[*sets.values()])]
-    is_listed = first["type"] == "STRING" or all(_has_few_values(s) for s in alike if s)
+    is_listed = first["type"] == "STRING" or all(
+        s["num_unique"] <= NUM_VALUES and has_all_values(s) for s in alike if s
+    )
     missing = _each(alike, _missing)
     marks = {
         "remarks": num_remarks,
@@ -90,10 +92,6 @@ def _kind(summaries: Summaries, sets: Iterable[str]) -> str:
 def _type(summary: Json) -> str:
     kind: str = "time" if summary.get("is_time") else TYPES[summary["type"]]
     return f"lists of {kind}s" if summary.get("is_list") else kind
-
-
-def _has_few_values(number: Json) -> bool:
-    return number["num_unique"] <= NUM_VALUES and has_all_values(number)
 
 
 def _each(summaries: Summaries, measured: Callable[[Json], float]) -> Shares:

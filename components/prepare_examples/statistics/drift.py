@@ -7,7 +7,6 @@ Missing counts as a value, so a feature that is missing more often has drifted t
 import bisect
 import itertools
 import json
-import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -78,11 +77,7 @@ def measure_drift(statistics: Json, baseline: Json) -> list[Drift]:
         for name in after
         if name in before and before[name]["type"] == after[name]["type"]
     ]
-    return sorted(drifts, key=lambda drift: (-_rank(drift.psi), drift.feature))
-
-
-def _rank(distance: float) -> float:
-    return math.inf if math.isnan(distance) else distance
+    return sorted(drifts, key=lambda of: (-np.nan_to_num(of.psi, nan=np.inf), of.feature))
 
 
 def beyond(drifts: list[Drift], threshold: float) -> list[Drift]:

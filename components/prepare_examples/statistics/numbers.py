@@ -99,7 +99,9 @@ class Numbers:
         self.pending, self.num_pending = [], 0
         values = np.concatenate([np.empty(0), *(part for part, _ in parts)])
         counts = np.concatenate([np.empty(0, np.int64), *(part for _, part in parts)])
-        values, counts = _grouped(_coarse(values, self.dropped_bits), counts)
+        values = _coarse(values, self.dropped_bits)
+        order = np.argsort(values, kind="stable")
+        values, counts = _merged(values[order], counts[order])
         if len(values) > MAX_BINS:
             self.dropped_bits = _bits_to_drop(values, self.dropped_bits)
             values, counts = _merged(_coarse(values, self.dropped_bits), counts)
@@ -177,13 +179,6 @@ def _coarse(values: NDArray[np.float64], dropped_bits: int) -> NDArray[np.float6
     """Return the values with the lowest bits of their mantissas set to zero."""
     bits = np.int64(dropped_bits)
     return ((values.view(np.int64) >> bits) << bits).view(np.float64)
-
-
-def _grouped(
-    values: NDArray[np.float64], counts: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    order = np.argsort(values, kind="stable")
-    return _merged(values[order], counts[order])
 
 
 def _merged(

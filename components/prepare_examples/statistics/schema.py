@@ -85,10 +85,6 @@ def write_schema(schema: "schema_pb2.Schema", path: Path) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-if TYPE_CHECKING:
-    from tensorflow_metadata.proto.v0 import schema_pb2
-
-
 @dataclass(frozen=True)
 class Anomaly:
     """A finding; `split` and `feature` may be empty."""

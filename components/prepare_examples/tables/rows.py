@@ -75,14 +75,11 @@ class Block:
         for row, (column, reason) in self.bad.reasons.items():
             if column not in (HEADER, REPEATED):
                 number = first_row + int(self.numbers[row]) + 1
-                record = self._original(row)
+                raw = self.raw.slice(row, 1)
+                record = {name: _as_read(raw[name].combine_chunks()) for name in raw.column_names}
                 entry = {"row": number, "column": column, "reason": reason, "record": record}
                 entries.append(entry)
         return sorted(entries, key=itemgetter("row"))
-
-    def _original(self, row: int) -> Json:
-        raw = self.raw.slice(row, 1)
-        return {name: _as_read(raw[name].combine_chunks()) for name in raw.column_names}
 
     def part(self, start: int, stop: int) -> "Block":
         """Return some of the block's records; the first ones have the counts of the block."""

@@ -42,10 +42,9 @@ def frame_records(records: pa.Array) -> pa.Buffer:
         return pa.py_buffer(b"")
     sums = [google_crc32c.value(record) for record in records.to_pylist()]
     tails = masked_all(np.array(sums, np.uint64))
-    lengths = pc.binary_length(records).dictionary_encode()
-    heads = pa.array([frame_head(length) for length in lengths.dictionary.to_pylist()], pa.binary())
+    heads = _by_value(pc.binary_length(records).to_numpy(zero_copy_only=False), frame_head)
     framed = pc.binary_join_element_wise(
-        heads.take(lengths.indices), records, _fixed_binary(tails.view(np.uint8), TAIL_BYTES), b""
+        heads, records, _fixed_binary(tails.view(np.uint8), TAIL_BYTES), b""
     )
     return _content(framed)
 
@@ -61,7 +60,9 @@ def _entries(name: str, column: pa.Array) -> pa.Array:
     if pa.types.is_binary(column.type):
         values = (value if value is None else _bytes(name, value) for value in column.to_pylist())
         return pa.array(values, pa.binary())
-    return _text_entries(name, column)
+    encoded = column.dictionary_encode()
+    entries = [_text_entry(name, text) for text in encoded.dictionary.to_pylist()]
+    return pa.array(entries, pa.binary()).take(encoded.indices)
 
 
 def _list_entries(name: str, column: pa.Array) -> pa.Array:
@@ -149,13 +150,6 @@ def _int_rows(name: str, values: NDArray[np.int64], length: int) -> NDArray[np.u
 def _varint_lengths(values: NDArray[np.int64]) -> NDArray[np.int64]:
     limits = np.array([1 << 7 * bits for bits in range(1, wire.MAX_VARINT_BYTES)], np.uint64)
     return np.searchsorted(limits, values.view(np.uint64), side="right") + 1
-
-
-def _text_entries(name: str, column: pa.Array) -> pa.Array:
-    """Return the entries of texts, each distinct one built once."""
-    encoded = column.dictionary_encode()
-    entries = [_text_entry(name, text) for text in encoded.dictionary.to_pylist()]
-    return pa.array(entries, pa.binary()).take(encoded.indices)
 
 
 @functools.lru_cache(maxsize=1 << 16)

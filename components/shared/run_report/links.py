@@ -45,9 +45,8 @@ def links_of(
     `names` are the display names of the tasks by their names, `outputs` are by display name.
     """
     run = console_page(job["name"])
-    version = next(
-        (value for of_task in outputs.values() if "/models/" in (value := _text(of_task))), ""
-    )
+    texts = [str(of_task.get("Output", "")) for of_task in outputs.values()]
+    version = next((text for text in texts if "/models/" in text), "")
     training = _custom_job(outputs.get("train", {}))
     addresses = {
         "console": run,
@@ -67,10 +66,6 @@ def links_of(
         tasks=tasks,
         logs=f"{logs}/logs" if logs else "",
     )
-
-
-def _text(outputs: Json) -> str:
-    return str(outputs.get("Output", ""))
 
 
 def _custom_job(outputs: Json) -> str:

@@ -161,6 +161,7 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
     recorded = outputs.get("record-version", {}).get("Output", "")
     waiting = recorded if stop.startswith(WAITING) else ""
     version = str(promoted or known or waiting).partition("@")[2]
+    warnings = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("warnings", "")
     return Summary(
         run=run or ResourceName.from_name(job["name"]).id,
         state=state,
@@ -180,7 +181,7 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
         tasks=[_task(view) for view in views],
         seconds=_seconds(job),
         error=_error_for_user(error, views),
-        warnings=_warnings(outputs),
+        warnings=tuple(str(warnings).splitlines()),
         data_report=f"{examples['uri']}/{examples['report']}" if "report" in examples else "",
         data_notes=tuple(str(examples.get("notes", "")).splitlines()),
         drift=tuple(str(drift).splitlines()),
@@ -262,11 +263,6 @@ def _error_for_user(error: str, views: tuple[TaskView, ...]) -> str:
     if not is_for_user or error.startswith(INTERRUPTED_PREFIX):
         return error
     return "; ".join(f"{name}: {line.removeprefix(USER_ERROR_PREFIX)}" for name, line in failed)
-
-
-def _warnings(outputs: dict[str, Json]) -> tuple[str, ...]:
-    warnings = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("warnings", "")
-    return tuple(str(warnings).splitlines())
 
 
 def _serving(outputs: dict[str, Json]) -> dict[str, dict[str, float]]:

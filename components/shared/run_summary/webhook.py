@@ -53,7 +53,8 @@ def _post(url: str, summary: str, timeout_seconds: float) -> str:
     try:
         url = _address(url, timeout_seconds=timeout_seconds)
         with requests.Session() as session:
-            session.trust_env = not _is_loopback(url)  # no proxy for this machine's own servers
+            # No proxy for this machine's own servers.
+            session.trust_env = urlsplit(url).hostname not in ("127.0.0.1", "localhost", "::1")
             response = session.post(
                 url,
                 data=summary.encode(),
@@ -113,7 +114,3 @@ def _read_secret(name: str, *, timeout_seconds: float) -> str:
 
 def _no_response(timeout_seconds: float) -> str:
     return f"no response within {timeout_seconds:g} s"
-
-
-def _is_loopback(url: str) -> bool:
-    return urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")

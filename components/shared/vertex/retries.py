@@ -49,7 +49,9 @@ def retry(call: Callable[[], Result], *, name: str, max_attempts: int = MAX_ATTE
         )
 
     retrying = tenacity.Retrying(
-        retry=tenacity.retry_if_exception(_is_transient),
+        retry=tenacity.retry_if_exception(
+            lambda error: isinstance(error, VertexError) and error.is_transient
+        ),
         wait=_delay_seconds,
         stop=tenacity.stop_any(
             tenacity.stop_after_attempt(max_attempts),
@@ -97,6 +99,7 @@ def error_of_response(response: requests.Response) -> VertexError:
     except (ValueError, KeyError, TypeError):
         pass
     is_read = response.request.method == "GET"
+    retry_after = response.headers.get("Retry-After", "")  # Google's APIs send no dates there
     is_transient = response.status_code in (
         TRANSIENT_CODES_OF_READS if is_read else TRANSIENT_CODES
     )
@@ -106,7 +109,7 @@ def error_of_response(response: requests.Response) -> VertexError:
         message=message,
         is_transient=is_transient,
         may_be_done=is_transient and response.status_code != TOO_MANY_REQUESTS,
-        retry_after_seconds=_retry_after_seconds(response),
+        retry_after_seconds=float(retry_after) if retry_after.isdecimal() else 0.0,
     )
 
 
@@ -122,23 +125,9 @@ def _unavailable(message: str, *, may_be_done: bool) -> VertexError:
     )
 
 
-def _is_transient(error: BaseException) -> bool:
-    return isinstance(error, VertexError) and error.is_transient
-
-
-def _backoff(state: tenacity.RetryCallState) -> float:
-    """Return a delay between half of the longest one and all of it; the longest one doubles."""
-    longest = min(FIRST_DELAY_SECONDS * 2 ** (state.attempt_number - 1), MAX_DELAY_SECONDS)
-    return random.uniform(longest / 2, longest)
-
-
 def _delay_seconds(state: tenacity.RetryCallState) -> float:
+    """Return a delay between half of the longest one and all of it; the longest one doubles."""
     error = state.outcome.exception() if state.outcome else None
     requested = error.retry_after_seconds if isinstance(error, VertexError) else 0.0
-    return max(_backoff(state), requested)
-
-
-def _retry_after_seconds(response: requests.Response) -> float:
-    """Return the seconds of `Retry-After`; Google's APIs send no dates there."""
-    text = response.headers.get("Retry-After", "")
-    return float(text) if text.isdecimal() else 0.0
+    longest = min(FIRST_DELAY_SECONDS * 2 ** (state.attempt_number - 1), MAX_DELAY_SECONDS)
+    return max(random.uniform(longest / 2, longest), requested)

@@ -8,7 +8,8 @@ from components.model_version.registry import list_versions
 from components.shared.vertex import creations
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.shared.vertex.labels import CANDIDATE, RUN_LABEL, STATE_LABEL
-from components.teardown.teardown import teardown
+from components.teardown.run_resources import RunResources
+from components.teardown.teardown import tear_down
 from vertex_local.tests.support.service import running_service
 
 
@@ -44,7 +45,7 @@ def test_nothing_is_deployed_after_a_deployment_that_no_task_awaited(api, deploy
     endpoint = ensure_endpoint(api, "digits", run="run-0")["name"]
     operation = deploying(endpoint)
 
-    teardown(api, run="run-1")
+    tear_down(RunResources.of_run(api, "run-1"))
 
     api.wait(operation, timeout_seconds=60)
     assert not api.get(endpoint).get("deployedModels")
@@ -56,7 +57,7 @@ def test_the_runs_own_endpoint_is_deleted_after_its_operations(api, deploying):
     endpoint = ensure_endpoint(api, "digits", run="run-1", endpoint_id=own)["name"]
     deploying(endpoint)
 
-    teardown(api, run="run-1")
+    tear_down(RunResources.of_run(api, "run-1"))
 
     assert list(api.list_resources("endpoints")) == []
     assert list(api.list_resources("models")) == []
@@ -68,11 +69,11 @@ def test_nothing_is_deleted_while_an_operation_goes_on(api, deploying, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(creations, "DEPLOY_TIMEOUT_SECONDS", 0.1)
         with pytest.raises(StepError, match=rf"incomplete: {operation['name']} was not done after"):
-            teardown(api, run="run-1")
+            tear_down(RunResources.of_run(api, "run-1"))
     [model] = api.list_resources("models")
     assert len(list_versions(api, model["name"].partition("@")[0])) == 1
 
-    teardown(api, run="run-1")
+    tear_down(RunResources.of_run(api, "run-1"))
 
     assert not api.get(endpoint).get("deployedModels")
 

@@ -7,8 +7,8 @@ from kfp import compiler, dsl
 from components.model_version.registry import list_versions
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.shared.vertex.labels import CANDIDATE, STATE_LABEL
-from components.teardown.run_resources import UPLOAD
-from components.teardown.teardown import teardown
+from components.teardown.run_resources import UPLOAD, RunResources
+from components.teardown.teardown import tear_down
 
 
 @dsl.component(install_kfp_package=False, base_image="python:3.11")
@@ -46,6 +46,6 @@ def test_teardown_after_a_failure_keeps_the_other_runs_of_the_schedule(
     first = upload(labels=labels[0])
     upload(labels=labels[1], parentModel=first["model"])
 
-    teardown(api, run="night-2")
+    tear_down(RunResources.of_run(api, "night-2"))
 
     assert [v["labels"] for v in list_versions(api, first["model"])] == [labels[0]]

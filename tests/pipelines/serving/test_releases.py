@@ -11,7 +11,7 @@ from components.endpoint.traffic import with_share
 from components.model_version.champion import find_promoted, model_digest
 from components.model_version.companions import GOLDEN_FILE, write_companion
 from components.model_version.history import promoted_by
-from components.model_version.registry import set_default
+from components.model_version.registry import list_versions, set_default
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import (
@@ -400,10 +400,10 @@ def test_the_same_model_is_known_by_its_files_but_not_while_it_is_a_candidate(ap
     body = {"model": {**model, "containerSpec": {"imageUri": "i"}}}
     name = api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)["model"]
 
-    assert find_promoted(api, name, digest) == ""
+    assert find_promoted(list_versions(api, name), digest) == ""
     set_default(api, ResourceName.from_name(f"{name}@1"))
-    assert find_promoted(api, name, digest) == f"{name}@1"
-    assert find_promoted(api, name, "0" * 32) == ""
+    assert find_promoted(list_versions(api, name), digest) == f"{name}@1"
+    assert find_promoted(list_versions(api, name), "0" * 32) == ""
 
 
 def test_the_digest_covers_names_and_bytes_but_not_the_golden_predictions(tmp_path):

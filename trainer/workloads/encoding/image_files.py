@@ -4,12 +4,9 @@ Pillow is imported inside functions: light commands import the workloads.
 """
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    pass
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 FITS = ("stretch", "crop", "pad")

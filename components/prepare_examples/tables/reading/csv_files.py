@@ -167,7 +167,8 @@ class RecordFinder:
             self._carry(chunk, self.line_bytes + len(chunk))
             return newlines
         lengths = np.diff(newlines, prepend=-1 - self.line_bytes) - 1
-        before_end = np.where(newlines > 0, data[newlines - 1], self._last_byte())
+        last_byte = RETURN if self.ends_in_return else 0
+        before_end = np.where(newlines > 0, data[newlines - 1], last_byte)
         is_blank = (lengths == 0) | ((lengths == 1) & (before_end == RETURN))
         self._carry(chunk, len(chunk) - 1 - int(newlines[-1]))
         ends: NDArray[np.int64] = newlines[~is_blank]
@@ -176,9 +177,6 @@ class RecordFinder:
     def has_rest(self) -> bool:
         """Return whether the last line, without a newline at its end, holds a record."""
         return self.line_bytes > int(self.ends_in_return)
-
-    def _last_byte(self) -> int:
-        return RETURN if self.ends_in_return else 0
 
     def _carry(self, chunk: bytes, line_bytes: int) -> None:
         self.line_bytes = line_bytes

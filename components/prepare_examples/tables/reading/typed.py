@@ -1,7 +1,7 @@
 """Rows of files with typed columns, Parquet and JSON, as batches of Arrow."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
@@ -39,7 +39,8 @@ def json_batches(path: str) -> Iterator[pa.RecordBatch]:
     """
     rows, names = json_rows(path), dict[str, None]()
     first = list(islice(rows, 1))
-    num_values = sum(_num_values(value) for row in first for value in row.values())
+    values = [value for row in first for value in row.values()]
+    num_values = sum(len(value) if isinstance(value, list) else 1 for value in values)
     num_rows = max(1, min(BATCH_ROWS, BATCH_VALUES // max(num_values, 1)))
     rows = chain(first, rows)
     while chunk := list(islice(rows, num_rows)):
@@ -63,7 +64,8 @@ def json_rows(path: str) -> Iterator[dict[str, Any]]:
             kind = kinds.file_kind(path)
             if kind == kinds.OBJECT:
                 [content] = _parsed(b"[%b]" % file.read(), path, "the object")
-                yield from _rows_of_files(content)
+                for name, value in content.items():
+                    yield {"file": name, **(value if isinstance(value, dict) else {"label": value})}
                 return
             if kind == kinds.ARRAY:
                 yield from _parsed(file.read(), path, "the array")
@@ -74,11 +76,6 @@ def json_rows(path: str) -> Iterator[dict[str, Any]]:
                     yield from _parsed(b"[%b]" % text, path, f"line {number}")
     except kinds.gzip_errors() as error:
         raise kinds.damaged(path, error) from error
-
-
-def _rows_of_files(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for name, value in content.items():
-        yield {"file": name, **(value if isinstance(value, dict) else {"label": value})}
 
 
 def _parsed(text: bytes, path: str, part: str) -> list[dict[str, Any]]:
@@ -102,21 +99,18 @@ def _parsed(text: bytes, path: str, part: str) -> list[dict[str, Any]]:
 def _column(values: list[Any]) -> pa.Array:
     """Return texts; lists of texts if there is a list, and maps of texts if there is an object."""
     if any(isinstance(value, dict) for value in values):
-        items = [_texts(value.items()) if isinstance(value, dict) else None for value in values]
-        return pa.array(items, pa.map_(pa.string(), pa.string()))
+        maps = [
+            [(name, _text(item)) for name, item in value.items()]
+            if isinstance(value, dict)
+            else None
+            for value in values
+        ]
+        return pa.array(maps, pa.map_(pa.string(), pa.string()))
     if any(isinstance(value, list) for value in values):
         lists = [value if isinstance(value, list | None) else [value] for value in values]
         texts = [None if value is None else [_text(item) for item in value] for value in lists]
         return pa.array(texts, pa.list_(pa.string()))
     return pa.array([_text(value) for value in values], pa.string())
-
-
-def _num_values(value: Any) -> int:
-    return len(value) if isinstance(value, list) else 1
-
-
-def _texts(items: Iterable[tuple[str, Any]]) -> list[tuple[str, str | None]]:
-    return [(name, _text(value)) for name, value in items]
 
 
 def _text(value: Any) -> str | None:

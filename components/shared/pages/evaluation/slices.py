@@ -22,7 +22,8 @@ def slices_section(evaluation: Json) -> str:
     if not slices:
         return ""
     has_champion = any(part.get("champion") is not None for part in slices)
-    values = [value for part in slices for value in _values(part, has_champion=has_champion)]
+    names = ("low", "high") if has_champion else ("candidate",)
+    values = [part[name] for part in slices for name in names if part.get(name) is not None]
     metric = str(slices[0]["metric"])
     axis = round_axis(values, title=metric, has_zero=has_champion)
     note = (
@@ -76,8 +77,3 @@ def _row(part: Json, axis: Axis) -> tuple[str, ...]:
         measured(candidate),
         number(champion),
     )
-
-
-def _values(part: Json, *, has_champion: bool) -> list[float]:
-    names = ("low", "high") if has_champion else ("candidate",)
-    return [part[name] for name in names if part.get(name) is not None]

@@ -18,18 +18,15 @@ MAX_CHARTS = 6
 
 def learning_section(content: Content) -> str:
     """Return the section; the loss comes first, the learning rate only if it changes."""
-    names = [name for name in _metric_names(content.progress) if _is_shown(name, content.progress)]
+    measured = dict.fromkeys(name for line in content.progress for name in numbers(line))
+    ranked = sorted(measured, key=lambda name: name != "loss")
+    names = [name for name in ranked if name not in OTHERS and _is_shown(name, content.progress)]
     shown = [_chart(name, content.progress) for name in names[:MAX_CHARTS]]
     command = (
         f"<pre><code>tensorboard --logdir {escape(shlex.quote(content.links.logs))}</code></pre>"
     )
     more = details("More in TensorBoard", command) if shown and content.links.logs else ""
     return section("Learning curves", charts(*shown), more)
-
-
-def _metric_names(progress: Sequence[Json]) -> list[str]:
-    names = dict.fromkeys(name for line in progress for name in numbers(line))
-    return sorted((n for n in names if n not in OTHERS), key=lambda name: name != "loss")
 
 
 def _chart(name: str, progress: Sequence[Json]) -> str:

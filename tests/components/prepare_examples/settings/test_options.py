@@ -45,8 +45,8 @@ def test_a_given_number_of_shards_wins():
         ('{"drift_threshold": -1}', "drift_threshold is -1; .*from 0"),
         ('{"block_on": "all"}', "block_on is 'all'; allowed are error, warning, none"),
         ('{"num_workers": 0}', "num_workers is 0; it must be a whole number from 1"),
-        ('{"files": ["trips.csv"]}', "prepare.files is 'trips.csv'.*absolute path"),
-        ('{"schema": "s.pbtxt"}', "prepare.schema is 's.pbtxt'.*absolute path"),
+        ('{"files": ["trips.csv"]}', "prepare.files has 'trips.csv'.*absolute path"),
+        ('{"schema": "s.pbtxt"}', "prepare.schema has 's.pbtxt'.*absolute path"),
     ],
 )
 def test_a_wrong_option_is_named_with_what_is_allowed(text, problem):
