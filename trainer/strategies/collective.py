@@ -50,15 +50,12 @@ class CollectiveGroup(ReplicaGroup):
         self.monitor = Monitor(peers, on_stuck=end_stuck_process, reaction_seconds=REACTION_SECONDS)
 
     def all_reduce(self, vector: tf.Tensor) -> tf.Tensor:
-        """Return the sum of the vectors of all replicas, identical on all; to be traced."""
         return self._strategy.run(_all_reduce, args=(vector,))
 
     def gather(self, rows: tf.IndexedSlices, *, most: int) -> tf.IndexedSlices:
-        """Return the rows of all replicas, in the order of their ranks; to be traced."""
         return _unpack(self._strategy.run(_gather, args=(_pack(rows, most),)))
 
     def leave(self) -> None:
-        """Wait for all other replicas after the last all-reduce, then leave the group."""
         self.monitor.close()
         with contextlib.suppress(tf.errors.OpError):
             traced(self.all_reduce)(tf.zeros([1]))

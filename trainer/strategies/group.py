@@ -123,12 +123,10 @@ class RingGroup(ReplicaGroup):
         self.monitor = Monitor(peers, on_stuck=end_stuck_process)
 
     def all_reduce(self, vector: tf.Tensor) -> tf.Tensor:
-        """Return the sum of the vectors of all replicas, identical on all; to be traced."""
         total = tf.numpy_function(self._noting(self._ring.add), [vector], vector.dtype)
         return tf.ensure_shape(total, vector.shape)
 
     def gather(self, rows: tf.IndexedSlices, *, most: int) -> tf.IndexedSlices:
-        """Return the rows of all replicas, in the order of their ranks; to be traced."""
         gather = self._noting(self._ring.gather)
         ids = tf.numpy_function(gather, [rows.indices], rows.indices.dtype)
         with tf.control_dependencies([ids]):
@@ -138,7 +136,6 @@ class RingGroup(ReplicaGroup):
         )
 
     def leave(self) -> None:
-        """Wait for all other replicas after the last all-reduce, then leave the group."""
         self.monitor.close()
         with contextlib.suppress(tf.errors.OpError):
             self.all_reduce(tf.zeros([1]))

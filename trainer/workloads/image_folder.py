@@ -97,11 +97,9 @@ class ImageFolder(Workload):
 
     @property
     def learns(self) -> bool:
-        """True if something is learnt from the train split."""
         return super().learns or self.learn is not None or not self.label.names_of_classes()
 
     def class_values(self) -> tuple[Any, ...]:
-        """Return the value of each class, as in `class_weights`."""
         return super().class_values() or self.labels
 
     def stored_classes(self) -> Sequence[Any]:
@@ -109,19 +107,15 @@ class ImageFolder(Workload):
         return range(len(self.labels))
 
     def default_models(self) -> Mapping[str, Build]:
-        """Return the small residual net."""
         return {"residual": residual}
 
     def default_recipe(self) -> Recipe:
-        """Return the recipe of a model that declares none."""
         return _OWN_RECIPE if self.model else _RECIPE
 
     def model_inputs(self) -> Any:
-        """Return a Keras input of pixels."""
         return keras.Input((*self.size, self.channels), name="image")
 
     def augment(self, features: Features, noise: Any) -> Features:
-        """Return randomly changed images."""
         if self.augment_with is None:
             return features
         return {**features, "image": self.augment_with(features["image"], noise)}
@@ -131,11 +125,9 @@ class ImageFolder(Workload):
         return as_floats(features["image"], channels=self.channels, is_raw=self.raw_inputs)
 
     def adapt(self, features: Features) -> Self:
-        """Return the workload with the facts of these images."""
         return self.with_learnt(**(self.learn(features["image"]) if self.learn else {}))
 
     def with_statistics(self, statistics: Json) -> Self:
-        """Return the workload with the names of the folders, and the examples of each class."""
         workload = super().with_statistics(statistics)
         names = statistics.get(self.label.column, {}).get("names")
         if self.label.names_of_classes() or not names:
@@ -143,7 +135,6 @@ class ImageFolder(Workload):
         return workload.with_learnt(classes=list(names))
 
     def adapt_to_statistics(self, statistics: Json) -> Self | None:
-        """Return the workload, or None if more is to be learnt than `with_statistics` has."""
         return None if self.learn is not None or not self.labels else self
 
     def decode_file(self, data: bytes) -> np.ndarray:
@@ -155,7 +146,6 @@ class ImageFolder(Workload):
 
     @property
     def feature_names(self) -> list[str]:
-        """Images cannot be cut into slices."""
         return []
 
     def input_specs(self) -> dict[str, Any]:

@@ -70,7 +70,6 @@ class Records(Workload):
 
     @property
     def learns(self) -> bool:
-        """True if something is learnt from the train split."""
         return super().learns or self._learns_classes
 
     @property
@@ -82,7 +81,6 @@ class Records(Workload):
         raise ValueError("Records need a model, as model=build with `def build(inputs): …`")
 
     def default_recipe(self) -> Recipe:
-        """Return the recipe of a model that declares none."""
         return Recipe(learning_rate=1e-3, min_steps=500)
 
     def parse(self, serialized: Any) -> tuple[Features, Any]:
@@ -109,7 +107,6 @@ class Records(Workload):
         return features, number_labels(self.label, raw, classes)
 
     def adapt(self, features: Features) -> Self:
-        """Return the workload with the classes of these examples."""
         if not self._learns_classes:
             return self
         name = self.label.column
@@ -118,7 +115,6 @@ class Records(Workload):
         return self.with_learnt(classes=texts)
 
     def adapt_to_statistics(self, statistics: Json) -> Self | None:
-        """Return the workload with the classes of the train split; None without them."""
         if not self._learns_classes:
             return self
         counted = statistics.get(self.label.column)
@@ -142,13 +138,11 @@ class Records(Workload):
         return {**encoded, **weights}
 
     def augment(self, features: Features, noise: Any) -> Features:
-        """Return randomly changed features."""
         if self.augment_with is None:
             return features
         return {**features, **self.augment_with(features, noise)}
 
     def preprocess(self, features: Features) -> Any:
-        """Return the inputs of the model by name."""
         return {name: values for name, values in features.items() if name != WEIGHTS}
 
     def model_inputs(self) -> Any:
@@ -162,11 +156,9 @@ class Records(Workload):
 
     @property
     def feature_names(self) -> list[str]:
-        """The names of the features, without an import of TensorFlow."""
         return list(self.features)
 
     def input_specs(self) -> dict[str, Any]:
-        """Return the raw features."""
         return {
             name: tf.TensorSpec([None, *values.shape], values.dtype, name=name)
             for name, values in self.features.items()

@@ -167,7 +167,6 @@ class Table(Workload):
 
     @property
     def feature_names(self) -> list[str]:
-        """The names of `used`."""
         return [feature.name for feature in self.used]
 
     @cached_property
@@ -182,25 +181,20 @@ class Table(Workload):
 
     @property
     def learns(self) -> bool:
-        """True if something is learnt from the train split."""
         return True
 
     @property
     def has_linear_part(self) -> bool:
-        """True if the model has a linear part, which may have an optimizer of its own."""
         return self.model is None
 
     def stored_classes(self) -> Sequence[Any]:
-        """Return the value of each class, as in examples."""
         values = super().stored_classes()
         return values if is_stored_as_integer(values) else [plain_text(str(v)) for v in values]
 
     def default_models(self) -> Mapping[str, Build]:
-        """Return the wide-and-deep model."""
         return {DEFAULT_MODEL: lambda inputs: inputs}
 
     def default_recipe(self) -> Recipe:
-        """Return the recipe of a model that declares none."""
         if self.model:
             return _OWN_RECIPE
         if self._images:
@@ -208,12 +202,10 @@ class Table(Workload):
         return _BINARY_RECIPE if isinstance(self.label, Binary) else _RECIPE
 
     def recipe_of(self, model: str = "") -> Recipe:
-        """Return the recipe of a model, "" for the default; ValueError lists the models."""
         recipe = super().recipe_of(model)
         return replace(recipe, part_size=0) if self.batch_norm else recipe
 
     def settings_of(self, model: str = "") -> Mapping[str, ModelSetting]:
-        """Return the settings of a model, by name."""
         if self.model is not None:
             return super().settings_of(model)
         defaults = {name: getattr(self, name) for name in _SETTINGS}
@@ -224,7 +216,6 @@ class Table(Workload):
         }
 
     def with_settings(self, values: Mapping[str, Any], model: str = "") -> Self:
-        """Return the workload with settings of its model; ValueError names an invalid one."""
         if self.model is not None:
             return super().with_settings(values, model)
         values, declared = dict(values), {}
@@ -257,7 +248,6 @@ class Table(Workload):
         return columns, number_labels(as_stored(self.label), raw, self.learnt.classes)
 
     def adapt(self, features: Features) -> Self:
-        """Return the workload with the facts of these raw features."""
         return self._learn(ColumnsSource(features))
 
     def adapt_to_statistics(self, statistics: Json) -> Self | None:
@@ -277,21 +267,17 @@ class Table(Workload):
         return replace(self, learnt=replace(learnt, class_counts=self.learnt.class_counts))
 
     def with_learnt(self, **facts: Any) -> Self:
-        """Return the workload with further facts of the train split."""
         return replace(self, learnt=replace(self.learnt, **facts))
 
     def learnt_list(self, name: str) -> tuple[Any, ...]:
-        """Return the fact `classes` or `class_counts`, () if it was not learnt."""
         return tuple(getattr(self.learnt, name))
 
     def facts(self) -> dict[str, Any]:
-        """Return what was learnt from the train split, for JSON."""
         facts = asdict(self.learnt)
         always = ("boundaries", "vocabularies", "moments")
         return {name: value for name, value in facts.items() if value or name in always}
 
     def with_facts(self, facts: dict[str, Any]) -> Self:
-        """Return the workload with what was learnt from the train split."""
         learnt = {**facts, "classes": tuple(facts.get("classes", ()))}
         return replace(self, learnt=TableFacts(**learnt))
 
@@ -317,7 +303,6 @@ class Table(Workload):
         return encoded
 
     def augment(self, features: Features, noise: Any) -> Features:
-        """Return encoded features with shifted pictures."""
         changed = dict(features)
         for number, image in enumerate(self._images):
             name, start = f"image_{image.name}", number * NUM_SHIFTS
@@ -351,7 +336,6 @@ class Table(Workload):
         return {column.name: column.keras_input() for column in self.columns}
 
     def build_model(self, model: str = "") -> Any:
-        """Return the declared model, or the wide-and-deep one."""
         if self.model is not None:
             return super().build_model(model)
         return build_wide_and_deep(
@@ -379,11 +363,9 @@ class Table(Workload):
         )
 
     def linear_variables(self, model: Any) -> list[Any]:
-        """Return the variables of the linear part of a model from `build_model`."""
         return linear_variables(model) if self.has_linear_part else []
 
     def input_specs(self) -> dict[str, Any]:
-        """Return one column for each feature that the model gets."""
         return {feature.name: tensor_spec(feature) for feature in self.used}
 
     def plain_features(self, features: Features) -> Features:

@@ -26,7 +26,6 @@ class Adam(FusedOptimizer):
     slot_names, arguments = ("momentum", "velocity"), ("m", "v")
 
     def options(self, step: Step) -> dict[str, Any]:
-        """Return the operation's arguments besides variables, gradient and learning rate."""
         exponent = tf.cast(step.number, tf.float32)
         return {
             "beta1_power": tf.pow(self.beta_1, exponent),
@@ -38,7 +37,6 @@ class Adam(FusedOptimizer):
 
     @property
     def decays(self) -> Mapping[str, float]:
-        """The factor of each slot in a step without a gradient, rounded to float32."""
         return {"momentum": to_float32(self.beta_1), "velocity": to_float32(self.beta_2)}
 
     @property
@@ -47,7 +45,6 @@ class Adam(FusedOptimizer):
         return self._num_terms is not None
 
     def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
-        """Return rows after a step with a gradient."""
         momentum, velocity = rows["momentum"], rows["velocity"]
         momentum += (gradient - momentum) * (1 - self.decays["momentum"])
         velocity += (gradient**2 - velocity) * (1 - self.decays["velocity"])
@@ -68,13 +65,11 @@ class Adam(FusedOptimizer):
         return terms
 
     def coefficients(self, gaps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the coefficients [number of gaps, number of terms] of the n-th steps."""
         momentum = self.decays["momentum"] ** gaps
         gone = 1 - self.decays["velocity"] ** (gaps / 2)
         return np.stack([momentum * gone**power for power in range(self._num_terms or 0)], axis=1)
 
     def scale(self, step: Step) -> tf.Tensor:
-        """Return the factor of all coefficients in a step."""
         exponent = tf.cast(step.number, tf.float32)
         correction = tf.sqrt(1 - tf.pow(self.beta_2, exponent)) / (
             1 - tf.pow(self.beta_1, exponent)

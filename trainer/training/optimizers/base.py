@@ -87,7 +87,6 @@ class FusedOptimizer(Optimizer):
         return type(self).update is not FusedOptimizer.update
 
     def make_slots(self, weights: tf.Variable) -> dict[str, tf.Variable]:
-        """Create the slots of a vector of weights, by name; to be called on its device."""
         return {
             name: tf.Variable(tf.fill(weights.shape, 0.0 if number else self.first_value))
             for number, name in enumerate(self.slot_names)
@@ -98,13 +97,11 @@ class FusedOptimizer(Optimizer):
         return {}
 
     def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
-        """Apply the gradient of a step."""
         self.operation(**self._arguments(weights, slots, step), grad=gradient)
 
     def apply_rows(
         self, weights: tf.Variable, slots: Slots, rows: tf.IndexedSlices, step: Step
     ) -> None:
-        """Apply the gradient of some rows, each given once."""
         if self.row_operation is None:
             super().apply_rows(weights, slots, rows, step)
         else:

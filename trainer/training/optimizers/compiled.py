@@ -152,7 +152,6 @@ class KerasOptimizer(Optimizer):
         self._shadows: list[Any] = []
 
     def for_piece(self, layers: Sequence[tuple[int, Any]], *, is_shared: bool) -> Optimizer:
-        """Return the optimizer of a piece of the weights; to be called on its device."""
         return KerasOptimizer(
             self._original,
             needs_layers=self.needs_layers,
@@ -162,7 +161,6 @@ class KerasOptimizer(Optimizer):
         )
 
     def make_slots(self, weights: tf.Variable) -> dict[str, tf.Variable]:
-        """Create the slots of a vector of weights, by name; to be called on its device."""
         if not self.needs_layers:
             copy = self._add_copy(weights, decays=False)
             prefix = f"{weights.name.replace(':', '_')}_"
@@ -183,7 +181,6 @@ class KerasOptimizer(Optimizer):
         return slots
 
     def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
-        """Apply the gradient of a step."""
         self._lock.run(lambda: self._update(weights, gradient, step))
 
     def apply_rows(

@@ -32,32 +32,26 @@ class Sgd(FusedOptimizer):
     slot_names, arguments = ("momentum",), ("accum",)
 
     def options(self, step: Step) -> dict[str, Any]:
-        """Return the operation's arguments besides variables, gradient and learning rate."""
         return {"momentum": self.momentum, "use_nesterov": self.is_nesterov}
 
     @property
     def decays(self) -> Mapping[str, float]:
-        """The factor of each slot in a step without a gradient, rounded to float32."""
         return {"momentum": to_float32(self.momentum)}
 
     def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
-        """Return rows after a step with a gradient."""
         added = self.summand(gradient, step)
         momentum = self.momentum * rows["momentum"] + added
         change = added + self.momentum * momentum if self.is_nesterov else momentum
         return {"weights": rows["weights"] + self.scale(step) * change, "momentum": momentum}
 
     def terms(self, rows: Rows) -> list[tf.Tensor]:
-        """Return the terms of rows, each of the shape of the rows."""
         return [rows["momentum"]]
 
     def coefficients(self, gaps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the coefficients [number of gaps, 1] of the n-th steps."""
         powers = gaps + 1 if self.is_nesterov else gaps
         return (self.decays["momentum"] ** powers)[:, np.newaxis]
 
     def scale(self, step: Step) -> tf.Tensor:
-        """Return the factor of all coefficients in a step."""
         return -step.learning_rate
 
     def summand(self, gradient: tf.Tensor, step: Step) -> tf.Tensor:
@@ -75,11 +69,9 @@ class KerasSgd(Sgd):
     operation = staticmethod(tf.raw_ops.ResourceApplyKerasMomentum)
 
     def scale(self, step: Step) -> tf.Tensor:
-        """Return the factor of all coefficients in a step."""
         return tf.ones([])
 
     def summand(self, gradient: tf.Tensor, step: Step) -> tf.Tensor:
-        """Return what a step adds to the momentum."""
         return -step.learning_rate * gradient
 
 
@@ -101,7 +93,6 @@ class PlainSgd(FusedOptimizer):
     slot_names, arguments = (), ()
 
     def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
-        """Return rows after a step with a gradient."""
         return {"weights": rows["weights"] - step.learning_rate * gradient}
 
 
@@ -116,11 +107,9 @@ class Adagrad(FusedOptimizer):
     decays = MappingProxyType({"accumulator": 1.0})
 
     def options(self, step: Step) -> dict[str, Any]:
-        """Return the operation's arguments besides variables, gradient and learning rate."""
         return {"epsilon": _EPSILON}
 
     def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
-        """Return rows after a step with a gradient."""
         accumulator = rows["accumulator"] + gradient**2
         change = step.learning_rate * gradient / (tf.sqrt(accumulator) + _EPSILON)
         return {"weights": rows["weights"] - change, "accumulator": accumulator}
@@ -137,16 +126,13 @@ class RmsProp(FusedOptimizer):
     slot_names, arguments = ("mean_square", "momentum"), ("ms", "mom")
 
     def options(self, step: Step) -> dict[str, Any]:
-        """Return the operation's arguments besides variables, gradient and learning rate."""
         return {"rho": self.rho, "momentum": self.momentum, "epsilon": self.epsilon}
 
     @property
     def decays(self) -> Mapping[str, float]:
-        """The factor of each slot in a step without a gradient, rounded to float32."""
         return {"mean_square": to_float32(self.rho), "momentum": to_float32(self.momentum)}
 
     def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
-        """Return rows after a step with a gradient."""
         mean_square = rows["mean_square"]
         mean_square += (gradient**2 - mean_square) * (1 - self.decays["mean_square"])
         change = step.learning_rate * gradient * tf.math.rsqrt(mean_square + self.epsilon)
@@ -155,11 +141,9 @@ class RmsProp(FusedOptimizer):
         return {"weights": weights, "mean_square": mean_square, "momentum": momentum}
 
     def terms(self, rows: Rows) -> list[tf.Tensor]:
-        """Return the terms of rows, each of the shape of the rows."""
         return [-rows["momentum"]]
 
     def coefficients(self, gaps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the coefficients [number of gaps, 1] of the n-th steps."""
         return (self.decays["momentum"] ** gaps)[:, np.newaxis]
 
 
@@ -179,7 +163,6 @@ class Ftrl(FusedOptimizer):
     allows_decay = False
 
     def options(self, step: Step) -> dict[str, Any]:
-        """Return the operation's arguments besides variables, gradient and learning rate."""
         return {"l1": 0.0, "l2": 0.0, "lr_power": -0.5}
 
 
