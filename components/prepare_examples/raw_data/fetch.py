@@ -79,12 +79,12 @@ def _fetch_missing(source: Source, folder: Path) -> None:
     for route in (*addresses, *source.routes, *written):
         if not missing:
             return
-        logger.info("%s: fetching %d files from %s", source.title, len(missing), route.name)
+        logger.info("%s: fetching %d files from %s", source.title, len(missing), route)
         try:
             fetch_by(route, missing, folder)
         except RouteError as error:
-            logger.warning("%s: %s", route.name, error)
-            reasons.append(f"{route.name}: {error}")
+            logger.warning("%s: %s", route, error)
+            reasons.append(f"{route}: {error}")
         missing = [file for file in missing if not (folder / file.name).exists()]
     if missing:
         raise DataError(_instructions(source, missing, folder, reasons))

