@@ -31,17 +31,22 @@ def profile_calls(
     what the caller does between calls, such as saving a checkpoint. `servers` are addresses of
     TensorFlow servers to trace for the expected duration, because they do not count the steps.
     """
-    step, trace, speed = start, None, _StepTimer()
+    step, trace = start, None
+    began, num_timed = 0.0, 0  # without the first call, which traces the graph
     try:
         while True:
             if trace is None and steps.start <= step + 1 < steps.stop:
-                trace = _Trace(log_dir, servers, seconds=speed.seconds(steps.stop - 1 - step))
+                per_step = (time.monotonic() - began) / num_timed if num_timed else 0.0
+                seconds = min(max(per_step * (steps.stop - 1 - step), _MIN_SECONDS), _MAX_SECONDS)
+                trace = _Trace(log_dir, servers, seconds=seconds)
             with tf.profiler.experimental.Trace("train", step_num=step + 1, _r=1):
                 totals = next(calls, None)
             if totals is None:
                 return
             step += totals.steps
-            speed.add(totals.steps)
+            if began:
+                num_timed += totals.steps
+            began = began or time.monotonic()
             if trace and step + 1 >= steps.stop:
                 trace.stop(step)
                 trace = None
@@ -49,23 +54,6 @@ def profile_calls(
     finally:
         if trace:
             trace.stop(step)
-
-
-class _StepTimer:
-    """Estimate of the duration of steps; leaves out the first call, which traces the graph."""
-
-    def __init__(self) -> None:
-        self._start, self._num_steps = 0.0, 0
-
-    def add(self, num_steps: int) -> None:
-        if self._start:
-            self._num_steps += num_steps
-        else:
-            self._start = time.monotonic()
-
-    def seconds(self, num_steps: int) -> float:
-        per_step = (time.monotonic() - self._start) / self._num_steps if self._num_steps else 0.0
-        return min(max(per_step * num_steps, _MIN_SECONDS), _MAX_SECONDS)
 
 
 class _Trace:
