@@ -128,7 +128,7 @@ def evaluate_model(case: Case, *, image: str) -> Evaluated:
             except StepError as error:
                 is_served = False
                 text = " ".join(str(error).split())
-                checks.append(Check(name="server", value=None, limit=None, is_ok=False, text=text))
+                checks.append(Check(name="server", is_ok=False, text=text))
     content = evaluation_content(assessed, checks)
     write_companion(case.model_dir, GOLDEN_FILE, golden)
     if assessed.judged.num_folds:

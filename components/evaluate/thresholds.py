@@ -49,10 +49,10 @@ class Check:
     """
 
     name: str
-    value: float | None
-    limit: float | None
     is_ok: bool
     text: str
+    value: float | None = None
+    limit: float | None = None
     is_sure: bool = True
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from components.model_version.champion import Champion
 from components.model_version.companions import INPUT_FILE, read_companion_object
 from components.prepare_examples.fingerprint import InputData
+from components.shared.text.value_text import first_of
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import SCHEDULE_LABEL
 from components.shared.vertex.resource_name import ResourceName
@@ -101,10 +102,9 @@ def _new_files(data: InputData, champion: Champion) -> tuple[bool, str]:
     new = [file for file in data.listed if json.dumps(file) not in before]
     if not new:
         return False, f"{version} has seen every file"
-    names = ", ".join(_shown(file) for file in new[:NUM_SHOWN])
-    more = f" and {len(new) - NUM_SHOWN} more" if len(new) > NUM_SHOWN else ""
+    names = first_of(list(map(_shown, new)), NUM_SHOWN)
     kind = "file" if len(new) == 1 else "files"
-    return True, f"{len(new)} new {kind} since {version}: {names}{more}"
+    return True, f"{len(new)} new {kind} since {version}: {names}"
 
 
 def _shown(fact: Any) -> str:

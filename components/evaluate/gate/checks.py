@@ -7,6 +7,7 @@ from components.evaluate.gate.undefined import find_not_finite
 from components.evaluate.held_out import HeldOut
 from components.evaluate.thresholds import Check, format_metric
 from components.model_version.companions import model_files
+from components.shared.text.value_text import first_of
 from trainer.metrics.directions import LOWER_IS_BETTER
 
 # Share of the champion's metric that a model may be worse by without `min_gain`: trainings that
@@ -40,9 +41,7 @@ def check_comparison(
     if why_not:
         instead = "a simple model decides" if comparison.baseline else "the thresholds decide"
         text = f"no comparison with {champion} is possible: {why_not}; {instead}"
-        checks.append(
-            Check(name="champion", value=None, limit=None, is_ok=True, is_sure=False, text=text)
-        )
+        checks.append(Check(name="champion", is_ok=True, is_sure=False, text=text))
     if comparison.champion:
         checks.append(_check_champion(comparison.champion, options, champion))
     if comparison.baseline:
@@ -148,7 +147,7 @@ def _doubt(gain: Gain) -> str:
 def _check_undefined(name: str, gain: Gain, other: str) -> Check:
     why = gain.undefined or "a value is not a finite number"
     text = f"{gain.metric} is not defined: {why}, so it cannot be compared with {other}"
-    return Check(name=name, value=None, limit=None, is_ok=False, text=text)
+    return Check(name=name, is_ok=False, text=text)
 
 
 def _check_slices(comparison: Comparison, options: GateOptions, champion: str) -> list[Check]:
@@ -162,17 +161,14 @@ def _check_slices(comparison: Comparison, options: GateOptions, champion: str) -
             f"none of {len(judged)} slices is worse than {champion}'s by more than"
             f" {options.slice_margin:.3g} of it"
         )
-        checks.append(Check(name="slices", value=None, limit=None, is_ok=True, text=text))
+        checks.append(Check(name="slices", is_ok=True, text=text))
     few = f"it has fewer than {options.slice_min_examples} examples"
     not_judged = {part.name: part.undefined for part in comparison.slices if part.undefined}
     not_judged |= dict.fromkeys(comparison.small, few)
     if not_judged:
-        shown = [f"{name} ({why})" for name, why in not_judged.items()][:NUM_SHOWN]
-        more = f" and {len(not_judged) - NUM_SHOWN} more" * (len(not_judged) > NUM_SHOWN)
-        text = f"not judged by {comparison.metric}: slice {', '.join(shown)}{more}"
-        checks.append(
-            Check(name="slices", value=None, limit=None, is_ok=True, is_sure=False, text=text)
-        )
+        shown = first_of([f"{name} ({why})" for name, why in not_judged.items()], NUM_SHOWN)
+        text = f"not judged by {comparison.metric}: slice {shown}"
+        checks.append(Check(name="slices", is_ok=True, is_sure=False, text=text))
     return checks
 
 

@@ -11,6 +11,7 @@ from components.evaluate.held_out import HeldOut
 from components.evaluate.thresholds import Check
 from components.model_version.companions import STATISTICS_FILE
 from components.shared.text.json_object import read_object
+from components.shared.text.value_text import first_of
 from trainer.metrics.class_metrics import CHOICE, predicted_classes
 from trainer.workloads.declarations.labels import Binary, Classes, Multilabel
 
@@ -76,15 +77,12 @@ def check_classes(held_out: HeldOut, examples_dir: str) -> list[Check]:
             if isinstance(held_out.label, Binary)
             else "; class_weights or more examples of it may help"
         )
-        texts.append(f"the model never predicts {_listed(named)}{advice}")
+        texts.append(f"the model never predicts {first_of(named, NUM_SHOWN)}{advice}")
     if absent:
         texts.append(_without("test", absent))
     if unseen := _absent_from_eval(held_out, examples_dir):
         texts.append(_without("eval", unseen))
-    return [
-        Check(name="classes", value=None, limit=None, is_ok=True, is_sure=False, text=text)
-        for text in texts
-    ]
+    return [Check(name="classes", is_ok=True, is_sure=False, text=text) for text in texts]
 
 
 def _absent_from_eval(held_out: HeldOut, examples_dir: str) -> list[str]:
@@ -104,9 +102,4 @@ def _absent_from_eval(held_out: HeldOut, examples_dir: str) -> list[str]:
 
 
 def _without(split: str, names: Sequence[str]) -> str:
-    return f"no example of the {split} split is {_listed([repr(name) for name in names])}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NUM_SHOWN} more" * (len(names) > NUM_SHOWN)
-    return ", ".join(names[:NUM_SHOWN]) + more
+    return f"no example of the {split} split is {first_of(list(map(repr, names)), NUM_SHOWN)}"

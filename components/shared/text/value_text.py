@@ -1,7 +1,7 @@
 """Values of examples, labels and predictions as short texts, for tables and reports."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -58,3 +58,9 @@ def count_not_finite(value: Any) -> int:
 def cut(text: str) -> str:
     """Return a text, cut to 60 characters with an ellipsis if it is longer."""
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
+
+
+def first_of(texts: Sequence[str], most: int) -> str:
+    """Return the first texts with commas between, and how many more there are."""
+    more = f" and {len(texts) - most} more" * (len(texts) > most)
+    return ", ".join(texts[:most]) + more
