@@ -69,7 +69,7 @@ class ReplicaGroup(ABC):
         """Return the snapshot of the replica of rank 0, on all replicas."""
         names = sorted(snapshot)
         # As integers: adding zeros to them preserves every bit.
-        bits = [_to_bits(snapshot[name]) for name in names]
+        bits = [tf.reshape(tf.bitcast(snapshot[name], tf.int32), [-1]) for name in names]
         mine = tf.concat(bits, 0)
         shared = traced(self.all_reduce)(mine if self.rank == 0 else tf.zeros_like(mine))
         parts = tf.split(shared, [len(part) for part in bits])
@@ -77,10 +77,6 @@ class ReplicaGroup(ABC):
             name: _from_bits(part, like=snapshot[name])
             for name, part in zip(names, parts, strict=True)
         }
-
-
-def _to_bits(tensor: tf.Tensor) -> tf.Tensor:
-    return tf.reshape(tf.bitcast(tensor, tf.int32), [-1])
 
 
 def _from_bits(bits: tf.Tensor, *, like: tf.Tensor) -> tf.Tensor:

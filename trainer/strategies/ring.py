@@ -111,7 +111,7 @@ class Ring:
         ):
             if array.size:
                 poll.register(connection, event)
-                left[connection.fileno()] = _bytes_of(array)
+                left[connection.fileno()] = array.reshape(-1).view(np.uint8).data
         while left:
             for number, _ in poll.poll():
                 is_out = number == self._next.fileno()
@@ -152,10 +152,6 @@ class Ring:
                         connection.sendall(_WELCOME)
                         self._previous = _without_delay(connection)
                         stack.pop_all()
-
-
-def _bytes_of(array: NDArray[Any]) -> memoryview:
-    return array.reshape(-1).view(np.uint8).data
 
 
 def _listen(address: str) -> socket.socket:

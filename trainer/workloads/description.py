@@ -103,8 +103,9 @@ def _read_workload(content: Json, *, trusts_code: bool, beside: str) -> Workload
     fields = {key: _from_json(value) for key, value in declaration.items()}
     if "aliases" in content:  # not in the declaration: a column may be called `type`
         fields["aliases"] = content["aliases"]
-    made = kind(**fields, name=name, reference=reference, **_more(kind))
-    return made.with_facts(content["facts"])
+    if kind is Records:  # which requires a model, but serving does not use it
+        fields["model"] = lambda inputs: inputs
+    return kind(**fields, name=name, reference=reference).with_facts(content["facts"])
 
 
 def check_code(content: Json, *, beside: str = "") -> None:
@@ -128,11 +129,6 @@ def check_code(content: Json, *, beside: str = "") -> None:
 def needs_code(content: Json) -> bool:
     """Return whether the workload of a description is loaded from its reference."""
     return bool(content.get("hooks")) or "declaration" not in content
-
-
-def _more(kind: type[Workload]) -> dict[str, Any]:
-    """Return the fields that a workload requires, but serving does not use."""
-    return {"model": lambda inputs: inputs} if kind is Records else {}
 
 
 def _as_json(value: Any, *, only: tuple[str, ...] = ()) -> Any:

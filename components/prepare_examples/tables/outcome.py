@@ -171,6 +171,6 @@ class Outcome:
 
 def ranked_values(counts: Mapping[str, int]) -> str:
     """Return the most frequent values with their numbers of rows, as a text."""
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ranked = quarantine.ranked(counts)
     shown = [f"{value!r} ({count:,} rows)" for value, count in ranked[:MOST_SHOWN]]
     return ", ".join([*shown, *(["…"] if len(ranked) > MOST_SHOWN else [])])

@@ -67,8 +67,8 @@ def settings_of(function: Callable[..., Any]) -> dict[str, ModelSetting]:
             continue
         if argument.default is argument.empty:
             raise ValueError(
-                f"the argument {argument.name!r} of {_name(function)} needs a default, such as"
-                f" {argument.name}=64"
+                f"the argument {argument.name!r} of {getattr(function, '__name__', function)} needs"
+                f" a default, such as {argument.name}=64"
             )
         kind = _kind(hints.get(argument.name), argument.default)
         if kind is not None:
@@ -106,10 +106,6 @@ def as_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__name__", str(function))
 
 
 def _type_hints(function: Callable[..., Any]) -> dict[str, Any]:
