@@ -190,7 +190,6 @@ def _check_id(name: str, value: str) -> None:
 
 
 def _body(request: Request) -> bytes:
-    """Return the body of a request, unpacked if it is compressed."""
     data = request.get_data(cache=False)
     if request.headers.get("Content-Encoding", "identity") == "identity":
         return data

@@ -252,7 +252,6 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _execute(root: Path, program: list[str]) -> int:
-    """Become a program that uses the service."""
     record = announced(root) if service_pid(root) else {}
     if not record:
         return _fail(f"No service runs on {root}; start one: vertex-local serve --root {root}")

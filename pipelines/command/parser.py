@@ -125,7 +125,6 @@ def _hint(typed: str, allowed: list[str]) -> str:
 
 
 def _options(parser: argparse.ArgumentParser) -> list[str]:
-    """Return the options of a parser and its subparsers."""
     return sorted({option for sub in _parsers(parser) for option in sub._option_string_actions})
 
 

@@ -84,7 +84,6 @@ def _new(arguments: argparse.Namespace) -> int:
 
 
 def _start(arguments: argparse.Namespace) -> int:
-    """Write the folder of a workload; return the exit code."""
     options: list[str] = [str(arguments.folder)]
     for name, value in vars(arguments).items():
         if name not in ("folder", "command", "ci") and value:

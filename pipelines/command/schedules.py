@@ -97,14 +97,12 @@ def _apply(arguments: argparse.Namespace) -> int:
 
 
 def _serve_command(state_dir: Path) -> str:
-    """Return the command that starts this machine's service."""
     if state_dir == Path(".trainyard").absolute() and Path("Makefile").is_file():
         return "make console"
     return f"vertex-local serve --root {state_dir / 'vertex'}"
 
 
 def _change_lines(change: Change, *, is_done: bool) -> list[str]:
-    """Return lines with the change of a schedule and its reasons."""
     word = PARTICIPLES[change.action]
     if not is_done and change.action != "keep":
         word = f"to be {word}"

@@ -177,7 +177,6 @@ def _check_key(key: str, config: RunConfig) -> None:
 
 
 def _type_of(key: str) -> Any:
-    """Return the declared type of a setting."""
     group = key.partition(".")[0]
     if group == "thresholds":
         return float
@@ -238,6 +237,5 @@ def read_value(text: str, kind: Any = None) -> Any:
 
 
 def _members(kind: Any) -> set[Any]:
-    """Return the types of a union, or the type itself."""
     is_union = isinstance(kind, types.UnionType)
     return set(typing.get_args(kind)) if is_union else {kind}

@@ -92,7 +92,6 @@ def _cpu(replica: Json) -> str:
 
 
 def _cores(replica: Json) -> str:
-    """Return the average number of busy cores."""
     seconds = _seconds_between(replica.get("startTime"), replica.get("endTime"))
     return f"{replica['cpuSeconds'] / seconds:.1f}" if "cpuSeconds" in replica and seconds else ""
 

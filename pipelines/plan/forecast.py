@@ -198,7 +198,6 @@ def _inputs(
 
 
 def _filled(value: Any, parameters: Mapping[str, Any]) -> Any:
-    """Return a constant with the values of the inputs that it names."""
     if not isinstance(value, str):
         return value
     names = INPUT.findall(value)

@@ -161,7 +161,6 @@ def _reason(task: TaskForecast, titles: Mapping[str, str]) -> str:
 
 
 def _since(task: TaskForecast, before: EarlierTask) -> str:
-    """Return what has changed since an earlier task, if anything has."""
     run = f"{before.run} ({ago(before.moment)})"
     if task.state == CACHED:
         return f"as in {run}"

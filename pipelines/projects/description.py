@@ -46,7 +46,6 @@ def describe(config: RunConfig, snapshot: Snapshot | None = None) -> Json:
 
 
 def _in_users_words(error: str, snapshot: Snapshot | None) -> str:
-    """Return an error with the user's file instead of its copy."""
     if snapshot is None:
         return error
     project = snapshot.project

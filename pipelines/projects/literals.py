@@ -45,7 +45,6 @@ def wrapped(line: str, width: int) -> str:
 
 
 def _items(node: ast.AST) -> list[tuple[int, int]]:
-    """Return where the arguments or items of a node start and end."""
     pairs: list[tuple[Any, Any]] = []
     match node:
         case ast.Call(args=args, keywords=keywords):

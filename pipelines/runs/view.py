@@ -171,7 +171,6 @@ def run_log_lines(
 
 
 def _task_jobs(job: Json) -> list[tuple[str, str]]:
-    """Return the name and job id of each task of a run that has started."""
     names = leaf_tasks(job["pipelineSpec"])
     jobs = []
     for detail in job.get("jobDetail", {}).get("taskDetails", []):

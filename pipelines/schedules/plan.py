@@ -96,7 +96,6 @@ def plan_schedule(file: ScheduleFile, *, target: Target, image: str | None = Non
 
 
 def _with_time_zone(config: RunConfig, name: str) -> RunConfig:
-    """Return a run with its dates, if any, in the schedule's time zone."""
     options = config.prepare_options()
     has_run_dates = bool(options.window) or any(map(has_dates, options.files))
     if not has_run_dates or options.run_time_zone or name == "UTC":
@@ -106,7 +105,6 @@ def _with_time_zone(config: RunConfig, name: str) -> RunConfig:
 
 @contextlib.contextmanager
 def _errors_of(file: ScheduleFile, field: str) -> Iterator[None]:
-    """Name the file and the field in errors."""
     try:
         yield
     except (ValueError, RegistryError) as error:

@@ -36,7 +36,6 @@ def compare(service: Service, call: Call) -> Json:
 
 
 def _metrics(records: list[Json]) -> dict[str, list[Json]]:
-    """Return for each metric the values, with the difference and if it is better or worse."""
     facts = [run_facts(record) for record in records]
     lower, higher = (
         {metric for of_run in facts for metric in str(of_run.get(fact, "")).split()}
@@ -80,7 +79,6 @@ def _measured(record: Json) -> Json:
 
 
 def _series(service: Service, record: Json) -> Mapping[str, training.Points]:
-    """Return the progress of the last training of a run that wrote it."""
     series: Mapping[str, training.Points] = {}
     for detail in record.get("jobDetail", {}).get("taskDetails", []):
         for name in runs.jobs_of(detail):

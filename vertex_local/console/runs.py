@@ -132,7 +132,6 @@ def _quoted(text: str) -> str:
 
 
 def _options(service: Service) -> dict[str, list[str]]:
-    """Return the outcomes and the workloads that runs have."""
     sql = "SELECT DISTINCT {0} FROM listed WHERE collection GLOB ? AND {0} != '' ORDER BY {0}"
     options = {}
 

@@ -52,7 +52,6 @@ def run_now(service: Service, call: Call) -> str:
 
 
 def _next(record: Json) -> list[str]:
-    """Return the times of the next runs; none while it is paused."""
     if record["state"] != "ACTIVE":
         return []
     cron, end = Cron.parse(record["cron"]), record.get("endTime")

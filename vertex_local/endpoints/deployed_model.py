@@ -169,7 +169,6 @@ class ServingProcess:
                 self._changed.notify_all()
 
     def _await_running(self, deadline: float) -> ServerProcess:
-        """Wait until the process is healthy; return it."""
         with self._changed:
             self._changed.wait_for(
                 lambda: (

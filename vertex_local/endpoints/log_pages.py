@@ -66,7 +66,6 @@ def _refuse(word: str) -> None:
 
 
 def _before(token: str) -> int:
-    """Return the id before which a page begins."""
     if not token:
         return MAX_ID
     if not (token.isascii() and token.isdigit() and int(token[:20]) <= MAX_ID):

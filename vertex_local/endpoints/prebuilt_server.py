@@ -65,7 +65,6 @@ def saved_model(folder: Path) -> Predict:
 
 
 def _columns(body: Json, names: Collection[str]) -> Json:
-    """Return the values of each input of a signature."""
     columns = body["inputs"] if "inputs" in body else columns_of(body, names)
     if len(names) == 1 and not (isinstance(columns, dict) and columns.keys() == set(names)):
         return dict.fromkeys(names, columns)
@@ -75,7 +74,6 @@ def _columns(body: Json, names: Collection[str]) -> Json:
 
 
 def _response(body: Json, outputs: Json) -> Json:
-    """Return outputs by column or by row, as the request has its inputs."""
     is_single = len(outputs) == 1
     [first, *_] = outputs.values()
     if "inputs" in body:
@@ -153,7 +151,6 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        """Say that the model is loaded."""
         is_known = self.path == os.environ["AIP_HEALTH_ROUTE"]
         self._send(HTTPStatus.OK if is_known else HTTPStatus.NOT_FOUND, {})
 

@@ -66,7 +66,6 @@ class _Refusal(ErrorTask):  # type: ignore[misc]
     """Response to a request that could not be parsed; the last one of its connection."""
 
     def execute(self) -> None:
-        """Send it."""
         error = self.request.error
         message = str(error.body)
         if error.code == TOO_LARGE:

@@ -333,7 +333,6 @@ def _insert_model(service: Service, name: str, model: Json) -> None:
 def _deployments(
     service: Service, model_name: str, version_ids: list[str]
 ) -> Iterator[tuple[Json, Json]]:
-    """Yield the endpoints with a deployed model of one of these versions."""
     for endpoint in service.store.list_kind("endpoints"):
         for deployed in endpoint.get("deployedModels", []):
             if deployed["model"] == model_name and deployed["modelVersionId"] in version_ids:
@@ -367,7 +366,6 @@ def _version_ids(service: Service, model_name: str) -> list[str]:
 
 
 def _delete_version(service: Service, record: Json, version_id: str) -> None:
-    """Delete the record of a version and its evaluations."""
     service.store.delete(registry.version_name(record, version_id))
     for name in service.store.names("evaluations", parent=f"{record['name']}@{version_id}"):
         service.store.delete(name)

@@ -156,7 +156,6 @@ class Checker:
 
     @property
     def _deploys_model(self) -> bool:
-        """True if the pipeline deploys a model."""
         containers = [one.get("container", {}) for one in self._executors.values()]
         return any("DeployModel" in one.get("args", []) for one in containers)
 

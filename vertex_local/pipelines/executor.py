@@ -151,7 +151,6 @@ class Executor:
         return Result(True, collected(self._component(reference), outputs))
 
     def _run_leaf(self, graph: Graph, name: str, upstream: Mapping[str, Result]) -> Result:
-        """Run a task that has an executor."""
         spec = graph.specs[name]
 
         def execute(task: Task) -> Values:

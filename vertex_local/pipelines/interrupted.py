@@ -73,7 +73,6 @@ def journal_interruption(folder: Path, *, group_state: Json, is_cancelled: bool)
 
 
 def _last_activity(folder: Path) -> str:
-    """Return the time of the last line in the journal or a log."""
     logged = max((path.stat().st_mtime for path in folder.rglob("*.log")), default=0.0)
     journaled: str = journal.read(folder)[-1]["time"]
     return max(journaled, timestamp(logged, timespec="milliseconds"))

@@ -200,7 +200,6 @@ def _drop(entry: Path, reason: str, task: Task) -> None:
 
 
 def _local_paths(outputs: Values) -> list[Path]:
-    """Return the local paths of the outputs."""
     artifacts = itertools.chain.from_iterable(outputs.artifacts.values())
     paths = [Path(artifact["uri"]) for artifact in artifacts]
     return [path for path in paths if path.is_absolute()]
@@ -215,7 +214,6 @@ def _digest(content: Any) -> str:
 
 
 def _checksums(paths: Iterable[Path]) -> dict[str, str]:
-    """Return the checksum of each file of some outputs."""
     checksums, num_left = {}, HASHED_BYTES
     for file in sorted({file for path in paths for file in _files(path)}):
         num_left -= file.stat().st_size

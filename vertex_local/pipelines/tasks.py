@@ -104,8 +104,6 @@ class TaskRunner:
         return outputs
 
     def _retrying(self, task: Task, policy: Json) -> tenacity.Retrying:
-        """Return the retries of a task that fails."""
-
         def may_repeat(error: BaseException) -> bool:
             return isinstance(error, TaskError) and not self.run.must_stop(task)
 

@@ -136,7 +136,6 @@ def fork(spec: ForkSpec) -> int:
 
 
 def _open_fds() -> set[int]:
-    """Return the open file descriptors, without the one of the listing itself."""
     listed = {int(name) for name in os.listdir("/dev/fd")}
     return {fd for fd in listed if _is_open(fd)}
 

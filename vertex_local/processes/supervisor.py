@@ -307,7 +307,6 @@ def _replica(folder: Path, *, container: Json | None, **values: Any) -> Replica:
 
 
 def _enter_private_network() -> list[str]:
-    """Enter a private network, or return a warning that the system refuses one."""
     try:
         system.enter_private_network()
     except OSError as error:

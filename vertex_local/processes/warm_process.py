@@ -106,7 +106,6 @@ def _supervise(folder: str, reply_fd: int, client_fds: list[int]) -> None:
 
 
 def _import(modules: list[str], *, niceness: int) -> None:
-    """Import modules; exit if one cannot be imported or starts a thread."""
     if niceness:
         linux.set_session_niceness(niceness)
     for name in modules:

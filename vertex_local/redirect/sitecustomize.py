@@ -33,7 +33,6 @@ class _Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of such a module, with a loader that redirects it."""
         if not fullname.startswith("google."):
             return None
         redirects = (change for name, change in REDIRECTS.items() if re.fullmatch(name, fullname))

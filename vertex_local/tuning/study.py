@@ -133,7 +133,6 @@ class Study:
         jobs.launch(service, custom_job, variables)
 
     def _follow(self, trial: Json) -> None:
-        """Record what a trial has reported, and its end."""
         service, job_name = self._service, trial["customJob"]
         custom_job = service.store.find(job_name)
         self._read_reports(trial)
@@ -168,7 +167,6 @@ class Study:
         self._put(trial)
 
     def _end_trials(self, problem: str) -> None:
-        """End the trials that still run."""
         active = [trial for trial in self._trials() if trial["state"] in ACTIVE]
         names = [trial["customJob"] for trial in active]
         jobs.KIND.end(self._service, names, grace_seconds=self._grace_seconds)
@@ -176,8 +174,6 @@ class Study:
             self._end_trial(trial, problem)
 
     def _put(self, trial: Json) -> None:
-        """Store a new or changed trial."""
-
         def change(job: Json) -> None:
             index = int(trial["id"]) - 1
             job["trials"][index : index + 1] = [trial]

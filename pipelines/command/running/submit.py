@@ -179,7 +179,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _start(arguments: argparse.Namespace) -> int:
-    """Run `trainyard run` or `trainyard submit`."""
     target = target_of(arguments)
     run = check_run(arguments, target)
     config = run.config

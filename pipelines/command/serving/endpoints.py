@@ -215,7 +215,6 @@ def _delete(arguments: argparse.Namespace) -> int:
 
 
 def _add_watch(actions: Any) -> None:
-    """Add the action `watch` of endpoints."""
     text = "compare the logged requests with the training data and with earlier requests"
     watch = add_action(actions, "watch", _watch, text, "ENDPOINT")
     describe(watch, WATCH)

@@ -148,7 +148,6 @@ def _config(arguments: argparse.Namespace) -> RunConfig:
 
 
 def _wait(api: VertexApi, job_id: str, *, is_followed: bool) -> int:
-    """Wait for a job and return the exit code; cancel the job on Ctrl-C."""
     try:
         if is_followed:
             for line in job_log_lines(api, job_id, is_followed=True):

@@ -151,7 +151,6 @@ def _missing(values: Array) -> Array:
 
 
 def _same(values: Array, column: FileColumn, rows: Array) -> Origin | None:
-    """Return the origin of a column that has the file's own values."""
     file = column.values[rows]
     if column.is_text != (values.dtype.kind in "OUS"):
         return None
@@ -250,7 +249,6 @@ def _logarithm(values: Array, column: FileColumn, rows: Array) -> Origin | None:
 
 
 def _lookup(values: Array, column: FileColumn, rows: Array) -> Origin | None:
-    """Return the origin of a column with a number for each value: codes, or 0 and 1 for one."""
     if values.dtype.kind in "OUS":
         return None
     table = _table(column.values[rows], values.astype(float))

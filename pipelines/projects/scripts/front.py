@@ -195,13 +195,11 @@ class Front:
         return f"keras.ops.reshape({taken}, (-1, {len(origins)}))"
 
     def _line(self, column: FileColumn, expression: str) -> str:
-        """Add a line that computes something of a column; return its variable."""
         name = re.sub(r"\W", "_", column.name)
         self.lines.append(f"of_{name} = {expression}")
         return f"of_{name}"
 
     def _scaled(self, origins: Sequence[Origin], expression: str, variable: str) -> str:
-        """Return the expression of numbers that are scaled as the script scaled them."""
         if not any(origin.is_scaled for origin in origins):
             return expression
         means = [origin.mean for origin in origins]

@@ -128,7 +128,6 @@ class Source:
         return self.of(value)
 
     def _adapted(self, thing: Any) -> dict[str, Any]:
-        """Return what `adapt` learnt, as arguments."""
         layers = keras.layers
         if isinstance(thing, layers.TextVectorization | layers.StringLookup | layers.IntegerLookup):
             words = list(thing.get_vocabulary(include_special_tokens=False))
@@ -234,7 +233,6 @@ def _parameters(cls: Any) -> dict[str, bool]:
 
 
 def _live(thing: Any, name: str, config: Mapping[str, Any]) -> Any:
-    """Return an argument; a serialized object as an object."""
     value = config[name]
     if isinstance(value, Mapping) and "class_name" in value and name in ("layer", "cell", "cells"):
         return keras.saving.deserialize_keras_object(dict(value))
@@ -242,7 +240,6 @@ def _live(thing: Any, name: str, config: Mapping[str, Any]) -> Any:
 
 
 def _default_config(cls: Any, required: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration of an object that is made with its required arguments only."""
     try:
         return config_of(cls(**required))
     except Exception:  # whatever a class of the user's own raises

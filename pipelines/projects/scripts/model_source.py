@@ -133,7 +133,6 @@ class ModelSource:
         return f"keras.ops.{snake}({', '.join([*arguments, *named])})"
 
     def _structure(self, thing: Any, names: Mapping[int, str]) -> str:
-        """Return the expression of tensors in a structure."""
         if isinstance(thing, keras.KerasTensor):
             return names[id(thing)]
         if isinstance(thing, list | tuple):
@@ -161,7 +160,6 @@ def _tensors(node: Any) -> list[Any]:
 
 
 def _variable(name: str, taken: set[str]) -> str:
-    """Return a name for a variable that no other has."""
     base = re.sub(r"\W|^(?=\d)", "_", name)
     made, number = base, 1
     while made in taken or made in ("x", "inputs", "keras", "labels"):

@@ -88,7 +88,6 @@ def _fault_of(error: Exception, path: str) -> ScriptFault:
 
 
 def _record_call(error: Exception, script: ScriptText, recording: Recording) -> None:
-    """Record the arguments by name of the call of `fit` that an error prevented."""
     for frame, line in _own_frames(error, str(script.path)):
         variables = {**frame.f_globals, **frame.f_locals}
         recording.variables |= variables
@@ -170,6 +169,5 @@ def _caller(path: str) -> tuple[int, dict[str, Any]]:
 
 
 def _own_frames(error: Exception, path: str) -> list[tuple[FrameType, int]]:
-    """Return the frames of the script in a traceback, each with its line."""
     frames = traceback.walk_tb(error.__traceback__)
     return [(frame, line) for frame, line in frames if frame.f_code.co_filename == path]

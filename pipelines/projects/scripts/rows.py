@@ -197,7 +197,6 @@ def row_numbers(value: Any) -> Array | None:
 
 
 def _array(value: Any, most_rows: int = MOST_BATCHES) -> Array:
-    """Return the first rows as an array; texts as str."""
     if hasattr(value, "to_numpy"):
         array: Array = value.to_numpy()
     else:
@@ -211,7 +210,6 @@ def _array(value: Any, most_rows: int = MOST_BATCHES) -> Array:
 
 
 def _texts(values: Array) -> Array:
-    """Return texts as str, or the numbers that an array of objects holds."""
     flat = values.reshape(-1)
     if all(isinstance(value, int | float | bool | np.number | np.bool_) for value in flat):
         return values.astype(np.float64)

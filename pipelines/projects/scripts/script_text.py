@@ -229,12 +229,10 @@ def read_script(path: Path) -> ScriptText:
 
 
 def _name_of(node: Any) -> str:
-    """Return the name of a definition, or the last one of an expression; else ""."""
     return str(getattr(node, "name", getattr(node, "attr", getattr(node, "id", ""))))
 
 
 def _bound(node: ast.AST) -> list[str]:
-    """Return the names that a statement binds."""
     match node:
         case ast.Import(names=names) | ast.ImportFrom(names=names):
             return [(alias.asname or alias.name).split(".")[0] for alias in names]

@@ -60,7 +60,6 @@ def add_stubs(script: ScriptText) -> list[ScriptFault]:
 
 
 def _modules(tree: ast.Module) -> list[str]:
-    """Return the modules that a script imports, with the packages that they are in."""
     names: list[str] = []
     for node in ast.walk(tree):
         match node:

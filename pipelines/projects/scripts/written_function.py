@@ -93,7 +93,6 @@ class WrittenFunction(Written):
         }
 
     def _chosen(self) -> ast.FunctionDef:
-        """Return the function that builds the model, and note the others."""
         own = [name for name, value in self.recording.variables.items() if _is_model(value)]
         builders = list(self.script.builders(("Sequential", "Model", *own)))
         top = [builder for builder in builders if builder in self.script.tree.body]
@@ -112,7 +111,6 @@ class WrittenFunction(Written):
         return chosen
 
     def _nothing(self, inner: Sequence[ast.FunctionDef]) -> ScriptFault:
-        """Return the fault of a script without a function at its top that builds a model."""
         if inner:
             return ScriptFault(
                 f"{inner[0].name} is inside another function or a class, where workload.py cannot"

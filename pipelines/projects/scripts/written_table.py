@@ -124,7 +124,6 @@ class WrittenTable(WrittenModel):
                 )
 
     def _with_names(self, recorded: RecordedInput) -> RecordedInput:
-        """Return an input with the names of its columns, as a frame of the script has them."""
         frames = [
             value
             for value in self.recording.variables.values()
@@ -188,7 +187,6 @@ class WrittenTable(WrittenModel):
         return "crossentropy" in str(name)
 
     def _weights(self, rows: RecordedRows, file_rows: Array) -> None:
-        """Write down the weights of classes and rows."""
         values = self.result["label"].get("values", [])
         if class_weight := self.recording.fit.get("class_weight"):
             self.class_weights(values, class_weight)
@@ -209,7 +207,6 @@ class WrittenTable(WrittenModel):
 
 
 def _described(column: FileColumn, front: Front) -> Json:
-    """Return what the declaration of a column needs to know."""
     missing = np.isnan(column.values) if not column.is_text else np.array([False])
     is_filled = front.filled.get(column.name, True) or _has_missing(front, column)
     return {

@@ -150,7 +150,6 @@ def _is_header(file: TableFile, texts: Mapping[str, pa.Array]) -> pa.Array:
 
 
 def _numbered(files: Sequence[TableFile]) -> Iterator[tuple[TableFile, int, pa.Table]]:
-    """Yield the parts of files, each with the number of rows before it in its file."""
     for file in files:
         num_rows = 0
         for table in _tables(file):

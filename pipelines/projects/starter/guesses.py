@@ -61,7 +61,6 @@ def guess_column(column: Texts, num_rows: int) -> Guess:
 
 
 def _typed(column: Texts, num_rows: int) -> Guess | None:
-    """Return the guess that the types of a Parquet or JSON file tell."""
     facts = column.facts
     if facts.unusable:
         return Guess(column, IGNORED, seen=f"values of the type {facts.unusable}: {UNUSABLE}")
@@ -75,7 +74,6 @@ def _typed(column: Texts, num_rows: int) -> Guess | None:
 
 
 def _useless(column: Texts, form: str, num_rows: int) -> str:
-    """Return why nothing can be learnt from a column, or ""."""
     num_missing = num_rows - len(column.present)
     if not len(column.present):
         return "empty in all rows"
@@ -88,7 +86,6 @@ def _useless(column: Texts, form: str, num_rows: int) -> str:
 
 
 def _identifier(column: Texts, form: str, num_rows: int) -> Guess | None:
-    """Return the guess for a column that identifies rows, or things with several rows."""
     if column.num_unique == num_rows and column.is_whole:
         span = column.summary["max"] - column.summary["min"] + 1
         if span <= DENSE * num_rows:

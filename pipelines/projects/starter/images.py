@@ -86,7 +86,6 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
 def _more(
     script: RecordedScript | None, classes: Sequence[str], *, is_binary: bool
 ) -> Iterator[str]:
-    """Yield the arguments of ImageFolder that follow from a script."""
     if is_binary:
         names = f"({quoted(classes[0])}, {quoted(classes[1])})"
         yield f'    label=Binary("label", positive={quoted(classes[1])}, names={names}),'

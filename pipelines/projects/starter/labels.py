@@ -111,7 +111,6 @@ def _without_mistakes(column: Texts) -> Texts:
 
 
 def _declared(kind: str, column: Texts, argument: str = "") -> str:
-    """Return the declaration of a label."""
     more = [*filter(None, [argument]), *column.arguments(kind.title())]
     return f"{kind.title()}({', '.join([quoted(column.declared), *more])})"
 

@@ -56,7 +56,6 @@ def label_of(recorded: RecordedScript, contents: Contents, column: Texts) -> Lab
 
 
 def _text_of(value: Any, column: Texts) -> str:
-    """Return the file's text of a value of the label."""
     form = column.reading.form
     if form is None or isinstance(value, str):
         return str(value)

@@ -126,7 +126,6 @@ def _reasons(seen: Mapping[str, Seen], before: str = "") -> Iterator[str]:
 
 
 def _files(sources: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
-    """Return the files, and the patterns that a run.yaml names."""
     paths: list[Path] = []
     patterns: list[str] = []
     for name in sources:
@@ -175,7 +174,6 @@ def _read(paths: Sequence[Path], label: str) -> tuple[dict[str, Seen], int, tupl
 
 
 def _declaration(label: str, seen: Seen, kind: str) -> tuple[str, str]:
-    """Return the kind of the label and its declaration."""
     values = set(seen.values)
     if len(values) < 2:  # noqa: PLR2004
         raise DataError(f"--label {label}: it has one value in all records that were read")

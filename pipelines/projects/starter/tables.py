@@ -124,7 +124,6 @@ def _label_column(contents: Contents, label: str) -> str:
 def _label(
     contents: Contents, label: str, files: dict[str, str], *, kind: str, positive: str
 ) -> tuple[Contents, LabelGuess]:
-    """Return the guess of the label, and the contents with one spelling of each of its values."""
     spellings = spellings_of(contents, contents.of(label), files) if label in contents.names else {}
     if not spellings:
         return contents, guess_label(contents, label, kind=kind, positive=positive)
@@ -139,7 +138,6 @@ def _guesses(
     picture: PictureColumn | None,
     script: RecordedScript | None,
 ) -> list[Guess]:
-    """Return the guesses of the columns that are neither the label nor the pictures' names."""
     columns = [column for column in contents.columns if column.name not in taken]
     guesses = [guess_column(column, contents.num_rows) for column in columns]
     guesses = _with_one_split([*(picture.guesses if picture else ()), *guesses])
@@ -147,7 +145,6 @@ def _guesses(
 
 
 def _check_features(guesses: Sequence[Guess], path: str, label: str) -> None:
-    """Raise DataError if no column is a feature."""
     if not any(guess.role == FEATURE for guess in guesses):
         seen = "; ".join(f"{guess.column.name}: {guess.seen}" for guess in guesses)
         raise DataError(

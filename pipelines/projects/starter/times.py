@@ -108,14 +108,12 @@ def _unix_unit(column: Texts) -> str:
 
 
 def _are_within(column: Texts, limits: tuple[int, int]) -> bool:
-    """Return whether a column has numbers, all within limits."""
     if column.numbers is None:
         return False
     return bool(limits[0] <= column.summary["min"] and column.summary["max"] <= limits[1])
 
 
 def _fits(texts: pa.Array, spelling: str) -> NDArray[np.bool_]:
-    """Return whether each text is a time in a format."""
     bad = BadRows()
     _parsed(texts, spelling, bad)
     is_fit = np.ones(len(texts), bool)

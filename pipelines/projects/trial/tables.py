@@ -159,7 +159,6 @@ def _header_problems(path: str, header: columns.Header, places: Places) -> Itera
 
 
 def _segments(file: TableFile, names: Sequence[str], max_rows: int) -> list[Segment]:
-    """Return ranges of a file, together about `max_rows` rows."""
     if file.kind == STREAM or (file.num_bytes > MAX_SCANNED_BYTES and not file.has_groups):
         return [Segment(file, names, file.data_start, -1, max_rows=max_rows)]
     if file.has_groups:
@@ -181,7 +180,6 @@ def _segments(file: TableFile, names: Sequence[str], max_rows: int) -> list[Segm
 
 
 def _detail(outcome: TableOutcome, num_files: int, *, is_whole: bool) -> str:
-    """Return what was read, in words."""
     rows = outcome.rows
     more = {
         "unlabelled": "without a label",

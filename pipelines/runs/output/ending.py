@@ -107,12 +107,10 @@ def _prediction_lines(uri: str) -> list[str]:
 
 
 def _metrics(summary: Summary) -> dict[str, str]:
-    """Return the metrics with thresholds."""
     return metric_lines(summary, dict.fromkeys(limit.metric for limit in limits_of(summary)))
 
 
 def _drift(summary: Summary) -> str:
-    """Return the features that drifted most, and the number of others."""
     num_others = len(summary.drift) - NUM_DRIFT_SHOWN
     more = [f"{num_others} more in the data report"] if num_others > 0 else []
     return NEXT_FACT_LINE.join([*summary.drift[:NUM_DRIFT_SHOWN], *more])

@@ -168,7 +168,6 @@ def _metric_text(run: Summary, name: str, value: float) -> str:
 
 
 def _relative_margin(limit: Limit, run: Summary) -> float:
-    """Return the distance of a metric from its limit as a share of the limit."""
     return limit.margin(run.judged[limit.metric]) / (abs(limit.value) or 1.0)
 
 
@@ -220,7 +219,6 @@ def _unchanged(run: Summary) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return a digest cut to its first digits."""
     kind, colon, digits = text.rpartition(":")
     return f"{kind}{colon}{digits[:DIGEST_DIGITS]}"
 

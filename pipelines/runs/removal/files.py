@@ -195,7 +195,6 @@ def _is_dangling(content: Json) -> bool:
 
 
 def _uris(value: Any) -> Iterator[str]:
-    """Yield the local URIs of artifacts."""
     if isinstance(value, dict) and str(value.get("uri", "")).startswith("/"):
         yield value["uri"]
     elif isinstance(value, dict | list):

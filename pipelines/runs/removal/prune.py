@@ -133,7 +133,6 @@ def _reason(
     age_seconds: float,
     older_than_seconds: int,
 ) -> str:
-    """Return the reason to keep a run regardless of other runs, or ""."""
     may_have_started = not run.has_record and age_seconds < JUST_STARTED_SECONDS
     reasons = {
         "it is unfinished": run.ended is None,

@@ -30,7 +30,6 @@ def convert(connection: sqlite3.Connection, insert: Callable[[str, Json], None])
 
 
 def _split(record: Json) -> tuple[Json, list[Json]]:
-    """Return the records of a model and of its versions; a run has none."""
     if "versions" not in record:
         return record, []
     model = {**record, "aliases": {}}

@@ -68,8 +68,6 @@ def parse(text: str) -> Node | None:
 
 
 class _Parser:
-    """Recursive descent parser of a filter."""
-
     def __init__(self, text: str) -> None:
         self._text = text
         self._position = 0

@@ -230,7 +230,6 @@ def _snake_cased(value: Any) -> Any:
 
 
 def _unmanaged_container_model(launch: Launch) -> Json:
-    """Return the fields of a model that come from an UnmanagedContainerModel artifact."""
     inputs = json.loads(launch.executor_input).get("inputs", {}).get("artifacts", {})
     artifacts = inputs.get("unmanaged_container_model", {}).get("artifacts")
     if not artifacts:

@@ -76,7 +76,6 @@ class Builder:
 
 @cache
 def _settings() -> dict[str, str]:
-    """Return the settings of pip for this user, from its files and variables."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     lines = [line.partition("=") for line in listed.splitlines()]  # global.find-links='/wheels'

@@ -141,7 +141,6 @@ def protect(prefixes: set[str]) -> None:
 
 
 def _folders(prefix: Path) -> list[str]:
-    """Return the folders of packages and scripts of an environment."""
     if not is_own(prefix):
         return [str(prefix)]
     below = {"base": sys.base_prefix, "platbase": sys.base_prefix}  # what `uv --system` writes to
@@ -162,5 +161,4 @@ def _own_bin() -> Path:
 
 
 def _base_executable() -> str:
-    """Return the interpreter that virtual environments link to."""
     return getattr(sys, "_base_executable", "") or sys.executable
