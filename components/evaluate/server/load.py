@@ -88,7 +88,7 @@ def _send(url: str, bodies: Sequence[bytes]) -> list[float]:
         with closing(TimedClient(url)) as client:
             return [client.ask(body)[1] for body in bodies]
     except StepError as error:
-        raise StepError(f"under load the prediction server failed: {error}") from error
+        raise StepError(f"under load: {error}") from error
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:

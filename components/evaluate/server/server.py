@@ -95,7 +95,8 @@ class TimedClient:
             raise StepError(f"no response: {error!r}") from error
         milliseconds = (time.perf_counter() - began) * 1000
         if response.status != http.HTTPStatus.OK:
-            raise StepError(f"{response.status}: {data.decode(errors='replace')[:200]}")
+            text = data.decode(errors="replace")[:200]
+            raise StepError(f"the prediction server returned {response.status}: {text}")
         return data, milliseconds
 
 

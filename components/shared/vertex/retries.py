@@ -125,9 +125,13 @@ def _unavailable(message: str, *, may_be_done: bool) -> VertexError:
     )
 
 
-def _delay_seconds(state: tenacity.RetryCallState) -> float:
+def _backoff(state: tenacity.RetryCallState) -> float:
     """Return a delay between half of the longest one and all of it; the longest one doubles."""
+    longest = min(FIRST_DELAY_SECONDS * 2 ** (state.attempt_number - 1), MAX_DELAY_SECONDS)
+    return random.uniform(longest / 2, longest)
+
+
+def _delay_seconds(state: tenacity.RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     requested = error.retry_after_seconds if isinstance(error, VertexError) else 0.0
-    longest = min(FIRST_DELAY_SECONDS * 2 ** (state.attempt_number - 1), MAX_DELAY_SECONDS)
-    return max(random.uniform(longest / 2, longest), requested)
+    return max(_backoff(state), requested)
