@@ -68,7 +68,12 @@ def first_line(error: Exception) -> str:
 
 
 def telling_lines(error: Exception) -> list[str]:
-    """Return the lines of an error that say something; the name of its class if none does."""
+    """Return the lines of an error that say something; the name of its class if none does.
+
+    TensorFlow's message has the record; if that is not UTF-8, the error becomes another one.
+    """
+    if isinstance(error, UnicodeDecodeError):
+        return ["it cannot be parsed"]
     text = _KERAS_NOISE.sub("", str(error).partition("Arguments received by ")[0])
     lines = [_GRAPH_NOISE.sub("", line).strip() for line in text.splitlines()]
     return list(filter(None, lines)) or [type(error).__name__]

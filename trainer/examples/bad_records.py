@@ -69,9 +69,7 @@ def _describe(record: bytes, error: Exception) -> str:
     if not features:
         return f"its {len(record)} bytes are a tf.train.Example without features"
     contents = ", ".join(f"{name}: {_shape(features[name])}" for name in sorted(features))
-    is_quoted = isinstance(error, UnicodeDecodeError)
-    reason = "it cannot be parsed" if is_quoted else first_line(error)
-    return f"{reason.partition(', value:')[0]} (it holds {contents})"
+    return f"{first_line(error).partition(', value:')[0]} (it holds {contents})"
 
 
 def _shape(feature: tf.train.Feature) -> str:

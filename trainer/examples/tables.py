@@ -146,10 +146,9 @@ class Decoder:
 
     def explain(self, shards: Iterable[Shard], error: Exception) -> InputError:
         """Return the InputError for these files, of a single record if one is found."""
-        shards, is_quoted = list(shards), isinstance(error, UnicodeDecodeError)
-        reason = "a record cannot be parsed" if is_quoted else first_line(error)
+        shards = list(shards)
         paths = ", ".join(dict.fromkeys(shard.path for shard in shards))
-        unknown = InputError(f"cannot read the examples of {paths}: {reason}")
+        unknown = InputError(f"cannot read the examples of {paths}: {first_line(error)}")
         return find_damage(shards, self.compression) or self.find_bad_record(shards) or unknown
 
 

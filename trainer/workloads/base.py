@@ -271,15 +271,14 @@ class Workload(abc.ABC):
 
     def parse_examples(self, instances: Sequence[Any]) -> Features:
         """Return the raw features of serialized tf.train.Examples as batches; else ValueError."""
-        wanted = f"a tf.train.Example of {self.name}"
         records = [decode_base64(instance["b64"]) for instance in instances]
         try:
             features, _ = self.parse(tf.constant(records, tf.string))
-        except UnicodeDecodeError as error:  # TensorFlow's message quotes the record
-            raise ValueError(f"its 'b64' is not {wanted}") from error
-        except tf.errors.InvalidArgumentError as error:
+        except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:
             reason = first_line(error).partition(", value:")[0]
-            raise ValueError(f"its 'b64' is not {wanted}: {reason}") from error
+            raise ValueError(
+                f"its 'b64' is not a tf.train.Example of {self.name}: {reason}"
+            ) from error
         return {name: features[name].numpy() for name in self.input_specs()}
 
     def parse_instances(self, instances: Sequence[Any]) -> Features:

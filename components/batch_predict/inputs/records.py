@@ -26,6 +26,8 @@ def read_records(part: Json, predictor: Any) -> Iterator[Batch]:
     """
     import tensorflow as tf
 
+    from trainer.examples.bad_records import RECORD_ERRORS
+
     path = part["path"]
     num_read = 0
     try:
@@ -36,7 +38,7 @@ def read_records(part: Json, predictor: Any) -> Iterator[Batch]:
                 rows = list(range(num_read + 1, num_read + count + 1))
                 yield Batch(path=path, rows=rows, keys=_texts(keys), features=features)
                 num_read += count
-        except _unreadable():  # from this batch on, record by record if need be
+        except RECORD_ERRORS:  # from this batch on, record by record if need be
             for batch in reader.with_care(num_read):
                 yield batch
                 num_read += batch.num_read
@@ -68,17 +70,21 @@ class _Reader:
         return parsed.prefetch(PREFETCHED)
 
     def with_care(self, num_read: int) -> Iterator[Batch]:
+        from trainer.examples.bad_records import RECORD_ERRORS
+
         for batch in self._records.skip(num_read // BATCH_ROWS):
             rows = list(range(num_read + 1, num_read + len(batch) + 1))
             num_read += len(batch)
             try:
                 keys, features = self._parse(batch)
                 yield Batch(path=self._path, rows=rows, keys=_texts(keys), features=features)
-            except _unreadable():
+            except RECORD_ERRORS:
                 yield self._one_by_one(batch, rows)
 
     def _one_by_one(self, batch: Any, rows: list[int]) -> Batch:
         import tensorflow as tf
+
+        from trainer.examples.bad_records import RECORD_ERRORS
 
         good, parsed, errors = [], [], []
         for row, record in zip(rows, batch, strict=True):
@@ -88,8 +94,8 @@ class _Reader:
             try:
                 parsed.append(self._parse(record[tf.newaxis]))
                 good.append(row)
-            except _unreadable() as error:
-                reason = f"is no example of {self._name}: {_reason(error)}"
+            except RECORD_ERRORS as error:
+                reason = f"is no example of {self._name}: {first_line(error)}"
                 errors.append({"row": row, "reason": reason})
         if not parsed:
             return Batch(path=self._path, rows=[], keys=[], features={}, errors=errors)
@@ -118,21 +124,6 @@ def _parser_of(predictor: Any, *, has_keys: bool) -> Any:
         return tf.io.parse_example(records, spec)[KEY], features
 
     return traced(parse, input_signature=[tf.TensorSpec([None], tf.string)])
-
-
-def _unreadable() -> tuple[type[Exception], ...]:
-    """Return the errors about a record that cannot be parsed.
-
-    TensorFlow's message has the record; if that is not UTF-8, the error becomes another one.
-    """
-    import tensorflow as tf
-
-    return (tf.errors.InvalidArgumentError, UnicodeDecodeError)
-
-
-def _reason(error: Exception) -> str:
-    is_text = isinstance(error, UnicodeDecodeError)
-    return "it cannot be parsed" if is_text else first_line(error)
 
 
 def _has_keys(record: bytes) -> bool:
