@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from components.shared.text.json_object import as_object
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from trainer import Json
@@ -89,7 +90,7 @@ def read_logged(api: VertexApi, endpoint: str, *, last: int) -> list[LoggedReque
 
 
 def _from_service(entry: Json) -> LoggedRequest:
-    request, response = (_parsed(entry.get(name)) for name in ("request", "response"))
+    request, response = (as_object(entry.get(name)) or {} for name in ("request", "response"))
     return LoggedRequest(
         time=str(entry["time"]),
         deployed_model_id=str(entry.get("deployedModelId", "")),
@@ -97,15 +98,6 @@ def _from_service(entry: Json) -> LoggedRequest:
         predictions=list(response.get("predictions", [])),
         status=int(entry.get("status", OK)),
     )
-
-
-def _parsed(body: Any) -> Json:
-    """Return a body, text or parsed, as an object; {} if it is anything else."""
-    try:
-        value = json.loads(body) if isinstance(body, str) else body
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _read_from_bigquery(endpoint: Json, *, project: str, last: int) -> list[LoggedRequest]:

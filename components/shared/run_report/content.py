@@ -5,7 +5,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from components.errors import StepError
 from components.model_version.companions import STATISTICS_FILE, read_companion
@@ -131,15 +130,6 @@ def training_cost(cluster: str, summary: Summary, *, prices: Path = PRICES) -> T
         region=table.region,
         date=table.date,
     )
-
-
-def numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of a JSON object."""
-    return {
-        name: value
-        for name, value in values.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
 
 
 def _uri(outputs: Mapping[str, Json], task: str, name: str) -> str:

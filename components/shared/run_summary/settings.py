@@ -1,10 +1,10 @@
 """Settings of a run, and the digest of its code, from its PipelineJob."""
 
-import json
 import re
 from typing import Any
 from urllib.parse import urlsplit
 
+from components.shared.text.json_object import as_object
 from trainer import Json, references
 
 # Parameters that are JSON objects of settings: `train.epochs` is a key of `train`.
@@ -33,8 +33,8 @@ def settings_of(job: Json) -> dict[str, Any]:
     for name, value in parameters_of(job).items():
         if name in PLACES:
             continue
-        group = _parsed(value) if name in GROUPS else None
-        if isinstance(group, dict):
+        group = as_object(value) if name in GROUPS else None
+        if group is not None:
             settings |= {
                 key if key.startswith(MODEL_PREFIX) else f"{name}.{key}": setting
                 for key, setting in sorted(_flat(name, group).items())
@@ -110,10 +110,3 @@ def _flat(name: str, group: Json) -> Json:
             f"{metric}.{direction}".rstrip("."): limit for direction, limit in directions.items()
         }
     return values
-
-
-def _parsed(value: Any) -> Any:
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except ValueError:
-        return None

@@ -14,6 +14,7 @@ from components.shared.run_summary.settings import (
     settings_of,
     shown_workload,
 )
+from components.shared.text.json_object import numbers
 from components.shared.vertex.labels import SCHEDULE_LABEL, WAITING
 from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import TaskView, leaf_tasks, outputs_by_task, task_views
@@ -178,7 +179,10 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
         code_digest=code_digest(job),
         created=str(job.get("createTime", "")),
         ended=str(job.get("endTime", "")),
-        tasks=[_task(view) for view in views],
+        tasks=[
+            {"name": v.name, "state": v.state, "seconds": v.seconds, "cached": v.is_cached}
+            for v in views
+        ],
         seconds=_seconds(job),
         error=_error_for_user(error, views),
         warnings=tuple(str(warnings).splitlines()),
@@ -274,15 +278,6 @@ def _serving(outputs: dict[str, Json]) -> dict[str, dict[str, float]]:
     return {task: values for task, values in measured.items() if values}
 
 
-def _task(view: TaskView) -> Json:
-    return {
-        "name": view.name,
-        "state": view.state,
-        "seconds": view.seconds,
-        "cached": view.is_cached,
-    }
-
-
 def _seconds(job: Json) -> float:
     """Return the time from the run's creation to its end, 0 before its end."""
     if "createTime" not in job or "endTime" not in job:
@@ -295,6 +290,5 @@ def _numbers(metadata: Json) -> dict[str, float]:
     """Return the metrics, with counts as integers; KFP returns them as floats."""
     return {
         name: int(value) if name.startswith("num_") else value
-        for name, value in metadata.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
+        for name, value in numbers(metadata).items()
     }

@@ -48,6 +48,24 @@ def object_in(content: bytes, *fields: str, name: str, remedy: str) -> Json:
     return value
 
 
+def as_object(body: Any) -> Json | None:
+    """Return a body, text or parsed, as an object; None if it is anything else."""
+    try:
+        value = json.loads(body) if isinstance(body, str) else body
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of a JSON object."""
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
 def _has(value: Any, field: str) -> bool:
     """Return whether a value is an object and has a field, each of whose parents is an object."""
     for part in filter(None, field.split(".")):

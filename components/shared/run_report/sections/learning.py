@@ -7,7 +7,8 @@ from html import escape
 from components.shared.pages.charts.axis import round_axis
 from components.shared.pages.charts.plot import Point, Series, line_chart, thinned
 from components.shared.pages.html import charts, details, section
-from components.shared.run_report.content import Content, numbers
+from components.shared.run_report.content import Content
+from components.shared.text.json_object import numbers
 from trainer import Json
 
 SPLITS = ("train", "eval")
