@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _predict(arguments: argparse.Namespace) -> None:
-    names = ("format", "max_errors", "shard_mb", "time_zone")
+    names = ("format", "max_errors", "time_zone")
     options = PredictOptions(
         **{name: getattr(arguments, name) for name in names},
         beam_options=(*runner_flags(arguments.runner), *arguments.beam_options),

@@ -1,13 +1,11 @@
 """Settings of batch_predict, checked before any row is read."""
 
 import dataclasses
-import math
 
 from components.shared.text.json_object import Options
 from trainer.config.settings import check_settings, setting
 
 FORMATS = ("jsonl", "parquet")
-BYTES_PER_MB = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,9 +22,6 @@ class PredictOptions(Options):
         at_most=1,
         metavar="SHARE",
     )
-    shard_mb: int = setting(
-        "megabytes of input for each file of predictions", default=64, at_least=1, at_most=1_000_000
-    )
     time_zone: str = setting(
         "time zone of a table's times, as the setting of prepare; default: as declared",
         default="",
@@ -36,7 +31,3 @@ class PredictOptions(Options):
 
     def __post_init__(self) -> None:
         check_settings(self)
-
-    def num_shards(self, num_bytes: int) -> int:
-        """Return the number of parts of an input of this size."""
-        return max(1, math.ceil(num_bytes / (self.shard_mb * BYTES_PER_MB)))

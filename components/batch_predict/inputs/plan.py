@@ -1,5 +1,6 @@
 """Kinds of the input files, and their division into parts."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from trainer.workloads.image_folder import ImageFolder
 from trainer.workloads.table import Table
 
 LINES, RECORDS, TABLES, PICTURES = "JSON lines", "TFRecords", "tables", "pictures"
-PART_PICTURES = 1_000
+PART_PICTURES, PART_BYTES = 1_000, 64_000_000
 LINE_ENDINGS = (".jsonl", ".ndjson", ".json")
 KINDS = {
     kinds.RECORDS: RECORDS,
@@ -63,7 +64,7 @@ def plan_parts(
     unused: list[str] = []
     for kind, files in by_kind.items():
         if kind == LINES:
-            cut = [part for path in files for part in cut_lines(path, _num_parts([path], options))]
+            cut = [part for path in files for part in cut_lines(path, _num_parts([path]))]
         elif kind == RECORDS:
             _check_records(files, predictor)
             cut = [{"path": path} for path in files]
@@ -74,7 +75,7 @@ def plan_parts(
         else:
             table = _table_of(files, predictor)
             schema = schema_for_predictions(table, time_zone=options.time_zone)
-            label, size = table.label.column, _num_parts(files, options)
+            label, size = table.label.column, _num_parts(files)
             cut, unused = plan_tables(files, schema, num_parts=size, label=label)
         parts += [{**part, "kind": kind} for part in cut]
     return [{**part, "number": number} for number, part in enumerate(parts)], unused
@@ -99,8 +100,8 @@ def kind_of(path: str) -> str:
     return RECORDS if ending.startswith(".tfrecord") else TABLES
 
 
-def _num_parts(paths: Sequence[str], options: PredictOptions) -> int:
-    return options.num_shards(sum(Path(path).stat().st_size for path in paths))
+def _num_parts(paths: Sequence[str]) -> int:
+    return max(1, math.ceil(sum(Path(path).stat().st_size for path in paths) / PART_BYTES))
 
 
 def _check_records(paths: Sequence[str], predictor: Any) -> None:

@@ -5,12 +5,12 @@ import math
 import zoneinfo
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from components.prepare_examples.settings.patterns import check_absolute, check_pattern
 from components.prepare_examples.statistics.drift import NOTICEABLE
 from components.prepare_examples.tfrecords import shards
-from components.shared.text.json_object import parse_object
+from components.shared.text.json_object import Options
 from components.time_limit import A_DAY_SECONDS
 from trainer.cluster.roles import MAX_REPLICAS
 from trainer.config.settings import MOST_SECONDS, check_settings, make_settings, setting
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from trainer.workloads.declarations.split import Split
 
 SOURCES = ("files", "bigquery")
-BYTES_PER_MB = 1_000_000
+TARGET_BYTES = 128_000_000  # of raw data in a file
 PREVIOUS = "previous"  # the baseline that is the promoted version's data
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """Number and size of the files."""
+    """Number of the files."""
 
     num_workers: int = setting(
         "replicas that will train; train never has fewer files than these",
@@ -36,9 +36,6 @@ class PlanOptions:
     )
     parallelism: int = setting(
         "files that a replica reads at once", default=2, at_least=1, at_most=1000
-    )
-    target_mb: int = setting(
-        "megabytes of raw data per file", default=128, at_least=1, at_most=1_000_000
     )
 
 
@@ -178,7 +175,9 @@ _TABLE_ONLY = (CheckOptions, TableOptions, BigQueryOptions, DateOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, DateOptions):
+class PrepareOptions(
+    PlanOptions, CheckOptions, TableOptions, BigQueryOptions, DateOptions, Options
+):
     """All settings of prepare_examples.
 
     `num_shards` has the number of files of some splits by name; for a table, `train` is the number
@@ -186,6 +185,7 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
     own flags; another runner's workers must see the raw files and the output folder.
     """
 
+    parameter: ClassVar[str] = "prepare"
     max_examples: int = setting(
         "use only the first examples of each split of images, N in all, in proportion to the"
         " splits; of a table, the first rows; 0 uses all",
@@ -293,14 +293,13 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
         """Return the number of files of a split with `num_bytes` of raw data."""
         if split in self.num_shards:
             return self.num_shards[split]
-        target_bytes = self.target_mb * BYTES_PER_MB
         if split != "train":
-            return max(shards.DEFAULT_NUM_SHARDS[split], math.ceil(num_bytes / target_bytes))
+            return max(shards.DEFAULT_NUM_SHARDS[split], math.ceil(num_bytes / TARGET_BYTES))
         return shards.plan_num_shards(
             num_bytes,
             num_workers=self.num_workers,
             parallelism=self.parallelism,
-            target_bytes=target_bytes,
+            target_bytes=TARGET_BYTES,
         )
 
     def changed(self) -> dict[str, Any]:
@@ -325,28 +324,19 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
                 )
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any], **more: Any) -> "PrepareOptions":
+    def from_values(cls, values: Mapping[str, Any], **more: Any) -> Self:
         """Return the options of a pipeline's step.
 
         Raises:
             ConfigError: a key is unknown, a value is not allowed, or a path is relative: a step
                 does not run in the folder from which the run was started.
         """
-        options = make_settings(cls, {**more, **values}, name="prepare")
+        options = super().from_values(values, **more)
         check_absolute("prepare.files", *options.files)
         check_absolute("prepare.schema", options.schema)
         if options.baseline != PREVIOUS:
             check_absolute("prepare.baseline", options.baseline)
         return options
-
-    @classmethod
-    def from_json(cls, text: str, **more: Any) -> "PrepareOptions":
-        """Return the options of a pipeline's step from its parameter, a JSON object.
-
-        Raises:
-            ConfigError: it is not a JSON object, or see `from_values`.
-        """
-        return cls.from_values(parse_object(text or "{}", name="prepare"), **more)
 
 
 def _check_days(dates: tuple[str, ...]) -> None:

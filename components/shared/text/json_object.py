@@ -81,11 +81,11 @@ class Options:
     parameter: ClassVar[str] = "options"
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Self:
+    def from_values(cls, values: Mapping[str, Any], **more: Any) -> Self:
         """Return the options; ConfigError names an unknown key or a value that is not allowed."""
-        return make_settings(cls, values, name=cls.parameter)
+        return make_settings(cls, {**more, **values}, name=cls.parameter)
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the options of a parameter; "" has the defaults."""
-        return cls.from_values(parse_object(text or "{}", name=cls.parameter))
+    def from_json(cls, text: str, **more: Any) -> Self:
+        """Return the options of a parameter; "" has the defaults, or more values."""
+        return cls.from_values(parse_object(text or "{}", name=cls.parameter), **more)
