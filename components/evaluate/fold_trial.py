@@ -55,7 +55,9 @@ def run_trial(flags: Sequence[str], *, count: int) -> None:
         DataError: a file of the dataset is damaged.
     """
     config = parse_flags(flags)
-    root, folders = _output_folder(), list[Path]()
+    output = resolve_folders("", os.environ).checkpoints
+    is_remote = paths.is_in_bucket(output)
+    root, folders = Path(tempfile.mkdtemp() if is_remote else output, "folds"), list[Path]()
     parts, rows = _deal(str(paths.local_path(config.examples_dir)), count)
     for number in range(count):
         folders.append(root / f"fold {number + 1} of {count}")
@@ -82,12 +84,6 @@ def _deal(examples_dir: str, count: int) -> tuple[Array, Rows]:
     num_folds({**manifest, "splits": kept}, GateOptions(folds=count))
     rows = Rows(examples_dir, manifest, SPLITS)
     return deal(rows.keys, count), rows
-
-
-def _output_folder() -> Path:
-    """Return the folder of the trial's folds: a new one if the output is in a bucket."""
-    folder = resolve_folders("", os.environ).checkpoints
-    return Path(tempfile.mkdtemp() if paths.is_in_bucket(folder) else folder, "folds")
 
 
 def _measured(folder: Path, config: TrainConfig) -> float:

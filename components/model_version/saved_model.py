@@ -36,7 +36,10 @@ def check_saved_model(uri: str, *, trust: Trust = STRANGER) -> str:
         raise StepError(f"{uri} has no {GRAPH}, so it is not a SavedModel{_hint(uri, names)}")
     _check_variables(uri, names)
     if not trust.graph:
-        _check_graph(uri)
+        try:
+            check_graph(read_companion(uri, GRAPH) or b"", model_dir=uri)
+        except TrainerError as error:
+            raise StepError(str(error)) from error
     if DESCRIPTION not in names:
         return f"a SavedModel that {_signature(uri)}"
     return _described(uri, is_remote=is_remote, trusts_code=trust.code)
@@ -79,13 +82,6 @@ def _hint(uri: str, names: set[str]) -> str:
 
 def _exported(path: str) -> str:
     return f"; export one: keras.models.load_model({path!r}).export(DIR), and upload DIR"
-
-
-def _check_graph(uri: str) -> None:
-    try:
-        check_graph(read_companion(uri, GRAPH) or b"", model_dir=uri)
-    except TrainerError as error:
-        raise StepError(str(error)) from error
 
 
 def _described(uri: str, *, is_remote: bool, trusts_code: bool) -> str:

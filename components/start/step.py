@@ -4,7 +4,7 @@ import logging
 from typing import NamedTuple
 
 from components.model_version.champion import Champion, find_compared
-from components.prepare_examples.fingerprint import InputData, read_input
+from components.prepare_examples.fingerprint import read_input
 from components.prepare_examples.raw_data.run_files import resolved_text, run_moment
 from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.settings.patterns import duration
@@ -65,7 +65,9 @@ def start_run(
     if news.verdict == COMPARE:
         baseline = champion
     elif options.baseline == PREVIOUS:
-        baseline = _baseline(api, champion, data)
+        # A run on the champion's own data repeats its comparison, so later steps may be cached.
+        is_same = is_data_of(data, champion)
+        baseline = find_compared(api, champion.version) if is_same else champion
     asked = AskedComparison(
         version=baseline.version,
         model_uri=baseline.model_uri,
@@ -83,11 +85,3 @@ def start_run(
         # Without a version the next steps do not depend on the champion, and may be cached.
         comparison=asked.to_json() if baseline.version else "",
     )
-
-
-def _baseline(api: VertexApi, champion: Champion, data: InputData) -> Champion:
-    """Return the version that the examples are compared with.
-
-    A run on the champion's own data repeats its comparison, so the steps after it may be cached.
-    """
-    return find_compared(api, champion.version) if is_data_of(data, champion) else champion

@@ -74,7 +74,8 @@ def _converted(
         column = column.cast(pa.string())
     if _is_text(column.type):
         return parse_column(column.cast(pa.binary()), name, bad, schema)
-    if _is_plain(column.type) and not is_list:
+    tests = ("is_integer", "is_floating", "is_decimal", "is_null")
+    if not is_list and any(getattr(pa.types, test)(column.type) for test in tests):
         is_unix = isinstance(known, Timestamp) and known.format in ("", *UNIX_UNITS)
         if name in schema.texts and not is_unix:
             return parse_column(column.cast(pa.string()), name, bad, schema)
@@ -97,11 +98,6 @@ def is_list_type(kind: pa.DataType) -> bool:
 def _is_text(kind: pa.DataType) -> bool:
     tests = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
     return any(getattr(pa.types, f"is_{test}")(kind) for test in (*tests, "fixed_size_binary"))
-
-
-def _is_plain(kind: pa.DataType) -> bool:
-    tests = ("is_integer", "is_floating", "is_decimal", "is_null")
-    return _is_text(kind) or any(getattr(pa.types, test)(kind) for test in tests)
 
 
 def to_doubles(column: pa.Array) -> pa.Array:

@@ -1,7 +1,7 @@
 """Reading of a segment of a table, in blocks of some ten thousand rows."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -53,7 +53,12 @@ def blocks(
     read = _typed_blocks if segment.file.kind in (PARQUET, JSON) else _csv_blocks
     raw_blocks = read(segment, schema, is_hashed)
     if pictures is not None:
-        raw_blocks = _in_parts(raw_blocks, rows_at_once(schema))
+        most = rows_at_once(schema)
+        raw_blocks = (
+            block.part(start, start + most)
+            for block in raw_blocks
+            for start in range(0, max(block.num_rows, 1), most)
+        )
     while True:
         try:
             block = next(raw_blocks, None)
@@ -71,12 +76,6 @@ def blocks(
         left = max(left - block.num_rows, 0) if left >= 0 else left
         if left == 0:
             return
-
-
-def _in_parts(whole_blocks: Iterable[Block], num_rows: int) -> Iterator[Block]:
-    for block in whole_blocks:
-        for start in range(0, max(block.num_rows, 1), num_rows):
-            yield block.part(start, start + num_rows)
 
 
 def _csv_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Block]:

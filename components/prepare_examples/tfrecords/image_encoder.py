@@ -26,7 +26,9 @@ class ImageEncoder:
         num_bytes = num_channels * num_pixels
         self._label_bytes = 1 if num_classes <= ONE_BYTE else 2
         self._limit = ONE_BYTE if self._label_bytes == 1 else TWO_BYTES
-        image, label = _entries(num_bytes, self._label_bytes)
+        sized = [wire.sized(wire.LIST_VALUES, bytes(n)) for n in (num_bytes, self._label_bytes)]
+        image = wire.entry("image", wire.BYTES_LIST, sized[0])
+        label = wire.entry("label", wire.INT64_LIST, sized[1])
         example = wire.sized(wire.FEATURES, image + label)
         self._template = np.frombuffer(frame_row(example), np.uint8)
         self._rows = self._template[np.newaxis][:0]
@@ -60,9 +62,3 @@ class ImageEncoder:
         if len(self._rows) < count:
             self._rows = np.tile(self._template, (count, 1))
         return self._rows[:count]
-
-
-def _entries(num_bytes: int, label_bytes: int) -> tuple[bytes, bytes]:
-    image = wire.entry("image", wire.BYTES_LIST, wire.sized(wire.LIST_VALUES, bytes(num_bytes)))
-    label = wire.entry("label", wire.INT64_LIST, wire.sized(wire.LIST_VALUES, bytes(label_bytes)))
-    return image, label

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -86,7 +86,8 @@ def read_content(job: Json, summary: Summary, *, replicas: Sequence[Json], folde
     outputs = outputs_by_task(job, names)
     logs = outputs.get("plan-training", {}).get("base_output_directory", "")
     champion = str(outputs.get("start", {}).get("champion_uri", ""))
-    examples = _uri(outputs, "prepare-examples", "examples")
+    artifact = outputs.get("prepare-examples", {}).get("examples", {})
+    examples = str(artifact.get("uri", "")) if isinstance(artifact, dict) else ""
     return Content(
         summary=summary,
         evaluation=read_evaluation(summary),
@@ -130,11 +131,6 @@ def training_cost(cluster: str, summary: Summary, *, prices: Path = PRICES) -> T
         region=table.region,
         date=table.date,
     )
-
-
-def _uri(outputs: Mapping[str, Json], task: str, name: str) -> str:
-    artifact = outputs.get(task, {}).get(name, {})
-    return str(artifact.get("uri", "")) if isinstance(artifact, dict) else ""
 
 
 def _inside(folder: str, name: str = STATISTICS_FILE) -> str:

@@ -149,10 +149,12 @@ class VertexApi:
                 raise TimeoutError(
                     f"{operation['name']} was not done after {timeout_seconds:.0f} s"
                 )
+            name, seconds = operation["name"], min(left_seconds, OPERATION_WAIT_SECONDS)
             try:
-                operation = self._progress(
-                    operation["name"], left_seconds if has_wait_method else 0.0
-                )
+                if has_wait_method:
+                    operation = self.post(f"{name}:wait?timeout={seconds:.1f}s", {})
+                else:
+                    operation = self.get(name)
             except VertexError:
                 if not has_wait_method:
                     raise
@@ -189,13 +191,6 @@ class VertexApi:
         page = self._call("POST", f"{self.logging_url}/v2/entries:list", json=body)
         return page.get("entries", []), page.get("nextPageToken", "")
 
-    def _progress(self, name: str, wait_seconds: float) -> Json:
-        """Return an operation once it is done, or unfinished after `wait_seconds`."""
-        if not wait_seconds:
-            return self.get(name)
-        seconds = min(wait_seconds, OPERATION_WAIT_SECONDS)
-        return self.post(f"{name}:wait?timeout={seconds:.1f}s", {})
-
     def _call(
         self,
         method: str,
@@ -221,7 +216,10 @@ class VertexApi:
                 return self._send(method, url, timeout_seconds=timeout_seconds, **arguments)
             except VertexError as error:
                 if error.may_be_done and not is_repeatable:
-                    raise _unknown_outcome(error, method, url) from error
+                    raise error.final(
+                        f"{error.message} ({_title(method, url)} may have been carried out; "
+                        "check before you repeat it)"
+                    ) from error
                 if may_be_done and error.status == done_status:
                     return {"done": True}
                 if may_be_done and find and error.status == "ALREADY_EXISTS":
@@ -307,10 +305,3 @@ def connect(project: str, location: str) -> VertexApi:
 def _title(method: str, url: str) -> str:
     """Return `POST projects/…/endpoints`, without the host and the query."""
     return f"{method} {url.partition('?')[0].split('/', 4)[-1]}"
-
-
-def _unknown_outcome(error: VertexError, method: str, url: str) -> VertexError:
-    return error.final(
-        f"{error.message} ({_title(method, url)} may have been carried out; "
-        "check before you repeat it)"
-    )
