@@ -65,7 +65,10 @@ def prepare(
     started = time.monotonic()
     output = publish.local_path(output_dir)
     publish.check_replaceable(output)
-    job = _plan(workload, data_dir, _checked(options, output))
+    checked = _checked(options, output)
+    declaration = declarations.declared(workload)
+    cache = publish.local_path(data_folder(workload, data_dir))
+    job = PLANS[declarations.kind_of(declaration)](declaration, cache, checked)
     with publish.published(output) as folder:
         job.write(folder)
     manifest = read_manifest(output)
@@ -106,12 +109,6 @@ def _checked(options: PrepareOptions | None, output: Path) -> PrepareOptions:
         )
     flags = checked_flags(options.beam_options, output)
     return dataclasses.replace(resolve(options, run_moment(options)), beam_options=flags)
-
-
-def _plan(workload: str, data_dir: str | Path, options: PrepareOptions) -> Job:
-    declaration = declarations.declared(workload)
-    folder = publish.local_path(data_folder(workload, data_dir))
-    return PLANS[declarations.kind_of(declaration)](declaration, folder, options)
 
 
 def read_manifest(examples_dir: str | Path) -> Json:

@@ -17,6 +17,7 @@ from trainer.workloads import Workload
 from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
 
 FLOAT, INT, BYTES = "float32", "int64", "string"
+LONGEST_TEXT = 256
 KINDS = {FLOAT: "float", INT: "int", BYTES: "text"}  # of statistics.states.new_statistic
 
 
@@ -147,17 +148,10 @@ def _label_feature(label: Label, sample: Mapping[str, tuple[str, list[Any]]]) ->
 
 def _is_binary(sample: tuple[str, list[Any]] | None) -> bool:
     """Return whether the values of a sample are not texts, or very long ones."""
-    longest = 256
-    values = sample[1] if sample else []
-    return any(len(value) > longest or not _is_text(value) for value in values)
-
-
-def _is_text(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return any(
+        len(value) > LONGEST_TEXT or value.decode(errors="ignore").encode() != value
+        for value in (sample[1] if sample else ())
+    )
 
 
 def wrong_values(column: pa.Array, feature: RecordFeature, label: Label) -> dict[int, str]:
