@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,13 +107,13 @@ def columns_of(feature: Feature, facts: TableFacts) -> list[Column]:
     if not feature.is_used:
         return []
     if isinstance(feature, Number):
-        return _of_number(feature, facts)
+        return list(_of_number(feature, facts))
     if isinstance(feature, Text):
         return [_of_text(feature, facts)]
     if isinstance(feature, Image):
         return [image_column(feature)]
     if isinstance(feature, Timestamp):
-        return _of_timestamp(feature, facts)
+        return list(_of_timestamp(feature, facts))
     assert isinstance(feature, Category | TimePart), feature
     return [_of_category(feature, facts)]
 
@@ -165,20 +165,18 @@ def split_columns(columns: Sequence[Column], features: Mapping[str, Any]) -> dic
     return {column.name: separate[column.name] for column in columns if column.name in separate}
 
 
-def _of_number(feature: Number, facts: TableFacts) -> list[Column]:
-    name, columns = feature.name, []
+def _of_number(feature: Number, facts: TableFacts) -> Iterator[Column]:
+    name = feature.name
     if feature.buckets:
         boundaries = facts.boundaries.get(name, [])
-        columns.append(
-            Column(
-                name=f"{name}_bucket",
-                key=name,
-                kind="category",
-                size=num_categories(len(boundaries) + 1),
-                feature=name,
-                compute=bucketize,
-                vectors={"boundaries": boundaries},
-            )
+        yield Column(
+            name=f"{name}_bucket",
+            key=name,
+            kind="category",
+            size=num_categories(len(boundaries) + 1),
+            feature=name,
+            compute=bucketize,
+            vectors={"boundaries": boundaries},
         )
     if feature.is_scaled:
         low, high = -math.inf, math.inf
@@ -186,24 +184,19 @@ def _of_number(feature: Number, facts: TableFacts) -> list[Column]:
             low, high = facts.limits[name]
         mean, deviation = facts.moments.get(name, (0.0, 1.0))
         vectors = {"low": low, "high": high, "mean": mean, "deviation": deviation}
-        columns.append(
-            Column(
-                name=name,
-                kind="number",
-                size=feature.length or 1,
-                feature=name,
-                compute=_scale,
-                vectors=vectors,
-                shared={"is_logarithmic": feature.is_logarithmic},
-            )
+        yield Column(
+            name=name,
+            kind="number",
+            size=feature.length or 1,
+            feature=name,
+            compute=_scale,
+            vectors=vectors,
+            shared={"is_logarithmic": feature.is_logarithmic},
         )
     if not (feature.buckets or feature.length or feature.is_required):
-        columns.append(
-            Column(
-                name=f"{name}_is_missing", kind="number", size=1, feature=name, compute=_is_missing
-            )
+        yield Column(
+            name=f"{name}_is_missing", kind="number", size=1, feature=name, compute=_is_missing
         )
-    return columns
 
 
 def _scale(
@@ -279,11 +272,11 @@ def _number_tokens(texts: Any, *, vocabularies: Sequence[Sequence[str]], max_len
     return number_terms(tokenize(texts[:, 0], max_length=max_length), vocabularies=vocabularies)
 
 
-def _of_timestamp(feature: Timestamp, facts: TableFacts) -> list[Column]:
+def _of_timestamp(feature: Timestamp, facts: TableFacts) -> Iterator[Column]:
     name = feature.name
     cyclic = tuple(part for part in feature.parts if part in PART_LIMITS)
-    columns = [
-        Column(
+    for part in cyclic:
+        yield Column(
             name=f"{name}_{part}",
             key=f"{name}_{part}",
             kind="category",
@@ -292,32 +285,25 @@ def _of_timestamp(feature: Timestamp, facts: TableFacts) -> list[Column]:
             compute=_number_times,
             shared={"part": part},
         )
-        for part in cyclic
-    ]
     if cyclic:
-        columns.append(
-            Column(
-                name=f"{name}_cycles",
-                kind="number",
-                size=2 * len(cyclic),
-                feature=name,
-                compute=_cycles,
-                shared={"parts": cyclic},
-            )
+        yield Column(
+            name=f"{name}_cycles",
+            kind="number",
+            size=2 * len(cyclic),
+            feature=name,
+            compute=_cycles,
+            shared={"parts": cyclic},
         )
     if "year" in feature.parts:
         mean, deviation = facts.moments.get(name, (0.0, 1.0))
-        columns.append(
-            Column(
-                name=f"{name}_year",
-                kind="number",
-                size=1,
-                feature=name,
-                compute=_years,
-                vectors={"mean": mean, "deviation": deviation},
-            )
+        yield Column(
+            name=f"{name}_year",
+            kind="number",
+            size=1,
+            feature=name,
+            compute=_years,
+            vectors={"mean": mean, "deviation": deviation},
         )
-    return columns
 
 
 def _number_times(seconds: Any, *, part: str) -> Any:
