@@ -1,6 +1,6 @@
 """Comparison of the statistics of two sets of instances: distances, limits and words."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -116,13 +116,12 @@ def _size(feature: Json) -> int:
     return max(int(feature["num_present"] + feature["num_missing"]), 1)
 
 
-def _of_pixels(before: Json, after: Json, against: str, limit: float) -> list[Finding]:
-    """Return a finding for each channel.
+def _of_pixels(before: Json, after: Json, against: str, limit: float) -> Iterator[Finding]:
+    """Yield a finding for each channel.
 
     Its distance is the change of the mean, in standard deviations, or of the logarithm of the
     standard deviation, whichever is larger.
     """
-    findings = []
     for channel, (mean, std) in enumerate(zip(before["mean"], before["std"], strict=True)):
         new_mean, new_std = after["mean"][channel], after["std"][channel]
         scale = np.maximum(std, 1.0)
@@ -131,14 +130,11 @@ def _of_pixels(before: Json, after: Json, against: str, limit: float) -> list[Fi
         change = float(np.max(changes))  # not max, which may drop a NaN
         words = f"mean {mean:.1f} → {new_mean:.1f}, deviation {std:.1f} → {new_std:.1f}"
         name = "image" if len(before["mean"]) == 1 else f"image, channel {channel}"
-        findings.append(
-            Finding(
-                feature=name,
-                against=against,
-                distance=PIXELS,
-                value=change,
-                limit=limit,
-                words=words,
-            )
+        yield Finding(
+            feature=name,
+            against=against,
+            distance=PIXELS,
+            value=change,
+            limit=limit,
+            words=words,
         )
-    return findings

@@ -1,7 +1,7 @@
 """Comparison of a trained model with the champion and with simple models."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -91,7 +91,7 @@ def compare(
     # The best simple model is the one with the least gain over it; the constant must be beaten.
     ranks = {name: gain.difference if gain.is_defined else math.inf for name, gain in gains.items()}
     best = min(gains, key=lambda name: (ranks[name], name != CONSTANT), default="")
-    slices = _slices(metric, held_out, options, rules=rules, missing=missing)
+    slices = list(_slices(metric, held_out, options, rules=rules, missing=missing))
     large = {part.rule for part in slices}
     return Comparison(
         metric=metric,
@@ -110,7 +110,7 @@ def _slices(
     *,
     rules: Sequence[Rule],
     missing: Mapping[str, Any],
-) -> list[Slice]:
+) -> Iterator[Slice]:
     masks = {
         (rule.text, value): np.flatnonzero(mask)
         for rule in rules
@@ -119,7 +119,6 @@ def _slices(
     }
     # Bonferroni: each interval gets a confidence with which all hold at options.confidence.
     confidence = 1 - (1 - options.confidence) / max(len(masks), 1)
-    slices = []
     for (rule, value), rows in masks.items():
         candidate = _statistic(metric, held_out, "", rows)
         gain = None
@@ -130,19 +129,16 @@ def _slices(
             )
         value_here = gain.candidate if gain else candidate(np.ones(len(rows), np.int64))
         is_defined = gain.is_defined if gain else math.isfinite(value_here)
-        slices.append(
-            Slice(
-                rule=rule,
-                value=value,
-                num_examples=len(rows),
-                candidate=value_here,
-                gain=gain,
-                undefined=""
-                if is_defined
-                else why_undefined(metric, held_out, held_out.repeated(rows), examples="the slice"),
-            )
+        yield Slice(
+            rule=rule,
+            value=value,
+            num_examples=len(rows),
+            candidate=value_here,
+            gain=gain,
+            undefined=""
+            if is_defined
+            else why_undefined(metric, held_out, held_out.repeated(rows), examples="the slice"),
         )
-    return slices
 
 
 def _statistic(metric: str, held_out: HeldOut, model: str, rows: Any = slice(None)) -> Statistic:
