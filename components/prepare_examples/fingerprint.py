@@ -83,7 +83,7 @@ def read_input(
         OSError: Cloud Storage or BigQuery cannot be reached, or refuses.
     """
     options = options or PrepareOptions()
-    folder = local_path(data_folder(workload, data_dir))
+    folder = data_folder(workload, data_dir)
     baseline = options.baseline and str(statistics_file(local_path(options.baseline)))
     facts = {
         "raw": _raw_facts(workload, folder, options),
@@ -112,7 +112,7 @@ def check_unchanged(
     return current
 
 
-def _raw_facts(workload: str, folder: Path, options: PrepareOptions) -> Facts:
+def _raw_facts(workload: str, folder: str | Path, options: PrepareOptions) -> Facts:
     if options.source == "bigquery" and is_table(workload):
         return [table_modified(declared(workload), options.project)]
     if options.files:
@@ -120,17 +120,16 @@ def _raw_facts(workload: str, folder: Path, options: PrepareOptions) -> Facts:
     source = source_of(workload)
     if options.trust_files:
         # Unpacks archives, and checks that all files exist.
-        fetched = fetch(workload, folder, trust_files=True)
+        fetched = fetch(workload, local_path(folder), trust_files=True)
         return _file_facts([escape(str(path)) for path in fetched.values()], folder)
     return [[file.name, file.sha256] for file in source.files]
 
 
-def _file_facts(patterns: Sequence[str], folder: Path) -> Facts:
+def _file_facts(patterns: Sequence[str], folder: str | Path) -> Facts:
     """Return name, size, and digest or generation of each file that the patterns match."""
-    local = [str(local_path(pattern)) for pattern in patterns]  # fails for an unmounted bucket
     if not any(map(paths.is_in_bucket, patterns)):
-        files = _all_files(local)
-        digests = cached_digests(files, folder=folder)
+        files = _all_files([str(local_path(pattern)) for pattern in patterns])
+        digests = cached_digests(files, folder=local_path(folder))
         return [[str(path), *digests[path]] for path in files]
     facts: Facts = []
     for pattern in patterns:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from components.shared.text.yaml_text import Sources, YamlError, read_yaml_file, value_text
+from trainer import paths
 from trainer.errors import ConfigError, did_you_mean
 
 FOLDER = "environments"
@@ -22,7 +23,7 @@ KEYS = (
     "data_dir",
     SETTINGS,
 )
-PATHS = ("cluster",)  # relative to the file
+PATHS = ("cluster", "data_dir", "pipeline_root")  # relative to the file, unless in a bucket
 
 
 def with_environment(argv: list[str], arguments: argparse.Namespace) -> list[str]:
@@ -45,7 +46,8 @@ def with_environment(argv: list[str], arguments: argparse.Namespace) -> list[str
             options += settings if hasattr(arguments, "settings") else []
         elif hasattr(arguments, key):
             text = value_text(value, sources[key,])
-            argument = str(path.parent / text) if key in PATHS else text
+            is_path = key in PATHS and text and not paths.is_in_bucket(text)
+            argument = str(path.parent / text) if is_path else text
             options.append(f"--{key.replace('_', '-')}={argument}")
     words = list(itertools.takewhile(lambda word: not word.startswith("-"), argv))
     return [*words, *options, *argv[len(words) :]]
@@ -53,16 +55,16 @@ def with_environment(argv: list[str], arguments: argparse.Namespace) -> list[str
 
 def _file_of(arguments: argparse.Namespace) -> Path:
     """Return the file of an environment: of the workload's folder, or of the current one."""
-    folders = [Path(getattr(arguments, "source", "")), Path()]
+    workload = vars(arguments).get("source") or vars(arguments).get("workload") or ""
+    folders = list(dict.fromkeys([Path(workload), Path()]))
     files = [folder / FOLDER / f"{arguments.env}.yaml" for folder in folders]
     for file in files:
         if file.is_file():
             return file
     names = [path.stem for folder in folders for path in sorted((folder / FOLDER).glob("*.yaml"))]
     known = f"there are {', '.join(dict.fromkeys(names))}" if names else f"there is no {FOLDER}/"
-    raise ConfigError(
-        f"--env: there is no {files[-1]};{did_you_mean(arguments.env, names)} {known}"
-    )
+    places = " and no ".join(map(str, files))
+    raise ConfigError(f"--env: there is no {places};{did_you_mean(arguments.env, names)} {known}")
 
 
 def _load(path: Path) -> tuple[dict[str, Any], Sources]:

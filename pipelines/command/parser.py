@@ -1,6 +1,7 @@
 """Argument parser with did-you-mean suggestions, argument types, and `--version`."""
 
 import argparse
+import math
 import pkgutil
 import re
 import sys
@@ -108,6 +109,17 @@ def count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not allowed; give a whole number, 0 or more")
     return int(text)
+
+
+def dollars(text: str) -> float:
+    """Return an amount of money above 0."""
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = 0
+    if not 0 < amount < math.inf:  # not NaN either
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed; give a number above 0, as 12.5")
+    return amount
 
 
 def _version(package: str) -> str:

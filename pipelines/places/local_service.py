@@ -58,6 +58,8 @@ def local_service(root: Path, *, mounts: Sequence[Path] | None = None) -> Iterat
         stack.enter_context(_environment(client.EMULATOR_VARIABLE, service.host))
         stack.enter_context(_environment(client.TOKEN_VARIABLE, service.token))
         stack.enter_context(_environment(paths.LOCAL_BUCKETS, str(buckets)))
+        if storage := client.announced(root).get("storage"):  # else a plan reads real buckets
+            stack.enter_context(_environment("STORAGE_EMULATOR_HOST", storage))
         yield service
 
 

@@ -104,9 +104,8 @@ class _Walk:
             values = _inputs(task, component, inputs, outputs)
             title = task.get("taskInfo", {}).get("name", name)
             decides = task.get("triggerPolicy", {}).get("condition", "")
-            fate = outer
-            if decides and outer.state == RUNS and (result := _holds(decides, values)) is not True:
-                fate = Fate(DEPENDS if result is None else SKIPPED, title)
+            holds = _holds(decides, values) if decides and outer.state != SKIPPED else True
+            fate = outer if holds else Fate(DEPENDS if holds is None else SKIPPED, title)
             if "dag" in component:
                 forecasts += self.graph(component["dag"], values, fate)
                 outputs[name] = None

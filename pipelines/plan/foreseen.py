@@ -1,6 +1,7 @@
 """Outputs that some tasks will have, foreseen without running them."""
 
 import datetime
+import logging
 from collections.abc import Callable
 
 from components.model_version.champion import champion_of, find_champion
@@ -13,6 +14,8 @@ from components.start.trigger import TRAIN
 from pipelines.plan.earlier_tasks import EarlierTasks
 from pipelines.plan.forecast import Values, has_inputs
 from trainer import Json
+
+logger = logging.getLogger(__name__)
 
 Foresee = Callable[[Values], Json | None]
 PASSED = "passed"
@@ -34,18 +37,19 @@ def without_registry() -> dict[str, Foresee]:
 
 def foreseen(api: VertexApi, *, run: str, earlier: EarlierTasks) -> dict[str, Foresee]:
     """Return the functions that foresee outputs, by the display names of the tasks."""
+    unread = without_registry()
 
-    def start(inputs: Values) -> Json:
+    def start(inputs: Values) -> Json | None:
         """Look at the registry and at the raw data, as the task will."""
         values = {name: inputs.parameters[name] for name in START_INPUTS}
-        return start_run(
-            api,
-            champion=find_champion(api, values["model_name"]),
-            run=run,
-            schedule_time="",
-            create_time=datetime.datetime.now(datetime.UTC).isoformat(),
-            **values,
-        )._asdict()
+        champion = find_champion(api, values["model_name"])
+        now = datetime.datetime.now(datetime.UTC).isoformat()
+        moment = {"schedule_time": "", "create_time": now}
+        try:
+            return start_run(api, champion=champion, run=run, **moment, **values)._asdict()
+        except OSError as error:  # such as no right to read a bucket, which the run has
+            logger.warning("the plan does not know whether the data has changed: %s", error)
+            return unread["start"](inputs)
 
     def evaluate(inputs: Values) -> Json | None:
         """Return the verdict of an earlier run on the same model, if it still holds."""
@@ -67,4 +71,4 @@ def foreseen(api: VertexApi, *, run: str, earlier: EarlierTasks) -> dict[str, Fo
             return None
         return outputs
 
-    return {**without_registry(), "start": start, "evaluate": evaluate}
+    return {**unread, "start": start, "evaluate": evaluate}

@@ -30,10 +30,8 @@ def changes(task: TaskForecast, before: EarlierTask) -> list[str]:
         if not (isinstance(value, str) and PLACEHOLDER in value)
     }
     earlier = {name: value for name, value in before.parameters.items() if name in now}
-    words = [
-        *_code(task, before),
-        *_project(str(earlier.get(WORKLOAD, "")), str(now.get(WORKLOAD, ""))),
-    ]
+    workloads = [str(values.get(WORKLOAD, "")) for values in (earlier, now)]
+    words = [*_code(task, before, workloads), *_project(*workloads)]
     if earlier.get(FINGERPRINT) != now.get(FINGERPRINT):
         words.append(_data(now, before))
     if earlier.get(COMPARISON) != now.get(COMPARISON):
@@ -59,8 +57,12 @@ def _settings(parameters: Json) -> dict[str, Any]:
     return settings_of({"runtimeConfig": {"parameterValues": plain}})
 
 
-def _code(task: TaskForecast, before: EarlierTask) -> Iterator[str]:
-    images = [str(container.get("image", "")) for container in (before.container, task.container)]
+def _code(task: TaskForecast, before: EarlierTask, workloads: list[str]) -> Iterator[str]:
+    """Yield what has changed besides the workload, whose snapshot ends the tag of its image."""
+    images = [
+        str(container.get("image", "")).removesuffix(f"-{Path(workload).name}")
+        for container, workload in zip((before.container, task.container), workloads, strict=True)
+    ]
     if images[0] != images[1]:
         is_source = all(map(SOURCE_DIGEST.search, images))
         yield "Trainyard's source" if is_source else f"image {images[0]} → {images[1]}"

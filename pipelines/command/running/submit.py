@@ -17,6 +17,7 @@ from components.errors import StepError
 from components.prepare_examples.raw_data.fetch import fetch
 from pipelines.command.actions import describe
 from pipelines.command.output import add_output, with_result
+from pipelines.command.parser import dollars
 from pipelines.command.running.checked_run import (
     CheckedRun,
     check_run,
@@ -159,7 +160,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max-cost",
-        type=float,
+        type=dollars,
         metavar="DOLLARS",
         help="refuse a training that cost more in an earlier run, by its time and Vertex AI's "
         "prices, and limit its time so that it cannot cost more",
@@ -211,11 +212,13 @@ def _show(arguments: argparse.Namespace, run: CheckedRun, target: Target) -> int
     """Print what would be sent: a plan of the run, or with --json the request."""
     package = compiled(arguments, run, target)
     submission = submission_of(arguments, run, package, target)
-    if arguments.is_plan or not arguments.json:
+    is_shown = arguments.is_plan or not arguments.json
+    if is_shown or arguments.max_cost is not None:
         with service_of(arguments, target, makes_state=True):
             if arguments.max_cost is not None:
                 submission = _limited(arguments, run, package, target)
-            return show_plan(arguments, submission, target)
+            if is_shown:
+                return show_plan(arguments, submission, target)
     print(f"POST /v1/{target.parent}/pipelineJobs?pipelineJobId={run.name}", file=sys.stderr)
     arguments.result = submission.request, run.name
     return OK

@@ -221,12 +221,6 @@ def test_an_error_of_cloud_storage_says_what_to_do(storage):
         in_bucket("gs://b/d/a.csv")
 
 
-def test_a_bucket_without_a_mount_is_refused_before_any_request(tmp_path, monkeypatch):
-    monkeypatch.setattr(paths, "CLOUD_MOUNT", f"{tmp_path}/none/")
-    with pytest.raises(DataError, match="local folder"):
-        in_bucket("gs://b/d/a.csv")
-
-
 def test_input_that_changes_during_the_step_is_refused(folder):
     options = PrepareOptions(files=f"{folder}/*.csv")
     before = taxi(folder)

@@ -65,7 +65,12 @@ def test_the_environments_of_a_workloads_folder_come_first(repository):
     own = repository / "churn" / "environments"
     own.mkdir(parents=True)
     (own / "prod.yaml").write_text("on: vertex\nproject: own\n")
-    assert parse(["submit", "churn", "--env", "prod"]).project == "own"
+    (own / "dev.yaml").write_text("data_dir: ../data\npipeline_root: gs://b/r\n")
+    for command in (["submit"], ["jobs", "submit"], ["tune"]):
+        assert parse([*command, "churn", "--env", "prod"]).project == "own"
+        arguments = parse([*command, "churn", "--env", "dev"])
+        paths = (arguments.data_dir, arguments.pipeline_root)
+        assert paths == ("churn/environments/../data", "gs://b/r")
 
 
 @pytest.mark.parametrize(

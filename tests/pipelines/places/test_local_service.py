@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import stat
 import sys
 from pathlib import Path
@@ -194,6 +195,9 @@ def test_nested_user_is_not_the_last_user(commands, monkeypatch):
     monkeypatch.setenv(PRELOAD_VARIABLE, "")
     with local_service(commands.root) as outer:
         pid = service_pid(commands.root)
+        assert os.environ["STORAGE_EMULATOR_HOST"].startswith(
+            "http://127.0.0.1:"
+        )  # of gs://BUCKET here
         with pytest.MonkeyPatch.context() as patch:
             patch.delenv(EMULATOR_VARIABLE)
             with local_service(commands.root) as inner:

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from components.prepare_examples import fingerprint
+from components.prepare_examples.raw_data.files import Object
 from pipelines.plan.earlier_tasks import LocalCache
 
 PULLABLE = ("--image", "us-docker.pkg.dev/p/r/trainyard:1")
@@ -16,6 +18,9 @@ def test_a_plan_names_tasks_price_and_quota_and_sends_nothing(trainyard):
     lines = output.splitlines()
     assert lines[0].split() == ["TASK", "SECONDS", "WHY"]
     assert "no earlier run of this workload" in output
+    reasons = {line.split()[0]: line for line in lines if line}
+    assert reasons["upload-model"].endswith("passes the gate, or is kept as a challenger")
+    assert reasons["deploy-model"].endswith("only if the model passes the gate")
     assert "at most $0.44 by its time limit" in output
     assert "quota     on Vertex AI in us-central1: custom_model_training_cpus 4" in lines
     assert json.loads(trainyard("runs", "list", "--json")[1]) == []
@@ -60,6 +65,38 @@ def test_a_limit_of_the_cost_is_the_time_limit_of_the_job(trainyard):
     assert "at most $0.10 by its time limit" in output
     plan = json.loads(trainyard("plan", "taxi", "--max-cost", "0.1", "--json")[1])
     assert plan["price"]["most"] <= 0.1
+    request = json.loads(trainyard("submit", "taxi", "--dry-run", "--json", "--max-cost=0.1")[1])
+    cluster = json.loads(request["runtimeConfig"]["parameterValues"]["cluster"])
+    assert cluster["timeout_seconds"] < 2000  # the run is sent with it
+
+
+@pytest.mark.parametrize("amount", ["nan", "inf", "-5", "five"])
+def test_a_limit_that_is_no_amount_is_refused(trainyard, amount, capsys):
+    with pytest.raises(SystemExit):
+        trainyard("plan", "taxi", f"--max-cost={amount}")
+    assert f"{amount!r} is not allowed; give a number above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_allowed", [True, False], ids=["read", "forbidden"])
+def test_a_plan_on_vertex_ai_reads_the_bucket_or_says_that_it_cannot(
+    trainyard, monkeypatch, caplog, is_allowed
+):
+    """No bucket is mounted where the plan is made, and its author may not have the run's rights."""
+
+    def find(pattern: str) -> list[Object]:
+        if not is_allowed:
+            raise PermissionError(f"{pattern}: 403")
+        return [Object(pattern, 1, 1)]
+
+    monkeypatch.setattr(fingerprint, "find_objects", find)
+    bucket = ("--set", "prepare.files=gs://b/data.csv", "--data-dir", "gs://b/data")
+    code, output, error = trainyard("plan", "taxi", *ON_VERTEX, *bucket)
+    assert code == 0, error
+    row = next(line for line in output.splitlines() if line.startswith("prepare-examples"))
+    reason = "no earlier run of this workload" if is_allowed else "its inputs come from start"
+    assert row.endswith(reason)
+    unknown = "the plan does not know whether the data has changed: gs://b/data.csv: 403"
+    assert (unknown in caplog.text) is not is_allowed
 
 
 @pytest.mark.parametrize(
