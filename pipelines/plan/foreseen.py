@@ -43,10 +43,15 @@ def foreseen(api: VertexApi, *, run: str, earlier: EarlierTasks) -> dict[str, Fo
         """Look at the registry and at the raw data, as the task will."""
         values = {name: inputs.parameters[name] for name in START_INPUTS}
         champion = find_champion(api, values["model_name"])
-        now = datetime.datetime.now(datetime.UTC).isoformat()
-        moment = {"schedule_time": "", "create_time": now}
         try:
-            return start_run(api, champion=champion, run=run, **moment, **values)._asdict()
+            return start_run(
+                api,
+                champion=champion,
+                run=run,
+                schedule_time="",
+                create_time=datetime.datetime.now(datetime.UTC).isoformat(),
+                **values,
+            )._asdict()
         except OSError as error:  # such as no right to read a bucket, which the run has
             logger.warning("the plan does not know whether the data has changed: %s", error)
             return unread["start"](inputs)

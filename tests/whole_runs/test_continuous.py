@@ -70,7 +70,9 @@ def test_commands_of_github_check_run_and_submit(repository, shell):
     assert workflow["name"] == "churn"
     for command in commands_of(workflow["jobs"]["check"]):
         shell(command)
-    assert (repository / ".trainyard/runs/latest/report.html").is_file()
+    upload = workflow["jobs"]["check"]["steps"][-1]["with"]
+    assert (repository / upload["path"]).is_file()
+    assert upload["include-hidden-files"] is True  # else upload-artifact finds none there
 
     *before, submit = commands_of(workflow["jobs"]["submit"])
     for command in before:
