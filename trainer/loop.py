@@ -125,7 +125,6 @@ class _Training:
         self._results = Results(job, self.step, served) if served is not None else None
 
     def run(self, driver: Driver) -> None:
-        """Restore, train the remaining steps and export; end the process if training stalls."""
         is_chief = self._job.cluster.is_chief
         with end_on_stall(
             self._job.config.stall_seconds,

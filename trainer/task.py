@@ -96,7 +96,6 @@ def _run(
 def _train(
     config: TrainConfig, cluster: Cluster, folders: Folders, *, strategy: str, stop: threading.Event
 ) -> int:
-    """Train, or evaluate the checkpoints of a training, on this replica's devices."""
     from trainer.training.job import check_batch_size, make_job
     from trainer.training.model.devices import open_devices, resolve_strategy
 
@@ -133,7 +132,6 @@ def _train(
 def _split_by_cores(
     config: TrainConfig, devices: list[str], *, strategy: str, num_trainers: int
 ) -> list[str]:
-    """Return the devices of the parts of a batch that the cores compute at the same time."""
     from trainer.training.model.devices import count_parts, split_cpu
 
     num_parts = count_parts(

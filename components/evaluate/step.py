@@ -237,7 +237,6 @@ def publish(
 
 
 def _log(artifact: "Metrics", values: Json, **rows: Json) -> None:
-    """Write values to an artifact's metadata, and with rows to its file."""
     for name, value in values.items():
         artifact.log_metric(name, value)
     _write(artifact.path, json.dumps({**values, **rows}, indent=2))

@@ -156,7 +156,6 @@ def _events(version: Json) -> list[tuple[str, str, str]]:
 
 
 def _moment(match: re.Match[str]) -> str:
-    """Return the time of a label's key as the API writes times."""
     moment = datetime.datetime.strptime(match[1], _TIME)
     return f"{moment.isoformat()}.{match[2]}Z"
 

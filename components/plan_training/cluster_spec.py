@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import InitVar, dataclass
 from typing import Any
 
@@ -125,14 +125,12 @@ def _check_machines(shape: Shape, findings: Findings, names: Names) -> None:
     findings.warnings += dict.fromkeys(warnings)
 
 
-def _idle_gpus(shape: Shape, names: Names) -> list[str]:
-    """Return a warning for each pool with GPUs that would be paid for but not used."""
-    warnings = []
+def _idle_gpus(shape: Shape, names: Names) -> Iterator[str]:
+    """Yield a warning for each pool with GPUs that would be paid for but not used."""
     for pool in shape.pools():
         gpus, num_used = pool.machine.accelerator, max_gpus(shape.strategy, pool.role)
         if gpus and num_used is not None and num_used < gpus.count:
-            warnings.append(
+            yield (
                 f"{_name(shape, names, 'accelerator', pool.role)}: under {shape.strategy} each"
                 f" {pool.role} uses {num_used} of its {gpus}: the rest costs money but is idle"
             )
-    return warnings

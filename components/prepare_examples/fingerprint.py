@@ -144,7 +144,6 @@ def _file_facts(patterns: Sequence[str], folder: str | Path) -> Facts:
 
 
 def _all_files(patterns: Sequence[str]) -> list[Path]:
-    """Return the files that the patterns match, and those in the folders that they match."""
     paths: list[Path] = []
     for pattern in patterns:
         folders = [Path(path) for path in sorted(glob(pattern)) if Path(path).is_dir()]

@@ -171,7 +171,6 @@ def serve_promoted(
 def _set_up(
     api: VertexApi, endpoint: Json, options: ReleaseOptions, *, served_before: bool
 ) -> None:
-    """Set the endpoint's expiry, and start or stop the log of its requests, as the options say."""
     set_expiry(api, endpoint, options.expires, served_before=served_before)
     if options.log_requests is not None:
         set_request_log(api, endpoint, rate=options.log_requests, table=options.log_table)

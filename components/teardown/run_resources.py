@@ -130,7 +130,6 @@ class RunResources:
 
     @cached_property
     def _tasks(self) -> dict[str, str]:
-        """The tasks of the run's pipeline, by name; none if the pipeline is unknown."""
         return leaf_tasks(self.job["pipelineSpec"]) if "pipelineSpec" in self.job else {}
 
     def _is_settled(self, task: str, states: tuple[str, ...]) -> bool:

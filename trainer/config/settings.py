@@ -167,7 +167,6 @@ def kind_of(field: dataclasses.Field[Any]) -> type:
 
 
 def _number_kind(field: dataclasses.Field[Any]) -> type | None:
-    """Return the type of a mapping's values if they are numbers."""
     _, kind = typing.get_args(_hint(field)) if kind_of(field) is Mapping else (None, None)
     return kind if kind in (int, float) else None
 

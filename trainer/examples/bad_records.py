@@ -73,7 +73,6 @@ def _describe(record: bytes, error: Exception) -> str:
 
 
 def _shape(feature: tf.train.Feature) -> str:
-    """Return the size of a feature's values, or a single value itself."""
     kind = feature.WhichOneof("kind")
     values: Sequence[Any] = getattr(feature, kind).value if kind else ()
     if len(values) != 1:

@@ -243,8 +243,6 @@ def gather_rows(table: Any, rows: tf.Tensor) -> Any:
 
 
 def _joined(chunks: tf.data.Dataset, num_expected: tf.Tensor) -> tf.data.Dataset:
-    """Return a dataset of a single element, all rows of a dataset of tables."""
-
     def checked(features: Any, labels: tf.Tensor) -> Any:
         message = "the files and the manifest have different numbers of examples"
         size = tf.shape(labels, tf.int64)[0]

@@ -138,7 +138,6 @@ class _ServedModel(tf.Module):
         self._arguments = argument_names(workload.input_specs())
 
     def signatures(self) -> dict[str, Any]:
-        """Return the concrete functions: for raw features, and for serialized Examples."""
         serialized = tf.TensorSpec([None], tf.string, name="examples")
         specs = {
             name: tf.TensorSpec(spec.shape, spec.dtype, name=name)

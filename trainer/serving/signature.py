@@ -25,7 +25,6 @@ class Signature:
     outputs: Specs
 
     def __str__(self) -> str:
-        """Return the contents of an instance and of a prediction, without the batch dimension."""
         return f"takes {shown(self.inputs)}, returns {shown(self.outputs)}"
 
 

@@ -99,7 +99,6 @@ class SyncDriver:
         return tf.concat([results, votes], 0)
 
     def _contribute(self, table: Any, index: tf.Tensor, rows: tf.Tensor) -> Contribution:
-        """Return the contribution of the whole batch: of this replica's devices and all others."""
         first = self._group.rank * len(self._devices) if self._group else 0
         contributions = []
         for number, device in enumerate(self._devices, start=first):

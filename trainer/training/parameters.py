@@ -194,7 +194,6 @@ class Parameters:
         return self._cut.join(parts, {piece.group for piece in self._pieces_with(name)})
 
     def _pack(self, value: tf.Tensor) -> tf.Tensor:
-        """Return values in the format in which they are sent."""
         return value if self._message_dtype == tf.float32 else tf.cast(value, self._message_dtype)
 
     def _one_hot(self, index: tf.Tensor | int) -> tf.Tensor:

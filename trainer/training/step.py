@@ -211,7 +211,6 @@ class TrainStep:
     def _load_batch(
         self, table: Any, index: tf.Tensor, rows: tf.Tensor, first: int, last: int
     ) -> tuple[Any, tf.Tensor, tf.Tensor | None]:
-        """Return the model's inputs, labels and examples' weights of a part of a batch."""
         features, labels = gather_rows(table, rows[first:last])
         example_weights = self._workload.example_weights(features, labels)
         if self._workload.num_noise:

@@ -467,7 +467,6 @@ class Table(Workload):
         return [math.prod(sizes[name] for name in cross) for cross in self.crosses]
 
     def _most_categories(self) -> dict[str, int]:
-        """Return the maximum number of categories of each column, for any examples."""
         return {
             name: num_categories(size)
             for feature in self.used

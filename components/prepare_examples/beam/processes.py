@@ -166,7 +166,6 @@ def _start(stop: Connection, stopper: Connection, counter: Any) -> None:
 
 
 def _exit_when_told(stop: Connection) -> None:
-    """Exit with the parent process, or when it closes its end of the pipe."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel, stop])

@@ -47,7 +47,6 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parsed(flags: Sequence[str]) -> dict[str, Any]:
-    """Return the values of all of Beam's options by name."""
     from apache_beam.options.pipeline_options import PipelineOptions
 
     parser = _Parser(allow_abbrev=False, conflict_handler="resolve", add_help=False)

@@ -91,7 +91,6 @@ def _partial_file(path: Path) -> Iterator[Path]:
 
 
 def _reason(error: Exception) -> str:
-    """Return a short reason for a failed request; the traceback has the details."""
     if isinstance(error, requests.Timeout):
         return "timed out"
     if isinstance(error, requests.ConnectionError):

@@ -124,7 +124,6 @@ def _drifts(name: str, summaries: Summaries, *, are_earlier: Sequence[bool]) -> 
 
 
 def _values(summaries: Summaries, labels: Sequence[str]) -> dict[str, Shares]:
-    """Return the shares of the values that are the most frequent in any set of data."""
     counts = [dict(map(tuple, s["top_values"])) if s else {} for s in summaries]
     frequent = {value for of in counts for value in [*of][:NUM_VALUES]}
     shares = {

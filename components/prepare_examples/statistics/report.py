@@ -83,7 +83,6 @@ def render(
 
 
 def _controls() -> str:
-    """Return the log switch, and what the script needs for search and order."""
     options = "".join(f'<option value="{key}">{words}' for key, words in ORDERS.items())
     return (
         '<div class="controls"><label><input type="checkbox" id="log"> log scale</label>'

@@ -116,7 +116,6 @@ def _typed_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Ite
 
 
 def _with_hashes(block: Block, raw: Mapping[str, pa.Array], segment: Segment) -> Block:
-    """Return a block with the hash of each row, in which the columns of folders count."""
     values = {**raw, **_folder_columns(segment.file.names, segment, block)}
     hashes = hash_raw_rows(values, hashed_names(segment.file.names))
     return replace(block, table=block.table.append_column(WHOLE_ROW, hashes))

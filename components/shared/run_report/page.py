@@ -21,7 +21,6 @@ DATA_FILE = "data.html"
 
 
 def _evaluation_sections(content: Content) -> str:
-    """Return the sections on the evaluation; the statistics tell which fields are times."""
     features = content.statistics.get("splits", {}).get("train", {}).get("features", {})
     times = [name for name, feature in features.items() if feature.get("is_time")]
     evaluation = {**content.evaluation, "times": times}

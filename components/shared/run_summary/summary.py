@@ -270,7 +270,6 @@ def _error_for_user(error: str, views: tuple[TaskView, ...]) -> str:
 
 
 def _serving(outputs: dict[str, Json]) -> dict[str, dict[str, float]]:
-    """Return the measurements of the tasks that send requests, by task."""
     measured = {
         task: _numbers(outputs.get(task, {}).get(name, {}))
         for task, name in SERVING_OUTPUTS.items()
@@ -279,7 +278,6 @@ def _serving(outputs: dict[str, Json]) -> dict[str, dict[str, float]]:
 
 
 def _seconds(job: Json) -> float:
-    """Return the time from the run's creation to its end, 0 before its end."""
     if "createTime" not in job or "endTime" not in job:
         return 0.0
     moments = [datetime.datetime.fromisoformat(job[key]) for key in ("createTime", "endTime")]

@@ -192,7 +192,6 @@ class FlatModel:
         ]
 
     def _split_state(self, state: tf.Tensor, *, seed: tf.Tensor) -> list[tf.Tensor]:
-        """Return the values of all non-trainable variables, in the model's order."""
         values = iter(split_flat(state, self._state))
 
         def value(index: int, variable: Any) -> tf.Tensor:

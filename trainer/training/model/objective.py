@@ -309,7 +309,6 @@ class Objective:
         self._keras.reset_metrics()
 
     def _measure(self, rows: slice) -> tuple[float, list[Any]]:
-        """Return the loss and the metrics' variables after some rows of the sample."""
         sample = self._sample
         inputs, outputs = keras.tree.map_structure(
             lambda column: column[rows], (sample.inputs, sample.random_outputs)

@@ -122,7 +122,6 @@ def check_settings_of_compiled(config: TrainConfig, optimizer: Any) -> None:
 
 
 def _fuse(optimizer: Any) -> Optimizer | None:
-    """Return the fused operation with the same result, if there is one."""
     kind = type(optimizer)
     if kind in (keras.optimizers.Adam, keras.optimizers.AdamW) and not optimizer.amsgrad:
         return Adam(beta_1=optimizer.beta_1, beta_2=optimizer.beta_2, epsilon=optimizer.epsilon)

@@ -116,7 +116,6 @@ class EvalStep:
     def _evaluate(
         self, table: Any, weights: tf.Tensor, state: tf.Tensor, states: list[tf.Tensor]
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Return predictions for `trainer.metrics.evaluate`, and the objective's next states."""
         num_examples = tf.shape(table[1])[0]
         num_chunks = -(-num_examples // CHUNK_SIZE)
         is_regression = isinstance(self._workload.label, Regression)
@@ -210,7 +209,6 @@ class _Evaluator:
         self._step = EvalStep(job.workload, model, objective, job.eval_tables())
 
     def evaluate_new(self) -> None:
-        """Evaluate the checkpoints that are new since the last call, the oldest first."""
         for saved in list_checkpoints(self._job.folders.checkpoints):
             if (saved.step, saved.time) in self._seen:
                 continue

@@ -129,7 +129,6 @@ def _figure(mistake: Json) -> str:
 
 
 def _fields(mistakes: Sequence[Json], *, times: Sequence[str]) -> str:
-    """Return a table of the examples: label, prediction and fields; "" without any."""
     instances = [
         fields if isinstance(fields := mistake.get("instance"), dict) else {"value": fields}
         for mistake in mistakes
