@@ -52,3 +52,12 @@ def test_rare_errors_of_the_version_that_serves_do_not_reject_a_small_canary(mon
 def test_a_failing_version_is_rejected(monkeypatch):
     with pytest.raises(StepError, match="requests failed"):
         watch(monkeypatch, lambda number: "" if number % 10 == 1 else "1", canary=["10"])
+
+
+def test_errors_that_one_of_many_tests_finds_by_chance_do_not_reject(monkeypatch):
+    def respond(number: int) -> str:
+        return "" if 193 <= number < 200 else "1"
+
+    values = watch(monkeypatch, respond, canary=["10"], max_error_rate=0.01)
+
+    assert values["num_canary_errors"] == 7
