@@ -194,7 +194,9 @@ def _walk(folder: Path, data: Sequence[str]) -> Iterator[Path]:
         )
         for name in sorted(names):
             file = here / name
-            is_skipped = name.startswith(".") or _is_any(name, SKIPPED_FILES)
+            is_skipped = name.startswith(".") or any(
+                fnmatch.fnmatchcase(name, pattern) for pattern in SKIPPED_FILES
+            )
             if is_skipped or _is_data(file.relative_to(folder).as_posix(), data):
                 continue
             if file.is_symlink() and not file.resolve().is_relative_to(inside):
@@ -226,7 +228,3 @@ def _is_data(name: str, patterns: Sequence[str]) -> bool:
         or fnmatch.fnmatchcase(name, pattern.replace("**/", ""))
         for pattern in patterns
     )
-
-
-def _is_any(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

@@ -28,7 +28,7 @@ from trainer.workloads.encoding.image_files import SUFFIXES
 logger = logging.getLogger(__name__)
 
 GIVEN = {"train": "train", "eval": "eval", "val": "eval", "valid": "eval", "validation": "eval"}
-GIVEN |= {"test": "test"}
+GIVEN |= {"test": "test", "training": "train", "testing": "test"}
 IGNORED = {"thumbs.db", "desktop.ini"}
 HASH_BYTES = 8
 

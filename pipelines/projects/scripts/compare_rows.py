@@ -76,7 +76,8 @@ def find_rows(
     """
     for rows in possible_rows(len(label), columns, orders):
         if tells_label(label, target, rows) and any(
-            _is_same_order(values, columns, rows) for values in recorded
+            len(np.unique(values[:1000])) > 1 and explain(values, columns, rows)
+            for values in recorded
         ):
             return rows
     return None
@@ -140,10 +141,6 @@ def possible_rows(
         if num <= len(base):
             yield base[:num]
             yield base[len(base) - num :]
-
-
-def _is_same_order(values: Array, columns: Sequence[FileColumn], rows: Array) -> bool:
-    return len(np.unique(values[:1000])) > 1 and explain(values, columns, rows) is not None
 
 
 def _missing(values: Array) -> Array:

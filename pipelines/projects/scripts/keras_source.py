@@ -75,7 +75,6 @@ class Source:
         return f"{{{', '.join(items)}}}"
 
     def _of_object(self, thing: Any) -> str:
-        """Return a call of the object's class with the arguments that are not the defaults."""
         cls = type(thing)
         if isinstance(thing, keras.Model) and not isinstance(thing, keras.Sequential):
             raise ScriptFault(f"the model {thing.name} cannot be written as an expression")
@@ -223,7 +222,6 @@ def is_automatic(name: Any, cls: type) -> bool:
 
 
 def _parameters(cls: Any) -> dict[str, bool]:
-    """Return the parameters of a class, each with whether it is required."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {
         arg.name: arg.default is inspect.Parameter.empty

@@ -35,7 +35,7 @@ class ModelSource:
         graph = getattr(model, "_functional", None) or model
         nodes = _nodes(graph)
         is_chain = len(inputs) == 1 and all(
-            _tensors(node) == (nodes[at - 1].outputs if at else graph.inputs)
+            list(node.input_tensors) == (nodes[at - 1].outputs if at else graph.inputs)
             for at, node in enumerate(nodes)
         )
         names = dict(zip(map(id, graph.inputs), inputs, strict=True))
@@ -152,11 +152,6 @@ def _nodes(graph: Any) -> list[Any]:
     nodes = [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
     inputs = set(map(id, graph.inputs))
     return [node for node in nodes if not any(id(tensor) in inputs for tensor in node.outputs)]
-
-
-def _tensors(node: Any) -> list[Any]:
-    """Return the tensors that a call gets, if it gets a single one as its first argument."""
-    return list(node.input_tensors)
 
 
 def _variable(name: str, taken: set[str]) -> str:

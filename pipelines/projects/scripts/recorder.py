@@ -157,7 +157,6 @@ def _record_arguments(callback: Any, recording: Recording, path: str) -> None:
 
 
 def _caller(path: str) -> tuple[int, dict[str, Any]]:
-    """Return the executed line of the script, and its variables, also the local ones."""
     frame: FrameType | None = inspect.currentframe()
     line, variables = 0, dict[str, Any]()
     while frame:

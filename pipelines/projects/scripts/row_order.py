@@ -15,10 +15,13 @@ from pipelines.projects.scripts.rows import Array, row_numbers
 def record_orders(script: str, orders: list[Array]) -> None:
     """Add the numbers of the rows to `orders` whenever a script shuffles or splits its rows.
 
-    Data sets of TensorFlow keep their order, since they shuffle elements without numbers.
+    Data sets of TensorFlow keep their order, since they shuffle elements without numbers, and have
+    each row once if they repeat without end.
     """
     _record_shuffles(orders)
+    repeat = tf.data.Dataset.repeat
     tf.data.Dataset.shuffle = lambda self, *_, **__: self
+    tf.data.Dataset.repeat = lambda self, count=None, **_: repeat(self, count or 1)
     if "sklearn" in script:
         _record_splits(orders)
     if "pandas" in script:

@@ -98,7 +98,10 @@ def inputs_of(model: Any, rows: RecordedRows) -> list[tuple[RecordedInput, Any]]
     """Return the recorded inputs that a model takes, in its order, each with its Keras tensor."""
     known = getattr(model, "inputs", None)
     if not known:
-        return [(recorded, _tensor_like(recorded)) for recorded in rows.inputs]
+        arrays = [recorded.values for recorded in rows.inputs]
+        kinds = ["string" if array.dtype.kind == "O" else array.dtype.name for array in arrays]
+        shapes = [(None, *array.shape[1:]) for array in arrays]
+        return list(zip(rows.inputs, map(keras.KerasTensor, shapes, kinds), strict=True))
     if rows.kind != "dict":
         return list(zip(rows.inputs, known, strict=True))
     struct = getattr(model, "_inputs_struct", None)
@@ -107,11 +110,6 @@ def inputs_of(model: Any, rows: RecordedRows) -> list[tuple[RecordedInput, Any]]
     )
     by_name = {recorded.name: recorded for recorded in rows.inputs}
     return [(by_name[names.get(id(tensor), tensor.name)], tensor) for tensor in known]
-
-
-def _tensor_like(recorded: RecordedInput) -> Any:
-    dtype = "string" if recorded.values.dtype.kind == "O" else recorded.values.dtype.name
-    return keras.KerasTensor((None, *recorded.values.shape[1:]), dtype)
 
 
 def read_rows(x: Any, y: Any, sample_weight: Any, *, most_rows: int) -> RecordedRows:
@@ -155,7 +153,6 @@ def read_rows(x: Any, y: Any, sample_weight: Any, *, most_rows: int) -> Recorded
 
 
 def _of_batches(data: Any, most_rows: int) -> tuple[Any, Any, Any, int]:
-    """Return inputs, labels and weights of the first batches of a data set, and a batch's size."""
     batches: list[tuple[Any, ...]] = []
     num_rows = num_bytes = 0
     for batch in _batches(data):

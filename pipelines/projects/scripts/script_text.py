@@ -205,7 +205,6 @@ class ScriptText:
 
 
 def _global_names(code: CodeType) -> Iterator[str]:
-    """Yield the names of a module that its functions and classes use."""
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             yield str(step.argval)

@@ -1,6 +1,7 @@
 """Absent modules of a script: those for plots get stubs, since nothing of them reaches its fit."""
 
 import ast
+import builtins
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -43,12 +44,14 @@ class _Stub(ModuleType):
 
 
 def add_stubs(script: ScriptText) -> list[ScriptFault]:
-    """Replace absent packages for plots; return a fault for each other module that is absent."""
+    """Replace absent packages for plots, and what notebooks have; return other absent modules."""
     absent = {
         name: line
         for name, line in reversed([*script.imports()])
         if name not in sys.modules and importlib.util.find_spec(name) is None
     }
+    for name in ("get_ipython", "display"):  # of an exported notebook
+        setattr(builtins, name, _Stub(name))
     for name in _modules(script.tree):
         if name.partition(".")[0] in {*PLOTS} & {*absent}:
             sys.modules[name] = _Stub(name)

@@ -214,7 +214,6 @@ class WrittenModel(Written, abc.ABC):
     def _write(
         self, parts: Parts, compiled: dict[str, str], rows: RecordedRows, folder: Path
     ) -> None:
-        """Write the source of the model, and check that it computes what the script's does."""
         line, name = self.script.line_of_variable(self.recording.line), self.script.path.name
         own, outputs = self._own_lines(parts, rows, line)
         losses = []
@@ -263,7 +262,6 @@ class WrittenModel(Written, abc.ABC):
             raise
 
     def _given_variables(self) -> bool:
-        """Return whether the script gave its model weights, besides what `adapt` learnt."""
         layers = keras.layers.Normalization | keras.layers.Discretization
         own = _own_variables(self.model, adapted=layers)
         return any(id(variable) in self.recording.assigned for variable in own)

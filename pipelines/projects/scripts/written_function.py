@@ -93,7 +93,8 @@ class WrittenFunction(Written):
         }
 
     def _chosen(self) -> ast.FunctionDef:
-        own = [name for name, value in self.recording.variables.items() if _is_model(value)]
+        classes = filter(lambda item: inspect.isclass(item[1]), self.recording.variables.items())
+        own = [name for name, value in classes if issubclass(value, keras.Model)]
         builders = list(self.script.builders(("Sequential", "Model", *own)))
         top = [builder for builder in builders if builder in self.script.tree.body]
         if not top:
@@ -122,13 +123,14 @@ class WrittenFunction(Written):
         )
 
     def _call(self, node: ast.FunctionDef, parameters: Mapping[str, inspect.Parameter]) -> Json:
-        """Return the lines that call the function and give its model the workload's inputs."""
         required = [name for name, arg in parameters.items() if arg.default is arg.empty]
         for name in required:
             if name not in KNOWN:
+                remedy = "or call the first one inputs: the Keras inputs of the workload"
+                if name == "hp":
+                    remedy = "as to units=32, which trainyard tune searches instead of KerasTuner"
                 raise ScriptFault(
-                    f"{node.name} needs the argument {name!r}: give it a default, or call the first"
-                    " one inputs: the Keras inputs of the workload",
+                    f"{node.name} needs the argument {name!r}: give it a default, {remedy}",
                     line=node.lineno,
                 )
         made = self._made(node, required)
@@ -182,7 +184,6 @@ class WrittenFunction(Written):
         return True
 
     def _weights(self) -> None:
-        """Write down the weights of classes, whose order is not told by rows."""
         weights = self.recording.fit.get("class_weight")
         line = self.recording.line
         if weights and max(weights) < len(self._classes):
@@ -202,7 +203,3 @@ class WrittenFunction(Written):
                 f"sample_weight of fit in line {line} is not taken over: name a column of the file"
                 " as weight in workload.py"
             )
-
-
-def _is_model(value: Any) -> bool:
-    return inspect.isclass(value) and issubclass(value, keras.Model)

@@ -95,7 +95,6 @@ class WrittenImages(WrittenModel):
 
 
 def _shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Return height, width and channels of images, which may be flat or have no channels."""
     match shape:
         case (height, width, channels) if channels in CHANNELS:
             return (height, width, channels)

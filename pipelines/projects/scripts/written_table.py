@@ -1,9 +1,11 @@
 """Columns, label and weights that a table takes over from a script."""
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
+from typing import Any
 
 import keras
 import numpy as np
@@ -25,6 +27,8 @@ from pipelines.projects.scripts.written import Parts, WrittenModel
 from trainer import Json
 
 NUM_CHECKED = 64
+FEWEST_OF_CLASS, RESAMPLED = 20, 2  # rows of a class; ratio of two classes' shares in fit
+FEWEST_LEFT, LEFT_SHARE = 10, 0.05  # rows beyond those in fit, which no random split leaves out
 
 
 class WrittenTable(WrittenModel):
@@ -134,7 +138,6 @@ class WrittenTable(WrittenModel):
         return replace(recorded, columns=tuple(map(str, frames[-1].columns)))
 
     def _before(self, before: Before, front: Front, variable: str) -> str:
-        """Add the lines of a graph that the script applies before `fit`; return its variable."""
         front.used |= {column.name: column for column in before.columns}
         names = [f"inputs[{json.dumps(column.name)}]" for column in before.columns]
         shown = ", ".join(column.name for column in before.columns)
@@ -157,7 +160,9 @@ class WrittenTable(WrittenModel):
         target, num_outputs = self._target, self.num_outputs(rows)
         table = label_table(rows.label, target, file_rows)
         origin = label_origin(rows.label, target, file_rows)
-        is_number = rows.label.dtype.kind == "f" and not self._has_crossentropy()
+        is_number = rows.label.dtype.kind == "f" and (
+            not self._has_crossentropy() or len(np.unique(rows.label % 1)) > 2  # noqa: PLR2004
+        )
         if num_outputs == 1 and origin is not None and (is_number or table is None):
             self.result["label"] = {"kind": "regression"}
             return origin if origin.is_scaled or origin.log_shift is not None else None
@@ -188,7 +193,14 @@ class WrittenTable(WrittenModel):
 
     def _weights(self, rows: RecordedRows, file_rows: Array) -> None:
         values = self.result["label"].get("values", [])
-        if class_weight := self.recording.fit.get("class_weight"):
+        class_weight = self.recording.fit.get("class_weight")
+        is_whole = len(rows.label) < self.most_rows
+        if is_whole and (others := self._common_of_others(file_rows)):
+            remedy = "remove the others from the file, or set prepare.split if they judge the model"
+            self.notes.append(f"{others}; the workload uses all: {remedy}")
+        elif is_whole:
+            class_weight = self._resampled(values, rows)
+        if class_weight:
             self.class_weights(values, class_weight)
         if rows.weights is None:
             return
@@ -205,21 +217,50 @@ class WrittenTable(WrittenModel):
             )
         self.class_weights(values, {at: weights[0] for at, weights in of_class.items()})
 
+    def _resampled(self, values: Sequence[Any], rows: RecordedRows) -> Mapping[int, float]:
+        weights = self.recording.fit.get("class_weight") or {}
+        own = [int((self._target.values == value).sum()) for value in values]
+        if not values or min(own) < FEWEST_OF_CLASS:
+            return weights
+        shares = [float((rows.class_numbers == at).sum()) / own[at] for at in range(len(own))]
+        if max(shares) <= RESAMPLED * min(shares):
+            return weights
+        shown = ", ".join(f"{share:.3g}" for share in shares)
+        self.notes.append(
+            f"fit has the rows of {', '.join(map(str, values))} {shown} times as often as the file:"
+            " class_weights stand for that"
+        )
+        mean = len(rows.label) / sum(own)
+        return {at: share / mean * weights.get(at, 1) for at, share in enumerate(shares)}
+
+    def _common_of_others(self, file_rows: Array) -> str:
+        numbers = FileColumn("the row's number", np.arange(1.0, len(self._target.values) + 1))
+        is_in = np.isin(numbers.values, file_rows + 1)
+        told: list[str] = []
+        for column in (numbers, *self._columns, self._target):
+            inside, left = column.values[is_in], column.values[~is_in]
+            if column.is_text:
+                known = {"", *inside.tolist()}
+                others = Counter(text for text in left.tolist() if text not in known)
+                told += [f"{column.name} {t!r}" for t in others if others[t] >= FEWEST_LEFT][:1]
+            elif np.isfinite(inside).any():
+                least = max(FEWEST_LEFT, LEFT_SHARE * len(left))
+                low, high = np.nanmin(inside), np.nanmax(inside)
+                told += [f"{column.name} below {low:g}"] if (left < low).sum() >= least else []
+                told += [f"{column.name} above {high:g}"] if (left > high).sum() >= least else []
+        some = f"fit has {is_in.sum():,} of the file's {len(is_in):,} rows"
+        return f"{some}, none with {' or '.join(told[:3])}" if told else ""
+
 
 def _described(column: FileColumn, front: Front) -> Json:
-    missing = np.isnan(column.values) if not column.is_text else np.array([False])
-    is_filled = front.filled.get(column.name, True) or _has_missing(front, column)
+    missing = column.values != column.values  # NaN
+    in_fit = missing[front.rows[front.rows >= 0]]
+    is_filled = front.filled.get(column.name, True) or bool(in_fit.any())
     return {
         "name": column.name,
         "is_text": column.is_text,
         "num_dropped": 0 if is_filled else int(missing.sum()),
     }
-
-
-def _has_missing(front: Front, column: FileColumn) -> bool:
-    """Return whether a row without a value of the column reached fit."""
-    known = front.rows[front.rows >= 0]
-    return not column.is_text and bool(np.isnan(column.values[known]).any())
 
 
 def _values(column: FileColumn, rows: Array) -> Array:

@@ -100,6 +100,8 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
     numbers: list[pa.Array] = []
     owners: list[pa.Array] = []
     for file, first, table in _numbered(files):
+        if not tables and not header and not file.has_groups:
+            _check_names(file, table)
         tables.append(table)
         numbers.append(pa.array(range(first + 1, first + 1 + table.num_rows)))
         owners.append(pa.array([file.path] * table.num_rows))
@@ -109,8 +111,6 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
     num_rows = sum(table.num_rows for table in tables)
     if not num_rows:
         raise DataError(f"{paths[0]} has a header but no rows")
-    if not header and not files[0].has_groups:
-        _check_names(files[0], tables[0])
     names = _common_names(files)
     parts = _by_column(names, tables)
     texts = {name: pa.concat_arrays(map(texts_of, chunks)) for name, chunks in parts.items()}
@@ -167,7 +167,6 @@ def _common_names(files: Sequence[TableFile]) -> dict[str, str]:
 
 
 def _by_column(names: Mapping[str, str], tables: Sequence[pa.Table]) -> dict[str, list[pa.Array]]:
-    """Return the parts of each column, without values where a file lacks it."""
     parts: dict[str, list[pa.Array]] = {name: [] for name in names.values()}
     for table in tables:
         present = {names[name]: table[name].combine_chunks() for name in table.column_names}
@@ -194,7 +193,6 @@ def _is_number(name: str) -> bool:
 
 
 def _tables(file: TableFile) -> Iterator[pa.Table]:
-    """Yield the rows of a file in parts, with the columns of its folders."""
     start = len(file.names) - len(file.folder_values)
     more = zip(file.names[start:], file.folder_values, strict=True)
     values = {name: pa.array([value], pa.string()) for name, value in more}
@@ -228,8 +226,8 @@ def _own_tables(file: TableFile, names: tuple[str, ...]) -> Iterator[pa.Table]:
                 if len(block.ragged) > block.num_rows / 2:
                     number, reason, _ = block.ragged[0]
                     raise DataError(
-                        f"{file.path}, row {num_rows + number + 1}: {reason}; the first line must"
-                        " hold the names of all columns"
+                        f"{file.path}, row {num_rows + number + 1}: {reason}; fields are between"
+                        " commas, semicolons, tabs or bars; the first line or --header names all"
                     )
                 num_rows += block.num_rows
                 yield pa.table({name: block.raw[name].cast(pa.string()) for name in names})

@@ -159,8 +159,11 @@ def _run_file(folder: Path, shown: str, start: Start) -> str:
 
 
 def _files(folder: Path, start: Start) -> str:
-    """Return the files as YAML on one line: a list, or a list for each split."""
-    shown = {path: _flow(_from(folder, path)) for path in start.data}
+    texts = [
+        yaml.safe_dump([_from(folder, path)], default_flow_style=True, width=10_000)
+        for path in start.data
+    ]
+    shown = {path: text.strip()[1:-1] for path, text in zip(start.data, texts, strict=True)}
     if not start.splits:
         return f"[{', '.join(shown.values())}]"
     by_split = {
@@ -169,11 +172,6 @@ def _files(folder: Path, start: Start) -> str:
         if split in start.splits.values()
     }
     return f"{{{', '.join(f'{split}: [{files}]' for split, files in by_split.items())}}}"
-
-
-def _flow(path: str) -> str:
-    """Return a path as an item of a YAML list on one line."""
-    return yaml.safe_dump([path], default_flow_style=True, width=10_000).strip()[1:-1]
 
 
 def _from(folder: Path, data: str) -> str:

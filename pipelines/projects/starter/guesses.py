@@ -80,7 +80,7 @@ def _useless(column: Texts, form: str, num_rows: int) -> str:
     if len(column.present) < FEW_SHARE * num_rows:
         return f"missing in {num_missing:,} of {num_rows:,} rows"
     if form in INDEX_NAMES:
-        return "the numbers of the rows"
+        return "the numbers of the rows" if column.is_whole else "an index without a name"
     is_constant = column.num_unique == 1 and not num_missing
     return f"{column.ranked[0][0]!r} in all rows" if is_constant else ""
 
@@ -158,9 +158,12 @@ def _words(column: Texts, num_rows: int) -> Guess:
     if has_many_words or (is_unique and words >= 2):  # noqa: PLR2004
         return Guess(column, FEATURE, "Text", seen=f"{unique:,} texts of {words:.0f} words")
     if is_unique:
-        return Guess(column, IGNORED, seen="another value in nearly every row: an identifier")
+        seen = f"another value in nearly every row, such as {texts[0].as_py()!r}: an identifier"
+        return Guess(column, IGNORED, seen=seen)
     argument = f"hashed={_size(column)}" if unique > MAX_VOCABULARY else ""
-    return Guess(column, FEATURE, "Category", argument, _shares(column))
+    is_rare = unique > max(MOST_CODES, len(texts) / 2)
+    seen = _shares(column) + "; few rows of each" * is_rare
+    return Guess(column, FEATURE, "Category", argument, seen, is_said=is_rare)
 
 
 def _shares(column: Texts) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.images.folders import read_folder
+from components.prepare_examples.images.folders import ImageFolder, read_folder
 from components.prepare_examples.split_rule import SplitRule
 from components.prepare_examples.tfrecords.shards import DEFAULT_RATIOS
 from pipelines.projects.literals import quoted
@@ -76,11 +76,25 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
         remark=f"always the most frequent class: accuracy {share:.3f}",
         notes=(
             *(code.notes if code else ()),
+            *_on_folders(images),
             *(f"the class {name} has only {number} images" for name, number in rare),
         ),
         code=code.files if code else {},
         train=code.train if code else {},
     )
+
+
+def _on_folders(images: ImageFolder) -> Iterator[str]:
+    if folders := images.rule.files:
+        splits = "; ".join(f"{Path(folder).name}: {split}" for folder, split in folders.items())
+        yield f"split by the folders ({splits})"
+    depth = 3 if folders else 2  # of a picture in its class folder
+    paths = (file.path for some in images.files.values() for file in some)
+    if inner := min((path for path in paths if path.count("/") >= depth), default=""):
+        yield (
+            f"classes are {', '.join(images.classes)}; folders in them, as of {inner}, are none. If"
+            " these are splits, call them train, eval and test"
+        )
 
 
 def _more(

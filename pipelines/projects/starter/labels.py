@@ -1,5 +1,6 @@
 """The guess of a label from its column."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,7 @@ from pipelines.projects.literals import quoted
 from pipelines.projects.starter.columns import Contents
 from pipelines.projects.starter.texts import SEPARATORS, Texts, rows_text
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
+from pipelines.projects.starter.written import POINT_ZERO
 from trainer.errors import did_you_mean
 
 BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
@@ -68,6 +70,10 @@ def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str 
             " (--header a,b,… names the columns of a file whose first line has values)"
         )
     column = contents.of(name)
+    if column.has_whole_texts:  # 1 and 1.0 are one value
+        whole = pc.replace_substring_regex(column.values, POINT_ZERO, "")
+        column = replace(column, reading=replace(column.reading, values=whole))
+        positive = re.sub(POINT_ZERO, "", positive)
     if column.num_unique < 2:  # noqa: PLR2004
         value = column.ranked[0][0] if column.ranked else "missing"
         raise DataError(
@@ -101,7 +107,6 @@ def _kind(column: Texts) -> str:
 
 
 def _without_mistakes(column: Texts) -> Texts:
-    """Return a column of two values without further ones that occur once."""
     values = [value for value, count in column.ranked if count > 1]
     once = [value for value, count in column.ranked if count == 1]
     if len(values) != 2 or once != column.mistakes(once):  # noqa: PLR2004
@@ -126,6 +131,7 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
     if positive and positive not in values:
         raise DataError(f"--positive {positive}: {column.name} has {', '.join(values[:10])}")
     known = [value for value in values if value.strip().lower() in POSITIVE]
+    known = known if known != ["1"] or {"0", "-1"} & {*values} else []  # not of 1 and 2
     chosen = positive or (known[0] if len(known) == 1 else values[-1])
     count = dict(column.ranked)[chosen]
     share = count / len(column.present)

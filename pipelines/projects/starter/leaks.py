@@ -34,18 +34,13 @@ def leaks_of(guesses: Sequence[Guess], label: LabelGuess) -> dict[str, str]:
 
 
 def _label_numbers(label: LabelGuess) -> Floats:
-    """Return the label of each row as a number; not a number if it is missing or a class."""
     values = label.column.values
     if label.kind == REGRESSION:
         return label.column.per_row
-    codes = values.dictionary_encode().indices.cast(pa.float64())
-    is_binary = label.kind == BINARY
-    return _filled(codes) if is_binary else np.full(len(values), np.nan)
-
-
-def _filled(values: pa.Array) -> Floats:
-    filled: Floats = values.fill_null(np.nan).to_numpy(zero_copy_only=False)
-    return filled
+    if label.kind != BINARY:
+        return np.full(len(values), np.nan)
+    codes = values.dictionary_encode().indices.cast(pa.float64()).fill_null(np.nan)
+    return np.asarray(codes, np.float64)
 
 
 def _tells_values(column: Texts, target: LabelGuess) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from components.prepare_examples.tables.columns import INDEX_NAMES
 from pipelines.projects.literals import as_tuple, quoted
 from pipelines.projects.starter.columns import Contents
-from pipelines.projects.starter.labels import LabelGuess
+from pipelines.projects.starter.labels import REGRESSION, LabelGuess
 from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts, rows_text
 from pipelines.projects.starter.written import alike
 from trainer.workloads.declarations.names import normal_form
@@ -19,7 +19,7 @@ MOST_ALIKE = 3  # groups of values that differ only by case
 def notes_of(contents: Contents, guesses: Sequence[Guess], label: LabelGuess) -> list[str]:
     """Return the notes on the columns of a table and on its rows."""
     remarks = [f"read as {label.declaration}: {label.seen}"] if label.is_said else []
-    remarks += [*_on_values(contents, label.column), *_on_missing(label.column)]
+    remarks += [*_on_values(contents, label.column, label.kind), *_on_missing(label.column)]
     notes = [f"{label.column.name}: {note}" for note in remarks]
     markers = _markers(
         [label.column, *(guess.column for guess in guesses if guess.role == FEATURE)]
@@ -34,7 +34,6 @@ def notes_of(contents: Contents, guesses: Sequence[Guess], label: LabelGuess) ->
 
 
 def _markers(columns: Sequence[Texts]) -> Iterator[str]:
-    """Yield each text that means a missing value, with the columns where it does."""
     by_marker: dict[str, list[str]] = {}
     for column in columns:
         for text, count in column.reading.markers.items():
@@ -57,14 +56,15 @@ def _on_guess(contents: Contents, guess: Guess) -> Iterator[str]:
     elif guess.role != FEATURE:
         alias = f"{quoted(guess.column.name)}: {quoted(guess.name)}"
         add = f", add aliases={{{alias}}}" if guess.column.needs_alias else ""
-        yield (
-            f"left out: {guess.seen}; to keep it, declare it in workload.py, as"
-            f" Category({quoted(guess.name)}){add}, and remove it from ignored"
+        keep = (
+            f"; to keep it, declare it in workload.py, as Category({quoted(guess.name)}){add}, and"
+            " remove it from ignored"
         )
+        yield f"left out: {guess.seen}{'' if guess.column.facts.unusable else keep}"
     else:
         if guess.is_said or guess.column.facts.num_infinite:
             yield f"read as {guess.declaration}: {guess.seen}"
-        yield from _on_values(contents, guess.column, is_compared=guess.kind == "Category")
+        yield from _on_values(contents, guess.column, guess.kind)
         yield from _on_missing(guess.column)
 
 
@@ -77,25 +77,25 @@ def _on_missing(column: Texts) -> Iterator[str]:
         )
 
 
-def _on_values(contents: Contents, column: Texts, *, is_compared: bool = True) -> Iterator[str]:
-    """Yield what is not read as it is written, and how to change it."""
+def _on_values(contents: Contents, column: Texts, kind: str) -> Iterator[str]:
     reading = column.reading
     form = reading.form
-    if form is not None and not form.is_plain:
+    if form is not None and not form.is_plain and kind in ("Number", REGRESSION):
         texts = (text for text, _ in column.ranked if Written().number_of(text) is None)
         text = next(texts, column.ranked[0][0])
         yield (
             f"{text!r} is read as {form.number_of(text):.15g}; if that is wrong, change decimal,"
             " thousands or signs in workload.py"
         )
-    for text in reading.odd:
+    for text in reading.odd if kind != "Category" else ():
         yield (
             f"{contents.row_of(column, text)}: {text!r} {reading.mistake}, so the row is left out;"
             " correct the file"
         )
     if reading.num_blank:
         yield f"blanks around {reading.num_blank:,} values are no part of them"
-    if reading.form is None and is_compared and column.num_unique <= MOST_VALUES:
+    is_compared = kind not in ("Number", "Text", "Timestamp", "Image", REGRESSION)
+    if is_compared and column.num_unique <= MOST_VALUES:
         groups = alike(column.ranked)
         for group in groups[:MOST_ALIKE]:
             shown = " and ".join(f"{value!r} ({rows_text(count)})" for value, count in group)

@@ -220,7 +220,6 @@ def guess_shape(paths: Sequence[Path]) -> Shape:
 
 
 def _seen(paths: Sequence[Path]) -> tuple[Counter[tuple[int, int]], Counter[str]]:
-    """Return how many images have each size, (height, width), and each mode."""
     from PIL import Image
 
     sizes, modes, wrong = Counter[tuple[int, int]](), Counter[str](), []

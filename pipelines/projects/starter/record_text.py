@@ -135,12 +135,9 @@ def is_usable(seen: Seen) -> bool:
         return seen.size == 1
     if seen.is_odd:
         return False
-    is_text = seen.dtype == "string"
-    return not seen.is_identifier and (not is_text or (seen.size == 1 and _is_short(seen)))
-
-
-def _is_short(seen: Seen) -> bool:
-    return all(len(value) <= LONG_BYTES for value in seen.values)
+    if seen.is_identifier or seen.dtype != "string":
+        return not seen.is_identifier
+    return seen.size == 1 and all(len(value) <= LONG_BYTES for value in seen.values)
 
 
 def _is_text(value: bytes) -> bool:

@@ -97,7 +97,6 @@ def start_records(
 
 
 def _model_text(used: Mapping[str, Seen], kind: str, script: RecordedScript | None) -> str:
-    """Return the source of the model: the script's, or a net over all features."""
     if script:
         first, *more = sorted(feature.input for feature in used.values())
         combined = "keras.layers.concatenate(list(inputs.values()))"
@@ -120,7 +119,6 @@ def _used(seen: Mapping[str, Seen], num_records: int) -> dict[str, Seen]:
 
 
 def _reasons(seen: Mapping[str, Seen], before: str = "") -> Iterator[str]:
-    """Yield why a model cannot get each feature."""
     for name, feature in sorted(seen.items()):
         yield f"{name}: {before}{why_unused(feature)}"
 
@@ -147,7 +145,6 @@ def _pattern(path: Path) -> str:
 
 
 def _read(paths: Sequence[Path], label: str) -> tuple[dict[str, Seen], int, tuple[str, ...]]:
-    """Return the features in the first records of each file, the number of records, and notes."""
     seen: dict[str, Seen] = {}
     chosen = paths[:: -(-len(paths) // MOST_FILES)]
     num_each = NUM_RECORDS // len(chosen)
@@ -180,8 +177,9 @@ def _declaration(label: str, seen: Seen, kind: str) -> tuple[str, str]:
     if seen.is_mixed:
         raise DataError(f"--label {label}: it is {why_unused(seen)}")
     if seen.size != 1 and seen.dtype != "string":
+        sizes = " or ".join(map(str, sorted(seen.lengths)[:3]))
         raise DataError(
-            f"--label {label}: it has {_counted(seen)} numbers in a record; a label has one"
+            f"--label {label}: it has {sizes} numbers in a record; a label has one"
             " (several texts are a Multilabel)"
         )
     if not kind and seen.dtype == "int64":
@@ -194,7 +192,3 @@ def _declaration(label: str, seen: Seen, kind: str) -> tuple[str, str]:
     if kind == CLASSES and seen.dtype == "int64" and len(values) > MOST_CLASSES * 50:
         raise DataError(f"--label {label}: {len(values):,} whole numbers are no classes")
     return kind, f"{kind.title()}({quoted(label)})"
-
-
-def _counted(seen: Seen) -> str:
-    return " or ".join(map(str, sorted(seen.lengths)[:3]))

@@ -158,7 +158,6 @@ def _by_time(
 
 
 def _lacks(numbers: NDArray[np.int64], label: LabelGuess, is_known: NDArray[np.bool_]) -> str:
-    """Return what a split would lack, or ""."""
     values = np.array(label.column.values.to_pylist(), object)[is_known]
     train = {*values[numbers == 0]}
     for number, split in enumerate(SPLITS):
@@ -175,7 +174,6 @@ def _lacks(numbers: NDArray[np.int64], label: LabelGuess, is_known: NDArray[np.b
 
 
 def _seconds(guess: Guess) -> NDArray[np.float64] | None:
-    """Return the time of each row, not a number where it is missing."""
     form = FORMAT.search(guess.arguments)
     known = Timestamp(guess.name, format=json.loads(form[1]) if form else "")
     seconds = parse_times(guess.column.values.cast(pa.string()), BadRows(), known, zones=Counter())

@@ -146,10 +146,8 @@ def _guesses(
 
 def _check_features(guesses: Sequence[Guess], path: str, label: str) -> None:
     if not any(guess.role == FEATURE for guess in guesses):
-        seen = "; ".join(f"{guess.column.name}: {guess.seen}" for guess in guesses)
-        raise DataError(
-            f"{path} has no column besides {label} that a model could learn from; {seen}"
-        )
+        seen = "".join(f"; {guess.column.name}: {guess.seen}" for guess in guesses)
+        raise DataError(f"{path} has no column besides {label} that a model could learn from{seen}")
 
 
 def _on_required(guesses: Sequence[Guess]) -> Iterator[str]:
@@ -237,7 +235,6 @@ def _ignored(guesses: Sequence[Guess]) -> list[str]:
 
 
 def _aliases(columns: Iterable[Texts]) -> list[str]:
-    """Return the names in the files of columns that are not found without."""
     pairs = [
         f"        {quoted(column.name)}: {quoted(column.declared)},"
         for column in columns
@@ -247,7 +244,6 @@ def _aliases(columns: Iterable[Texts]) -> list[str]:
 
 
 def _with_comment(line: str, comment: str) -> list[str]:
-    """Return a line with a comment, or above it where that is too long."""
     plain = " ".join(comment.split())
     indent = len(line) - len(line.lstrip())
     if len(line) + len(plain) + 4 <= LINE:
@@ -258,7 +254,6 @@ def _with_comment(line: str, comment: str) -> list[str]:
 
 
 def _instances(guesses: Sequence[Guess], picture: PictureColumn | None) -> list[Json]:
-    """Return the first rows as a prediction request has them."""
     rows: Iterable[tuple[int, Json]] = ((row, {}) for row in range(NUM_INSTANCES))
     features = [guess for guess in guesses if guess.role == FEATURE and guess.kind != "Image"]
     instances = []

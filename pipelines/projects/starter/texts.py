@@ -1,5 +1,6 @@
 """A column of a user's table as texts, and the guess of its role."""
 
+import math
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,9 +14,10 @@ from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.tables.values.written import plain_numbers
 from pipelines.projects.literals import as_tuple, quoted
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TypeFacts
-from pipelines.projects.starter.written import MISSING_NUMBERS, MOST_ODD, Reading
+from pipelines.projects.starter.written import FEWEST_NUMBERS, MISSING_NUMBERS, MOST_ODD, Reading
 from trainer import Json
 from trainer.workloads.declarations.names import normal_form
+from trainer.workloads.declarations.written import Written
 
 FEATURE, KEY, GROUP, IGNORED = "feature", "key", "group", "ignored"
 MAX_VOCABULARY = 1_000
@@ -139,8 +141,13 @@ class Texts:
         counted = self.present.value_counts()
         repeated = _ranked(counted.filter(pc.greater(counted.field("counts"), 1)))
         values = repeated[:MAX_VOCABULARY]
-        nines = {text: count for text, count in values if NINES.fullmatch(text)}
-        return {text: count for text, count in nines.items() if _is_far(float(text), numbers)}
+        lowest = pc.min(numbers).as_py() if self.num_unique >= FEWEST_NUMBERS else math.nan
+        counts, number_of = dict(values), (self.reading.form or Written()).number_of
+        known = {text: number_of(text) or 0.0 for text in counts}
+        odd = {text for text in counts if NINES.fullmatch(text) or known[text] == lowest < 0}
+        return {
+            text: counts[text] for text in counts if text in odd and _is_far(known[text], numbers)
+        }
 
     def mistakes(self, texts: list[str]) -> list[str]:
         """Return the texts that occur once, if these are few enough to be mistakes."""
@@ -156,7 +163,6 @@ class Texts:
 
 
 def _ranked(counted: pa.StructArray) -> list[tuple[str, int]]:
-    """Return the values of an array of counts with their counts, the most frequent first."""
     counts = zip(
         counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True
     )

@@ -25,6 +25,7 @@ SIGNS = ((".", ""), (".", ","), (",", ""), (",", "."), (",", " "), (".", " "), (
 CURRENCIES = ("USD", "EUR", "GBP", "CHF", "JPY", "CNY", "INR", "Rs", "Rs.", "US$", "kr", "zł")
 # A number as a program writes it, without a sign around its digits.
 UNSIGNED = re.compile(r"[-+]?\d+(?:\.\d+)?")
+POINT_ZERO = r"\.0*$"  # of whole numbers
 UNIT = re.compile(r"[°µ²³/\w]{1,8}")
 CODE = r"^0[0-9]+$"
 MAX_TRIED = 2_000  # distinct values whose signs are looked at
@@ -132,8 +133,9 @@ def _is_currency(text: str) -> bool:
 
 
 def alike(values: Sequence[tuple[str, int]]) -> list[list[tuple[str, int]]]:
-    """Return the groups of values that differ only by case or a point at the end."""
+    """Return the groups of values that differ only by case, or a point and zeros at the end."""
     groups: dict[str, list[tuple[str, int]]] = {}
     for value, count in values:
-        groups.setdefault(value.casefold().rstrip(". "), []).append((value, count))
+        form = re.sub(POINT_ZERO, "", value.casefold().rstrip(". "))
+        groups.setdefault(form, []).append((value, count))
     return [group for group in groups.values() if len(group) > 1]

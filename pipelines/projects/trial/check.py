@@ -147,7 +147,6 @@ def _with_place_in_run_file(
 
 
 def _localized(finding: Finding, project: Project, snapshot: Snapshot | None = None) -> Finding:
-    """Return the finding with FILE:LINE, as the user names the files from the current folder."""
 
     def local(problem: str) -> str:
         text = with_colons(problem)

@@ -32,8 +32,9 @@ class Places:
     def of_call(self, *names: str) -> str:
         """Return `FILE:LINE: ` of the first call of one of some functions, else ""."""
         for node in self._nodes:
-            if isinstance(node, ast.Call) and _name(node.func) in names:
-                return self._place(node.lineno)
+            function = node.func if isinstance(node, ast.Call) else None
+            if getattr(function, "attr", getattr(function, "id", None)) in names:
+                return self._place(getattr(node, "lineno", 0))
         return ""
 
     def of_model(self, workload: Workload, model: str) -> str:
@@ -91,7 +92,3 @@ def _is_text(node: Any, text: str) -> bool:
     if isinstance(node, ast.Dict):
         return any(_is_text(key, text) for key in node.keys)
     return isinstance(node, ast.Constant) and node.value == text
-
-
-def _name(function: Any) -> str:
-    return getattr(function, "attr", getattr(function, "id", ""))

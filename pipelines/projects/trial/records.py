@@ -53,7 +53,8 @@ def sample_records(
         ]
         return Sample(problems=problems)
     chosen = paths[:MAX_FILES]
-    is_whole = len(paths) == len(chosen) and sum(map(_size, paths)) <= MAX_BYTES
+    num_bytes = sum(Path(path).stat().st_size for path in paths)
+    is_whole = len(paths) == len(chosen) and num_bytes <= MAX_BYTES
     most = options.max_examples if is_whole else MAX_RECORDS
     sampled = replace(without_service(options), files=tuple(chosen), max_examples=most)
     if not is_whole:  # some records need not fill the windows, nor have each value
@@ -82,10 +83,6 @@ def sample_records(
         problems=problems,
         splits=outcome.splits if is_whole else {},
     )
-
-
-def _size(path: str) -> int:
-    return Path(path).stat().st_size
 
 
 def sample_images(workload: Workload, root: Path, options: PrepareOptions, folder: Path) -> Sample:

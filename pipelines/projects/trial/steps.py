@@ -112,7 +112,6 @@ class Trial:
         return Finding(name=name, state=state, detail=detail, problems=problems, seconds=seconds)
 
     def _place(self, name: str, error: BaseException) -> str:
-        """Return the user's line that raised an error, or the one that it is about."""
         if isinstance(error, WorkloadError | SystemExit) or name == "declaration":
             return ""
         if position := self.places.of_error(error):
@@ -256,7 +255,6 @@ class Trial:
         return ", ".join(self._gate.slices)
 
     def _open_devices(self) -> None:
-        """Import TensorFlow and set up its devices, before any operation."""
         if self._devices:
             return
         tensorflow_logs.import_tensorflow()

@@ -97,7 +97,6 @@ def _plan(opened: OpenedTable, options: PrepareOptions) -> tuple[TablePlan, bool
 
 
 def _leaks(job: TableJob) -> list[str]:
-    """Return a warning if features together tell the label, by the first rows."""
     schema = job.options.schema
     if not isinstance(schema.label, Regression):
         return []

@@ -57,7 +57,10 @@ def read_header(content: IO[bytes], path: str, *, names: Sequence[str] = ()) -> 
     if num_skipped:
         logger.info("%s: skipped %d lines with #, // or sep= at its start", path, num_skipped)
     if names:
-        return CsvHeader(tuple(names), offset, _separator(_sample(start, offset), len(names)))
+        sample = _sample(start, offset)
+        separator = _separator(sample, len(names))
+        _check_blanks(path, len(names), len(names), sample, separator)
+        return CsvHeader(tuple(names), offset, separator)
     end = _record_end(start, offset)
     record = start[offset:end].rstrip(b"\r\n")
     try:
@@ -66,16 +69,17 @@ def read_header(content: IO[bytes], path: str, *, names: Sequence[str] = ()) -> 
         raise DataError(
             f"{path}: the header is not UTF-8 ({record[:20]!r}); {CONVERT.format(path)}"
         ) from error
-    separator = _separator(_sample(start, end), text)
+    sample = _sample(start, end)
+    separator = _separator(sample, text)
     fields = _split(text, separator)
     if not any(fields):
         raise DataError(f"{path}: the first line is blank; it must hold the names of the columns")
-    if _has_blanks(text, _sample(start, end), separator):
-        raise DataError(
-            f"{path} has blanks between its fields; write it with commas, as with"
-            " pandas.read_csv(FILE, sep=r'\\s+') and to_csv"
-        )
-    return CsvHeader(tuple(name.strip() for name in fields), end, separator)
+    _check_blanks(path, len(fields), _num_by_blanks(text), sample, separator)
+    names = [name.strip() for name in fields]
+    for index in range(len(names)):
+        if not names[index] and "" in names[:index]:  # as pandas names it
+            names[index] = f"Unnamed: {index}"
+    return CsvHeader(tuple(names), end, separator)
 
 
 def _is_remark(start: bytes, offset: int) -> bool:
@@ -126,17 +130,24 @@ def _separator(sample: str, header: str | int) -> str:
     return max(SEPARATORS, key=fit)
 
 
-def _has_blanks(header: str, sample: str, separator: str) -> bool:
-    """Return whether records have as many fields as the header only if blanks separate them."""
+def _check_blanks(path: str, size: int, size_by_blanks: int, sample: str, separator: str) -> None:
+    """Raise DataError if records have as many fields as the header only if blanks separate them.
 
-    def by_blanks(line: str) -> int:
-        return len(_split(re.sub(r"[ \t]+", " ", line.strip()), " "))
-
+    R writes the names of rows without a name in the header.
+    """
     lines = sample.rpartition("\n")[0].splitlines()[:SAMPLE_ROWS]  # the last one may be cut off
-    size, size_by_blanks = len(_split(header, separator)), by_blanks(header)
-    if size_by_blanks < FEWEST_BY_BLANKS or any(by_blanks(row) != size_by_blanks for row in lines):
-        return False
-    return bool(lines) and (size == 1 or all(len(_split(row, separator)) != size for row in lines))
+    sizes = {*map(_num_by_blanks, lines)}
+    if size_by_blanks < FEWEST_BY_BLANKS or sizes not in ({size_by_blanks}, {size_by_blanks + 1}):
+        return
+    if size == 1 or all(len(_split(line, separator)) != size for line in lines):
+        raise DataError(
+            f"{path} has blanks between its fields, or is no table; write it with commas, as with"
+            " pandas.read_csv(FILE, sep=r'\\s+') and to_csv, or leave it out"
+        )
+
+
+def _num_by_blanks(line: str) -> int:
+    return len(_split(re.sub(r"[ \t]+", " ", line.strip()), " "))
 
 
 def _split(header: str, separator: str) -> list[str]:

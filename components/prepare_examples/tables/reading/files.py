@@ -26,6 +26,9 @@ from trainer.workloads.declarations.names import normal_form
 
 CSV, STREAM, JSON = "csv", "stream", "json"  # a stream can be read from its start only
 MISSING_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+ONE_OBJECT = (
+    "one JSON object: write one for each row, as pandas does with to_json(FILE, orient='records')"
+)
 STREAM_RATIO = 5  # estimated size of an unpacked CSV file by its gzipped size, for planning only
 
 
@@ -111,6 +114,9 @@ def _open(path: str, header: Sequence[str]) -> TableFile:
         names, num_rows = dict[str, None](), 0
         for num_rows, row in enumerate(json_rows(path), start=1):  # noqa: B007
             names |= dict.fromkeys(row)
+        is_object = num_rows == 1 and {*map(type, row.values())} <= {dict, list}
+        if is_object and kind == kinds.LINES:
+            raise DataError(f"{path} is {ONE_OBJECT}")
         return TableFile(path, JSON, num_bytes, tuple(names), group_rows=(num_rows,))
     is_stream = kinds.is_gzip(path) or not kinds.is_plain(kinds.read_head(path))
     with kinds.open_text(path) as content:

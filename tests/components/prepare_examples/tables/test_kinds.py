@@ -305,6 +305,7 @@ NAMED: dict[str, tuple[Callable[[], bytes], str]] = {
     "web page": (lambda: b"\n<!DOCTYPE html><html>", "is a web page"),
     "ARFF": (lambda: b"% a\n% b\n@RELATION iris\n", r"an ARFF file: .*scipy\.io\.arff"),
     "LIBSVM": (lambda: b"1 3:1 10:0.5\n0 3:1\n", "a LIBSVM file: .*load_svmlight_file"),
+    "columns of JSON": (lambda: b'{"a": {"0": 1}, "y": {"0": 2}}\n', "to_json.*orient='records'"),
     "blanks": (lambda: b"a\tb\tc d\n" + b"1   2  3  \t'x'\n" * 9, "has blanks between its fields"),
     "an open quote": (
         lambda: gzip.compress(as_csv(make_rows()).encode() + b'"open\n'),

@@ -33,7 +33,7 @@ order = np.random.default_rng(1).permutation(len(x))[:160]
 mean, std = x.mean(axis=0), x.std(axis=0)
 figure, axes = plt.subplots()
 axes.plot(x)
-plt.show()
+get_ipython().run_line_magic("matplotlib", "inline")
 model = keras.Sequential()
 model.add(keras.layers.Dense(16, activation="relu", input_shape=(3,)))
 model.add(keras.layers.Dense(3, activation="softmax"))
@@ -108,6 +108,38 @@ def test_a_whole_script_becomes_a_workload(folder):
         "evaluate in line 42: not taken over",
     ):
         assert words in notes
+
+
+@pytest.mark.parametrize(
+    ("rows", "note", "weights"),
+    [
+        (
+            "np.flatnonzero(x[:, 0] < 4.2)",
+            r"fit has \d+ of the file's 240 rows, none with a above 4",
+            1,
+        ),
+        (
+            "np.flatnonzero((y != 1) | (np.arange(240) % 9 == 0))",
+            r"fit has the rows of z, x, y 1, 0\.33\d, 1 times as often as the file: class_weights",
+            27 / 80,
+        ),
+    ],
+    ids=["filtered", "resampled"],
+)
+def test_rows_that_a_script_filters_or_resamples_are_said(folder, rows, note, weights):
+    chosen = "np.random.default_rng(1).permutation(len(x))[:160]"
+    begun = start(folder, SCRIPT.replace(chosen, rows))
+    assert [one for one in begun.notes if re.search(note, one)]
+    write_folder(folder / "iris", begun)
+    found = load_workload(str(folder / "iris")).class_weights
+    assert found["x"] / found["z"] == pytest.approx(1.5 * weights)
+
+
+def test_a_label_that_is_scaled_for_a_crossentropy_is_a_number(folder):
+    text = SHUFFLED.replace("x[:150], y", "x[:150], ((y - y.min()) / (y.max() - y.min()))")
+    text = text.replace("LINE", "").replace('"mse"', '"binary_crossentropy"')
+    text = text.replace("Dense(1)", 'Dense(1, activation="sigmoid")')
+    assert 'Regression("b")' in start(folder, text, label="b").workload
 
 
 @pytest.mark.parametrize(

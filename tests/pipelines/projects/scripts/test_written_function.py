@@ -121,6 +121,10 @@ FAULTS = {
         SUBCLASS.replace("make_net()", "make_net(units)"),
         (10, "make_net needs the argument 'units': give it a default"),
     ),
+    "KerasTuner": (
+        SUBCLASS.replace("make_net()", "make_net(hp)"),
+        (10, "make_net needs the argument 'hp': give it a default, as to units=32, which"),
+    ),
     "method": (
         SUBCLASS.replace("def make", "class Factory:\n  def make").replace(
             "    return", "      return"

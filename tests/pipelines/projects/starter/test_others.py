@@ -89,6 +89,23 @@ def test_an_empty_or_single_class_folder_is_named(tmp_path):
         start_images(str(tmp_path / "photos"))
 
 
+@pytest.mark.parametrize(
+    ("folders", "note"),
+    [
+        (("Training", "Testing"), r"split by the folders \(Testing: test; Training: train\)"),
+        (
+            ("training_set", "test_set"),
+            "as of test_set/cats/0.png, are none. If these are splits, call",
+        ),
+    ],
+)
+def test_folders_that_are_no_classes_are_said(tmp_path, folders, note):
+    for folder in folders:
+        save_images(tmp_path / "own" / folder, [(20, 20)] * 20)
+    notes = start_images(str(tmp_path / "own")).notes
+    assert [one for one in notes if re.search(note, one)]
+
+
 def test_the_function_of_a_script_becomes_the_model(tmp_path, script):
     dice = random.Random(2)
     lines = [f"{dice.random():.3f},{'ab'[at % 2]},{dice.random():.3f}" for at in range(60)]

@@ -169,7 +169,12 @@ def test_other_files_give_the_same_workload(tmp_path, columns, form):
         (b"5,0.1,x,0.1\n" + b"4,0.2,y,0.3\n" * 40, "y", "first line has values"),
         (b"5.1,0.2,rose\n" + b"4.9,0.2,rose\n5.1,0.3,oak\n" * 20, "x", "first line has values"),
         (b"p,x\n" + b"p,y\ne,x\n" * 20, "x", "first line has values"),
-        (b"60,x\n" + b"1,2,3\n" * 40, "x", "row 1: 3 fields instead of 2; the first line"),
+        (
+            b"60,x\n" + b"1,2,3\n" * 40,
+            "x",
+            "row 1: 3 fields instead of 2; .* the first line or --header",
+        ),
+        (b'"a" "b" "y"\n' + b'"1" 3 0.5 "p"\n' * 40, "y", "has blanks between its fields"),
         (b"a,y\n" + b"1,2\n" * 40 + b'"2,1\n' * 3, "y", "a record does not end; close the quote"),
         (b"a,a,y\n" + b"1,1,1\n" * 40, "y", "'a' occurs twice"),
     ],
@@ -191,6 +196,25 @@ def test_unusual_names_are_no_values(tmp_path, header):
     (tmp_path / "a.csv").write_text("\n".join([",".join(header), *rows, *again]) + "\n")
     names = [one.name for one in read_columns([str(tmp_path / "a.csv")]).columns]
     assert names == list(header)
+
+
+def test_further_columns_without_a_name_are_numbered(tmp_path):
+    (tmp_path / "a.csv").write_text("a,,y,,\n" + "1,2,x,,\n" * 40)
+    names = [one.name for one in read_columns([str(tmp_path / "a.csv")]).columns]
+    assert names == ["a", "", "y", "Unnamed: 3", "Unnamed: 4"]
+
+
+def test_a_file_without_the_label_in_a_folder_is_named(tmp_path, columns):
+    write_csv(tmp_path / "a.csv", {name: columns[name] for name in ("price", "left")})
+    (tmp_path / "LICENSE").write_text("MIT")
+    with pytest.raises(DataError, match="LICENSE has no label 'left'; leave the file out"):
+        start_table([str(tmp_path)], "left")
+
+
+def test_fields_between_blanks_are_named_with_a_given_header(tmp_path):
+    (tmp_path / "a.data").write_text("18.0   8   307.0\n" * 40)
+    with pytest.raises(DataError, match="has blanks between its fields"):
+        read_columns([str(tmp_path / "a.data")], header=["mpg", "cylinders", "power"])
 
 
 def test_the_columns_of_a_file_without_a_header_can_be_given(tmp_path, columns, capfd):
@@ -328,6 +352,11 @@ READINGS = {
         [Number("age", low=0)],
         "the column without a name: left out: .*give it another name in the file",
     ),
+    "an index of times": (
+        {"": [f"2024-01-{1 + row % 28:02}" for row in ROWS], "age": AGES},
+        [Number("age", low=0)],
+        "the column without a name: left out: an index without a name",
+    ),
     "few ids": (
         {"user_id": ["1", "2", "3", "4", "5"], "age": AGES},
         [Category("user_id"), Number("age", low=0)],
@@ -397,6 +426,26 @@ READINGS = {
         [Number("size", low=0, signs=("kg",))],
         "is read as",
     ),
+    "codes with a unit": (
+        {"zip_code": ["100xx", "940xx"]},
+        [Category("zip_code")],
+        "",
+    ),
+    "a code in two spellings": (
+        {"type": ["1", "1.0", "2"]},
+        [Category("type")],
+        r"type: '1' \(100 rows\) and '1\.0' \(100 rows\) are different values",
+    ),
+    "few rows of each value": (
+        {"at": [f"{row // 9 % 22}h {row % 9}m" for row in ROWS]},
+        [Category("at")],
+        r'at: read as Category\("at"\): .*few rows of each',
+    ),
+    "days without separators": (
+        {"date": [f"2014{1 + row % 11:02}17T000000" for row in ROWS]},
+        [Timestamp("date", format="%Y%m%dT%H%M%S", parts=("month", "weekday"))],
+        "",
+    ),
     "no unit": (
         {"town": ["town 17", "town 4"], "size": ["Q1", "Q2"]},
         [Category("town"), Category("size")],
@@ -438,6 +487,11 @@ READINGS = {
         {"age": ["-999" if row % 7 == 0 else age for row, age in enumerate(AGES)]},
         [Number("age")],
         r"""age: perhaps missing: '-999' \(43 rows\); if so, add missing=\("-999",\) to its""",
+    ),
+    "a low number that may be missing": (
+        {"co": ["-200" if row % 7 == 0 else f"{row % 50},5" for row in ROWS]},
+        [Number("co", decimal=",")],
+        r"co: perhaps missing: '-200' \(43 rows\)",
     ),
     "texts that may be missing": (
         {"plan": ["basic", "gold", "-", "Unknown"]},
@@ -499,6 +553,8 @@ def test_repeated_headers_are_no_values(tmp_path):
         (["1,5", "2,25", "3"], 'Regression("y", decimal=",")'),
         (["NA", *map(str, range(50))], 'Regression("y", missing=("NA",))'),
         (["low", "none", "high"], 'Classes("y", values=("high", "low", "none"))'),
+        (["1", "1.0", "0", "0.0"], 'Binary("y", positive=1)'),
+        (["1", "1", "2"], 'Binary("y", positive=2)'),
         (["01", "02"], 'Binary("y", positive="02", names=("01", "02"))'),
     ],
 )
