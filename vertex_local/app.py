@@ -27,6 +27,7 @@ from vertex_local.http.server import MAX_BODY_BYTES
 
 logger = logging.getLogger(__name__)
 
+ErrorPage = Callable[[Service, ApiError], Message]
 SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}(@[a-zA-Z0-9_-]{1,128})?")
 
 GZIP = 31  # zlib's `wbits` for it
@@ -60,8 +61,10 @@ class MatchedRule(Rule):
 class Application:
     """WSGI application for the routes of the resource modules."""
 
-    def __init__(self, service: Service, routes: Iterable[Route]) -> None:
-        self._service = service
+    def __init__(
+        self, service: Service, routes: Iterable[Route], error_page: ErrorPage | None = None
+    ) -> None:
+        self._service, self._error_page = service, error_page
         routes = list(routes)
         self._unimplemented = Unimplemented(routes)
         self._map = Map(
@@ -96,10 +99,8 @@ class Application:
                 # Not UNAVAILABLE, which clients would retry.
                 raise ApiError("ABORTED", "The service is shutting down.")
             return self._dispatch(request)
-        except HTTPException as error:
-            return self._http_error(request, error)
         except Exception as error:
-            return _error_response(of_exception(error))
+            return self._error_response(request, error)
 
     def _admit(self, request: Request) -> Response | None:
         """Refuse a request without the token; let a browser that has it in the address keep it.
@@ -115,7 +116,7 @@ class Application:
             )
             address = f"{request.base_url}?{query}" if query else request.base_url
             response = Response(status=303, headers={"Location": address})
-            response.set_cookie(cookie, token, httponly=True, samesite="Strict")
+            response.set_cookie(cookie, token, httponly=True, samesite="Lax")
             return response
         kept = f"Bearer {request.cookies.get(cookie, '')}"
         if is_admitted(token, request.headers.get("Authorization", kept)):
@@ -127,14 +128,20 @@ class Application:
             "open the address that the service printed when it started.",
         )
 
-    def _http_error(self, request: Request, error: HTTPException) -> Response:
+    def _error_response(self, request: Request, error: Exception) -> Response:
         if isinstance(error, NotFound | MethodNotAllowed):
-            api_error = self._unimplemented.error(request.method, request.path)
+            problem = self._unimplemented.error(request.method, request.path)
+        elif isinstance(error, HTTPException):
+            text = error.description or error.name
+            problem = ApiError("INVALID_ARGUMENT", text, code=error.code or 500)
         else:
-            api_error = ApiError(
-                "INVALID_ARGUMENT", error.description or error.name, code=error.code or 500
-            )
-        response = _error_response(api_error)
+            problem = of_exception(error)
+        response = _json_response(problem.to_body(), code=problem.code)
+        host, accepted = (request.headers.get(name, "") for name in ("Host", "Accept"))
+        # The page for a foreign Host would be of its origin, whose scripts could read it.
+        if self._error_page and "text/html" in accepted and LOCAL_HOST.fullmatch(host):
+            page = self._error_page(self._service, problem)
+            response = Response(page.data, status=page.status, headers=page.fields)
         if isinstance(error, MethodNotAllowed) and error.valid_methods:
             response.headers["Allow"] = ", ".join(error.valid_methods)
         return response
@@ -199,10 +206,6 @@ def _body(request: Request) -> bytes:
     if not unpacker.eof:
         raise invalid_argument(f"The body is not gzip, or more than {MAX_BODY_BYTES:,} bytes.")
     return data
-
-
-def _error_response(error: ApiError) -> Response:
-    return _json_response(error.to_body(), code=error.code)
 
 
 def _json_response(body: Json, *, code: int = 200) -> Response:

@@ -18,6 +18,7 @@ from vertex_local.api.database.store import Store
 from vertex_local.api.service import DEFAULT_PARALLEL, Service
 from vertex_local.app import Application
 from vertex_local.client import TOKEN_VARIABLE
+from vertex_local.console.web import error_page
 from vertex_local.endpoints import forwarding
 from vertex_local.endpoints import resource as endpoints
 from vertex_local.http import server as http_server
@@ -282,7 +283,7 @@ def _start_http(service: Service, listener: socket.socket) -> None:
         return forwarder.forward
 
     http_server.start(
-        Application(service, routes), listener, make_forward, token=service.token
+        Application(service, routes, error_page), listener, make_forward, token=service.token
     )  # to the end of this process
 
 

@@ -61,16 +61,11 @@ def with_settings(config: RunConfig, settings: list[str]) -> RunConfig:
         if not equals:
             raise ConfigError(f"--set {text!r} has no value; write KEY=VALUE, as train.epochs=5")
         values.append((f"--set {text}", key, value))
-    return with_texts(config, values)
+    return checked(*try_texts(config, values))
 
 
-def with_texts(config: RunConfig, texts: Sequence[tuple[str, str, str]]) -> RunConfig:
-    """Return the run with settings, as `try_texts`.
-
-    Raises:
-        ConfigError: a key is unknown or a value is not allowed.
-    """
-    config, errors = try_texts(config, texts)
+def checked(config: RunConfig, errors: Sequence[ConfigError]) -> RunConfig:
+    """Return a run as `try_texts` returns it; raise its first error, if there are any."""
     if errors:
         raise errors[0]
     return config

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from components.shared.text.yaml_text import NUMBER
 from pipelines.config.run_config import RunConfig
-from pipelines.config.settings import MODEL_GROUP, declared_settings, with_texts
+from pipelines.config.settings import MODEL_GROUP, checked, declared_settings, try_texts
 from pipelines.projects.description import describe
 from trainer import Json
 from trainer.config.model_settings import is_model_setting, setting_flag
@@ -93,7 +93,7 @@ def split_space(settings: list[str], config: RunConfig) -> tuple[list[str], list
             )
         values = ends.groups() if ends else tuple(choice.strip("[] ") for choice in choices)
         for choice in values:
-            with_texts(config, [(f"--set {text}", key, choice)])
+            checked(*try_texts(config, [(f"--set {text}", key, choice)]))
         varied.append(_varied(text, key, values, is_range=bool(ends), kind=kinds[key]))
     if not varied:
         raise ConfigError(

@@ -13,7 +13,7 @@ from components.shared.text.yaml_text import Sources, YamlError, read_yaml_file,
 from pipelines.config.built_in import RUNS
 from pipelines.config.cluster_files import cluster_error, read_cluster
 from pipelines.config.run_config import RunConfig
-from pipelines.config.settings import GROUPS, MODEL_GROUP, try_texts
+from pipelines.config.settings import GROUPS, MODEL_GROUP, checked, try_texts
 from pipelines.projects.project import project_of
 from trainer import paths
 from trainer.errors import ClusterError, ConfigError, did_you_mean
@@ -38,7 +38,8 @@ def find_run(reference: str, *, folder: Path | None = None) -> RunConfig:
         return RUNS[reference]()
     if project := project_of(reference, folder=folder):
         config = default_run(str(project.path), name=project.name)
-        return with_run_file(config, project.run_file) if project.run_file else config
+        run_file = project.run_file
+        return checked(*try_run_file(config, run_file)) if run_file else config
     if not is_reference(reference):
         raise unknown_workload(reference)
     return default_run(reference, name=valid_name(workload_name(reference)))
@@ -68,18 +69,6 @@ def unknown_workload(reference: str) -> ConfigError:
 
 def _entry_points() -> list[str]:
     return [entry.name for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)]
-
-
-def with_run_file(config: RunConfig, path: Path) -> RunConfig:
-    """Return a project's run with the settings of its run.yaml, as `try_run_file`.
-
-    Raises:
-        ConfigError: the file cannot be read, or a setting is not allowed; names file and line.
-    """
-    config, errors = try_run_file(config, path)
-    if errors:
-        raise errors[0]
-    return config
 
 
 def try_run_file(config: RunConfig, path: Path) -> tuple[RunConfig, list[ConfigError]]:

@@ -21,14 +21,15 @@ def compare(service: Service, call: Call) -> Json:
     """Return the settings that differ, the metrics, and the curves of the marked runs."""
     names = list(dict.fromkeys(v for key, v in call.query.items() if key.startswith("run")))
     if not LEAST <= len(names) <= MOST:
-        raise invalid_argument(f"{len(names)} runs are marked; mark {LEAST} to {MOST} to compare.")
-    records = [pipelines.with_tasks(service, service.store.get(name)) for name in names]
+        raise invalid_argument(f"Runs marked: {len(names)}; mark {LEAST} to {MOST} to compare.")
+    stored = [service.store.with_spec(service.store.get(name)) for name in names]
+    records = [pipelines.with_tasks(service, record) for record in stored]
     settings = [words.settings(record) for record in records]
     keys = sorted(set().union(*settings))
     differing = [key for key in keys if len({str(of_run.get(key)) for of_run in settings}) > 1]
     return {
         "runs": records,
-        "settings": {key: [of_run.get(key, "") for of_run in settings] for key in differing},
+        "settings": {key: [of_run.get(key) for of_run in settings] for key in differing},
         "num_same": len(keys) - len(differing),
         "metrics": _metrics(records),
         "charts": training.charts([_series(service, record) for record in records]),
@@ -68,7 +69,7 @@ def _judged(value: Any, base: Any, sign: int) -> Json:
 def _measured(record: Json) -> Json:
     """Return the numbers in the Metrics artifacts of a run, with the task and the artifact."""
     return {
-        f"{detail['taskName']}/{artifact}: {name}": value
+        f"{detail['taskUniqueName']}/{artifact}: {name}": value
         for detail in record.get("jobDetail", {}).get("taskDetails", [])
         for artifact, made in detail.get("outputs", {}).items()
         for entry in made["artifacts"]

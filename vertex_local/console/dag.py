@@ -1,71 +1,84 @@
 """The graph of a run, drawn from top to bottom in layers."""
 
 from collections import defaultdict
-from functools import cache
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
 
 from vertex_local import Json
+from vertex_local.pipelines.record import ROOT, leaf_key
 from vertex_local.pipelines.values import upstream_of
 
 WIDTH, HEIGHT, GAP_X, GAP_Y = 168, 34, 14, 26  # of a task's box, also in run.html
-Upstream = dict[str, set[str]]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """Task that is no graph: its key in the specification, its name, the tasks it waits for."""
+
+    key: str
+    title: str
+    waits: set[str]
 
 
 def draw(spec: Json, tasks: list[Json]) -> Json:
-    """Return places of tasks with their state (of a loop the last), and edges as paths of SVG."""
-    upstream = _leaves(spec, spec["root"], set()) if "root" in spec else {}
-    states = {task["taskName"]: task for task in tasks}
+    """Return places of tasks with their state (of a loop the last), and edges as paths of SVG.
 
-    @cache
-    def depth(name: str) -> int:
-        return 1 + max(map(depth, upstream[name]), default=-1)
-
-    @cache
-    def all_before(name: str) -> frozenset[str]:
-        return frozenset(upstream[name]).union(*map(all_before, upstream[name]))
+    Each task has its `key` in the specification, which the journal names.
+    """
+    leaves = _leaves(spec, ROOT, "", set()) if "root" in spec else {}
+    states = {task["key"]: task for task in tasks}
+    depth: dict[str, int] = {}
+    before: dict[str, set[str]] = {}
+    for path in TopologicalSorter(
+        {path: leaf.waits for path, leaf in leaves.items()}
+    ).static_order():
+        waits = leaves[path].waits
+        depth[path] = 1 + max(map(depth.__getitem__, waits), default=-1)
+        before[path] = waits.union(*map(before.__getitem__, waits))
 
     layers: dict[int, list[str]] = defaultdict(list)
-    for name in upstream:
-        layers[depth(name)].append(name)
+    for path in leaves:
+        layers[depth[path]].append(path)
     width = max(map(len, layers.values()), default=1) * (WIDTH + GAP_X) + GAP_X
     nodes = {
-        name: {
-            "name": name,
+        path: {
+            "name": leaves[path].title,
             "x": (width - len(layer) * (WIDTH + GAP_X) + GAP_X) / 2 + column * (WIDTH + GAP_X),
             "y": GAP_Y / 2 + row * (HEIGHT + GAP_Y),
-            "task": states.get(name),
+            "task": states.get(leaves[path].key),
         }
         for row, layer in layers.items()
-        for column, name in enumerate(layer)
+        for column, path in enumerate(layer)
     }
     edges = [
-        _edge(nodes[source], nodes[name])
-        for name, sources in upstream.items()
-        for source in sorted(sources.difference(*map(all_before, sources)))
+        _edge(nodes[source], nodes[path])
+        for path, leaf in leaves.items()
+        for source in sorted(leaf.waits.difference(*map(before.__getitem__, leaf.waits)))
     ]
     height = len(layers) * (HEIGHT + GAP_Y)
     return {"width": width, "height": height, "nodes": [*nodes.values()], "edges": edges}
 
 
-def tasks_of(run: Json) -> Json:
-    """Return the tasks of all graphs of a run's pipeline, by name."""
-    spec = run.get("pipelineSpec", {})
-    graphs = [spec.get("root", {}), *spec.get("components", {}).values()]
-    return {
-        key: task for graph in graphs for key, task in graph.get("dag", {}).get("tasks", {}).items()
-    }
+def tasks_of(spec: Json, component: str) -> Json:
+    """Return the tasks of a component's graph, or of the pipeline's own (`ROOT`), by name."""
+    graph = spec["root"] if component == ROOT else spec["components"][component]
+    return graph["dag"]["tasks"]  # type: ignore[no-any-return]
 
 
-def _leaves(spec: Json, graph: Json, before: set[str]) -> Upstream:
-    """Return the tasks before each task that is no graph; `before` is what the graph waits for."""
-    tasks = graph["dag"]["tasks"]
-
-    @cache
-    def leaves_of(name: str) -> Upstream:
-        waits = before.union(*map(leaves_of, upstream_of(tasks[name]) & tasks.keys()))
-        component = spec["components"][tasks[name]["componentRef"]["name"]]
-        return _leaves(spec, component, waits) if "dag" in component else {name: waits}
-
-    return {leaf: waits for name in sorted(tasks) for leaf, waits in leaves_of(name).items()}
+def _leaves(spec: Json, component: str, scope: str, before: set[str]) -> dict[str, Leaf]:
+    """Return the tasks that are no graphs by path; `before` is what their graph waits for."""
+    tasks = tasks_of(spec, component)
+    upstream = {name: sorted(upstream_of(tasks[name]) & tasks.keys()) for name in sorted(tasks)}
+    made: dict[str, dict[str, Leaf]] = {}
+    for name in TopologicalSorter(upstream).static_order():
+        waits = before.union(*(made[source] for source in upstream[name]))
+        inner, path = tasks[name]["componentRef"]["name"], f"{scope}/{name}"
+        if "dag" in spec["components"][inner]:
+            made[name] = _leaves(spec, inner, path, waits)
+        else:
+            title = tasks[name].get("taskInfo", {}).get("name") or name
+            made[name] = {path: Leaf(leaf_key(component, name), title, waits)}
+    return {path: leaf for name in upstream for path, leaf in made[name].items()}
 
 
 def _edge(source: Json, target: Json) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 
 from vertex_local import Json
@@ -10,12 +11,13 @@ from vertex_local.api.service import Service
 from vertex_local.console import lists, words
 from vertex_local.console.web import RESOURCE, View
 from vertex_local.endpoints import deployments, forwarding, request_log
-from vertex_local.errors import ApiError, invalid_argument
+from vertex_local.errors import ApiError
 from vertex_local.machine.files import local_path
 from vertex_local.models import resource as models
 
 EXAMPLES_FILE = "golden.json"  # {"instances": […]} beside a model
 WINDOW_SECONDS = 300.0
+_readable = partial(json.dumps, ensure_ascii=False)
 
 
 def table(service: Service, call: Call) -> Json:
@@ -27,9 +29,10 @@ def table(service: Service, call: Call) -> Json:
 def endpoint(service: Service, call: Call) -> Json:
     """Return what the page of an endpoint shows."""
     record, log = service.store.get(call.name("endpoints")), request_log.log_of(service)
+    shown = _shown(service, record)
     return {
-        "endpoint": _shown(service, record),
-        "text": _example(service, record),
+        "endpoint": shown,
+        "text": _example(service, shown["deployed"]),
         "logged_rate": request_log.sampling_rate(record),
         "logged_bytes": log.num_bytes(record["name"]),
         "num_dropped": log.num_dropped(record["name"]),
@@ -38,21 +41,17 @@ def endpoint(service: Service, call: Call) -> Json:
 
 def predict(service: Service, call: Call) -> Json:
     """Return the page of an endpoint with the response to the instance of its form."""
-    text = call.query.get("instance", "")
+    text, result = call.query.get("instance", ""), {}
     try:
-        result = {"response": _predict(service, call.name("endpoints"), text)}
+        body = json.dumps({"instances": [json.loads(text)]})
+        request = Message(body.encode(), forwarding.JSON_FIELDS)
+        response = forwarding.predict(service, call.name("endpoints"), request)
+        result["response"] = _readable(json.loads(response.data), indent=2)
     except ApiError as error:
-        result = {"error": error.message}
-    return {**endpoint(service, call), "text": text, **result}
-
-
-def _predict(service: Service, name: str, text: str) -> str:
-    try:
-        value = json.loads(text)
+        result["error"] = error.message
     except ValueError as error:
-        raise invalid_argument(f"The instance is not JSON: {error}") from None
-    request = Message(json.dumps({"instances": [value]}).encode(), forwarding.JSON_FIELDS)
-    return json.dumps(json.loads(forwarding.predict(service, name, request).data), indent=2)
+        result["error"] = f"This is not JSON: {error}"
+    return {**endpoint(service, call), "text": text, **result}
 
 
 def _shown(service: Service, record: Json) -> Json:
@@ -84,18 +83,16 @@ def _measured(service: Service, name: str, deployed_id: str) -> Json:
     }
 
 
-def _example(service: Service, record: Json) -> str:
+def _example(service: Service, shown: list[Json]) -> str:
     """Return the example beside the model with the most traffic as JSON, a column a line."""
-    for deployed in _shown(service, record)["deployed"][:1]:
+    for deployed in shown[:1]:
         version = models.resolve(service, f"{deployed['model']}@{deployed['modelVersionId']}")
         path = (local_path(version.get("artifactUri", "")) or Path()) / EXAMPLES_FILE
         content = words.json_object(path.read_bytes()) if path.is_file() else None
         for instance in (content or {}).get("instances", [])[:1]:
             if not isinstance(instance, dict):
-                return json.dumps(instance)
-            columns = (
-                f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in instance.items()
-            )
+                return _readable(instance)
+            columns = (f"  {_readable(key)}: {_readable(instance[key])}" for key in instance)
             return "{\n" + ",\n".join(columns) + "\n}"
     return ""
 
@@ -104,5 +101,6 @@ PAGE = f"/endpoints/{RESOURCE}"
 VIEWS = [
     View(pattern="/endpoints", content=table, template="endpoints.html"),
     View(pattern=PAGE, content=endpoint, template="endpoint.html"),
+    View(pattern=f"{PAGE}:predict", content=endpoint, template="endpoint.html"),  # reloaded
     View(pattern=f"{PAGE}:predict", content=predict, template="endpoint.html", method="POST"),
 ]

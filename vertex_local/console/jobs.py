@@ -5,9 +5,8 @@ from functools import partial
 
 from vertex_local import Json
 from vertex_local.api.routes import Call
-from vertex_local.api.run_lifecycle import RunKind
 from vertex_local.api.service import Service
-from vertex_local.console import lists, training, words
+from vertex_local.console import lists, training
 from vertex_local.console.web import RESOURCE, View
 from vertex_local.jobs import resource as jobs
 from vertex_local.machine.files import tail
@@ -15,11 +14,6 @@ from vertex_local.tuning import resource as tuning
 from vertex_local.tuning.record import value_of
 
 MAX_CURVES = 8  # as many colours are distinguishable
-
-
-def table(kind: RunKind, service: Service, call: Call) -> Json:
-    """Return a page of the jobs of a kind."""
-    return lists.page(service, call, kind.collection)
 
 
 def job(service: Service, call: Call) -> Json:
@@ -33,7 +27,6 @@ def job(service: Service, call: Call) -> Json:
     return {
         **listed,
         "job": record,
-        "is_unfinished": jobs.KIND.is_unfinished(record),
         "speed": last.get("steps_per_second") or (1000 / ms if (ms := last.get("step_ms")) else 0),
         "last": last,
         "charts": training.charts([series]),
@@ -58,17 +51,10 @@ def study(service: Service, call: Call) -> Json:
     by_trial = sorted((float(trial["id"]), trial["value"]) for trial in measured)
     return {
         "job": record,
-        "is_unfinished": tuning.KIND.is_unfinished(record),
         "metric": metric,
         "trials": [*measured, *(trial for trial in trials if trial["value"] is None)],
         "charts": training.charts([{f"{name} by trial": by_trial}]) + training.charts(curves),
     }
-
-
-def cancel(kind: RunKind, service: Service, call: Call) -> str:
-    """Cancel a run or a job; return the address of its page."""
-    kind.cancel(service, call)
-    return words.href(call.name(kind.collection))
 
 
 def _final_value(trial: Json) -> float | None:
@@ -81,17 +67,15 @@ def _curve(trial: Json) -> training.Points:
     return [(step, value) for step, value in points if math.isfinite(value)]
 
 
-def _views(section: str, kind: RunKind) -> list[View]:
-    end = f"/{section}/{RESOURCE}:cancel"
-    return [
-        View(pattern=f"/{section}", content=partial(table, kind), template=f"{section}.html"),
-        View(pattern=end, content=partial(cancel, kind), method="POST"),
-    ]
-
-
 VIEWS = [
-    *_views("jobs", jobs.KIND),
+    View(pattern="/jobs", content=partial(lists.page, kind="customJobs"), template="jobs.html"),
     View(pattern=f"/jobs/{RESOURCE}", content=job, template="job.html"),
-    *_views("tuning", tuning.KIND),
+    View(pattern=f"/jobs/{RESOURCE}:cancel", content=jobs.KIND.cancel, method="POST"),
+    View(
+        pattern="/tuning",
+        content=partial(lists.page, kind="hyperparameterTuningJobs"),
+        template="tuning.html",
+    ),
     View(pattern=f"/tuning/{RESOURCE}", content=study, template="study.html"),
+    View(pattern=f"/tuning/{RESOURCE}:cancel", content=tuning.KIND.cancel, method="POST"),
 ]

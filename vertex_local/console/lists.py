@@ -22,19 +22,20 @@ def page(
     order_by: str = NEWEST,
     size: int = SIZE,
 ) -> Json:
-    """Return the `rows` of a page of a kind, and the page's numbers.
+    """Return the `rows` of a page of a kind, or of the last one, and the page's numbers.
 
     `fields` is the kind by whose fields it is filtered and sorted, if that is another one.
     """
     query = select.build(fields or kind, filter_text=filter_text, order_by=order_by)
-    number = int(text[:6]) if (text := call.query.get("page", "")).isdecimal() else 1
-    collection, count = f"{parent}/{kind}", 0
+    asked = int(text[:6]) if (text := call.query.get("page", "")).isdecimal() else 1
+    collection, count, number = f"{parent}/{kind}", 0, 1
 
     def read(connection: sqlite3.Connection) -> tuple[list[int], str]:
-        nonlocal count
+        nonlocal count, number
         count = select.count(connection, collection, query)
+        number = max(1, min(asked, -(-count // size)))
         keys = select.select(connection, collection, query, limit=number * size)
-        return [int(key[-1]) for key in keys[max(0, number - 1) * size :]], ""
+        return [int(key[-1]) for key in keys[(number - 1) * size :]], ""
 
     rows, _ = service.store.page(read)
     return {"rows": rows, "count": count, "page": number, "num_pages": -(-count // size)}

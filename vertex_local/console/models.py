@@ -7,10 +7,12 @@ import re
 from datetime import datetime
 
 from vertex_local import Json
+from vertex_local.api.query.fields import VERSIONS
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.console import lists
 from vertex_local.console.web import RESOURCE, View
+from vertex_local.models import record as registry
 from vertex_local.models import resource as models
 from vertex_local.pipelines.interrupted import BILLING_LABEL
 
@@ -30,10 +32,13 @@ def table(service: Service, call: Call) -> Json:
 def model(service: Service, call: Call) -> Json:
     """Return what the page of a model shows: its versions and its history, newest first."""
     default = models.resolve(service, call.name("models"))
-    listed = models.list_versions(service, Call(call.args))["models"][::-1]
+    page = lists.page(service, call, VERSIONS, parent=default["name"])
+    record = service.store.get(default["name"])
+    listed = [registry.view(record, version) for version in page["rows"]]
     versions = [_version(service, version) for version in listed]
     events = [event for version in listed for event in _events(version)]
     return {
+        **page,
         "model": _shown(default, service.store.list_kind("endpoints")),
         "versions": versions,
         "events": sorted(events, key=lambda event: event["time"], reverse=True),

@@ -1,18 +1,18 @@
 """Pages of pipeline runs: the table, a run, and a task with its log."""
 
 import sqlite3
-from functools import partial
 from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.api.query import fields
 from vertex_local.api.routes import Call, Message
 from vertex_local.api.service import Service
-from vertex_local.console import dag, jobs, lists, words
+from vertex_local.console import dag, lists, words
 from vertex_local.console.web import RESOURCE, View, file_message
 from vertex_local.errors import not_found
 from vertex_local.machine import lost_and_found
 from vertex_local.machine.files import local_path, tail
+from vertex_local.pipelines import journal
 from vertex_local.pipelines import resource as pipelines
 
 MAX_NOTES = 20
@@ -43,8 +43,10 @@ def table(service: Service, call: Call) -> Json:
         filter_text=_filter(asked),
         order_by=asked["sort"],
     )
+    rows = [service.store.with_spec(row) for row in page["rows"][: None if asked["show"] else 1]]
     return {
         **page,
+        "settings": [words.settings(row) for row in rows],
         "asked": asked,
         "columns": COLUMNS,
         "options": _options(service),
@@ -55,14 +57,12 @@ def table(service: Service, call: Call) -> Json:
 
 def run(service: Service, call: Call) -> Json:
     """Return what the page of a run shows."""
-    record = pipelines.get(service, call)
-    tasks = record.get("jobDetail", {}).get("taskDetails", [])
+    record, tasks = _tasks(service, call)
     starts = [task["startTime"] for task in tasks if task.get("startTime")]
     start = min(starts, default=record["createTime"])
     total = max(words.seconds_between(start, record.get("endTime", "")), 0.001)
     return {
         "run": record,
-        "is_unfinished": pipelines.KIND.is_unfinished(record),
         "tasks": [{**task, **_bar(task, start, total)} for task in tasks],
         "dag": dag.draw(record.get("pipelineSpec", {}), tasks),
     }
@@ -75,7 +75,6 @@ def task(service: Service, call: Call) -> Json:
     folder = pipelines.KIND.folder_of(service, record["name"])
     return {
         "run": record,
-        "is_unfinished": pipelines.KIND.is_unfinished(record),
         "task": detail,
         "reason": _reason(record, detail, note=metadata.get("note", "")),
         "metadata": metadata,
@@ -121,7 +120,7 @@ def _filter(asked: dict[str, str]) -> str:
     """Return the filter of the words of a search, `key=value` for a label, and the choices."""
     terms = [f"{name}={_quoted(asked[name])}" for name in CHOICES if asked[name]]
     for term in asked["q"].split():
-        key, is_label, value = term.partition("=")
+        key, is_label, value = term.partition("=") if term[0] != "=" else (term, "", "")
         named = " OR ".join(f"{field}={_quoted(f'*{term}*')}" for field in SEARCHED)
         terms.append(f"labels.{_quoted(key)}={_quoted(value)}" if is_label else named)
     return " AND ".join(f"({term})" for term in terms)
@@ -154,9 +153,18 @@ def _bar(task: Json, start: str, total: float) -> Json:
     return {"offset": offset, "width": min(width, 100 - offset)}
 
 
-def _task(service: Service, call: Call) -> tuple[Json, Json]:
+def _tasks(service: Service, call: Call) -> tuple[Json, list[Json]]:
+    """Return a run, and its tasks with their keys in its specification."""
     record = pipelines.get(service, call)
-    for detail in record.get("jobDetail", {}).get("taskDetails", []):
+    events = journal.read(pipelines.KIND.folder_of(service, record["name"]))
+    keys = {str(event["id"]): event["key"] for event in events if "key" in event}
+    details = record.get("jobDetail", {}).get("taskDetails", [])
+    return record, [{**detail, "key": keys[detail["taskId"]]} for detail in details]
+
+
+def _task(service: Service, call: Call) -> tuple[Json, Json]:
+    record, details = _tasks(service, call)
+    for detail in details:
         if detail["taskUniqueName"] == call.args["task"]:
             return record, detail
     raise not_found(f"Task {call.args['task']} of {record['name']}")
@@ -168,7 +176,8 @@ def _reason(record: Json, detail: Json, *, note: str) -> str:
         return "not executed: an earlier run had the same inputs and the same code"
     if detail["state"] == "NOT_TRIGGERED":
         return "not executed: its condition was false, or a task before it failed"
-    options = dag.tasks_of(record).get(detail["taskName"], {}).get("cachingOptions", {})
+    component, _, name = detail["key"].rpartition("/")
+    options = dag.tasks_of(record["pipelineSpec"], component)[name].get("cachingOptions", {})
     if not note and not options.get("enableCache"):
         return "executed: the pipeline does not let it use the cache"
     return f"executed: {note or 'no earlier run has outputs for these inputs and this code'}"
@@ -183,5 +192,5 @@ VIEWS = [
     View(pattern=f"{PAGE}/<task>/<output>/<page>.html", content=report),
     View(pattern=f"{PAGE}/tasks/<task>", content=task, template="task.html"),
     View(pattern=f"{PAGE}/tasks/<task>/<name>", content=artifact),
-    View(pattern=f"{PAGE}:cancel", content=partial(jobs.cancel, pipelines.KIND), method="POST"),
+    View(pattern=f"{PAGE}:cancel", content=pipelines.KIND.cancel, method="POST"),
 ]

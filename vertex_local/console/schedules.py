@@ -25,18 +25,6 @@ def table(service: Service, call: Call) -> Json:
     return {**page, "rows": rows, "stays": service.stays.is_set()}
 
 
-def pause(service: Service, call: Call) -> str:
-    """Pause a schedule."""
-    schedules.pause(service, call)
-    return ADDRESS
-
-
-def resume(service: Service, call: Call) -> str:
-    """Resume a schedule; missed runs are skipped."""
-    schedules.resume(service, call)
-    return ADDRESS
-
-
 def run_now(service: Service, call: Call) -> str:
     """Start the run of a schedule now, as its clock does; its times stay as they are."""
     record = service.store.get(call.name(COLLECTION))
@@ -70,9 +58,10 @@ def _runs(service: Service, record: Json) -> Json:
     return lists.page(service, Call({}), kind, fields=fields.RUNS, filter_text=query, size=NUM_LAST)
 
 
+SCHEDULE = f"{ADDRESS}/{RESOURCE}"
 VIEWS = [
     View(pattern=ADDRESS, content=table, template="schedules.html"),
-    View(pattern=f"{ADDRESS}/{RESOURCE}:pause", content=pause, method="POST"),
-    View(pattern=f"{ADDRESS}/{RESOURCE}:resume", content=resume, method="POST"),
-    View(pattern=f"{ADDRESS}/{RESOURCE}:run", content=run_now, method="POST"),
+    View(pattern=f"{SCHEDULE}:pause", content=schedules.pause, method="POST", then=ADDRESS),
+    View(pattern=f"{SCHEDULE}:resume", content=schedules.resume, method="POST", then=ADDRESS),
+    View(pattern=f"{SCHEDULE}:run", content=run_now, method="POST"),
 ]

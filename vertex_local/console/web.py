@@ -12,11 +12,11 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from vertex_local import Json
-from vertex_local.api.query.fields import run_facts
+from vertex_local.api.query.fields import UNFINISHED, run_facts
 from vertex_local.api.routes import Call, Message, RawRoute
 from vertex_local.api.service import Service
 from vertex_local.console import words
-from vertex_local.errors import ApiError, of_exception
+from vertex_local.errors import ApiError
 
 RESOURCE = "<project>/<location>/<id>"
 SECRET = secrets.token_bytes(32)  # of this process: forms of an earlier service are refused
@@ -33,13 +33,15 @@ MAX_FILE_BYTES = 50_000_000
 class View:
     """A page, or with POST the effect of a form, whose fields are in the query of the call.
 
-    `content` returns what the template shows, or a file, or the address to go to.
+    `content` returns what the template shows, or a file, or the address to go to. A form leads
+    to `then`, by default the page of its resource.
     """
 
     pattern: str
     content: Callable[[Service, Call], Json | Message | str]
     template: str = ""
     method: str = "GET"
+    then: str = ""
 
     @property
     def route(self) -> RawRoute:
@@ -47,31 +49,35 @@ class View:
         return RawRoute(self.method, self.pattern, self._respond)
 
     def _respond(self, service: Service, call: Call) -> Message:
-        try:
-            if self.method == "POST":
-                path = re.sub("<([a-z]+)>", lambda match: call.args[match[1]], self.pattern)
-                call = Call(call.args, _checked_form(path, call.message))
-            content = self.content(service, call)
-        except Exception as error:
-            problem = of_exception(error)
-            return _render(service, "error.html", {"problem": problem}, status=problem.code)
+        if self.method == "POST":
+            path = re.sub("<([a-z]+)>", lambda match: call.args[match[1]], self.pattern)
+            call = Call(call.args, _checked_form(path, call.message))
+        content = self.content(service, call)
+        if self.method == "POST" and not content:
+            content = self.then or path.rpartition(":")[0]
         if isinstance(content, str):
             return Message(b"", {"Location": content}, status=303)
         return content if isinstance(content, Message) else _render(service, self.template, content)
 
 
 def file_message(path: Path, *, is_page: bool) -> Message:
-    """Return a file that a run wrote: a page without rights, or a text.
+    """Return a file that a run wrote: a page without rights, a text, or a download if binary.
 
     Raises:
         ApiError: NOT_FOUND.
     """
     if not path.is_file():
         raise ApiError("NOT_FOUND", f"{path} is not a file, or has been deleted.")
-    kind = "text/html" if is_page else "text/plain"
-    fields = {"Content-Type": f"{kind}; charset=utf-8", "Content-Security-Policy": FOREIGN_SECURITY}
     with path.open("rb") as file:
-        return Message(file.read(MAX_FILE_BYTES), fields)
+        data = file.read(MAX_FILE_BYTES)
+    kind = "application/octet-stream" if b"\0" in data else "text/html" if is_page else "text/plain"
+    fields = {"Content-Type": f"{kind}; charset=utf-8", "Content-Security-Policy": FOREIGN_SECURITY}
+    return Message(data, fields)
+
+
+def error_page(service: Service, problem: ApiError) -> Message:
+    """Return the page of an error, for any request of a browser."""
+    return _render(service, "error.html", {"problem": problem}, status=problem.code)
 
 
 def token_of(path: str) -> str:
@@ -84,9 +90,10 @@ def _checked_form(path: str, message: Message) -> dict[str, str]:
     form = dict(parse_qsl(message.data.decode(errors="replace"), keep_blank_values=True))
     if not hmac.compare_digest(form.pop("token", "").encode(), token_of(path).encode()):
         raise ApiError(
-            "PERMISSION_DENIED",
+            "FAILED_PRECONDITION",
             "The form is not from a page of this service, or the service was restarted: go back, "
             "reload the page and try again.",
+            code=403,
         )
     return form
 
@@ -116,5 +123,5 @@ def _environment() -> Any:
         loader=FileSystemLoader(Path(__file__).with_name("templates")),
     )
     environment.filters.update(words.FILTERS, facts=run_facts)
-    environment.globals["token_of"] = token_of
+    environment.globals.update(token_of=token_of, unfinished=UNFINISHED)
     return environment

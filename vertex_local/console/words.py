@@ -8,6 +8,7 @@ from typing import Any
 from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.machine.clock import moment_of
+from vertex_local.pipelines.values import defaults_of
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 TONES = {
@@ -53,12 +54,20 @@ def number(value: Any) -> str:
         return "" if value is None else str(value)
     if value == int(value) and abs(value) < 1e15:  # noqa: PLR2004
         return f"{int(value):,}"
-    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"  # noqa: PLR2004
+    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:,.4g}"  # noqa: PLR2004
+
+
+def exact(value: Any) -> str:
+    """Return a parameter as it was set: a text as it is, any other value, and "", as JSON."""
+    if isinstance(value, float) and value.is_integer():  # an integer, in JSON of a proto
+        value = int(value)
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 
 def settings(run: Json) -> dict[str, Any]:
-    """Return the parameters of a run; those that are a JSON object by their keys."""
-    values = run.get("runtimeConfig", {}).get("parameterValues", {})
+    """Return the parameters of a run with defaults; those that are a JSON object by their keys."""
+    defaults = defaults_of(run.get("pipelineSpec", {}).get("root", {}))
+    values = {**defaults, **run.get("runtimeConfig", {}).get("parameterValues", {})}
     return {name: value for name, value in sorted(_flat(values).items()) if value not in ("", None)}
 
 
@@ -83,8 +92,8 @@ def elapsed(start: str, end: str = "") -> str:
 
 def seconds_between(start: str, end: str) -> float:
     """Return the seconds from `start` to `end`, or to now if `end` is empty."""
-    last = _moment(end) if end else datetime.now(UTC)
-    return max(0.0, (last - _moment(start)).total_seconds())
+    last = moment_of(end) if end else datetime.now(UTC)
+    return max(0.0, (last - moment_of(start)).total_seconds())
 
 
 def span(seconds: float) -> str:
@@ -98,14 +107,6 @@ def span(seconds: float) -> str:
     return f"{seconds // DAY:.0f} d"
 
 
-def _moment(time: str) -> datetime:
-    """Parse a timestamp of Google's JSON; return the current time if it is not valid."""
-    try:
-        return moment_of(time)
-    except ValueError:
-        return datetime.now(UTC)
-
-
 def _flat(values: Json, prefix: str = "") -> Json:
     flat: Json = {}
     for key, value in values.items():
@@ -117,5 +118,5 @@ def _flat(values: Json, prefix: str = "") -> Json:
 
 FILTERS = {
     function.__name__: function
-    for function in (ago, elapsed, href, number, settings, span, title, tone, word)
+    for function in (ago, elapsed, exact, href, number, settings, span, title, tone, word)
 }

@@ -18,8 +18,8 @@ from pipelines.cli import main
 from pipelines.config.built_in import mnist
 from pipelines.config.cluster_files import read_cluster
 from pipelines.config.run_config import RunConfig
-from pipelines.config.settings import setting_keys, with_settings
-from pipelines.projects.runs import with_run_file
+from pipelines.config.settings import checked, setting_keys, with_settings
+from pipelines.projects.runs import try_run_file
 from pipelines.schedules.file import read_schedule
 from trainer.config.settings import MOST, kind_of, limits_of
 from trainer.errors import ConfigError
@@ -72,7 +72,7 @@ def by_run_file(key, value, folder):
     (folder / "run.yaml").write_text(
         f"{group}:\n  {name}: {value}" if group else f"{name}: {value}"
     )
-    with_run_file(mnist(), folder / "run.yaml")
+    checked(*try_run_file(mnist(), folder / "run.yaml"))
 
 
 def by_dry_run(key, value, folder):
@@ -184,7 +184,7 @@ def test_files_mean_what_set_means(tmp_path):
     path = tmp_path / "nightly.yaml"
     path.write_text(f"workload: mnist\ncron: '0 3 * * *'\nparameters:\n{parameters}")
 
-    assert with_run_file(mnist(), tmp_path / "run.yaml") == expected
+    assert checked(*try_run_file(mnist(), tmp_path / "run.yaml")) == expected
     assert with_settings(mnist(), list(read_schedule(path).settings)) == expected
     assert (expected.train["epochs"], expected.labels["team"]) == (10, "007")
 

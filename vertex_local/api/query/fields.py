@@ -89,7 +89,8 @@ def run_facts(run: Json) -> Json:
     """Return the facts of a run: those that its pipeline says, else what its record shows."""
     return {
         "outcome": str(run.get("state", "")).removeprefix("PIPELINE_STATE_").lower(),
-        "workload": _at(run, "pipelineSpec", "pipelineInfo", "name"),
+        "workload": _at(run, "runtimeConfig", "parameterValues", "workload")
+        or _at(run, "pipelineSpec", "pipelineInfo", "name"),
         "seconds": _seconds(run),
         **(_value_at(run, "jobDetail", "pipelineRunContext", "metadata") or {}),
     }

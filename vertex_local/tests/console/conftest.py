@@ -9,6 +9,7 @@ from vertex_local import console
 from vertex_local.api.database.store import Store
 from vertex_local.api.service import Service
 from vertex_local.app import Application
+from vertex_local.console.web import error_page
 
 
 @pytest.fixture
@@ -18,6 +19,13 @@ def service(tmp_path: Path):
     store.close()
 
 
+class Browser(Client):
+    """Client that asks for pages."""
+
+    def open(self, *args, headers=None, **options):
+        return super().open(*args, headers={"Accept": "text/html", **(headers or {})}, **options)
+
+
 @pytest.fixture
 def client(service) -> Client:
-    return Client(Application(service, console.ROUTES))
+    return Browser(Application(service, console.ROUTES, error_page))

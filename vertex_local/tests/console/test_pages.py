@@ -47,9 +47,9 @@ def test_pages_of_an_empty_service(client, section):
 
 def test_pages_escape_everything_and_run_only_their_own_script(client, service):
     name = add_model(service, run_id="night")
-    hostile = {"displayName": HOSTILE, "labels": {HOSTILE: HOSTILE}, "updateTime": HOSTILE}
+    hostile = {"displayName": HOSTILE, "labels": {HOSTILE: HOSTILE}}
     service.store.update(name, lambda record: record.update(hostile))
-    job = {"displayName": HOSTILE, "state": HOSTILE, "createTime": HOSTILE, "jobSpec": {}}
+    job = {"displayName": HOSTILE, "state": HOSTILE, "createTime": TIME, "jobSpec": {}}
     error = {"error": {"message": HOSTILE}}
     for kind in ("pipelineJobs", "customJobs"):
         service.store.insert(f"{PARENT}/{kind}/5", {"name": f"{PARENT}/{kind}/5", **job, **error})
@@ -77,6 +77,15 @@ def test_an_unknown_resource_is_a_page_that_says_so(client):
     assert f"{PARENT}/models/404" in response.get_data(as_text=True)
 
 
+@pytest.mark.parametrize("path", ["/nothing", "/runs/p", "/schedules/p/l/13:pause"])
+def test_an_unknown_address_is_a_page_for_browsers_only(client, path):
+    response = client.get(path)
+    assert response.status_code in (404, 501)
+    assert "<h1>" in response.get_data(as_text=True)
+    response = client.get(path, headers={"Accept": "*/*"})
+    assert response.json["error"]["code"] == response.status_code
+
+
 def test_page_of_a_job_has_replicas_progress_and_the_log_of_one(client, service):
     add_job(service, "3")
     html = text_of(client, "/jobs/p/l/3?replica=workerpool1-0")
@@ -87,8 +96,9 @@ def test_page_of_a_job_has_replicas_progress_and_the_log_of_one(client, service)
     assert '<td data-head="memory">512.0 MB</td>' in html
     assert "a warning" in html
     assert "worker started" in html
+    assert "<h2>Log of worker/0</h2>" in html
     assert "&lt;started&gt;" in html.partition("<h2>Log")[0]  # the chief's last line
-    assert 'aria-label="loss by step, 0.125 to 1"' in html
+    assert 'aria-label="loss, 0.125 to 1"' in html
     assert "train-taxi" in text_of(client, "/jobs")
 
 
@@ -98,8 +108,8 @@ def test_page_of_a_tuning_job_has_the_best_trial_first(client, service):
     trials = re.findall(r"trial (\d)", html)
     assert trials == ["2", "1", "3"]
     assert html.count("best</span>") == 1
-    assert 'aria-label="loss by trial by step, 0.2 to 0.5"' in html
-    assert 'aria-label="loss of the best 8 by step, 0.2 to 1"' in html
+    assert 'aria-label="loss by trial, 0.2 to 0.5"' in html
+    assert 'aria-label="loss of the best 8, 0.2 to 1"' in html
     assert '<td data-head="rate">0.002</td>' in html
     assert "3 of 4" in text_of(client, "/tuning")
 
@@ -142,15 +152,16 @@ def test_form_of_an_endpoint_sends_the_instance_and_shows_the_prediction(
 
     def predict(service, name, message):
         sent.append((name, message.data))
-        return Message(b'{"predictions": [0.5]}')
+        return Message(b'{"predictions": ["\\u00fc"]}')
 
     monkeypatch.setattr(forwarding, "predict", predict)
     page = submit(client, "/endpoints/p/l/9:predict", instance='{"fare": 3}')
-    assert "&#34;predictions&#34;" in page.get_data(as_text=True)
+    assert "&#34;predictions&#34;: [\n    &#34;ü&#34;" in page.get_data(as_text=True)
     assert sent == [(f"{PARENT}/endpoints/9", b'{"instances": [{"fare": 3}]}')]
     page = submit(client, "/endpoints/p/l/9:predict", instance="{fare").get_data(as_text=True)
-    assert "The instance is not JSON" in page
+    assert "This is not JSON" in page
     assert ">{fare</textarea>" in page
+    assert "Try a prediction" in text_of(client, "/endpoints/p/l/9:predict")  # reloaded
 
 
 def test_schedules_show_next_runs_last_outcomes_and_runs_by_hand(client, service):

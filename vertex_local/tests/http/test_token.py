@@ -57,8 +57,20 @@ def test_a_browser_keeps_the_token_of_the_address_as_a_cookie(portable):
         assert (response.status_code, response.url) == (200, f"{portable.url}/runs?page=2")
         cookie = response.history[0].headers["Set-Cookie"]
         assert "HttpOnly" in cookie
-        assert "SameSite=Strict" in cookie
+        assert "SameSite=Lax" in cookie  # a link in a report or a mail sends it
         assert browser.get(portable.url, timeout=60).ok
+
+
+def test_a_browser_without_the_token_is_asked_for_it(portable):
+    headers = {"Accept": "text/html,*/*"}
+    for path in ("/runs", "/runs?token=wrong"):
+        response = requests.get(portable.url + path, headers=headers, timeout=60)
+        assert response.status_code == 403
+        assert '<input type="password" name="token"' in response.text
+        assert f"{portable.root}/token" in response.text
+    headers["Host"] = "evil.example"
+    response = requests.get(portable.url, headers=headers, timeout=60)
+    assert response.json()["error"]["code"] == 403
 
 
 def test_google_s_sdk_has_the_token_in_programs_of_exec(portable):

@@ -101,6 +101,7 @@ def _run_task(
     values: dict[str, Any] | None = None,
 ) -> None:
     named = {"id": number, "name": name, "unique_name": name, "display_name": name}
+    named["key"] = f"/{name}"
     journal.write("task_started", **named)
     journal.write(
         "task_ended",
