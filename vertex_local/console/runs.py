@@ -28,7 +28,7 @@ COLUMNS = {
     "cost": "cost",
 }
 SEARCHED = ("display_name", "pipeline_job_user_id", *CHOICES)
-PAGE_TYPE = "system.HTML"
+PAGE_TYPE, SUCCEEDED = "system.HTML", "PIPELINE_STATE_SUCCEEDED"
 
 
 def table(service: Service, call: Call) -> Json:
@@ -175,7 +175,8 @@ def _reason(record: Json, detail: Json, *, note: str) -> str:
     if detail["state"] == "SKIPPED":
         return "not executed: an earlier run had the same inputs and the same code"
     if detail["state"] == "NOT_TRIGGERED":
-        return "not executed: its condition was false, or a task before it failed"
+        other = ", or a task before it failed" if record["state"] != SUCCEEDED else ""
+        return f"not executed: its condition was false{other}"
     component, _, name = detail["key"].rpartition("/")
     options = dag.tasks_of(record["pipelineSpec"], component)[name].get("cachingOptions", {})
     if not note and not options.get("enableCache"):

@@ -56,7 +56,11 @@ def pages(client, service) -> dict[str, str]:
     """Return each kind of page with long names and every state."""
     long_name = "a-very-long-name-of-a-run-" * 3 + "x"
     add_run(service, "night", **FACTS)
-    add_run(service, long_name, **{**FACTS, "tone": "bad", "outcome": "gate-failed"})
+    add_run(
+        service,
+        long_name,
+        **{**FACTS, "tone": "bad", "outcome": "gate-failed", "workload": long_name},
+    )
     add_job(service, "night")
     add_study(service)
     add_endpoint(service, add_model(service, run_id="night"))

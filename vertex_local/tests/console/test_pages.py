@@ -129,6 +129,18 @@ def test_page_of_a_model_has_its_history_with_who_and_why(client, service):
     assert "acme_default_" not in text_of(client, "/models")
 
 
+def test_versions_of_a_model_are_in_pages_newest_first(client, service):
+    name = add_model(service, run_id="night")
+    [version] = service.store.list_kind("versions")[-1:]
+    for number in range(3, 54):
+        own = {"versionId": str(number), "name": f"{name}/versions/{number}", "versionAliases": []}
+        service.store.insert(own["name"], {**version, **own})
+    html = text_of(client, "/models/p/l/taxi")
+    numbers = re.findall(r"<h3><a [^>]*>Version (\d+)", html)
+    assert numbers == [str(number) for number in range(53, 3, -1)]
+    assert ">Version 3<" in text_of(client, "/models/p/l/taxi?page=2")
+
+
 def test_page_of_an_endpoint_has_rate_latency_and_errors(client, service, monkeypatch):
     add_endpoint(service, add_model(service, run_id="night"))
     monkeypatch.setattr("vertex_local.console.endpoints.time.time", lambda: 1000.0)

@@ -159,6 +159,8 @@ def add_study(service: Service) -> str:
 
 def _trial(number: str, value: float | None) -> dict[str, Any]:
     trial: dict[str, Any] = {"id": number, "state": "ACTIVE", "startTime": TIME}
+    if value is None:
+        trial |= {"state": "INFEASIBLE", "infeasibleReason": "it reported no number " * 20}
     trial["parameters"] = [{"parameterId": "rate", "value": 0.001 * int(number)}]
     if value is not None:
         first, last = (
