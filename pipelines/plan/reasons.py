@@ -66,7 +66,10 @@ def _code(task: TaskForecast, before: EarlierTask, workloads: list[str]) -> Iter
     if images[0] != images[1]:
         is_source = all(map(SOURCE_DIGEST.search, images))
         yield "Trainyard's source" if is_source else f"image {images[0]} → {images[1]}"
-    elif (before.component, before.container) != (task.component, task.container):
+    elif (before.component, before.container) != (
+        task.component,
+        {**task.container, "image": before.container.get("image", "")},
+    ):
         yield "the step's code"
 
 

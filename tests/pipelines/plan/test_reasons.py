@@ -1,0 +1,32 @@
+"""Reasons why a task runs again."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from pipelines.plan.reasons import changes
+
+pytestmark = pytest.mark.fast
+
+OLD, NEW = "spent-111111111111", "spent-222222222222"
+
+
+@pytest.mark.parametrize(
+    ("source", "command", "words"),
+    [("a", "x", []), ("b", "x", ["Trainyard's source"]), ("a", "y", ["the step's code"])],
+    ids=["only the folder", "Trainyard", "the step"],
+)
+def test_the_image_of_a_folders_code_is_no_reason_of_its_own(source, command, words):
+    def task(workload: str, digit: str, word: str) -> SimpleNamespace:
+        container = {"image": f"trainyard:src-{digit * 12}-{workload}", "command": [word]}
+        parameters = {"workload": f"/state/code/{workload}"}
+        return SimpleNamespace(
+            component={},
+            container=container,
+            parameters=parameters,
+            inputs=SimpleNamespace(parameters=parameters, artifacts={}),
+            artifacts={},
+        )
+
+    found = changes(task(NEW, source, command), task(OLD, "a", "x"))
+    assert found == [*words, "the workload's code"]
