@@ -18,7 +18,7 @@ from trainer.config.settings import MOST_SECONDS, setting
 IMAGE = {
     "pattern": r"(?:[A-Za-z0-9.-]+(?::\d{1,5})?/)?[a-z0-9]+(?:(?:[._/]|__|-+)[a-z0-9]+)*"
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{32,64})?",
-    "form": "a container image, as europe-docker.pkg.dev/PROJECT/REPOSITORY/NAME:TAG",
+    "form": "a container image, as europe-docker.pkg.dev/my-project/my-images/trainyard:1",
 }
 # PersistentResourceService.CreatePersistentResource
 RESOURCE_ID = {
