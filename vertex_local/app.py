@@ -19,7 +19,6 @@ from vertex_local import Json
 from vertex_local.api.query import masks
 from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
-from vertex_local.api.unimplemented import Unimplemented
 from vertex_local.client import TOKEN_FILE, TOKEN_VARIABLE
 from vertex_local.errors import ApiError, invalid_argument, of_exception
 from vertex_local.http.channel import LOCAL_HOST, is_admitted
@@ -29,6 +28,10 @@ logger = logging.getLogger(__name__)
 
 ErrorPage = Callable[[Service, ApiError], Message]
 SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}(@[a-zA-Z0-9_-]{1,128})?")
+
+# Paths of Google's APIs: Vertex AI, and Cloud Logging (v2); and the kinds of resources in routes.
+GOOGLES = re.compile(r"/(v[0-9]\w+|(v1|v2|ui)(?=/(projects/|publishers/|entries|operations)))/")
+KIND = re.compile(r"projects/<project>/locations/<location>/(\w+)")
 
 GZIP = 31  # zlib's `wbits` for it
 
@@ -66,7 +69,7 @@ class Application:
     ) -> None:
         self._service, self._error_page = service, error_page
         routes = list(routes)
-        self._unimplemented = Unimplemented(routes)
+        self._kinds = ", ".join(sorted({m[1] for r in routes if (m := KIND.match(r.pattern))}))
         self._map = Map(
             [_rule(route) for route in routes],
             converters={"default": SegmentConverter},
@@ -130,7 +133,7 @@ class Application:
 
     def _error_response(self, request: Request, error: Exception) -> Response:
         if isinstance(error, NotFound | MethodNotAllowed):
-            problem = self._unimplemented.error(request.method, request.path)
+            problem = self._missing(request)
         elif isinstance(error, HTTPException):
             text = error.description or error.name
             problem = ApiError("INVALID_ARGUMENT", text, code=error.code or 500)
@@ -146,11 +149,28 @@ class Application:
             response.headers["Allow"] = ", ".join(error.valid_methods)
         return response
 
+    def _missing(self, request: Request) -> ApiError:
+        """Return a 501 error for a possible path of Vertex AI, 404 for any other."""
+        if not GOOGLES.match(request.path):
+            return ApiError(
+                "NOT_FOUND",
+                f"{request.path} is not a path of this service; its page is /, its API begins at "
+                "/v1/projects/PROJECT/locations/LOCATION/models.",
+            )
+        return ApiError(
+            "UNIMPLEMENTED",
+            f"vertex-local does not implement {request.method} {request.path}; of version v1 of "
+            f"the API it has the methods in COVERAGE.md, of {self._kinds}.",
+        )
+
     def _dispatch(self, request: Request) -> Response:
         adapter: MapAdapter = self._map.bind_to_environ(request.environ)
         route, args = adapter.match()
         for name, value in args.items():
-            _check_id(name, value)
+            if not SAFE_ID.fullmatch(value):
+                raise invalid_argument(
+                    f'{name} "{value}" in the path is not valid; it must match {SAFE_ID.pattern}.'
+                )
         if request.method not in SPACELESS_METHODS and not request.path.endswith(
             SPACELESS_SUFFIXES
         ):
@@ -186,13 +206,6 @@ def _refuse_cross_site(request: Request) -> None:
         raise ApiError(
             "PERMISSION_DENIED",
             f'Requests from web pages of another origin ("{origin}") are refused.',
-        )
-
-
-def _check_id(name: str, value: str) -> None:
-    if not SAFE_ID.fullmatch(value):
-        raise invalid_argument(
-            f'{name} "{value}" in the path is not valid; it must match {SAFE_ID.pattern}.'
         )
 
 

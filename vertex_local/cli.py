@@ -3,18 +3,20 @@
 import argparse
 import importlib.util
 import logging
+import math
 import os
 import platform
 import signal
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from vertex_local import __version__, redirect
 from vertex_local.client import TOKEN_VARIABLE, announced, service_pid, token_of
-from vertex_local.machine import root_lock
 
 EXAMPLE = """\
 example:
@@ -40,6 +42,7 @@ the service asks the kernel for the owner of each connection (on macOS: for ROOT
 """
 USAGE_ERROR = 2
 MAX_CLOCK_SPEED = 100_000
+SPEED = f"a speed; allowed: a number above 0, up to {MAX_CLOCK_SPEED}"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -103,7 +106,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_serve_options(serve: argparse.ArgumentParser) -> None:
     add = serve.add_argument
-    add("--port", type=_port, help="on 127.0.0.1; default: 8085, or a free port if that is in use")
+    port = _number(int, 1, 65535, "a port; allowed: 1 to 65535")
+    add("--port", type=port, help="on 127.0.0.1; default: 8085, or a free port if that is in use")
     add(
         "--while-used",
         action="store_true",
@@ -122,14 +126,14 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
     )
     add(
         "--parallel",
-        type=_count,
+        type=_number(int, 1, math.inf, "a number of tasks; allowed: 1 and more"),
         metavar="N",
         help="tasks of a pipeline run that may run at a time, if their inputs are ready; "
         "default: 16; the `parallelism` of a loop is obeyed below that",
     )
     add(
         "--clock-speed",
-        type=_speed,
+        type=_number(float, sys.float_info.min, MAX_CLOCK_SPEED, SPEED),
         default=1.0,
         metavar="N",
         help="run the clock of schedules N times as fast, to test them: with 5760 a day takes "
@@ -178,28 +182,16 @@ def _add_root(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _port(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= 65535:  # noqa: PLR2004
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port; allowed: 1 to 65535")
-    return int(text)
+def _number(kind: type[float], least: float, most: float, form: str) -> Callable[[str], float]:
+    """Return the type of an option that is a number."""
 
+    def number(text: str) -> float:
+        with suppress(ValueError):
+            if least <= kind(text) <= most:
+                return kind(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is not {form}")
 
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tasks; allowed: 1 and more")
-    return int(text)
-
-
-def _speed(text: str) -> float:
-    try:
-        speed = float(text)
-    except ValueError:
-        speed = 0.0
-    if not 0 < speed <= MAX_CLOCK_SPEED:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a speed; allowed: a number above 0, up to {MAX_CLOCK_SPEED}"
-        )
-    return speed
+    return number
 
 
 def _modules(text: str) -> list[str]:
@@ -215,9 +207,8 @@ def _modules(text: str) -> list[str]:
 
 def _serve(arguments: argparse.Namespace) -> int:
     from vertex_local import server  # 0.3 s, which the other commands do not need
-    from vertex_local.api.database.opening import StoreError
     from vertex_local.api.service import DEFAULT_PARALLEL
-    from vertex_local.machine.docker_engine import EngineError
+    from vertex_local.errors import StartError
 
     logging.basicConfig(
         level=logging.DEBUG if arguments.verbose else logging.INFO,
@@ -240,7 +231,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         server.serve(
             options, on_ready=lambda url: print(f"vertex-local is ready at {url}", flush=True)
         )
-    except (root_lock.RootTakenError, server.PortTakenError, EngineError, StoreError) as error:
+    except StartError as error:
         return _fail(str(error))
     except OSError as error:
         return _fail(f"The root folder {arguments.root} cannot be used: {error}")

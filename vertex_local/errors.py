@@ -36,6 +36,10 @@ BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 Violation = tuple[str, str]
 
 
+class StartError(Exception):
+    """The service cannot start; the message has the cause and the remedy."""
+
+
 class ApiError(Exception):
     """Error response to a request; `code` is the HTTP code, by default that of the status."""
 
@@ -87,11 +91,6 @@ def found_errors(violations: Sequence[Violation]) -> ApiError:
     listed = [f"\t{number}.Field: {field}; Message: {text}" for number, (field, text) in numbered]
     message = f"List of found errors:{''.join(listed)}\t"
     return ApiError("INVALID_ARGUMENT", message, violations=violations)
-
-
-def aborted(message: str) -> ApiError:
-    """Return the error for a change of a resource that was changed meanwhile."""
-    return ApiError("ABORTED", message)
 
 
 def failed_precondition(message: str) -> ApiError:

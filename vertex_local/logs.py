@@ -8,11 +8,12 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from vertex_local import Json
 from vertex_local.api.query import grammar
 from vertex_local.api.query.grammar import Joined, Restriction
+from vertex_local.api.query.pages import page_size
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
@@ -21,7 +22,7 @@ from vertex_local.jobs import resource as jobs
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.processes.log_times import LineTimes
 
-DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE = 50, 1000
+DEFAULT_PAGE_SIZE = 50
 MAX_LINE_BYTES = 16 * 1024
 CHUNK_BYTES = 1024 * 1024
 
@@ -47,15 +48,16 @@ def list_entries(service: Service, call: Call) -> Json:
     """
     terms = _terms(str(call.body.get("filter", "")))
     since = terms.pop(TIME_FIELD, "")
-    page_size = _page_size(call.body)
-    _check_order(str(call.body.get("orderBy", "")))
+    num_lines = page_size(str(call.body.get("pageSize") or ""), default=DEFAULT_PAGE_SIZE)
+    if (order_by := call.body.get("orderBy", "")) not in ("", "timestamp", "timestamp asc"):
+        raise invalid_argument(f'orderBy "{order_by}" is not supported; use "timestamp asc".')
     offsets = _offsets(str(call.body.get("pageToken", "")))
     # `is_running` is read before the files, so the log of a job that ends meanwhile is complete.
     job_name, is_running, paths = _logs_of(service, _projects(call.body), terms)
     entries: list[Json] = []
     is_exhausted = True
     for position, path in enumerate(paths):
-        share = math.ceil((page_size - len(entries)) / (len(paths) - position))
+        share = math.ceil((num_lines - len(entries)) / (len(paths) - position))
         lines, offset, reached_end = read_lines(
             path, offsets.get(_replica(path), 0), max_lines=share, is_growing=is_running
         )
@@ -184,20 +186,6 @@ def _projects(body: Json) -> list[str]:
     if not all(found):
         raise invalid_argument(f'resourceNames {names} is not valid; give ["projects/PROJECT"].')
     return [match[1] for match in found if match]
-
-
-def _page_size(body: Json) -> int:
-    size: Any = body.get("pageSize") or DEFAULT_PAGE_SIZE
-    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-        raise invalid_argument(
-            f"pageSize {size!r} is not valid; it must be an integer of at least 0."
-        )
-    return min(size, MAX_PAGE_SIZE)
-
-
-def _check_order(order_by: str) -> None:
-    if order_by not in ("", "timestamp", "timestamp asc"):
-        raise invalid_argument(f'orderBy "{order_by}" is not supported; use "timestamp asc".')
 
 
 def _offsets(token: str) -> dict[str, int]:

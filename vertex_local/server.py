@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 
 from vertex_local import console, logs, redirect
-from vertex_local.api import locations, operations
+from vertex_local.api import operations
 from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.database.store import Store
 from vertex_local.api.service import DEFAULT_PARALLEL, Service
@@ -21,6 +21,7 @@ from vertex_local.client import TOKEN_VARIABLE
 from vertex_local.console.web import error_page
 from vertex_local.endpoints import forwarding
 from vertex_local.endpoints import resource as endpoints
+from vertex_local.errors import StartError
 from vertex_local.http import server as http_server
 from vertex_local.jobs import resource as jobs
 from vertex_local.machine import buckets, lost_and_found, peers, root_lock, system, users
@@ -48,7 +49,6 @@ SIGNAL_CHECK_SECONDS = 0.5
 CONTAINERS_MARK = "containers"
 # Resource modules, in the order in which they recover after a restart.
 MODULES: tuple[ModuleType, ...] = (
-    locations,
     operations,
     models,
     evaluations,
@@ -63,27 +63,11 @@ MODULES: tuple[ModuleType, ...] = (
 )
 
 
-class PortTakenError(Exception):
-    """The requested port is in use."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options of `vertex-local serve`.
+    """Options of `vertex-local serve`, whose help says what they mean.
 
-    Attributes:
-        root: Folder of the service's files.
-        port: Port to listen on; None for 8085, or a free port if that is in use.
-        is_while_used: Stop when the last user ends, unless one of them keeps the service
-            (`users.py`). Schedules run only in a service that stays.
-        preload: Modules that warm processes import once, by stage (`processes/warm.py`).
-        num_parallel: Number of tasks of a pipeline run that may run at a time.
-        clock_speed: Speed of the clock of schedules, as a multiple of real time.
-        has_containers: Run replicas, steps and prediction servers in containers.
-        mounts: Folders that containers see, besides the root.
-        runs_host_commands: Run container components of pipelines as programs of this machine.
-        buckets: Folder whose folders are the buckets of gs://, if there are any.
-        is_shared: Accept requests from every user of this machine; files stay private.
+    Schedules run only in a service that stays: without `is_while_used`, or kept by a user.
     """
 
     root: Path
@@ -103,10 +87,8 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
     """Serve a root folder until SIGTERM, SIGINT or SIGHUP; call `on_ready` with the URL once ready.
 
     Raises:
-        docker_engine.EngineError: Containers cannot be run.
-        root_lock.RootTakenError: Another service runs on this root.
-        opening.StoreError: The database of this root cannot be used; it was not changed.
-        PortTakenError: The port is in use.
+        StartError: Containers cannot be run, another service runs on this root, its database
+            cannot be used, or the port is in use.
     """
     os.umask(PRIVATE_UMASK)
     root = options.root.resolve()
@@ -238,7 +220,7 @@ def _listen(options: Options) -> socket.socket:
         return _bind(options.port or DEFAULT_PORT, kind)
     except OSError as error:
         if options.port is not None:
-            raise PortTakenError(
+            raise StartError(
                 f"Port {options.port} cannot be used on {LOOPBACK}: {error.strerror}. "
                 "Choose another --port, or omit it to get a free one."
             ) from None

@@ -84,11 +84,7 @@ class FolderStorage(Storage):  # type: ignore[misc]  # it has no types
         super().delete_file(bucket_name, file_name)
 
     def refresh(self, path: str) -> None:
-        """Bring the list up to date with the files that a request concerns.
-
-        Args:
-            path: Its path, `/storage/v1/b/BUCKET/o/OBJECT` or a part of it.
-        """
+        """Bring the list up to date with the files that the path of a request concerns."""
         for folder in self._folder.iterdir():
             if folder.is_dir() and NAME.fullmatch(folder.name) and folder.name not in self.buckets:
                 buckets.create_bucket(folder.name, self)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import requests
 
@@ -22,25 +22,10 @@ START_TIMEOUT_SECONDS = 60
 STOP_TIMEOUT_SECONDS = 60
 
 
-class Process(Protocol):
-    """The part of `subprocess.Popen` that a service needs."""
-
-    pid: int
-
-    def poll(self) -> int | None:
-        """Return the exit code; None while the process runs."""
-
-    def wait(self, timeout: float) -> int:
-        """Wait for the end; return the exit code."""
-
-    def send_signal(self, number: int) -> None:
-        """Send a signal."""
+Launch = Callable[[Sequence[str], Path], Any]  # returns what has the methods of Popen
 
 
-Launch = Callable[[Sequence[str], Path], Process]
-
-
-def launch(command: Sequence[str], log_path: Path) -> Process:
+def launch(command: Sequence[str], log_path: Path) -> "subprocess.Popen[bytes]":
     """Start a command whose output is appended to a file."""
     with log_path.open("ab") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
@@ -50,12 +35,7 @@ def launch(command: Sequence[str], log_path: Path) -> Process:
 class RunningService:
     """`vertex-local serve` as a process of its own, and shorthands for requests to it.
 
-    Attributes:
-        root: Its folder, which exists.
-        options: Options of `vertex-local serve`.
-        launch: Start of its process.
-        parent: Parent of the resources of `call` and `do`: `projects/P/locations/L`.
-        url: `http://127.0.0.1:PORT`.
+    `root` is its folder, which exists; `parent` that of the resources of `call` and `do`.
     """
 
     root: Path
@@ -63,7 +43,7 @@ class RunningService:
     launch: Launch = launch
     parent: str = PARENT
     url: str = ""
-    process: Process = field(init=False)
+    process: Any = field(init=False)
     session: requests.Session = field(default_factory=requests.Session)
 
     @property
@@ -111,7 +91,7 @@ class RunningService:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(STOP_TIMEOUT_SECONDS)
+            return int(self.process.wait(STOP_TIMEOUT_SECONDS))
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(

@@ -4,7 +4,7 @@ import hashlib
 import json
 
 from vertex_local import Json
-from vertex_local.errors import aborted
+from vertex_local.errors import ApiError
 
 
 def etag_of(*parts: Json) -> str:
@@ -21,4 +21,5 @@ def with_etag(record: Json) -> Json:
 def check(request: Json, etag: str, name: str) -> None:
     """Raise ABORTED if a request has another etag than the resource (google.aip.dev/154)."""
     if request.get("etag", etag) != etag:
-        raise aborted(f"{name} was changed meanwhile: its etag is {etag}; get it again.")
+        problem = f"{name} was changed meanwhile: its etag is {etag}; get it again."
+        raise ApiError("ABORTED", problem)

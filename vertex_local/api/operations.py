@@ -34,12 +34,7 @@ def start(
 ) -> Json:
     """Start `work` as an operation of a resource; return the operation, often already done.
 
-    Args:
-        service: The running service.
-        resource: The operation is named `<resource>/operations/<id>`.
-        method: The method of the API, such as `UploadModel`, by which its types are named.
-        work: Returns the response; an ApiError becomes the operation's error.
-        metadata: Further fields of its metadata.
+    An ApiError of `work` becomes its error. Its types are named by the method, `UploadModel`.
     """
     operation = _new(service, resource, method, {"done": False}, metadata)
     name = operation["name"]

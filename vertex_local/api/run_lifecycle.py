@@ -79,8 +79,8 @@ class RunKind:
     folder: str
     prefix: str
     outcome: Callable[[Path, Json], tuple[str, Json]]
-    cancel_grace_seconds: float
-    close_grace_seconds: float
+    cancel_grace_seconds: float = 10.0
+    close_grace_seconds: float = 5.0
     outlives_service: Callable[[Path, Json], bool] = lambda folder, state: False
     follow_up: Callable[[Service, str, Json], Start | None] = lambda service, name, state: None
     details: Callable[[Path], Json] = lambda folder: {}
@@ -296,6 +296,22 @@ class RunKind:
         if run["state"] == f"{self.prefix}PENDING":
             started = now()
             run.update(state=f"{self.prefix}RUNNING", startTime=started, updateTime=started)
+
+
+def driven_kind(collection: str, *, folder: str, prefix: str) -> RunKind:
+    """Return a kind whose driver keeps its state in the record: the next service continues it."""
+    outcomes = {
+        "succeeded": ("SUCCEEDED", ""),
+        "failed": ("FAILED", "FAILED_PRECONDITION"),
+        "cancelled": ("CANCELLED", "CANCELLED"),
+    }
+    return RunKind(
+        collection=collection,
+        folder=folder,
+        prefix=prefix,
+        outcome=lambda _folder, state: outcome_by(outcomes, state),
+        outlives_service=lambda _folder, state: bool(state["state"] == "interrupted"),
+    )
 
 
 def _with_shortage(service: Service, group_state: Json) -> Json:

@@ -21,16 +21,9 @@ class Service:
     """State of a running service.
 
     Attributes:
-        root: Folder of its files.
-        store: The resources.
         url: Its address, `http://127.0.0.1:8085`.
         token: Secret that requests must have; "" where the kernel tells whose they are.
-        warm: Processes with preloaded modules, if there are any.
         engine: If set, replicas, steps and prediction servers run in containers.
-        runs_host_commands: Run container components as programs of this machine.
-        num_parallel: Number of tasks of a pipeline run that may run at a time.
-        clock: Clock of schedules.
-        slow_deploy_seconds: Delay of each deployment, for tests of clients; 0 for none.
         stays: Set unless the service stops with the command that started it; schedules run only
             while it is set.
         ending: Set at the start of the shutdown; runs interrupted from then on are continued by
@@ -48,7 +41,6 @@ class Service:
     runs_host_commands: bool = False
     num_parallel: int = DEFAULT_PARALLEL
     clock: Clock = field(default_factory=Clock)
-    slow_deploy_seconds: float = 0.0
     stays: threading.Event = field(default_factory=threading.Event)
     ending: threading.Event = field(default_factory=threading.Event)
     closing: threading.Event = field(default_factory=threading.Event)

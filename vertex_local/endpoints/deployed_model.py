@@ -127,13 +127,10 @@ class ServingProcess:
     def running(self, deadline: float) -> Iterator[ServerProcess]:
         """Count a request in flight for the block; yield the process once it is healthy.
 
-        Args:
-            deadline: Time limit, by time.monotonic.
-
         Raises:
             NotAnsweredError: The process is being stopped.
             ApiError: RESOURCE_EXHAUSTED at once if too many requests are in flight, UNAVAILABLE in
-                a crash loop or at the deadline.
+                a crash loop or at the deadline, by time.monotonic.
         """
         with self._changed:
             if self._in_flight >= MAX_IN_FLIGHT:

@@ -71,20 +71,13 @@ def start(
     process: ServingProcess,
     stop: threading.Event,
 ) -> None:
-    """Start the process; once it is healthy, add the deployed model to the endpoint.
-
-    With the fault of slow deployments neither `stop` nor the model's deletion prevents that.
-    """
-    slow_seconds = service.slow_deploy_seconds
-    if slow_seconds:
-        stop = threading.Event()
+    """Start the process; once it is healthy, add the deployed model to the endpoint."""
     key = key_of(name, deployed["id"])
     if service.running.setdefault(key, process) is not process:
         raise already_exists(f'Deployed model "{deployed["id"]}" of {name}')
 
     def change(endpoint: Json) -> None:
-        if not slow_seconds:
-            models.resolve(service, f"{deployed['model']}@{deployed['modelVersionId']}")
+        models.resolve(service, f"{deployed['model']}@{deployed['modelVersionId']}")
         new_split = traffic.after_deploy(endpoint, new_id=deployed["id"], requested=split)
         endpoint["trafficSplit"] = new_split
         endpoint["deployedModels"] = [*endpoint.get("deployedModels", []), deployed]
@@ -92,7 +85,6 @@ def start(
 
     try:
         process.start(interruption=lambda: _interruption(service, stop))
-        service.closing.wait(slow_seconds)
         if error := _interruption(service, stop):
             raise error
         service.store.update(name, change)

@@ -13,15 +13,18 @@ import sys
 import threading
 from collections.abc import Callable, Collection
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import waitress
+from werkzeug.wrappers import Request, Response
 
 from vertex_local import Json
 
 Predict = Callable[[Json], Json]
 DEFAULT_SIGNATURE = "serving_default"
+NUM_THREADS = 16
 BYTES_SUFFIX = "_bytes"  # of an output's name: its strings are base64
 
 
@@ -33,8 +36,8 @@ def main() -> None:
     """Load the model, then serve it until the process is ended."""
     folder = Path(os.environ["AIP_STORAGE_URI"])
     predict = {"tensorflow": saved_model, "xgboost": booster}[sys.argv[1]](folder)
-    address = (os.environ["AIP_HTTP_HOST"], int(os.environ["AIP_HTTP_PORT"]))
-    _Server(address, predict).serve_forever()
+    host, port = os.environ["AIP_HTTP_HOST"], os.environ["AIP_HTTP_PORT"]
+    waitress.serve(application(predict), host=host, port=port, threads=NUM_THREADS)
 
 
 def saved_model(folder: Path) -> Predict:
@@ -138,46 +141,29 @@ def _plain(array: Any, name: str) -> Any:
     return text(array.tolist())
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+def application(predict: Predict) -> Any:
+    """Return the WSGI application that serves a function of request bodies."""
 
-    def __init__(self, address: tuple[str, int], predict: Predict) -> None:
-        self.predict = predict
-        super().__init__(address, _Handler)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Server
-
-    def do_GET(self) -> None:
-        is_known = self.path == os.environ["AIP_HEALTH_ROUTE"]
-        self._send(HTTPStatus.OK if is_known else HTTPStatus.NOT_FOUND, {})
-
-    def do_POST(self) -> None:
-        """Predict."""
-        data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.path != os.environ["AIP_PREDICT_ROUTE"]:
-            self._send(HTTPStatus.NOT_FOUND, {"error": f"{self.path} is no route of this server"})
-            return
+    def respond(request: Request) -> Response:
+        if request.method == "GET":
+            is_known = request.path == os.environ["AIP_HEALTH_ROUTE"]
+            return _json(HTTPStatus.OK if is_known else HTTPStatus.NOT_FOUND, {})
+        if request.path != os.environ["AIP_PREDICT_ROUTE"]:
+            error = f"{request.path} is no route of this server"
+            return _json(HTTPStatus.NOT_FOUND, {"error": error})
         try:
-            body = json.loads(data)
+            body = json.loads(request.get_data())
             if not isinstance(body, dict):
                 raise RequestError("the body must be an object")
-            self._send(HTTPStatus.OK, self.server.predict(body))
+            return _json(HTTPStatus.OK, predict(body))
         except ValueError as error:
-            self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+            return _json(HTTPStatus.BAD_REQUEST, {"error": str(error)})
 
-    def log_request(self, *_: Any) -> None:
-        """Log no request: only errors."""
+    return Request.application(respond)
 
-    def _send(self, status: HTTPStatus, body: Json) -> None:
-        content = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+
+def _json(status: HTTPStatus, body: Json) -> Response:
+    return Response(json.dumps(body), status=status, content_type="application/json")
 
 
 if __name__ == "__main__":

@@ -166,17 +166,15 @@ def undeploy_model(service: Service, call: Call) -> Json:
 
 def predict(service: Service, call: Call) -> Message:
     """POST …:predict: return the predictions of a deployed model chosen by the traffic split."""
-    name = call.name("endpoints")
-    service.store.get(name)  # raises NOT_FOUND
     _check_instances(call.message.json())
-    return forwarding.predict(service, name, Message(call.message.data, forwarding.JSON_FIELDS))
+    request = Message(call.message.data, forwarding.JSON_FIELDS)
+    return forwarding.predict(service, call.name("endpoints"), request)
 
 
 def raw_predict(service: Service, call: Call) -> Message:
     """POST …:rawPredict: pass a body to a deployed model's server, and its response back."""
-    name = call.name("endpoints")
-    service.store.get(name)  # raises NOT_FOUND
-    target, response = service.running[forwarding.KEY].exchange(name, call.message)
+    forwarder = service.running[forwarding.KEY]
+    target, response = forwarder.exchange(call.name("endpoints"), call.message)
     fields = {key: value for key, value in response.fields.items() if key.title() in RAW_FIELDS}
     source = {
         "X-Vertex-AI-Endpoint-Id": call.args["id"],

@@ -13,15 +13,8 @@ from vertex_local.endpoints.request_log import sampling_rate
 class Target:
     """Deployed model that gets traffic.
 
-    Attributes:
-        endpoint: Name of the endpoint.
-        key: Key of its process in `Service.running`.
-        id: Id of the deployed model.
-        title: Its name in messages.
-        version_id: Version of its model.
-        source: Fields about it, which follow the predictions in a response.
-        sampling_rate: Share of its requests that are logged.
-        percentage: Share of the traffic of its endpoint.
+    `key` is that of its process in `Service.running`; `title` its name in messages; `source` has
+    the fields about it that follow the predictions in a response.
     """
 
     endpoint: str

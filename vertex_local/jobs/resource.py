@@ -1,6 +1,7 @@
 """customJobs: each runs as a cluster of processes or containers."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from vertex_local import Json
@@ -34,10 +35,9 @@ KIND = RunKind(
     folder="jobs",
     prefix="JOB_STATE_",
     outcome=lambda _folder, group_state: outcome_by(OUTCOMES, group_state),
-    cancel_grace_seconds=10.0,
-    close_grace_seconds=5.0,
 )
 recover, close = KIND.recover, KIND.close
+list_replicas = partial(replica_status.list_replicas, KIND)
 
 
 def create(service: Service, call: Call) -> Json:
@@ -64,11 +64,6 @@ def require_persistent_resource(parent: str, job_spec: Json) -> None:
     """Raise NOT_FOUND for a job on a persistent resource: this service has none."""
     if resource_id := job_spec.get("persistentResourceId"):
         raise not_found(f"{parent}/persistentResources/{resource_id}")
-
-
-def list_replicas(service: Service, call: Call) -> Json:
-    """GET …/customJobs/ID/replicas, an addition to Vertex AI's API."""
-    return replica_status.list_replicas(KIND, service, call)
 
 
 def _check_containers(plan: JobPlan, engine: Engine) -> None:

@@ -32,11 +32,9 @@ def now(*, timespec: str = "microseconds") -> str:
 
 
 def timestamp(moment: datetime | float, *, timespec: str = "auto") -> str:
-    """Return a moment as Google's JSON has it: `2026-01-31T12:00:00Z`.
+    """Return a moment, seconds since 1970 or with its zone, as Google's: `2026-01-31T12:00:00Z`.
 
-    Args:
-        moment: A time with its zone, or seconds since 1970.
-        timespec: As in `datetime.isoformat`; "auto" writes a fraction only if there is one.
+    The `timespec` "auto" writes a fraction only if there is one.
     """
     if not isinstance(moment, datetime):
         moment = datetime.fromtimestamp(moment, UTC)

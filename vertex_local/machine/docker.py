@@ -36,21 +36,12 @@ DEFAULTS = {
 DNS_OPTIONS = ["--dns-option", "timeout:1", "--dns-option", "attempts:1"]
 
 
-class DockerError(OSError):
-    """A `docker` command has failed; the message is its error output."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Container:
-    """Container to run a process in.
+    """Container to run a process in, for the service of the folder `root`.
 
-    Attributes:
-        image: Name of the image, which is never pulled.
-        root: Root folder of the service, for the label.
-        mounts: Folders mounted under the same path.
-        network: `host`, `bridge`, or `private` for the network of the group.
-        host_name: Host name on a private network.
-        published: Port inside the container, and the port on 127.0.0.1 that forwards to it.
+    `mounts` are mounted under the same path. The network `private` is that of the group, where the
+    container has a host name. `published` is its port, and that of 127.0.0.1 that forwards to it.
     """
 
     image: str
@@ -84,15 +75,8 @@ def run_command(
 ) -> list[str]:
     """Return the `docker run` command that runs a command in a container.
 
-    Args:
-        container: The container.
-        name: Name of the container.
-        group: Folder of the group, for labels and network.
-        command: Program and arguments to run.
-        env: Variables of the container. `docker run` reads most values from its own environment
-            (`client_environment`), so that no list of processes shows them.
-        cwd: Working directory; None for the image's.
-        user: UID:GID; None for this process's.
+    It reads most values of `env` from its own environment (`client_environment`), so that no list
+    of processes shows them. `cwd` None is the image's, `user` (UID:GID) None this process's.
     """
     program, *arguments = command
     return [
@@ -114,18 +98,14 @@ def client_environment(env: Mapping[str, str]) -> dict[str, str]:
     return {**os.environ, **passed}
 
 
-def network_command(root: str, group: Path) -> list[str]:
-    """Return the command that creates a group's network, which is internal to this machine."""
-    return ["docker", "network", "create", "--internal", *_labels(root, group), network_of(group)]
-
-
 def create_network(root: str, group: Path) -> None:
-    """Create a group's private network.
+    """Create a group's private network, which is internal to this machine.
 
     Raises:
-        DockerError: It cannot be created.
+        OSError: It cannot be created.
     """
-    docker(network_command(root, group))
+    network = ["--internal", *_labels(root, group), network_of(group)]
+    docker(["docker", "network", "create", *network])
 
 
 def killing_signal(exit_code: int) -> int:
@@ -153,8 +133,7 @@ def docker(command: list[str], *, timeout_seconds: float = TIMEOUT_SECONDS) -> s
     """Run a `docker` command; return its output.
 
     Raises:
-        DockerError: It failed, or timed out.
-        FileNotFoundError: `docker` is not installed.
+        OSError: It failed, with its error output, timed out, or is not installed.
     """
     try:
         done = subprocess.run(
@@ -167,9 +146,9 @@ def docker(command: list[str], *, timeout_seconds: float = TIMEOUT_SECONDS) -> s
         )
     except subprocess.TimeoutExpired:
         words = " ".join(command[:3])
-        raise DockerError(f"`{words}` timed out after {timeout_seconds:g} s") from None
+        raise OSError(f"`{words}` timed out after {timeout_seconds:g} s") from None
     if done.returncode:
-        raise DockerError(done.stderr.strip() or f"`{command[1]}` failed: {done.returncode}")
+        raise OSError(done.stderr.strip() or f"`{command[1]}` failed: {done.returncode}")
     return done.stdout
 
 

@@ -7,9 +7,10 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from vertex_local.errors import ApiError, invalid_argument
-from vertex_local.machine.docker import BRIDGE, Container, DockerError, docker
+from vertex_local.errors import ApiError, StartError, invalid_argument
+from vertex_local.machine.docker import Container, docker
 
 VERSION_TIMEOUT_SECONDS = 15.0
 # https://pkg.go.dev/github.com/distribution/reference, simplified
@@ -17,39 +18,16 @@ IMAGE_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._:/@-]*")
 UNMOUNTABLE = re.compile(r"""[,"\n]""")
 
 
-class EngineError(Exception):
-    """Containers cannot be run; the message has the cause and the remedy."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """Options shared by all containers of a service.
-
-    Attributes:
-        root: Root folder of the service.
-        mounts: Folders mounted under the same path; the root is one of them.
-    """
+    """Options shared by all containers of a service; its root is one of the `mounts`."""
 
     root: str
     mounts: tuple[str, ...]
 
-    def container(
-        self,
-        image: str,
-        *,
-        network: str = BRIDGE,
-        host_name: str = "",
-        published: tuple[int, int] | None = None,
-    ) -> Container:
-        """Return a container of this service; see `Container`."""
-        return Container(
-            image=image,
-            root=self.root,
-            mounts=self.mounts,
-            network=network,
-            host_name=host_name,
-            published=published,
-        )
+    def container(self, image: str, **options: Any) -> Container:
+        """Return a container of this service, with the network options of `Container`."""
+        return Container(image=image, root=self.root, mounts=self.mounts, **options)
 
     def check_image(self, image: str, *, field: str) -> None:
         """Check that an image is on this machine; errors name the request's `field`.
@@ -61,10 +39,15 @@ class Engine:
             raise invalid_argument(f'{field} "{image}" is not a valid image name.')
         try:
             docker(["docker", "image", "inspect", "--format", "ok", "--", image])
-        except DockerError as error:
-            raise _image_error(image, field, error) from None
         except OSError as error:
-            raise ApiError("UNAVAILABLE", f"{field}: `docker` cannot be run: {error}") from None
+            if "No such image" not in str(error):
+                raise ApiError(
+                    "UNAVAILABLE", f"{field}: Docker does not respond: {error}"
+                ) from None
+            raise invalid_argument(
+                f'{field} "{image}" is not on this machine, and images are not pulled; build it, '
+                f"or get it with `docker pull {image}`."
+            ) from None
 
     def check_folder(self, folder: Path | str, *, field: str) -> None:
         """Check that a folder is mounted in containers; errors name the request's `field`.
@@ -95,18 +78,18 @@ def find_engine(root: Path, mounts: Iterable[Path]) -> Engine:
     """Return the engine for a service on `root`.
 
     Raises:
-        EngineError: It does not respond, or a folder cannot be mounted.
+        StartError: It does not respond, or a folder cannot be mounted.
     """
     if not shutil.which("docker"):
-        raise EngineError(
+        raise StartError(
             "--containers needs Docker, and `docker` is not on PATH; install it (Debian: "
             "apt-get install docker.io), or omit --containers."
         )
     try:
         docker(["docker", "version"], timeout_seconds=VERSION_TIMEOUT_SECONDS)
-    except DockerError as error:
+    except OSError as error:
         last_line = str(error).rpartition("\n")[2]
-        raise EngineError(
+        raise StartError(
             f"the Docker engine does not respond: {last_line} Start it (systemctl start docker, or "
             "dockerd), and check that this user may use it (group docker)."
         ) from None
@@ -118,18 +101,9 @@ def find_engine(root: Path, mounts: Iterable[Path]) -> Engine:
 
 def _check_mount(folder: str) -> None:
     if not os.path.isdir(folder):
-        raise EngineError(f"--mount {folder} is not a folder; create it first.")
+        raise StartError(f"--mount {folder} is not a folder; create it first.")
     if UNMOUNTABLE.search(folder) or folder == "/":
-        raise EngineError(
+        raise StartError(
             f"--mount {folder} cannot be mounted under the same path; choose another "
             "folder, without comma, quote or line break in its name."
         )
-
-
-def _image_error(image: str, field: str, error: DockerError) -> ApiError:
-    if "No such image" in str(error):
-        return invalid_argument(
-            f'{field} "{image}" is not on this machine, and images are not pulled; build it, or '
-            f"get it with `docker pull {image}`."
-        )
-    return ApiError("UNAVAILABLE", f"{field}: the Docker engine does not respond: {error}")

@@ -188,11 +188,8 @@ def end_adopted_group(leader: int) -> None:
 def kill_all_children(group: Path, *, init_pid: int, timeout_seconds: float) -> None:
     """Kill and reap every child, and the orphans that become children of this process.
 
-    Args:
-        group: Folder of the group; unused.
-        init_pid: Init of the PID namespace of the children, with which the kernel kills all of
-            them; 0 if they have none.
-        timeout_seconds: Time after which the rest is left.
+    The kernel kills all of them with `init_pid`, the init of their PID namespace; 0 if they have
+    none. `group`, its folder, is unused.
     """
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:

@@ -22,13 +22,12 @@ UNFINISHED = "unfinished"
 
 def discard(folder: Path) -> None:
     """Remove a folder, if it exists; log if that fails."""
-    with suppress(FileNotFoundError, NotADirectoryError):
-        try:
-            shutil.rmtree(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            raise
-        except OSError:
-            logger.exception("%s cannot be removed", folder)
+    try:
+        shutil.rmtree(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError:
+        logger.exception("%s cannot be removed", folder)
 
 
 @contextmanager

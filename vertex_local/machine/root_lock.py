@@ -1,7 +1,6 @@
 """Lock on a root folder, which one service holds at a time, and the address of that service."""
 
 import fcntl
-import json
 import os
 import secrets
 import time
@@ -11,13 +10,11 @@ from typing import IO
 
 from vertex_local import Json
 from vertex_local.client import ADDRESS_FILE, SERVICE_FILE, TOKEN_FILE, announced, token_of
+from vertex_local.errors import StartError
+from vertex_local.machine.files import write_json
 
 ATTEMPTS = 10
 ATTEMPT_SECONDS = 0.02
-
-
-class RootTakenError(Exception):
-    """Another service runs on the same root folder."""
 
 
 class RootLock:
@@ -27,7 +24,7 @@ class RootLock:
         self._file: IO[str] = open(root / SERVICE_FILE, "a+", encoding="utf-8")  # noqa: SIM115
         if not self._acquire():
             self._file.close()
-            raise RootTakenError(_taken_message(root))
+            raise StartError(_taken_message(root))
         self._file.truncate(0)
         self._file.write(f"{os.getpid()}\n")
         self._file.flush()
@@ -44,9 +41,7 @@ class RootLock:
 
 def announce(root: Path, record: Json) -> None:
     """Write ROOT/server.json atomically: where this process can be reached, and how it started."""
-    temporary = root / f"{ADDRESS_FILE}.tmp"
-    temporary.write_text(json.dumps({"pid": os.getpid(), **record}) + "\n")
-    temporary.replace(root / ADDRESS_FILE)
+    write_json(root / ADDRESS_FILE, {"pid": os.getpid(), **record})
 
 
 def make_token(root: Path) -> str:

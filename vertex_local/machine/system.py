@@ -4,6 +4,9 @@ Other modules import this one, so that no other names an interface that only Lin
 of the warm process (`processes/warm*.py`, `forking.py`), which runs on Linux only.
 """
 
+# ruff: noqa: F401
+# mypy: implicit-reexport
+
 import os
 import sys
 
@@ -39,18 +42,3 @@ else:
         yield_cores,
     )
     from vertex_local.machine.namespaces import contain, enter_private_network
-
-__all__ = [
-    "become_subreaper",
-    "bind",
-    "contain",
-    "die_with_parent",
-    "end_adopted_group",
-    "end_orphans",
-    "enter_private_network",
-    "kill_all_children",
-    "make_read_only",
-    "num_cores",
-    "reap_next",
-    "yield_cores",
-]

@@ -47,15 +47,9 @@ def copy_in(source: Path, *, root: Path, key: str) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(source, target, copy_function=_copy_file)
-    except _CopyError as error:
+    except (OSError, _CopyError) as error:
         discard(target)
-        raise error.cause from None
-    except shutil.Error as error:
-        discard(target)
-        raise OSError(f"{source} cannot be copied: {error.args[0]}") from None
-    except OSError:
-        discard(target)
-        raise
+        raise error.cause if isinstance(error, _CopyError) else error from None
     return target
 
 

@@ -5,7 +5,6 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -31,16 +30,6 @@ MODEL_ID = re.compile(r"[a-z_][a-z0-9_-]{0,62}")
 MODEL_UPDATES = ("displayName", "description", "labels")
 VERSION_UPDATES = ("versionDescription", "labels")
 OnStored = Callable[[str, Json], None]
-
-
-@dataclass(frozen=True)
-class Upload:
-    """A version to be stored: of a new model, or of the named one; `source` has its artifacts."""
-
-    name: str
-    model: Json
-    source: Path | None
-    is_new: bool
 
 
 def resolve(service: Service, name: str) -> Json:
@@ -85,8 +74,7 @@ def plan_upload(
     name = parent_name or f"{request['parent']}/models/{_new_id(service, request)}"
 
     def work(cancelled: threading.Event) -> Json:
-        upload = Upload(name, model=model, source=source, is_new=not parent_name)
-        version = _store_version(service, upload, on_stored)
+        version = _store_version(service, name, model, source, on_stored, is_new=not parent_name)
         return {"model": name, "modelVersionId": version["versionId"]}
 
     return name, work
@@ -285,9 +273,16 @@ def _new_id(service: Service, request: Json) -> str:
     return model_id
 
 
-def _store_version(service: Service, upload: Upload, on_stored: OnStored) -> Json:
+def _store_version(
+    service: Service,
+    name: str,
+    model: Json,
+    source: Path | None,
+    on_stored: OnStored,
+    *,
+    is_new: bool,
+) -> Json:
     """Copy the artifacts, store the version and move the copy to its folder, or undo all."""
-    name, model, source = upload.name, upload.model, upload.source
     key = service.store.next_id()
     incoming = artifacts.copy_in(source, root=service.root, key=key) if source else None
     added: Json = {}
@@ -295,7 +290,7 @@ def _store_version(service: Service, upload: Upload, on_stored: OnStored) -> Jso
     with ExitStack() as until_stored:
         try:
             with service.store.atomic():
-                if upload.is_new:
+                if is_new:
                     _insert_model(service, name, model)
                 record = service.store.get(name)
                 version_id = registry.next_version_id(record)

@@ -21,7 +21,6 @@ from vertex_local.pipelines.gcpc import requests as gcpc_requests
 from vertex_local.pipelines.values import defaults_of
 
 URI_SCHEMES = ("file", "http", "https")  # the last two name resources of Vertex AI
-MODULE_AFFIXES = re.compile(r"^google_cloud_pipeline_components\.(container\.)?(v1\.)?|\.launcher$")
 # A job in an image of Google's: it is in the payload, not in the caller's worker pools.
 GOOGLE_IMAGE = re.compile(r'image_uri[\\"]+:')
 
@@ -36,13 +35,9 @@ NO_ENTRY_POINT = "and this service ignores the entry point of images; give a com
 
 @dataclass(frozen=True)
 class Checker:
-    """Check of a specification for tasks that this service cannot run.
+    """Check of a specification, in its canonical form, for tasks that this service cannot run.
 
-    Attributes:
-        spec: The specification, in its canonical form.
-        run_values: The run's own placeholders; their values are not used.
-        runs_containers: Whether steps run in containers of their images.
-        runs_host_commands: Whether container components run as programs of this machine.
+    Of `run_values`, the run's own placeholders, only the names are used.
     """
 
     spec: Json
@@ -205,10 +200,9 @@ def is_python_component(command: list[str]) -> bool:
 
 def _launch_problems(command: list[str], known: Json) -> Iterator[str]:
     """Yield the problems of an operation of Google's components."""
-    module = gcpc_requests.launcher_module(command)
     kind = gcpc_requests.operation(command)
     if kind not in gcpc_requests.SUPPORTED:
-        name = kind or _operation_name(module, command)
+        name = kind or gcpc_requests.launcher_module(command)
         yield f"the operation {name} is not supported by this service"
     elif kind == "CustomJob" and any(GOOGLE_IMAGE.search(part) for part in command):
         yield "it is a job in one of Google's images, which this service cannot run"
@@ -231,15 +225,6 @@ def _pool_problems(pools: Any) -> Iterator[str]:
 def _object(value: Any) -> Json:
     """Return a JSON object; {} for any other value."""
     return value if isinstance(value, dict) else {}
-
-
-def _operation_name(module: str, command: list[str]) -> str:
-    """Return the short name of an operation whose launcher has no --type."""
-    name = MODULE_AFFIXES.sub("", module)
-    for option in ("--cls_name", "--method_name"):  # the SDK's class and method
-        if option in command[:-1]:
-            name += " " + command[command.index(option) + 1]
-    return name
 
 
 def _hint(name: str) -> str:

@@ -36,14 +36,9 @@ NOT_TRIGGERED = Result(is_success=True)
 
 @dataclass(frozen=True)
 class Graph:
-    """One execution of the tasks of a component.
+    """One execution of the tasks of a component, `name`, which is `ROOT` for the pipeline itself.
 
-    Attributes:
-        name: The component; `ROOT` for the pipeline itself.
-        scope: The tasks and iterations that it is in, `/exit-handler-1/for-loop-2-iteration-0`.
-        inputs: Its inputs, with defaults.
-        specs: The specifications of its tasks by name.
-        tasks: Its running and ended tasks by name.
+    `scope` are the tasks and iterations that it is in, `/exit-handler-1/for-loop-2-iteration-0`.
     """
 
     name: str
@@ -55,14 +50,7 @@ class Graph:
 
 @dataclass(frozen=True, kw_only=True)
 class Executor:
-    """Executor of one run.
-
-    Attributes:
-        run: The run.
-        job: Its PipelineJob with the checked specification.
-        task_runner: Runs tasks that have an executor.
-        num_parallel: Number of tasks that may run at a time.
-    """
+    """Executor of one run; `job` is its PipelineJob with the checked specification."""
 
     run: PipelineRun
     job: Json

@@ -102,9 +102,7 @@ def failure(start: Json, inputs: Json, error: str) -> tuple[str, str]:
 def task_details(events: list[Json], *, interrupted: str = "") -> list[Json]:
     """Return the tasks as `PipelineTaskDetail`s, in the order in which they started.
 
-    Args:
-        events: The events of a journal.
-        interrupted: Error of the tasks without an end; empty while the run is running.
+    `interrupted` is the error of those without an end; empty while the run is running.
     """
     details: dict[int, Json] = {}
     for event in events:

@@ -123,10 +123,7 @@ def _at(executor_input: Json, path: str) -> Any:
 def command(parts: Any, inputs: Json, filled: Callable[[str], str]) -> list[str]:
     """Return a command without `dsl.IfPresentPlaceholder` and `dsl.ConcatPlaceholder`.
 
-    Args:
-        parts: The command and its arguments.
-        inputs: Those of the executor input: an input that is missing is not present.
-        filled: Returns a text with the values of its placeholders.
+    `filled` returns a text with the values of its placeholders.
     """
     if isinstance(parts, str):
         if not parts.startswith(STRUCTURES):

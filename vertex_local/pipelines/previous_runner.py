@@ -16,12 +16,8 @@ SUCCESS_STATES = ("SUCCEEDED", "SKIPPED")
 class PreviousRunner:
     """Tasks of the run before this runner started; empty in a run's first runner.
 
-    Attributes:
-        reason: Reason of the first interruption; empty in a run's first runner.
-        is_cancelled: Whether the run had been cancelled before that.
-        failures: Names and errors of the failed tasks, without exit tasks.
-        keys: `Leaf.key` of each task with an entry in the journal.
-        num_by_name: Number of entries by task name.
+    `reason` is that of the first interruption, `failures` has the names and errors of the failed
+    tasks without exit tasks, `keys` are those of the leaves with an entry in the journal.
     """
 
     def __init__(self, events: list[Json], *, exit_keys: set[str]) -> None:

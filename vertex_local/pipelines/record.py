@@ -27,14 +27,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Leaf:
-    """Task with an executor, as opposed to a group of tasks.
-
-    Attributes:
-        key: Component of its graph (`ROOT` for the pipeline itself), and its name there.
-        name: Its name in that graph.
-        display_name: Its display name.
-        is_exit: Whether it is the exit task of a `dsl.ExitHandler`.
-    """
+    """Task with an executor, as opposed to a group of tasks; `key` is by `leaf_key`."""
 
     key: str
     name: str

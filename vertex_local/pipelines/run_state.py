@@ -26,18 +26,9 @@ class TaskError(Exception):
 
 @dataclass
 class Task:
-    """One execution of a task of the pipeline.
+    """One execution of a task of the pipeline; `note` is a remark for the journal.
 
-    Attributes:
-        id: Its number in the run.
-        leaf: The task in the specification.
-        scope: The groups and iterations that it is in (`Graph.scope`).
-        unique_name: Its name in the run.
-        log_path: Its log.
-        is_cached: Whether its outputs come from the cache.
-        was_stopped: Whether it was told to stop.
-        note: A remark for the journal.
-        inputs: Its inputs, once they are known.
+    `scope` are the groups and iterations that it is in (`Graph.scope`).
     """
 
     id: int
@@ -131,13 +122,7 @@ class PipelineRun:
             time.sleep(min(remaining, POLL_SECONDS))
 
     def run_task(self, key: str, *, scope: str, execute: Callable[[Task], Values]) -> Result:
-        """Run a task unless the run is stopping; journal its start and end.
-
-        Args:
-            key: The task in the specification (`Leaf.key`).
-            scope: The groups and iterations that it is in.
-            execute: Runs it; returns its outputs.
-        """
+        """Run a task (`Leaf.key`) unless the run is stopping; journal its start and end."""
         if end := self.previous.success(key, scope):
             return Result(True, Values(end["outputs"], end["output_artifacts"]))
         leaf = self._leaves[key]

@@ -44,11 +44,8 @@ PREFIX_DIGITS = 16
 class StepCache:
     """Step cache, for the one run of a process; thread-safe.
 
-    Args:
-        folder: Folder of the entries.
-        job: The PipelineJob with the checked specification. If it `refreshesCache`, every step is
-            executed, and replaces the outputs of steps that earlier runs have cached.
-        is_being_written: Returns whether an unfinished job writes to a folder.
+    If the job `refreshesCache`, every step is executed, and replaces the outputs of steps that
+    earlier runs have cached. `is_being_written` says whether an unfinished job writes to a folder.
     """
 
     def __init__(

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from vertex_local.pipelines import step_process
 from vertex_local.pipelines.run_state import TaskError
-from vertex_local.processes.environments import store
-from vertex_local.processes.environments.builder import Builder
+from vertex_local.processes.environments import builder, store
 from vertex_local.processes.environments.commands import Step
 
 BUILD_TIMEOUT_SECONDS = 1800.0
@@ -24,16 +23,7 @@ MAX_ERROR_CHARACTERS = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class Provider:
-    """Source of a task's environment.
-
-    Attributes:
-        task: Name of the task in messages.
-        image: Image of the step, which may have another version of Python.
-        log_path: Log of the task.
-        temp_dir: A folder for temporary files, which does not exist yet.
-        must_stop: Returns whether the run was cancelled.
-        timeout_seconds: For building it.
-    """
+    """Source of a task's environment; `temp_dir` is a folder that does not exist yet."""
 
     task: str
     image: str
@@ -65,9 +55,9 @@ class Provider:
         return prefix
 
     def _build(self, draft: Path, step: Step, listed: str) -> None:
-        began, builder = time.monotonic(), Builder(draft)
-        builder.create()
-        for command in builder.commands(step.installs):
+        began = time.monotonic()
+        builder.create(draft)
+        for command in builder.commands(draft, step.installs):
             log_start = self.log_path.stat().st_size
             code = step_process.run(
                 command,

@@ -45,17 +45,8 @@ EXECUTOR_FRAMES = re.compile(
 class TaskRunner:
     """Runner of the tasks of one run, from several threads.
 
-    `checks.py` has refused pipelines with tasks that cannot be run here.
-
-    Attributes:
-        run: The run.
-        job: Its PipelineJob with the checked specification.
-        run_values: Values of the run's placeholders.
-        cache: The step cache.
-        service_url: The service, `http://127.0.0.1:8085`.
-        temp_dir: Folder for the temporary files of tasks.
-        warm: The service's warm process, if it has one.
-        engine: Runs steps in containers; without it they are processes.
+    `checks.py` has refused pipelines with tasks that cannot be run here. `run_values` are those of
+    the run's placeholders. With an `engine` steps run in containers, else they are processes.
     """
 
     run: PipelineRun
@@ -125,12 +116,8 @@ class TaskRunner:
 class Attempt:
     """A task with its inputs, to be run once or several times.
 
-    Attributes:
-        runner: The runner of its run.
-        task: The task.
-        component: Its component.
-        executor_input: KFP's message for a step: its inputs, and where it writes its outputs.
-        fillable: Its parameters whose texts may have placeholders: constants and defaults.
+    `executor_input` is KFP's message for a step: its inputs, and where it writes its outputs.
+    `fillable` are the parameters whose texts may have placeholders: constants and defaults.
     """
 
     runner: TaskRunner

@@ -15,11 +15,9 @@ FIELD = re.compile(r'\["([^"]*)"\]')
 
 @dataclass(frozen=True)
 class Values:
-    """Inputs or outputs of a task; what is optional and has no value is missing.
+    """Inputs or outputs of a task by name; what is optional and has no value is missing.
 
-    Attributes:
-        parameters: Values by name.
-        artifacts: RuntimeArtifacts (`name`, `uri`, `type`, `metadata`) by name, each in a list.
+    Each list of `artifacts` has RuntimeArtifacts (`name`, `uri`, `type`, `metadata`).
     """
 
     parameters: Json = field(default_factory=dict)

@@ -23,21 +23,45 @@ from vertex_local.processes.restarts import is_lost_exit
 
 
 @dataclass
-class Replica:
-    """One process of a group, with its command and its state; `folder` is the group's."""
+class ProcessSpec:
+    """One process to run.
+
+    Attributes:
+        name: Its name in messages and in the state: `chief/0`.
+        command: Program and arguments, run without a shell. `python` and `python3` are the
+            interpreter of the service, or in a container the image's.
+        env: Variables to add to the environment of the service or of the image.
+        cwd: Working directory; None for the service's or the image's.
+        log_path: File to which stdout and stderr are appended.
+        is_primary: Whether its exit decides the outcome of the group. If no process is primary,
+            all that are not services decide.
+        is_service: Whether it is stopped once the primary processes have exited; an early exit
+            with code 0 is ignored.
+        holds_state: Whether the others cannot continue without it: all are restarted with it.
+        yields: Whether its threads, when they wake, wait for the one that runs (SCHED_BATCH).
+        container: Container to run it in; None to run it on this machine.
+        environment: Prefix of the Python environment, which is read-only for the group and gets a
+            layer for this process; empty to use the Python of the service directly.
+    """
 
     name: str
     command: list[str]
     env: dict[str, str]
     cwd: str | None
-    log_path: str
-    is_primary: bool
-    is_service: bool
-    holds_state: bool
-    folder: Path
+    log_path: Path
+    is_primary: bool = False
+    is_service: bool = False
+    holds_state: bool = False
     yields: bool = False
     container: Container | None = None
     environment: str = ""
+
+
+@dataclass
+class Replica(ProcessSpec):
+    """One process of a group, with its command and its state; `folder` is the group's."""
+
+    folder: Path = Path()
     pid: int | None = None
     state: str = "starting"
     exit_code: int | None = None
@@ -85,15 +109,16 @@ class Replica:
             OSError, ValueError, subprocess.SubprocessError: see `start_error_message`.
         """
         self.temp_dir = temp_dir
-        with _open_log(Path(self.log_path)) as log:
+        with _open_log(self.log_path) as log:
             self.pid = self._start_contained(log) if self.container else self._start(temp_dir, log)
         self.state = "running"
         self.started = now(timespec="milliseconds")
 
     def _start(self, temp_dir: Path, log: BinaryIO) -> int:
-        env = _environment(self.env, temp_dir)
-        layer = self._layer(temp_dir)
-        if layer:
+        env, layer = _environment(self.env, temp_dir), None
+        if self.environment:
+            folder = Path(tempfile.mkdtemp(prefix="python-", dir=temp_dir))
+            layer = Layer.make(folder, base=Path(self.environment))
             env = layer.environment(env)
         program = Program.of(self.command)
         if program and self._can_fork(env):
@@ -103,12 +128,6 @@ class Replica:
         if self.yields:
             system.yield_cores(pid)
         return pid
-
-    def _layer(self, temp_dir: Path) -> Layer | None:
-        if not self.environment:
-            return None
-        folder = Path(tempfile.mkdtemp(prefix="python-", dir=temp_dir))
-        return Layer.make(folder, base=Path(self.environment))
 
     def _can_fork(self, env: dict[str, str]) -> bool:
         """Return whether this is a fork of a warm process whose modules the program can use."""
@@ -188,7 +207,7 @@ class Replica:
         cause = f" (killed by {self.killed_by})" if self.killed_by else ""
         plural = "" if self.restarts == 1 else "s"
         restarts = f" after {self.restarts} restart{plural}" if self.restarts else ""
-        lines = last_lines(Path(self.log_path))
+        lines = last_lines(self.log_path)
         output = f"Last lines:\n{lines}" if lines else "It wrote nothing."
         return f"{self.name} exited with code {self.exit_code}{cause}{restarts}. {output}"
 

@@ -29,16 +29,10 @@ READY_TIMEOUT_SECONDS = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class ForkSpec:
-    """Program and environment of a fork.
+    """Program and environment of a fork, which ends when `run` returns.
 
-    Attributes:
-        run: Function to call; the process ends when it returns.
-        stdin: File descriptor that becomes stdin.
-        output: File descriptor that becomes stdout and stderr.
-        kept: Further file descriptors to keep open; no Python object may own them.
-        env: Environment; None for the parent's.
-        cwd: Working directory; None for the parent's.
-        dies_with_parent: Whether the fork is killed when its parent ends.
+    Of its file descriptors `output` becomes stdout and stderr; no Python object may own those that
+    are `kept` open. Without `env` and `cwd` it has its parent's.
     """
 
     run: Callable[[], object]

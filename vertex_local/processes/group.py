@@ -11,55 +11,21 @@ import os
 import threading
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.machine import docker as containers
 from vertex_local.machine import system
 from vertex_local.machine.children import STATE_FILE
-from vertex_local.machine.docker import Container
 from vertex_local.machine.files import remove_temp_dir, write_json
+from vertex_local.processes.child import ProcessSpec as ProcessSpec  # noqa: PLC0414  exported
+from vertex_local.processes.child import Replica
 from vertex_local.processes.launch import SUPERVISOR_LOG, Launch, SupervisorProcess
 from vertex_local.processes.supervisor import GROUP_FILE, LOCK_FILE, NO_SPACE
 
 STOP_MARGIN_SECONDS = 15.0
 ORPHANS_TIMEOUT_SECONDS = 10.0
-
-
-@dataclass(frozen=True)
-class ProcessSpec:
-    """One process to run.
-
-    Attributes:
-        name: Its name in messages and in the state: `chief/0`.
-        command: Program and arguments, run without a shell. `python` and `python3` are the
-            interpreter of the service, or in a container the image's.
-        env: Variables to add to the environment of the service or of the image.
-        cwd: Working directory; None for the service's or the image's.
-        log_path: File to which stdout and stderr are appended.
-        is_primary: Whether its exit decides the outcome of the group. If no process is primary,
-            all that are not services decide.
-        is_service: Whether it is stopped once the primary processes have exited; an early exit
-            with code 0 is ignored.
-        holds_state: Whether the others cannot continue without it: all are restarted with it.
-        yields: Whether its threads, when they wake, wait for the one that runs (SCHED_BATCH).
-        container: Container to run it in; None to run it on this machine.
-        environment: Prefix of the Python environment, which is read-only for the group and gets a
-            layer for this process; empty to use the Python of the service directly.
-    """
-
-    name: str
-    command: list[str]
-    env: dict[str, str]
-    cwd: str | None
-    log_path: Path
-    is_primary: bool = False
-    is_service: bool = False
-    holds_state: bool = False
-    yields: bool = False
-    container: Container | None = None
-    environment: str = ""
 
 
 class Group:
@@ -71,18 +37,11 @@ class Group:
         self._launch = launch
         self._supervisor: SupervisorProcess | None = None
         self._final: Json = {}
-        self._has_launched = threading.Event()
         self._has_ended = threading.Event()
         self._read_fd, write_fd = os.pipe()
         self._commands = open(write_fd, "wb", buffering=0)  # noqa: SIM115  until it has ended
         self._commands_lock = threading.Lock()
         threading.Thread(target=self._run, name=f"group {folder.name}", daemon=True).start()
-
-    @property
-    def pid(self) -> int:
-        """Pid of the supervisor, once it has started; 0 if it could not be started."""
-        self._has_launched.wait()
-        return self._supervisor.pid if self._supervisor else 0
 
     def state(self) -> Json:
         """Return the current state: `state`, `message` and `replicas` by name.
@@ -128,7 +87,6 @@ class Group:
             self._final = {"state": "failed", "message": message, "replicas": {}}
         finally:
             os.close(self._read_fd)
-            self._has_launched.set()
         if self._supervisor:
             code = self._supervisor.wait()
             # A supervisor was killed: this one, or one of a group that this group has started.
@@ -178,22 +136,17 @@ def start(
 
     A process that cannot be started ends the group; the message of the state names it.
 
-    Args:
-        folder: Folder of the group, created if missing.
-        specs: The processes, started in this order.
-        timeout_seconds: Time after which the group is ended; None for no limit.
-        has_private_network: Whether the processes have a network that nothing else can reach; they
-            reach each other on 127.0.0.1, containers by their host names.
-        max_restarts: How often lost processes (`restarts.py`) are restarted, in total.
-        restarts_whole_group: Whether every process is restarted when one is lost, as it always is
-            when the lost process holds state.
-        launch: How to start the supervisor.
+    On a private network, which nothing else can reach, processes reach each other on 127.0.0.1,
+    containers by their host names. Lost processes (`restarts.py`) are restarted `max_restarts`
+    times in total; every process with them, if one holds state or `restarts_whole_group`.
 
     Raises:
-        ValueError: Two processes have one name, a command is empty, or all are services.
+        ValueError: A command is empty.
         OSError: The folder cannot be written.
     """
-    _check(specs)
+    for spec in specs:
+        if not spec.command or not spec.command[0]:
+            raise ValueError(f"{spec.name} has no command: give a program and its arguments")
     folder.mkdir(parents=True, exist_ok=True)
     plan = {
         "timeout_seconds": timeout_seconds,
@@ -202,15 +155,7 @@ def start(
         "restarts_whole_group": restarts_whole_group,
     }
     _write_plan(folder / GROUP_FILE, specs, plan)
-    replica: Json = {
-        "pid": None,
-        "state": "starting",
-        "exit_code": None,
-        "started": "",
-        "ended": "",
-        "restarts": 0,
-    }
-    replicas = {spec.name: replica for spec in specs}
+    replicas = {spec.name: Replica(**vars(spec), folder=folder).summary() for spec in specs}
     write_json(folder / STATE_FILE, {"state": "running", "message": "", "replicas": replicas})
     is_contained = any(spec.container for spec in specs)
     return Group(folder.resolve(), launch, has_containers=is_contained)
@@ -236,17 +181,6 @@ def await_end(folder: Path, *, timeout_seconds: float) -> bool:
             return False
         time.sleep(0.02)
     return True
-
-
-def _check(specs: list[ProcessSpec]) -> None:
-    names = [spec.name for spec in specs]
-    if len(set(names)) < len(names):
-        raise ValueError(f"process names must differ, and these do not: {', '.join(names)}")
-    for spec in specs:
-        if not spec.command or not spec.command[0]:
-            raise ValueError(f"{spec.name} has no command: give a program and its arguments")
-    if all(spec.is_service for spec in specs):
-        raise ValueError("at least one process must not be a service: the group ends with it")
 
 
 def _write_plan(path: Path, specs: list[ProcessSpec], plan: Json) -> None:

@@ -5,25 +5,20 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from vertex_local.processes.warm import Warm, WarmClient, client_environment
+from vertex_local.processes.warm import (
+    Warm,
+    WarmClient,
+    WarmSupervisor,
+    client_environment,
+)
 
 SUPERVISOR_LOG = "supervisor.log"
 # For processes that would import the same modules, several at a time and so more slowly.
 WARM_PATIENCE_SECONDS = 20.0
 
 
-class SupervisorProcess(Protocol):
-    """A supervisor: a forked one or a new interpreter."""
-
-    pid: int
-
-    def wait(self) -> int:
-        """Wait for its end; return the exit code."""
-
-    def kill(self) -> None:
-        """Kill it."""
+SupervisorProcess = WarmSupervisor | subprocess.Popen[bytes]  # a fork, or a new interpreter
 
 
 @dataclass(frozen=True, kw_only=True)

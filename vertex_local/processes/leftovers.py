@@ -29,7 +29,9 @@ POLL_SECONDS = 0.02
 
 def remove(root: Path) -> None:
     """Kill the processes and remove the temporary files of an earlier service."""
-    _await_supervisors(root)
+    deadline = time.monotonic() + SUPERVISORS_END_SECONDS
+    while _marked(root) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
     _kill(root)
     remove_temp_dir(root)
 
@@ -41,12 +43,6 @@ def mark_environment(root: Path) -> None:
     fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_SH)
     os.environ |= {ROOT_VARIABLE: str(root), "TMPDIR": str(path)}
     tempfile.tempdir = None
-
-
-def _await_supervisors(root: Path) -> None:
-    deadline = time.monotonic() + SUPERVISORS_END_SECONDS
-    while _marked(root) and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
 
 
 def _kill(root: Path) -> None:

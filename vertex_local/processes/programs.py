@@ -112,17 +112,17 @@ class Preloaded:
 
     def can_run(self, env: dict[str, str], cwd: str | None) -> bool:
         """Return whether a new interpreter with this environment and folder imports the same."""
-        names = {name for name in self.env.keys() | env.keys() if _is_read_at_import(name)}
-        if any(self.env.get(name) != env.get(name) for name in names):
+        starts = tuple(READ_AT_IMPORT.split())
+        names = {name for name in self.env.keys() | env.keys() if name.startswith(starts)}
+        if any(self.env.get(name) != env.get(name) for name in names - READ_LATER):
             return False
         try:
             entries = list(os.scandir(os.path.abspath(cwd or os.getcwd())))
         except OSError:
             return False
-        return not any(_shadows(entry) for entry in entries if self._has(entry))
-
-    def _has(self, entry: "os.DirEntry[str]") -> bool:
-        return entry.name.partition(".")[0] in self.names
+        return not any(
+            _shadows(entry) for entry in entries if entry.name.partition(".")[0] in self.names
+        )
 
 
 def _signatures(paths: Iterable[str]) -> dict[str, tuple[int, int]]:
@@ -136,10 +136,6 @@ def _signatures(paths: Iterable[str]) -> dict[str, tuple[int, int]]:
 
 # Set in a warm process, and so in its forks.
 PRELOADED: Preloaded | None = None
-
-
-def _is_read_at_import(name: str) -> bool:
-    return name.startswith(tuple(READ_AT_IMPORT.split())) and name not in READ_LATER
 
 
 def _shadows(entry: "os.DirEntry[str]") -> bool:

@@ -21,14 +21,9 @@ def is_lost_exit(exit_code: int | None, killed_by: str) -> bool:
 
 @dataclass
 class Restarts:
-    """The restarts of one group.
+    """The restarts of one group: their `limit` and `count`, which includes the planned one.
 
-    Attributes:
-        limit: Maximum number of restarts.
-        whole_group: Whether all processes are restarted when one is lost.
-        count: Number of restarts so far, with the planned one.
-        due: Time of the planned restart, by time.monotonic; infinite if none is planned.
-        names: Processes that the planned restart starts.
+    That starts the processes `names` at `due`, by time.monotonic.
     """
 
     limit: int = 0
@@ -64,8 +59,7 @@ class Restarts:
 class Backoff:
     """Delays before the restarts of a prediction server, whose number is not limited.
 
-    Attributes:
-        failures: Exits and failed starts since the server was last healthy for 60 s.
+    `failures` are exits and failed starts since the server was last healthy for 60 s.
     """
 
     failures: int = 0

@@ -55,7 +55,7 @@ class Supervisor:
         self._folder = folder
         self._state_path = folder / STATE_FILE
         self._replicas = [_replica(folder, **values) for values in plan["replicas"]]
-        self._log_clock = LogClock([Path(replica.log_path) for replica in self._replicas])
+        self._log_clock = LogClock([replica.log_path for replica in self._replicas])
         self._has_private_network: bool = plan["has_private_network"]
         self._warnings: list[str] = []
         self._timeout_seconds: float | None = plan["timeout_seconds"]
@@ -113,13 +113,22 @@ class Supervisor:
     def _make_private_network(self) -> None:
         if self._outcome or not self._has_private_network:
             return
-        if not self._containers:
-            self._warnings += _enter_private_network()
-            return
         try:
-            containers.create_network(self._containers[0].root, self._folder)
+            if self._containers:
+                containers.create_network(self._containers[0].root, self._folder)
+            else:
+                system.enter_private_network()
         except OSError as error:
-            self._end("failed", f"a private network could not be created: {error}")
+            if self._containers:
+                self._end("failed", f"a private network could not be created: {error}")
+                return
+            warning = (
+                "other machines can reach the ports of the replicas, which need no password: "
+                f"this system refuses a private network ({error}); allow network namespaces, or "
+                "close the ports with a firewall"
+            )
+            log_line(warning)
+            self._warnings.append(warning)
 
     def _contain(self) -> None:
         if self._outcome or self._containers:
@@ -253,14 +262,8 @@ class Supervisor:
                 self._end("failed", INTERRUPTED, grace_seconds=0)
             *lines, self._commands = (self._commands + received).split(b"\n")
             for line in lines:
-                self._handle_command(line.decode(errors="replace"))
-
-    def _handle_command(self, line: str) -> None:
-        match line.split():
-            case ["stop", seconds]:
-                self._end("cancelled", "stopped on request", grace_seconds=float(seconds))
-            case _:
-                log_line(f"unknown command {line!r}: expected 'stop SECONDS'")
+                seconds = float(line.removeprefix(b"stop "))
+                self._end("cancelled", "stopped on request", grace_seconds=seconds)
 
     def _on_signal(self, *_: object) -> None:
         self._end("cancelled", "the supervisor was stopped by a signal")
@@ -302,22 +305,9 @@ class Supervisor:
             self._write_error = error
 
 
-def _replica(folder: Path, *, container: Json | None, **values: Any) -> Replica:
-    return Replica(**values, folder=folder, container=Container(**container) if container else None)
-
-
-def _enter_private_network() -> list[str]:
-    try:
-        system.enter_private_network()
-    except OSError as error:
-        warning = (
-            "other machines can reach the ports of the replicas, which need no password: "
-            f"this system refuses a private network ({error}); allow network namespaces, or close "
-            "the ports with a firewall"
-        )
-        log_line(warning)
-        return [warning]
-    return []
+def _replica(folder: Path, *, container: Json | None, log_path: str, **values: Any) -> Replica:
+    box = Container(**container) if container else None
+    return Replica(**values, log_path=Path(log_path), folder=folder, container=box)
 
 
 def run_group(folder: Path) -> None:

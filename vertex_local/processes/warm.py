@@ -138,10 +138,7 @@ def _is_ready(requests: socket.socket) -> bool:
 class Warm(WarmClient):
     """The service's warm processes: started in the background, restarted when one ends.
 
-    Args:
-        stages: Modules to import, by stage.
-        log_path: File for the output of the processes.
-        closing: Event that is set when the service ends.
+    `stages` are the modules to import; `closing` is set when the service ends.
     """
 
     def __init__(

@@ -174,7 +174,7 @@ JOB = 'resource.labels.job_id="1"'
         ({"resourceNames": []}, "resourceNames"),
         ({"resourceNames": ["folders/1"]}, "folders/1"),
         ({"orderBy": "timestamp desc"}, 'use "timestamp asc"'),
-        ({"pageSize": "many"}, "pageSize 'many'"),
+        ({"pageSize": "many"}, 'pageSize "many"'),
         ({"pageToken": "../../etc"}, "pageToken"),
     ],
 )

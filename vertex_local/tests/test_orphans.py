@@ -21,7 +21,7 @@ from vertex_local.processes.launch import Launch
 from vertex_local.processes.warm import Warm
 from vertex_local.tests.support.kills import kill_all
 from vertex_local.tests.support.pid_namespaces import no_pid_namespaces, start_refused
-from vertex_local.tests.support.seen import await_end_of, running
+from vertex_local.tests.support.seen import await_end_of, running, supervisor_of
 from vertex_local.tests.support.sleeping_processes import (
     SHELL_CASES,
     SHELLS,
@@ -80,7 +80,7 @@ def test_nothing_survives_a_killed_supervisor(start, marker, shell):
     group, _ = start("sh", "-c", shell.format(marker))
     await_sleeps(marker)
 
-    os.kill(group.pid, signal.SIGKILL)
+    os.kill(supervisor_of(group), signal.SIGKILL)
 
     state = group.wait(20)
     assert state["state"] == "failed"
@@ -120,7 +120,7 @@ def test_nothing_survives_a_killed_supervisor_that_was_forked(start, marker, tmp
     group, _ = start("sh", "-c", SHELLS["daemon"].format(marker), launch=Launch(warm=warm))
     await_sleeps(marker)
 
-    os.kill(group.pid, signal.SIGKILL)
+    os.kill(supervisor_of(group), signal.SIGKILL)
 
     assert group.wait(20)["state"] == "failed"
     assert not running(marker)
@@ -131,7 +131,8 @@ def test_nothing_survives_a_killed_supervisor_that_was_forked(start, marker, tmp
 def test_a_group_whose_init_is_killed_fails_with_a_message(start, marker):
     group, _ = start("sh", "-c", SHELLS["daemon"].format(marker), is_primary=True)
     await_sleeps(marker)
-    [init] = [child for child in psutil.Process(group.pid).children() if is_init(child.pid)]
+    children = psutil.Process(supervisor_of(group)).children()
+    [init] = [child for child in children if is_init(child.pid)]
 
     init.kill()
 

@@ -10,7 +10,7 @@ from vertex_local import Json
 from vertex_local.api import protos
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call
-from vertex_local.api.run_lifecycle import RunKind, outcome_by
+from vertex_local.api.run_lifecycle import driven_kind
 from vertex_local.api.service import Service
 from vertex_local.errors import ApiError, invalid_argument
 from vertex_local.jobs import resource as jobs
@@ -22,20 +22,7 @@ from vertex_local.processes.supervisor import INTERRUPTED
 CUSTOM_TASK = "custom_task_1.0.0.yaml"  # the others train AutoML's models
 POLL_SECONDS = 0.2
 CANCELLED = "The training pipeline was cancelled."
-OUTCOMES = {
-    "succeeded": ("SUCCEEDED", ""),
-    "failed": ("FAILED", "FAILED_PRECONDITION"),
-    "cancelled": ("CANCELLED", "CANCELLED"),
-}
-KIND = RunKind(
-    collection="trainingPipelines",
-    folder="training",
-    prefix="PIPELINE_STATE_",
-    outcome=lambda _folder, state: outcome_by(OUTCOMES, state),
-    cancel_grace_seconds=10.0,
-    close_grace_seconds=5.0,
-    outlives_service=lambda _folder, state: bool(state["state"] == "interrupted"),
-)
+KIND = driven_kind("trainingPipelines", folder="training", prefix="PIPELINE_STATE_")
 
 
 class Training:
@@ -139,14 +126,10 @@ def custom_job(training: Json) -> Json:
     return parsed
 
 
-def recover(service: Service) -> None:
-    """Continue the training pipelines that an earlier service has left unfinished."""
-    KIND.continue_unfinished(service, Training)
-
-
 def _upload_request(name: str, training: Json) -> Json:
     request = {"parent": ResourceName.from_name(name).parent, "model": training["modelToUpload"]}
     return request | {key: training[key] for key in ("modelId", "parentModel") if key in training}
 
 
+recover = partial(KIND.continue_unfinished, driver=Training)
 ROUTES = KIND.routes(create)

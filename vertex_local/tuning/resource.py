@@ -5,29 +5,15 @@ from functools import partial
 from vertex_local import Json
 from vertex_local.api import protos
 from vertex_local.api.routes import Call
-from vertex_local.api.run_lifecycle import RunKind, outcome_by
+from vertex_local.api.run_lifecycle import driven_kind
 from vertex_local.api.service import Service
 from vertex_local.jobs import resource as jobs
 from vertex_local.tuning import search
 from vertex_local.tuning.record import plan_study
 from vertex_local.tuning.study import Study
 
-OUTCOMES = {
-    "succeeded": ("SUCCEEDED", ""),
-    "failed": ("FAILED", "FAILED_PRECONDITION"),
-    "cancelled": ("CANCELLED", "CANCELLED"),
-}
-
-
-KIND = RunKind(
-    collection="hyperparameterTuningJobs",
-    folder="tuning",
-    prefix="JOB_STATE_",
-    outcome=lambda _folder, study_state: outcome_by(OUTCOMES, study_state),
-    cancel_grace_seconds=10.0,
-    close_grace_seconds=5.0,
-    outlives_service=lambda folder, state: bool(state["state"] == "interrupted"),
-)
+KIND = driven_kind("hyperparameterTuningJobs", folder="tuning", prefix="JOB_STATE_")
+recover = partial(KIND.continue_unfinished, driver=Study)
 
 
 def create(service: Service, call: Call) -> Json:
@@ -40,11 +26,6 @@ def create(service: Service, call: Call) -> Json:
     service.store.insert(name, record)
     KIND.watch(service, name, partial(Study, service, name))
     return record
-
-
-def recover(service: Service) -> None:
-    """Continue the studies that an earlier service has left unfinished."""
-    KIND.continue_unfinished(service, Study)
 
 
 ROUTES = KIND.routes(create)

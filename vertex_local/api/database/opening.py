@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from vertex_local.api.database import journal
+from vertex_local.errors import StartError
 from vertex_local.machine import lost_and_found
 
 MAGIC = b"SQLite format 3\0"
@@ -24,21 +25,17 @@ FULL_CODES = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 DAMAGE_CODES = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
-class StoreError(Exception):
-    """The database cannot be used; it was not changed. The message says what to do."""
-
-
 def connect(path: Path) -> sqlite3.Connection:
     """Return a connection to the service's database; create a missing one.
 
     Raises:
-        StoreError: It is damaged, another program's, or cannot be read or written.
+        StartError: It is damaged, another program's, or cannot be read or written.
     """
     with _store_errors(path):
         index = journal.read_index(path)  # the next connection recovers, and rewrites it
         if not (_exists(path) and _holds_records(path)) and (folder := _used_folder(path.parent)):
             # Without records all folders would be strays.
-            raise StoreError(f"{path} is missing or empty, but {folder} is not; {_restore(path)}.")
+            raise StartError(f"{path} is missing or empty, but {folder} is not; {_restore(path)}.")
         connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -98,22 +95,22 @@ def _holds_records(path: Path) -> bool:
     """Check the file without writing to it; return whether it has the service's tables.
 
     Raises:
-        StoreError: The service cannot use it.
+        StartError: The service cannot use it.
     """
     if path.is_dir():
-        raise StoreError(f"{path} is a folder, not the service's database; move it away.")
+        raise StartError(f"{path} is a folder, not the service's database; move it away.")
     with path.open("rb") as file:
         head = file.read(PAGE_SIZE_AT + 2)
     if not head.startswith(MAGIC):
-        raise StoreError(f"{path} is damaged: it is not a SQLite file; {_restore(path)}.")
+        raise StartError(f"{path} is damaged: it is not a SQLite file; {_restore(path)}.")
     page_bytes = int.from_bytes(head[PAGE_SIZE_AT:])
     if not _has_journal(path) and (page_bytes < LEAST_PAGE or path.stat().st_size % page_bytes):
-        raise StoreError(f"{path} is damaged: its end is missing; {_restore(path)}.")
+        raise StartError(f"{path} is damaged: its end is missing; {_restore(path)}.")
     with closing(sqlite3.connect(_uri(path), uri=True)) as connection:
         found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if found != "ok":
             problem = str(found).replace("\n", " ").removeprefix("*** in database main *** ")
-            raise StoreError(f"{path} is damaged ({problem}); {_restore(path)}.")
+            raise StartError(f"{path} is damaged ({problem}); {_restore(path)}.")
         if not _is_ours(path, connection):
             return False
         for _ in connection.execute("SELECT name FROM resources"):
@@ -145,12 +142,12 @@ def _is_ours(path: Path, connection: sqlite3.Connection) -> bool:
     if owner == 0 and not tables:
         return False
     if owner not in (0, APPLICATION_ID) or not tables >= TABLES:
-        raise StoreError(
+        raise StartError(
             f"{path} is another program's database and was not changed; move it away, or choose "
             "another --root."
         )
     if (version := version_of(connection)) > VERSION:
-        raise StoreError(
+        raise StartError(
             f"{path} was written by a newer version of the service (schema {version}, supported: "
             f"{VERSION}); use that version, or choose another --root."
         )
@@ -167,24 +164,24 @@ def _used_folder(root: Path) -> Path | None:
 
 @contextmanager
 def _store_errors(path: Path) -> Iterator[None]:
-    """Convert errors of the file system and of SQLite to StoreError."""
+    """Convert errors of the file system and of SQLite to StartError."""
     try:
         yield
     except OSError as error:
-        raise StoreError(
+        raise StartError(
             f"{path} cannot be read: {error.strerror}; make it readable and writable for this "
             "user, or choose another --root."
         ) from error
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # 0: a text is not UTF-8
         if code in (0, *DAMAGE_CODES):
-            raise StoreError(f"{path} is damaged ({error}); {_restore(path)}.") from error
+            raise StartError(f"{path} is damaged ({error}); {_restore(path)}.") from error
         advice = (
             "free some space there"
             if code in FULL_CODES
             else "make it and its folder readable and writable for this user"
         )
-        raise StoreError(f"{path} cannot be opened ({error}); {advice}.") from error
+        raise StartError(f"{path} cannot be opened ({error}); {advice}.") from error
 
 
 def _restore(path: Path) -> str:

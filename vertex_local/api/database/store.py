@@ -15,7 +15,7 @@ from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.query import select
 from vertex_local.api.query.fields import labels_of, row_of
 from vertex_local.api.resource_names import ResourceName
-from vertex_local.errors import already_exists, not_found
+from vertex_local.errors import StartError, already_exists, not_found
 from vertex_local.machine import lost_and_found
 from vertex_local.machine.clock import now
 
@@ -54,7 +54,7 @@ class Store:
     `lock` is held during reads that belong together.
 
     Raises:
-        opening.StoreError: The file cannot be used.
+        StartError: The file cannot be used.
     """
 
     def __init__(self, path: Path) -> None:
@@ -87,7 +87,7 @@ class Store:
                 opening.mark(connection)
         except sqlite3.Error as error:
             self._connection.close()
-            raise opening.StoreError(
+            raise StartError(
                 f"{path} cannot be written ({error}); free some space there, or make it writable."
             ) from error
 

@@ -47,20 +47,12 @@ INSERT = (
 
 
 @dataclass(frozen=True)
-class Order:
-    """A column to sort by."""
-
-    column: str
-    is_descending: bool
-
-
-@dataclass(frozen=True)
 class Query:
-    """Filter and order of a list request, in SQL."""
+    """Filter and order of a list request, in SQL; `orders` are columns, and if they descend."""
 
     condition: str
     values: tuple[str, ...]
-    orders: tuple[Order, ...]
+    orders: tuple[tuple[str, bool], ...]
 
 
 def build(kind: str, *, filter_text: str, order_by: str) -> Query:
@@ -105,7 +97,7 @@ def select(
 
     `collection` may have a `*`; `after` is the last sort key of the page before.
     """
-    keys = [*((f'"{one.column}"', one.is_descending) for one in query.orders)]
+    keys = [(f'"{column}"', is_descending) for column, is_descending in query.orders]
     keys.append(("position", bool(keys) and keys[-1][1]))
     later, bounds = _later(keys, after) if after else ("1", [])
     order = ", ".join(f"{key} {'DESC' if is_descending else 'ASC'}" for key, is_descending in keys)
@@ -140,8 +132,8 @@ def _later(
     return f"{range_} AND ({later})", values
 
 
-def _orders(kind: str, order_by: str) -> tuple[Order, ...]:
-    orders: list[Order] = []
+def _orders(kind: str, order_by: str) -> tuple[tuple[str, bool], ...]:
+    orders: dict[str, bool] = {}
     for term in filter(None, (term.strip() for term in order_by.split(","))):
         field, *direction = term.split()
         if direction not in ([], ["asc"], ["desc"]):
@@ -151,10 +143,10 @@ def _orders(kind: str, order_by: str) -> tuple[Order, ...]:
         column = snake_case(field)
         if column not in fields_of(kind):
             raise _unknown_field("orderBy", field, kind, fields_of(kind))
-        if column in [one.column for one in orders]:
+        if column in orders:
             raise invalid_argument(f'orderBy "{order_by}" names {field} twice.')
-        orders.append(Order(column, direction == ["desc"]))
-    return tuple(orders)
+        orders[column] = direction == ["desc"]
+    return tuple(orders.items())
 
 
 def _condition(kind: str, node: Node) -> tuple[str, list[str]]:

@@ -40,11 +40,8 @@ JOB_FINAL_STATES = {
 class Operator:
     """Client of one service.
 
-    Attributes:
-        url: The service, `http://127.0.0.1:8085`.
-        must_stop: Polled while a job or operation runs; if true, it is cancelled.
-        write_log: Writes a line to the task's log.
-        on_created: Called with the name of each job or operation that is created.
+    `must_stop` is polled while a job or operation runs; if true, that is cancelled. `on_created` is
+    called with the name of each one.
     """
 
     url: str
@@ -62,7 +59,7 @@ class Operator:
         """Do what the launcher of `command` would do.
 
         Raises:
-            GcpcError: The operation is not supported or has failed.
+            GcpcError: The operation has failed; `checks.py` has refused those that are not here.
         """
         launch = gcpc_requests.parse_launch(command)
         if launch.type in gcpc_requests.JOBS:
@@ -92,11 +89,6 @@ class Operator:
         if launch.type == "UndeployModel":
             endpoint = self._call(gcpc_requests.get_endpoint(launch))
             return gcpc_requests.undeploy_model(launch, endpoint)
-        if launch.type not in gcpc_requests.BUILDERS:
-            raise GcpcError(
-                f"the operation {launch.type!r} is not supported by this service; "
-                f"supported are {', '.join(gcpc_requests.SUPPORTED)}"
-            )
         return gcpc_requests.BUILDERS[launch.type](launch)
 
     def _run_job(self, launch: Launch) -> None:

@@ -8,7 +8,6 @@ import sys
 import venv
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -28,50 +27,46 @@ VARIABLES = {
 SCOPES = ("global", "install", ":env:")  # of settings of pip; the last comes first
 
 
-@dataclass(frozen=True)
-class Builder:
-    """Builder of an environment in the folder `prefix`."""
+def create(prefix: Path) -> None:
+    """Create a virtual environment with pip and setuptools, as in Python's container images.
 
-    prefix: Path
+    The wheels in Python's own `ensurepip` are unpacked: installing them takes longer than most
+    packages of steps do.
+    """
+    wheels = sorted(Path(ensurepip.__file__).parent.glob("_bundled/*.whl"))
+    venv.EnvBuilder(with_pip=not wheels, symlinks=True).create(prefix)
+    with (prefix / "pyvenv.cfg").open("a") as config:
+        config.write("relocatable = true\n")  # so uv writes scripts that outlive a renaming
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(site_of(prefix))
 
-    def create(self) -> None:
-        """Create a virtual environment with pip and setuptools, as in Python's container images.
 
-        The wheels in Python's own `ensurepip` are unpacked: installing them takes longer than most
-        packages of steps do.
-        """
-        wheels = sorted(Path(ensurepip.__file__).parent.glob("_bundled/*.whl"))
-        venv.EnvBuilder(with_pip=not wheels, symlinks=True).create(self.prefix)
-        with (self.prefix / "pyvenv.cfg").open("a") as config:
-            config.write("relocatable = true\n")  # so uv writes scripts that outlive a renaming
-        for wheel in wheels:
-            with zipfile.ZipFile(wheel) as archive:
-                archive.extractall(site_of(self.prefix))
+def commands(prefix: Path, installs: tuple[tuple[str, ...], ...]) -> Iterator[list[str]]:
+    """Yield the command of each `pip install`, and at last the one for kfp, unless it is there.
 
-    def commands(self, installs: tuple[tuple[str, ...], ...]) -> Iterator[list[str]]:
-        """Yield the command of each `pip install`, and at last the one for kfp, unless it is there.
+    kfp starts every step; in a container it may be part of the image.
+    """
+    from uv import find_uv_bin  # only steps with packages need it
 
-        kfp starts every step; in a container it may be part of the image.
-        """
-        from uv import find_uv_bin  # only steps with packages need it
+    options = ["--no-progress", "--color", "never", "--compile-bytecode"]
+    options += ["--no-index"] if "no-index" in _settings() else []
+    python = str(prefix / "bin" / "python")
+    install = [find_uv_bin(), "pip", "install", "--python", python, *options]
+    for arguments in installs:
+        yield [*install, *arguments]
+    if not any(metadata.distributions(name="kfp", path=[site_of(prefix)])):
+        yield [*install, own_kfp(), "--no-deps"]
 
-        options = ["--no-progress", "--color", "never", "--compile-bytecode"]
-        options += ["--no-index"] if "no-index" in _settings() else []
-        python = str(self.prefix / "bin" / "python")
-        install = [find_uv_bin(), "pip", "install", "--python", python, *options]
-        for arguments in installs:
-            yield [*install, *arguments]
-        if not any(metadata.distributions(name="kfp", path=[site_of(self.prefix)])):
-            yield [*install, own_kfp(), "--no-deps"]
 
-    def variables(self) -> dict[str, str]:
-        """Return the variables of uv; those that the user has set come before pip's settings."""
-        settings = _settings()
-        variables = {VARIABLES[key]: settings[key] for key in VARIABLES.keys() & settings.keys()}
-        if "UV_FIND_LINKS" in variables:
-            variables["UV_FIND_LINKS"] = variables["UV_FIND_LINKS"].replace(" ", ",")
-        variables["UV_INDEX_STRATEGY"] = "unsafe-best-match"  # as pip: the newest of all indexes
-        return {**variables, **{name: os.environ[name] for name in variables if name in os.environ}}
+def variables() -> dict[str, str]:
+    """Return the variables of uv; those that the user has set come before pip's settings."""
+    settings = _settings()
+    found = {VARIABLES[key]: settings[key] for key in VARIABLES.keys() & settings.keys()}
+    if "UV_FIND_LINKS" in found:
+        found["UV_FIND_LINKS"] = found["UV_FIND_LINKS"].replace(" ", ",")
+    found["UV_INDEX_STRATEGY"] = "unsafe-best-match"  # as pip: the newest of all indexes
+    return {**found, **{name: os.environ[name] for name in found if name in os.environ}}
 
 
 @cache

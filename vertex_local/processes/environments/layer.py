@@ -59,7 +59,8 @@ class Layer:
         if any(Path(path, "pip").is_dir() for path in paths):
             for name in ("pip", "pip3", f"pip{version}"):
                 layer._write_script(name, "pip")
-        for name in DATA_FOLDERS if is_virtual(base) else ():
+        is_virtual = not is_own(base) or sys.prefix != sys.base_prefix  # no system's Python
+        for name in DATA_FOLDERS if is_virtual else ():
             if (base / name).is_dir():
                 shutil.copytree(base / name, folder / name, copy_function=os.symlink)
         return layer
@@ -115,11 +116,6 @@ class Layer:
 def is_own(prefix: Path) -> bool:
     """Return whether this is the environment of the service itself."""
     return str(prefix) == sys.prefix
-
-
-def is_virtual(prefix: Path) -> bool:
-    """Return whether a prefix belongs to a virtual environment, not to a system's Python."""
-    return not is_own(prefix) or sys.prefix != sys.base_prefix
 
 
 def site_of(prefix: Path) -> str:

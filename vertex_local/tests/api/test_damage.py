@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from vertex_local.api.database.opening import APPLICATION_ID, VERSION, StoreError
+from vertex_local.api.database.opening import APPLICATION_ID, VERSION
 from vertex_local.api.database.records import problem_of
 from vertex_local.api.database.store import Store
 from vertex_local.api.query.fields import COLUMNS
+from vertex_local.errors import StartError
 from vertex_local.machine import lost_and_found
 from vertex_local.tests.support.strangers import as_stranger, needs_root
 
@@ -56,7 +57,7 @@ def sums(folder):
 def refusal(path):
     """Return the error for a database, which must not change."""
     before = sums(path.parent)
-    with pytest.raises(StoreError) as error:
+    with pytest.raises(StartError) as error:
         Store(path)
     assert sums(path.parent) == before
     message = str(error.value)
@@ -129,7 +130,7 @@ def test_a_database_without_permission_is_refused(path):
     def open_it():
         try:
             Store(path)
-        except StoreError as error:
+        except StartError as error:
             return str(error)
 
     for parent in path.parents:
@@ -153,7 +154,7 @@ def test_random_damage_is_found_or_has_no_effect(path, seed):
     before = sums(path.parent)
     try:
         store = Store(path)
-    except StoreError:
+    except StartError:
         assert sums(path.parent) == before
         return
     for number in range(NUM_ENDPOINTS):

@@ -1,9 +1,8 @@
 """Fields that Vertex AI refuses, and those that it must take; `requests.yaml` has the rest."""
 
 import pytest
-from google.cloud.aiplatform.constants.base import SUPPORTED_REGIONS
 
-from vertex_local.api import locations, protos
+from vertex_local.api import protos
 from vertex_local.errors import ApiError
 
 pytestmark = pytest.mark.fast
@@ -101,7 +100,3 @@ def test_malformed_bodies_are_refused_in_googles_words(body, message):
     with pytest.raises(ApiError) as error:
         protos.parse("Endpoint", body)
     assert message in error.value.message
-
-
-def test_the_regions_are_those_of_the_sdk():
-    assert set(locations.REGIONS.split()) == SUPPORTED_REGIONS

@@ -13,6 +13,7 @@ from vertex_local.machine.docker import BRIDGE, PRIVATE, Container
 from vertex_local.processes import group as processes
 from vertex_local.processes.group import Group, ProcessSpec
 from vertex_local.tests.support.docker_command import docker
+from vertex_local.tests.support.seen import supervisor_of
 from vertex_local.tests.support.waiting import wait_for_text
 
 pytestmark = pytest.mark.timeout(120)
@@ -219,7 +220,7 @@ def test_a_killed_supervisor_leaves_no_container_and_no_network(spec, run, tmp_p
     group = run(spec("chief/0", IGNORE_SIGTERM, **options), has_private_network=True)
     wait_for_text(tmp_path / "chief-0.log", "ready")
     assert len(left_over(tmp_path)) == 2
-    os.kill(group.pid, signal.SIGKILL)
+    os.kill(supervisor_of(group), signal.SIGKILL)
 
     assert group.wait(60)["state"] == "failed"
     assert left_over(tmp_path) == []

@@ -113,8 +113,11 @@ def test_container_names_are_valid_and_differ_between_starts_and_groups():
     assert len(set(names)) == 4
 
 
-def test_the_network_is_internal():
-    assert containers.network_command("/state", GROUP) == [
+def test_the_network_is_internal(monkeypatch):
+    sent: list[str] = []
+    monkeypatch.setattr(containers, "docker", sent.extend)
+    containers.create_network("/state", GROUP)
+    assert sent == [
         *["docker", "network", "create", "--internal"],
         *LABELS,
         f"vertex-local-{HASH}",

@@ -9,8 +9,7 @@ from kfp import dsl
 from vertex_local.errors import ApiError
 from vertex_local.pipelines import kfp_version as own
 from vertex_local.pipelines import resource as pipelines
-from vertex_local.processes.environments import builder as builder_module
-from vertex_local.processes.environments.builder import Builder
+from vertex_local.processes.environments import builder
 from vertex_local.processes.environments.commands import Step, own_kfp
 from vertex_local.processes.environments.store import building, is_complete, prefix_of
 
@@ -171,14 +170,13 @@ def test_uv_uses_the_indexes_of_pip_unless_it_has_its_own(tmp_path, monkeypatch)
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_FIND_LINKS", "/c /d")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    builder_module._settings.cache_clear()
-    builder = Builder(tmp_path)
+    builder._settings.cache_clear()
     assert builder.variables()["UV_DEFAULT_INDEX"] == "https://mirror/simple"
     assert builder.variables()["UV_FIND_LINKS"] == "/c,/d"
     monkeypatch.setenv("UV_DEFAULT_INDEX", "https://own/simple")
     assert builder.variables()["UV_DEFAULT_INDEX"] == "https://own/simple"
-    assert "--no-index" in next(builder.commands((("fares",),)))
-    builder_module._settings.cache_clear()
+    assert "--no-index" in next(builder.commands(tmp_path, (("fares",),)))
+    builder._settings.cache_clear()
 
 
 @pytest.mark.parametrize(("version", "is_good"), [("2.17.0", True), ("2.14.6", False)])

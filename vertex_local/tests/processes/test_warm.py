@@ -22,7 +22,7 @@ from vertex_local.processes import group as processes
 from vertex_local.processes.group import Group, ProcessSpec
 from vertex_local.processes.launch import Launch
 from vertex_local.processes.warm import Warm
-from vertex_local.tests.support.seen import is_running
+from vertex_local.tests.support.seen import is_running, supervisor_of
 from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.timeout(90), pytest.mark.linux("safe forks")]
@@ -258,9 +258,9 @@ def test_the_descendants_of_a_killed_process_end(start, tmp_path, killed):
     with ready(Warm([["tempfile"]], log_path=tmp_path / "warm.log")) as warm:
         group = start("import time; time.sleep(60)", warm)
         [pid] = replica_pids(group)
-        warm_pid = psutil.Process(group.pid).ppid()
+        warm_pid = psutil.Process(supervisor_of(group)).ppid()
 
-        os.kill(group.pid if killed == "supervisor" else warm_pid, signal.SIGKILL)
+        os.kill(supervisor_of(group) if killed == "supervisor" else warm_pid, signal.SIGKILL)
 
         if killed == "supervisor":
             assert "its supervisor ended with code -9" in group.wait(30)["message"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from vertex_local.processes.group import Group
 from vertex_local.tests.support.platform import IS_PORTABLE
 
 WORKER_VARIABLE = "PYTEST_XDIST_WORKER"
@@ -21,6 +22,13 @@ def is_running(pid: int) -> bool:
     The first pids of namespaces are all alike, so those of other workers' tests do not count.
     """
     return any(_has_pid(process, pid) for process in _live())
+
+
+def supervisor_of(group: Group) -> int:
+    """Return the pid of a group's supervisor, once it has started."""
+    while group._supervisor is None:
+        time.sleep(0.01)
+    return group._supervisor.pid
 
 
 def host_pid(pid: int) -> int:

@@ -20,7 +20,6 @@ from google_cloud_pipeline_components.v1.endpoint import (
     ModelUndeployOp,
 )
 from google_cloud_pipeline_components.v1.model import ModelDeleteOp, ModelGetOp, ModelUploadOp
-from google_cloud_pipeline_components.v1.wait_gcp_resources import WaitGcpResourcesOp
 
 from vertex_local.pipelines.gcpc.operator import Operator
 from vertex_local.pipelines.gcpc.requests import GcpcError
@@ -268,11 +267,9 @@ def test_a_failed_job_fails_the_task_with_the_jobs_message(both):
         both.by_us(CustomTrainingJobOp, **arguments)
 
 
-def test_refused_requests_and_unknown_operations_are_named(both, service):
+def test_refused_requests_are_named(both, service):
     with pytest.raises(GcpcError, match="INVALID_ARGUMENT"):
         both.by_us(EndpointCreateOp, display_name="", **PROJECT_AND_LOCATION)
-    with pytest.raises(GcpcError, match=r"'Wait' is not supported .*supported are CustomJob"):
-        both.by_us(WaitGcpResourcesOp, gcp_resources="{}")
     with pytest.raises(GcpcError, match="NOT_FOUND"):
         both.by_us(ModelGetOp, model_name="m", **PROJECT_AND_LOCATION)
     operator = Operator(
