@@ -3,8 +3,10 @@
 Not in `workloads`, whose modules import NumPy: commands that only show names start without it.
 """
 
+import hashlib
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 BUILT_IN = ("cifar10", "mnist", "taxi")
@@ -54,6 +56,15 @@ def code_digest(reference: str) -> str:
     """Return the digest of a user's code in a reference, "" if it has none."""
     match = SNAPSHOT.fullmatch(Path(reference).name) or VERSIONED.fullmatch(reference)
     return match["digest"] if match else ""
+
+
+def files_digest(folder: Path, files: Iterable[Path]) -> str:
+    """Return the first digits of the SHA-256 of the names in a folder and contents of files."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.relative_to(folder).as_posix().encode() + b"\0")
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:12]
 
 
 def valid_name(text: str) -> str:

@@ -5,7 +5,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from components.shared.text.yaml_text import Sources, YamlError, read_yaml_file, value_text
+from components.shared.text.yaml_text import Sources, read_mapping, value_text
 from trainer import paths
 from trainer.errors import ConfigError, did_you_mean
 
@@ -33,7 +33,7 @@ def with_environment(argv: list[str], arguments: argparse.Namespace) -> list[str
         ConfigError: there is no such environment, or its file has an unknown key.
     """
     path = _file_of(arguments)
-    values, sources = _load(path)
+    values, sources = read_mapping(path, example="project: my-project")
     options = []
     for key, value in values.items():
         line = f"{path}, line {sources[key,].line}"
@@ -65,16 +65,6 @@ def _file_of(arguments: argparse.Namespace) -> Path:
     known = f"there are {', '.join(dict.fromkeys(names))}" if names else f"there is no {FOLDER}/"
     places = " and no ".join(map(str, files))
     raise ConfigError(f"--env: there is no {places};{did_you_mean(arguments.env, names)} {known}")
-
-
-def _load(path: Path) -> tuple[dict[str, Any], Sources]:
-    try:
-        values, sources = read_yaml_file(path)
-    except YamlError as error:
-        raise ConfigError(f"{path}: {error}") from error
-    if not isinstance(values, dict | None):
-        raise ConfigError(f"{path} must hold keys and values, such as `project: my-project`")
-    return values or {}, sources
 
 
 def _settings(values: Any, sources: Sources, line: str) -> list[str]:

@@ -30,7 +30,6 @@ from components.release.component import record_version, release_model
 from components.shared.vertex.labels import CANDIDATE, MODEL_LABEL, STATE_LABEL
 from components.start.component import start
 from components.start.trigger import NOTHING_NEW, TRAIN
-from pipelines.dags.parameters import described
 from pipelines.dags.parts import LOCATION, RETRY, RUN, torn_down
 
 
@@ -51,7 +50,6 @@ serve_known = named(release_model, "serve-known")
     name="train-and-deploy",
     description="Raw data to a served, versioned TensorFlow model, torn down at the end.",
 )
-@described
 def train_and_deploy(
     workload: str,
     cluster: str,
@@ -74,7 +72,32 @@ def train_and_deploy(
     report_success: bool = False,
     release: str = "{}",
 ):
-    """Train `workload` and, if it passes the gate, serve it as a new version."""
+    """Train `workload` and, if it passes the gate, serve it as a new version.
+
+    Args:
+        workload: What to train: a built-in name such as `mnist`, the path of a folder with a
+            workload.py, its name in the image, or a package.module.
+        cluster: Shape, machines, GPUs, spot and time limit, a JSON object (configs/clusters).
+        train: Flags of `python -m trainer.task`, a JSON object.
+        thresholds: Limits of the metrics that gate the deployment, a JSON object: a number, the
+            least value (the largest where lower is better), or {"at_least": …, "at_most": …}.
+        model_name: Display name of the model in the registry; an existing one gets a new version.
+        endpoint_name: Display name of the endpoint; an existing one is reused.
+        gate: Further conditions of the deployment (GateOptions), a JSON object.
+        data_dir: Folder of raw data files; empty: they are downloaded.
+        max_examples: Number of examples to use, over all splits; 0: all.
+        trust_files: Use the files of data_dir without checking their SHA-256.
+        prepare: Further options of prepare_examples (PrepareOptions), a JSON object.
+        trigger: Conditions of training besides the clock (Trigger), a JSON object.
+        serving: Machines of the endpoint (ServingOptions), a JSON object.
+        keep_endpoint: Keep the promoted model deployed, even if the endpoint served nothing before.
+        service_account: Account that the training job runs as; empty: Vertex AI's own.
+        network: VPC network of the training job, projects/NUMBER/global/networks/NAME.
+        tensorboard: Instance for the training job's logs, projects/P/locations/L/tensorboards/ID.
+        on_failure_url: Web address that receives the summary of a run that did not succeed.
+        report_success: Send it the summary of every run.
+        release: Approval, replay, canary and what stays deployed (ReleaseOptions), a JSON object.
+    """
     source = {"workload": workload, "data_dir": data_dir, "trust_files": trust_files}
     judged_by = {"thresholds": thresholds, "gate": gate}
 

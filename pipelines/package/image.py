@@ -1,8 +1,9 @@
 """Name of the image that steps, replicas and prediction servers share."""
 
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+
+from trainer.references import files_digest
 
 SOURCE_ROOT = Path(__file__).resolve().parents[2]
 IMAGE_REPOSITORY = "trainyard"
@@ -36,15 +37,6 @@ def source_digest(root: Path, names: Sequence[str] = SOURCES) -> str:
 
     Or of other files and folders in it, by their names.
     """
-    digest = hashlib.sha256()
-    for path in _files(root, names):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0")
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:12]
-
-
-def _files(root: Path, names: Sequence[str]) -> Iterator[Path]:
-    for name in names:
-        for path in sorted([root / name, *(root / name).rglob("*")]):
-            if path.is_file() and "__pycache__" not in path.parts:
-                yield path
+    paths = (path for name in names for path in sorted([root / name, *(root / name).rglob("*")]))
+    files = (path for path in paths if path.is_file() and "__pycache__" not in path.parts)
+    return files_digest(root, files)

@@ -14,7 +14,7 @@ from pipelines.errors import ServiceError
 from pipelines.places.target import buckets_of
 from trainer import paths
 from trainer.errors import ConfigError
-from trainer.references import SNAPSHOT, STATE_DIR_VARIABLE
+from trainer.references import STATE_DIR_VARIABLE
 
 if TYPE_CHECKING:
     from vertex_local.client import LocalService as LocalService  # noqa: PLC0414  exported
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # environment may have other lists.
 PRELOAD = "kfp.local,kfp.dsl.executor_main tensorflow"
 PRELOAD_VARIABLE = "TRAINYARD_PRELOAD"
+INSPECT_TIMEOUT_SECONDS = 60
 SOURCE = Path(pipelines.__file__).parents[1] / "vertex_local"
 
 
@@ -90,9 +91,6 @@ def _environment(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-INSPECT_TIMEOUT_SECONDS = 60
-
-
 def check_image(image: str) -> None:
     """Check that an image is on this machine, if Docker is; the service reports missing Docker.
 
@@ -109,13 +107,7 @@ def check_image(image: str) -> None:
         timeout=INSPECT_TIMEOUT_SECONDS,
     )
     if "No such image" in done.stderr:
-        is_of_project = SNAPSHOT.fullmatch(image.partition(":src-")[2].partition("-")[2])
-        build = (
-            "`make image PROJECT=FOLDER`, or `trainyard image --project FOLDER --build`"
-            if is_of_project
-            else "`make image`"
-        )
         raise ConfigError(
-            f"--containers: the image {image} is not on this machine; build it with {build}, or "
-            "name another with --image"
+            f"--containers: the image {image} is not on this machine; build it with `make image`, "
+            "that of a folder with `make image PROJECT=FOLDER`, or name another with --image"
         )

@@ -16,7 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainer.errors import ConfigError
-from trainer.references import BUILT_IN, CODE_DIR, FILE, describe_missing, is_path, valid_name
+from trainer.references import (
+    BUILT_IN,
+    CODE_DIR,
+    FILE,
+    describe_missing,
+    files_digest,
+    is_path,
+    valid_name,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +33,6 @@ REQUIREMENTS = "requirements.txt"
 MAX_FILE_BYTES = 10_000_000
 MAX_BYTES = 100_000_000
 MAX_FILES = 2_000
-DIGEST_DIGITS = 12
 NEW_PREFIX = ".new-"
 # Neither code nor read by code: a change of these must not change the digest.
 SKIPPED_FOLDERS = ("__pycache__", "build", "dist", "node_modules", "schedules", "tests")
@@ -129,16 +136,7 @@ def copy_code(project: Project, target: Path, *, data: Sequence[str] = ()) -> st
             copied = target / name
             copied.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(project.path / name, copied)
-    return folder_digest(target)
-
-
-def folder_digest(folder: Path) -> str:
-    """Return twelve hexadecimal digits of the SHA-256 of the files of a folder."""
-    digest = hashlib.sha256()
-    for name, content in file_digests(folder).items():
-        digest.update(name.encode() + b"\0")
-        digest.update(content)
-    return digest.hexdigest()[:DIGEST_DIGITS]
+    return files_digest(target, sorted(file for file in target.rglob("*") if file.is_file()))
 
 
 def file_digests(folder: Path) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ from typing import Any
 from components.plan_training.cluster_file import parse_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.settings.options import PREVIOUS
-from components.shared.text.yaml_text import Sources, YamlError, read_yaml_file, value_text
+from components.shared.text.yaml_text import read_mapping, value_text
 from pipelines.config.built_in import RUNS
 from pipelines.config.cluster_files import cluster_error, read_cluster
 from pipelines.config.run_config import RunConfig
@@ -22,6 +22,7 @@ from trainer.workloads.loading import ENTRY_POINTS
 
 FORMS = f"{', '.join(RUNS)}, a folder with a {FILE}, a package.module"
 CLUSTER = "cluster"
+EXAMPLE = "train: {epochs: 5}"  # of a run.yaml
 PATHS = ("files", "schema", "baseline")  # settings of `prepare`
 
 
@@ -80,7 +81,7 @@ def try_run_file(config: RunConfig, path: Path) -> tuple[RunConfig, list[ConfigE
     Raises:
         ConfigError: the file cannot be read.
     """
-    values, sources = _load(path)
+    values, sources = read_mapping(path, example=EXAMPLE)
     texts, errors = [], []
     for key, value in values.items():
         position = f"{path}, line {sources[key,].line}"
@@ -115,7 +116,7 @@ def place_of(setting: str, value: Any, path: Path, *, item: int | None = None) -
     """
     key = setting if "." in setting else f"train.{setting}"
     group, _, name = key.partition(".")
-    values, sources = _load(path)
+    values, sources = read_mapping(path, example=EXAMPLE)
     in_file = values.get(group, {}).get(name)
     if value_text(in_file) != value_text(value):
         return ""
@@ -132,18 +133,6 @@ def place_of_flag(error: str, config: RunConfig, path: Path | None) -> str:
         return ""
     name = flag[1] if flag[1].startswith("model.") else flag[1].replace("-", "_")
     return place_of(name, config.train[name], path) if name in config.train else ""
-
-
-def _load(path: Path) -> tuple[dict[Any, Any], Sources]:
-    try:
-        values, sources = read_yaml_file(path)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    except YamlError as error:
-        raise ConfigError(f"{path}: {error}") from error
-    if not isinstance(values, dict | None):
-        raise ConfigError(f"{path} must hold keys and values, such as `train: {{epochs: 5}}`")
-    return values or {}, sources
 
 
 def _cluster(value: Any, path: Path, position: str) -> ClusterSpec:

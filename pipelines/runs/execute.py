@@ -14,18 +14,16 @@ from types import FrameType
 from rich.console import Console
 
 from components.errors import StepError
-from components.shared.run_report.content import read_content
-from components.shared.run_report.page import write_report
 from components.shared.run_summary.summary import Summary, summarize
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
-from components.shared.vertex.labels import RUN_LABEL
-from components.shared.vertex.task_details import leaf_tasks, replicas_of_jobs
+from components.shared.vertex.task_details import leaf_tasks
 from components.teardown.run_resources import RunResources
 from components.teardown.teardown import tear_down
 from pipelines.places.target import Target, make_state_dir
 from pipelines.resources.kinds import RUN
 from pipelines.runs.output.display import Display, display_for
+from pipelines.runs.reports import write_report_of
 from pipelines.runs.submit import Submission
 from pipelines.runs.view import RunView, TrainingLog, follow, view_of
 from trainer import Json
@@ -113,11 +111,9 @@ def write_result(api: VertexApi, result: RunResult, *, target: Target) -> None:
     """Write a run's summary and report to its local folder; log an error instead of raising it."""
     summary = result.summary
     folder = target.run_dir(summary.run)
-    replicas = replicas_of_jobs(api, label=f'labels.{RUN_LABEL}="{summary.run}"')
     try:
         summary.write(folder)
-        content = read_content(result.view.job, summary, replicas=replicas, folder=folder)
-        write_report(content, folder)
+        write_report_of(api, result.view.job, summary, folder)
     except OSError as error:  # the result itself is shown
         logger.error("the summary and report of %s are incomplete: %s", summary.run, error)
 

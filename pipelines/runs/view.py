@@ -126,9 +126,7 @@ class TrainingLog:
 
     def _find_job(self) -> str:
         """Return the id of the run's training job, "" if it has not been created."""
-        if self._job_id:
-            return self._job_id
-        self._job_id = training_job(self._api, self._run)
+        self._job_id = self._job_id or training_job(self._api, self._run)
         return self._job_id
 
 

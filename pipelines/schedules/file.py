@@ -9,7 +9,7 @@ from typing import Any
 
 from cronsim import CronSim, CronSimError
 
-from components.shared.text.yaml_text import Sources, YamlError, read_yaml_file, value_text
+from components.shared.text.yaml_text import read_mapping, value_text
 from components.start.trigger import Trigger
 from pipelines.package.registry import is_address
 from pipelines.projects.runs import FORMS, is_reference, unknown_workload
@@ -100,7 +100,8 @@ def read_schedule(path: Path) -> ScheduleFile:
     Raises:
         ConfigError: a field is missing or invalid; names the file and the field.
     """
-    values, sources = _load(path)
+    content, sources = read_mapping(path, example="workload: mnist")
+    values = {key: value for key, value in content.items() if value is not None}
     if not NAME.fullmatch(path.stem):
         raise ConfigError(f"{path}: the file's name before .yaml must match {NAME.pattern}")
     for key, value in values.items():
@@ -131,16 +132,6 @@ def read_schedule(path: Path) -> ScheduleFile:
 
 def _error(path: Path, field: str, problem: object) -> ConfigError:
     return ConfigError(f"{path}: {field}: {problem}")
-
-
-def _load(path: Path) -> tuple[Json, Sources]:
-    try:
-        values, sources = read_yaml_file(path)
-    except (OSError, YamlError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path} must be a mapping with the keys {', '.join(KEYS)}")
-    return {key: value for key, value in values.items() if value is not None}, sources
 
 
 def _check(path: Path, key: Any, value: Any) -> None:

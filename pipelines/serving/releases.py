@@ -57,14 +57,10 @@ def deploy_version(
 ) -> list[str]:
     """Deploy MODEL@VERSION to an endpoint, created if missing, and check its predictions.
 
-    Args:
-        api: Project and location.
-        name: `mnist@2` or `mnist@previous`.
-        endpoint_name: Display name; "" for the name of the model.
-        percentage: Share of the traffic, 0 to 100; a version deployed alone gets all of it.
-        serving: Settings of its machines (ServingOptions) that the version's run has not;
-            {} for the machines of the version of the model that the endpoint serves, if it does.
-        expires: Time until the endpoint expires, such as `8h`; "" leaves it as it is.
+    The endpoint has the model's name if `endpoint_name` is "", and expires after a time such as
+    `8h` if one is given. A version deployed alone gets all of the traffic. `serving` has settings
+    of its machines (ServingOptions) that the version's run has not; {} stands for the machines of
+    the version of the model that the endpoint serves, if it does.
 
     Raises:
         ResourceError: the name has no version, or the endpoint has expired.

@@ -231,4 +231,4 @@ def _number_words(limits: Limits, kind: type) -> str:
 
 def split_list(text: str) -> tuple[str, ...]:
     """Return the items of a text with commas."""
-    return tuple(item for item in text.split(",") if item)
+    return tuple(item.strip() for item in text.split(",") if item.strip())

@@ -29,6 +29,7 @@ from trainer.references import (
     VARIABLE,
     VERSIONED,
     describe_missing,
+    files_digest,
     is_module,
     is_path,
     module_name,
@@ -126,11 +127,7 @@ def package_digest(reference: str) -> str:
     top = sys.modules[(entry.module if entry else reference).partition(".")[0]]
     file = Path(top.__file__ or next(iter(top.__path__)))
     folder = file.parent if file.name == "__init__.py" else file
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")) if folder.is_dir() else [folder]:
-        digest.update(str(path.relative_to(folder)).encode() + b"\0")
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:12]
+    return files_digest(folder, sorted(folder.rglob("*.py")) if folder.is_dir() else [folder])
 
 
 def _load_path(path: Path, reference: str) -> Workload:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import yaml
 
 from components.shared.text.user_file import FileError, read_text_file
+from trainer.errors import ConfigError
 
 NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 MAX_BYTES = 1_000_000  # the names of ten thousand files
@@ -75,6 +76,23 @@ def read_yaml_file(path: Path) -> tuple[Any, Sources]:
     if text.lstrip().startswith("{"):
         text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML may not
     return load_with_sources(text)
+
+
+def read_mapping(path: Path, *, example: str) -> tuple[dict[str, Any], Sources]:
+    """Return the keys and values of a file, as `read_yaml_file`; {} if it is empty.
+
+    Raises:
+        ConfigError: it cannot be read, or has something else.
+    """
+    try:
+        values, sources = read_yaml_file(path)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except YamlError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(values, dict | None):
+        raise ConfigError(f"{path} must hold keys and values, such as `{example}`")
+    return values or {}, sources
 
 
 def load_yaml(text: str) -> Any:

@@ -36,8 +36,7 @@ def start_run(
 ) -> int:
     """Create a run; with `wait` show it to its end, with `tears_down` then tear it down.
 
-    Returns:
-        The exit code.
+    Return the exit code.
     """
     api, run, config = connect(target.project, target.location), submission.run, submission.config
     page = to_open(console_page(f"{api.parent}/pipelineJobs/{run}"))

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from components.plan_training.spellings.tf_config import commands
 from pipelines.command.actions import actions_of
 from pipelines.config.cluster_files import read_cluster_file
 from pipelines.projects.runs import FORMS, find_run
+from trainer.config.settings import split_list
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 
@@ -41,7 +43,7 @@ def _add_explain(actions: Any) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="cluster file: configs/clusters")
     forms = [name for name, spelling in SPELLINGS.items() if spelling.write]
     parser.add_argument("--as", choices=forms, dest="form", help="convert to another format")
-    parser.add_argument("--hosts", type=_hosts, default=[], help="HOST:PORT,… for TF_CONFIG")
+    parser.add_argument("--hosts", type=split_list, default=[], help="HOST:PORT,… for TF_CONFIG")
     parser.add_argument(
         "--workload", default=DEFAULT_WORKLOAD, help=f"{FORMS}; default: %(default)s"
     )
@@ -59,7 +61,7 @@ def _add_commands(actions: Any) -> None:
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="cluster file: configs/clusters")
     parser.add_argument(
-        "--hosts", type=_hosts, required=True, metavar="HOST:PORT,…", help="chief, workers, ps"
+        "--hosts", type=split_list, required=True, metavar="HOST:PORT,…", help="chief, workers, ps"
     )
     parser.set_defaults(command=_commands, flags=[])
 
@@ -99,11 +101,7 @@ def _commands(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _host_note(name: str, hosts: list[str], names: list[str]) -> str:
+def _host_note(name: str, hosts: Sequence[str], names: list[str]) -> str:
     if name.startswith("evaluator"):
         return ", on any host"
     return f", on {hosts[names.index(name)].rpartition(':')[0] or hosts[names.index(name)]}"
-
-
-def _hosts(text: str) -> list[str]:
-    return [host.strip() for host in text.split(",") if host.strip()]

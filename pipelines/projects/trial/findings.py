@@ -10,12 +10,9 @@ OK, WRONG, NOT_TRIED, TIMED_OUT = "ok", "wrong", "not tried", "timed out"
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """The result of trying one thing.
+    """The result of trying one thing: what was found, or why it was not tried, as its `detail`.
 
-    Attributes:
-        state: OK, WRONG, NOT_TRIED or TIMED_OUT.
-        detail: what was found, or why it was not tried.
-        problems: the mistakes, each in one line that begins with the file and line if it has one.
+    Each of its `problems` is one line, which begins with the file and line if it has one.
     """
 
     name: str

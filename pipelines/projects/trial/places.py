@@ -15,11 +15,7 @@ _LINE = re.compile(r"(?P<path>[^\s:,]+\.(?:py|ya?ml|txt)), line (?P<line>\d+)")
 
 
 class Places:
-    """The lines of a workload's file.
-
-    Args:
-        file: the workload's file; None if it has none of the user's.
-    """
+    """The lines of a workload's file; of None if it has none of the user's."""
 
     def __init__(self, file: Path | None):
         self._file = file

@@ -23,12 +23,8 @@ UNNAMED = {"row": "number of fields", "record": "records"}
 class Sample:
     """Examples that were read and written; none if no row or file can be used.
 
-    Attributes:
-        entries: of the manifest, for the files of the train split.
-        statistics: the features of the train split.
-        labels: the names of the classes of images.
-        absent: the classes that a split lacks, by split.
-        splits: the manifest's entries of all splits, {} if not all rows were read.
+    `entries` of the manifest and `statistics` are those of the train split, `labels` the classes of
+    images, `absent` those that a split lacks, `splits` all entries, {} if not all rows were read.
     """
 
     entries: Sequence[Json] = ()

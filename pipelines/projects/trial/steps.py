@@ -77,7 +77,7 @@ class Trial:
         needs: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
             "declaration": (self._declare, ()),
             "data": (self._read, ("declaration",)),
-            "model": (self._build, ("declaration",)),
+            "model": (self._build, ("declaration", "data")),
             **({"slices": (self._cut, ("declaration",))} if self._gate.slices else {}),
             **({"thresholds": (self._judge, ("model",))} if self._thresholds else {}),
             "training": (self._fit, ("model",)),
@@ -91,24 +91,21 @@ class Trial:
                 if lacking
                 else self._try(name, step)
             )
-            if finding.state != OK:
-                failed.append(name)
+            if finding.state != OK and (name != "data" or self._sample is None):
+                failed.append(name)  # wrong rows may leave enough for the model
             yield finding
 
     def _try(self, name: str, step: Callable[[], str]) -> Finding:
         started = time.monotonic()
-        detail, state = "", OK
-        problems: tuple[str, ...] = ()
+        detail, problems = "", tuple[str, ...]()
         try:
             detail = step()
-        except _NotPossibleError as error:
-            state, detail = NOT_TRIED, str(error)
         except ProblemsError as error:
             problems = error.problems
         except (Exception, SystemExit) as error:
             problems = (explain(error, self._place(name, error)),)
         seconds = round(time.monotonic() - started, 1)
-        state = WRONG if problems else state
+        state = WRONG if problems else OK
         return Finding(name=name, state=state, detail=detail, problems=problems, seconds=seconds)
 
     def _place(self, name: str, error: BaseException) -> str:
@@ -195,8 +192,7 @@ class Trial:
         raise ConfigError("only tables, class folders of images and records can be checked")
 
     def _build(self) -> str:
-        if self._sample is None:
-            raise _NotPossibleError("needs data")
+        assert self._sample is not None
         self._open_devices()
         from trainer.metrics.evaluate import evaluated_names
         from trainer.training.job import make_job
@@ -317,10 +313,6 @@ class Trial:
                 )
         shown = json.dumps({key: _short(value) for key, value in predicted[0].items()})
         return f"{len(predicted)} requests answered as the examples, such as {shown}"
-
-
-class _NotPossibleError(Exception):
-    """A step lacks what another one did not produce."""
 
 
 def _short(value: Any) -> Any:

@@ -17,6 +17,7 @@ from components.shared.run_summary.summary import (
 )
 from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import leaf_tasks
+from pipelines.resources.names import second
 from pipelines.resources.table import Table, table_lines
 from pipelines.runs.facts import changed_settings
 from pipelines.runs.view import view_of
@@ -69,16 +70,17 @@ def run_lines(run: Summary, job: Json) -> list[str]:
         "result": ": ".join(filter(None, [run.outcome, "; ".join(run.reasons)])),
         "new data": "; ".join(run.news),
         "state": run.state,
-        "model version": run.model_version + _unchanged(run),
+        "model version": run.model_version
+        + ", unchanged: the model is the same" * (run.outcome == "same-model"),
         **metric_lines(run, sorted(run.metrics)),
         "settings": settings_text(run.settings),
         "data": _digest(run.data_digest),
-        "date": moment(run.run_time, has_year=True) * bool(run.run_time),
+        "date": second(run.run_time),
         "code": run.code_digest,
         "project": f"{run.workload} {run.project_digest}" * bool(run.project_digest),
         "schedule": run.schedule,
-        "created": f"{moment(run.created, has_year=True)} UTC",
-        "ended": f"{moment(run.ended, has_year=True)} UTC, {run.seconds:.0f} s" * bool(run.ended),
+        "created": f"{second(run.created)} UTC",
+        "ended": f"{second(run.ended)} UTC, {run.seconds:.0f} s" * bool(run.ended),
         "files": _run_folder(job),
         "package": job.get("templateUri", ""),
         "service account": job.get("serviceAccount", ""),
@@ -184,11 +186,9 @@ def shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def moment(stamp: str, *, has_year: bool = False) -> str:
-    """Return a UTC time as `11-21 09:30` or `2026-11-21 09:30:15`; "-" for ""."""
-    if not stamp:
-        return "-"
-    return stamp[:19].replace("T", " ") if has_year else stamp[5:16].replace("T", " ")
+def moment(stamp: str) -> str:
+    """Return a UTC time as `11-21 09:30`; "-" for ""."""
+    return second(stamp)[5:16] or "-"
 
 
 def _schedule_row(schedule: Json, last: Summary | None) -> tuple[str, ...]:
@@ -212,10 +212,6 @@ def _schedule_details(schedule: Json, last: Summary | None) -> str:
         stop = last.stop if last.outcome in STOPS else ""
         facts += [reasons, stop, metric_of(last), settings_text(last.settings), last.run]
     return "; ".join(filter(None, facts))
-
-
-def _unchanged(run: Summary) -> str:
-    return ", unchanged: the model is the same" * (run.outcome == "same-model")
 
 
 def _digest(text: str) -> str:

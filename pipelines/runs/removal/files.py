@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
@@ -44,11 +43,6 @@ class RunFiles:
     def root(self) -> Path:
         """Return the folder that contains the runs' folders."""
         return self.state_dir / "runs"
-
-    @property
-    def cache_dir(self) -> Path:
-        """Return the folder of the step cache."""
-        return step_cache(self.state_dir)
 
     def folder_of(self, run: str) -> Path | None:
         """Return the folder of a run; None if it does not exist or is a link."""
@@ -125,12 +119,9 @@ class RunFiles:
         for folder in self.root.glob(f"{REMOVED_PREFIX}*"):
             if not folder.is_symlink():
                 shutil.rmtree(folder, ignore_errors=True)
-        for entry in self.dangling_entries():
-            entry.unlink(missing_ok=True)
-
-    def dangling_entries(self) -> list[Path]:
-        """Return the cache entries whose outputs are missing."""
-        return [entry for entry in self._entries() if _is_dangling(read_entry(entry))]
+        for entry in self._entries():
+            if _is_dangling(read_entry(entry)):
+                entry.unlink(missing_ok=True)
 
     def _entries_of(self, run: str, jobs: set[str]) -> list[Path]:
         """Return the cache entries that refer to a run's folder or training jobs."""
@@ -150,7 +141,7 @@ class RunFiles:
         return by_name
 
     def _entries(self) -> list[Path]:
-        return sorted(self.cache_dir.glob("*.json"))
+        return sorted(step_cache(self.state_dir).glob("*.json"))
 
     def _names_in(self, text: str) -> set[str]:
         root = json.dumps(str(self.root), ensure_ascii=False)[1:-1]
@@ -186,20 +177,9 @@ def _unused(folder: Path | None) -> Iterator[None]:
 
 def _is_dangling(content: Json) -> bool:
     """Return whether an output of a cache entry is missing; the folder of a pending one exists."""
-    outputs = content.get("outputs")
-    artifacts = outputs.get("artifacts") if isinstance(outputs, dict) else None
-    pending = content.get("pending", [])
-    return any(
-        not (Path(uri).parent if uri in pending else Path(uri)).exists() for uri in _uris(artifacts)
-    )
-
-
-def _uris(value: Any) -> Iterator[str]:
-    if isinstance(value, dict) and str(value.get("uri", "")).startswith("/"):
-        yield value["uri"]
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _uris(item)
+    folders = (Path(path).parent for path in content.get("pending", ()))
+    files = map(Path, content.get("files", ()))
+    return not all(path.exists() for path in (*files, *folders))
 
 
 def _num_bytes(folder: Path) -> int:

@@ -50,7 +50,9 @@ def find_runs(files: RunFiles) -> list[OldRun]:
     records = list(files.api.list_resources(RUN.collection, readMask=RUN_FIELDS))
     known = {short_name(record["name"]) for record in records}
     runs = [_recorded(record, files) for record in records]
-    runs += [_unrecorded(name, files) for name in files.names_without_record(known)]
+    for name in files.names_without_record(known):
+        changed = (files.root / name).stat().st_mtime
+        runs.append(OldRun(name=name, state="-", created=changed, ended=changed, has_record=False))
     jobs = files.jobs_by_run()
     runs = [dataclasses.replace(run, jobs=tuple(jobs.get(run.name, ()))) for run in runs]
     return sorted(runs, key=lambda run: run.created, reverse=True)
@@ -62,16 +64,22 @@ def decide(
     """Return the decision for each run, newest first; change nothing."""
     now = time.time() if now is None else now
     runs = find_runs(files)
-    reasons = {
-        run.name: _reason(
-            run,
-            is_newest=rank < keep,
-            keep=keep,
-            age_seconds=now - (run.ended or now),
-            older_than_seconds=older_than_seconds,
-        )
-        for rank, run in enumerate(runs)
-    }
+
+    def reason_of(rank: int, run: OldRun) -> str:
+        """Return the reason to keep a run regardless of other runs, or ""."""
+        age_seconds = now - (run.ended or now)
+        is_new = not run.has_record and age_seconds < JUST_STARTED_SECONDS
+        reasons = {
+            "it is unfinished": run.ended is None,
+            "its training job is unfinished": not all(map(JOB.is_final, run.jobs)),
+            "its files are in another folder": run.is_elsewhere,
+            "it may have just started": is_new,
+            f"one of the newest {keep}": rank < keep,
+            f"younger than {duration(older_than_seconds)}": age_seconds < older_than_seconds,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
+
+    reasons = {run.name: reason_of(rank, run) for rank, run in enumerate(runs)}
     for kept in [name for name, reason in reasons.items() if reason]:
         for used in files.used_by(kept):
             if not reasons.get(used, "-"):
@@ -125,31 +133,8 @@ def prune_table(decisions: list[Decision], *, now: float | None = None) -> Table
     return Table(("RUN", "STATE", "ENDED", "MB", "", "WHY"), rows)
 
 
-def _reason(
-    run: OldRun,
-    *,
-    is_newest: bool,
-    keep: int,
-    age_seconds: float,
-    older_than_seconds: int,
-) -> str:
-    may_have_started = not run.has_record and age_seconds < JUST_STARTED_SECONDS
-    reasons = {
-        "it is unfinished": run.ended is None,
-        "its training job is unfinished": not all(map(JOB.is_final, run.jobs)),
-        "its files are in another folder": run.is_elsewhere,
-        "it may have just started": may_have_started,
-        f"one of the newest {keep}": is_newest,
-        f"younger than {duration(older_than_seconds)}": age_seconds < older_than_seconds,
-    }
-    return next((reason for reason, holds in reasons.items() if holds), "")
-
-
 def delete_run(files: RunFiles, name: str) -> str:
-    """Delete a run that has ended, and its files unless other runs use them.
-
-    Returns:
-        A note that names these runs, or "".
+    """Delete a run that has ended, and its files unless other runs use them; return which, or "".
 
     Raises:
         ResourceError: it has not ended, or an unfinished run uses its files.
@@ -182,11 +167,6 @@ def _recorded(record: Json, files: RunFiles) -> OldRun:
         ended=_seconds(ended) if RUN.is_final(record) else None,
         is_elsewhere=root != str(files.root),
     )
-
-
-def _unrecorded(name: str, files: RunFiles) -> OldRun:
-    changed = (files.root / name).stat().st_mtime
-    return OldRun(name=name, state="-", created=changed, ended=changed, has_record=False)
 
 
 def _seconds(time_text: str) -> float:

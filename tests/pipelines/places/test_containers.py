@@ -53,7 +53,7 @@ def test_missing_image_of_a_folder_is_reported(docker, tmp_path, capsys):
     assert main(["run", f"{tmp_path}/churn", *where]) == 2
     error = capsys.readouterr().err
     assert re.search(rf"{default_image()}-churn-[0-9a-f]{{12}} is not on this machine", error)
-    assert "trainyard image --project" in error
+    assert "make image PROJECT=FOLDER" in error
 
 
 @pytest.fixture

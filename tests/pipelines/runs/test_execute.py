@@ -103,6 +103,5 @@ def test_a_summary_that_cannot_be_written_does_not_hide_the_result(monkeypatch, 
 
     result = SimpleNamespace(summary=SimpleNamespace(run="run-1", write=full), view=None)
     target = SimpleNamespace(run_dir=lambda run: tmp_path / run)
-    monkeypatch.setattr(execute, "replicas_of_jobs", lambda *_, **__: [])
     execute.write_result(SlowService(num_without=0), result, target=target)
     assert "the summary and report of run-1 are incomplete: [Errno 28]" in caplog.text
