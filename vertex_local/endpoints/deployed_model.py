@@ -19,10 +19,7 @@ from vertex_local.endpoints.server_process import (
 )
 from vertex_local.endpoints.server_requests import NotAnsweredError
 from vertex_local.endpoints.serving_contract import ServingSpec
-from vertex_local.errors import (
-    ApiError,
-    of_exception,
-)
+from vertex_local.errors import ApiError, of_exception
 from vertex_local.machine.clock import timestamp
 from vertex_local.processes import group as processes
 from vertex_local.processes.launch import Launch

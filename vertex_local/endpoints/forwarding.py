@@ -24,11 +24,7 @@ from vertex_local.endpoints.routing import Routes, Target
 from vertex_local.endpoints.server_connections import LostError, ServerConnections
 from vertex_local.endpoints.server_process import ServerProcess
 from vertex_local.endpoints.server_requests import NotAnsweredError
-from vertex_local.errors import (
-    ApiError,
-    failed_precondition,
-    of_exception,
-)
+from vertex_local.errors import ApiError, failed_precondition, of_exception
 from vertex_local.http.channel import Channel
 from vertex_local.http.server import MAX_PREDICTIONS, HttpServer
 

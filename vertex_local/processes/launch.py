@@ -6,12 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from vertex_local.processes.warm import (
-    Warm,
-    WarmClient,
-    WarmSupervisor,
-    client_environment,
-)
+from vertex_local.processes.warm import Warm, WarmClient, WarmSupervisor, client_environment
 
 SUPERVISOR_LOG = "supervisor.log"
 # For processes that would import the same modules, several at a time and so more slowly.
