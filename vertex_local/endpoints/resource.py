@@ -166,9 +166,10 @@ def undeploy_model(service: Service, call: Call) -> Json:
 
 def predict(service: Service, call: Call) -> Message:
     """POST …:predict: return the predictions of a deployed model chosen by the traffic split."""
+    name = call.name("endpoints")
+    service.store.get(name)  # raises NOT_FOUND
     _check_instances(call.message.json())
-    request = Message(call.message.data, forwarding.JSON_FIELDS)
-    return forwarding.predict(service, call.name("endpoints"), request)
+    return forwarding.predict(service, name, Message(call.message.data, forwarding.JSON_FIELDS))
 
 
 def raw_predict(service: Service, call: Call) -> Message:
