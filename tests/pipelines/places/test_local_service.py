@@ -86,6 +86,7 @@ class Commands:
             return ""
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(EMULATOR_VARIABLE, url.removeprefix("http://"))
+            patch.setenv(TOKEN_VARIABLE, client.token_of(self.root))
             api = connect(LOCAL_PROJECT, DEFAULT_LOCATION)
         runs = {job["name"].rpartition("/")[2]: job for job in api.list_resources("pipelineJobs")}
         return runs[run]["state"].removeprefix("PIPELINE_STATE_") if run in runs else ""

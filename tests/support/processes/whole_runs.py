@@ -183,7 +183,7 @@ class Home:
             time.sleep(0.01)
         chief.suspend()
         run.send_signal(signal.SIGINT)
-        while "_CANCELLING" not in self.get(RUNS).text:
+        while "_CANCELLING" not in self.ask(RUNS).text:
             assert time.monotonic() < deadline, run.output
         chief.resume()
 
