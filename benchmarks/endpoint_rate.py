@@ -73,7 +73,7 @@ def main() -> None:
             report(f"CPU of a prediction {name}", **cpu)
 
 
-def _launch_on_core(command: Sequence[str], log_path: Path) -> testing.Process:
+def _launch_on_core(command: Sequence[str], log_path: Path) -> "subprocess.Popen[bytes]":
     return testing.launch(["taskset", "-c", SERVER_CORE, *command], log_path)
 
 
