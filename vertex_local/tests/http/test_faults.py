@@ -1,5 +1,6 @@
 """Injected faults: the specification, and which requests they hit, without a socket."""
 
+import itertools
 import threading
 from collections import Counter
 
@@ -50,35 +51,35 @@ def test_the_error_of_an_invalid_specification_has_the_allowed_values(text, word
         Faults.parse(text)
 
 
-def outcomes(text: str, *, num: int = 4000, method: str = "POST") -> list[tuple[str, bool]]:
-    """Return the response to each request, and whether it was handled."""
-    done: list[bool] = []
+def outcomes(text: str, *methods: str, num: int = 4000) -> list[tuple[str, bool]]:
+    """Send requests of the methods in turn; return the responses to POST, and which was handled."""
+    done: set[str] = set()
 
     def application(environ, start_response):
-        done[-1] = True
+        done.add(environ["PATH_INFO"])
         start_response("200 OK", [])
         return [b"{}"]
 
     faulty = FaultyApplication(application, Faults.parse(text), threading.Event())
-    found = []
-    for _ in range(num):
-        done.append(False)
-        statuses = []
+    found = {}
+    for number, method in itertools.product(range(num), methods or ("POST",)):
+        path, statuses = f"/{method}/{number}", []
         try:
             faulty(
-                {"REQUEST_METHOD": method, "PATH_INFO": "/"},
+                {"REQUEST_METHOD": method, "PATH_INFO": path},
                 lambda status, headers, statuses=statuses: statuses.append(status[:3]),
             )
-            found.append((statuses[0], done[-1]))
         except ConnectionResetError:
-            found.append(("reset", done[-1]))
-    return found
+            statuses.append("reset")
+        found[path] = statuses[0]
+    return [(found[p], p in done) for p in found if p.startswith("/POST")]
 
 
 def test_the_same_seed_hits_the_same_requests():
     spec = "any=0.5;late-seconds=0"
     assert outcomes(f"{spec};seed=1") == outcomes(f"{spec};seed=1")
     assert outcomes(f"{spec};seed=1") != outcomes(f"{spec};seed=2")
+    assert outcomes(spec) == outcomes(spec, "GET", "PUT", "POST")
 
 
 def test_shares_are_met_and_half_of_the_failed_requests_are_handled():
@@ -101,4 +102,4 @@ def test_shares_are_met_and_half_of_the_failed_requests_are_handled():
 
 
 def test_requests_of_other_methods_do_not_fail():
-    assert set(outcomes("GET:503=1")) == {("200", True)}
+    assert set(outcomes("GET:503=1", "GET", "POST", num=9)) == {("200", True)}

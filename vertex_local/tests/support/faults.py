@@ -44,12 +44,15 @@ class FaultsError(ValueError):
 
 @dataclass(frozen=True)
 class Faults:
-    """Shares of requests that fail, by method and kind; the same seed gives the same sequence."""
+    """Shares of requests that fail, by method and kind.
+
+    The same seed gives the same sequence of each method, however many others come between.
+    """
 
     shares: dict[str, dict[str, float]]
     late_seconds: float = LATE_SECONDS
     slow_deploy_seconds: float = 0.0
-    seed: int | None = None
+    seed: int = 0
 
     @classmethod
     def parse(cls, text: str) -> "Faults":
@@ -86,7 +89,7 @@ class FaultyApplication:
     counts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._random = random.Random(self.faults.seed)
+        self._draws = {m: random.Random(f"{self.faults.seed} {m}") for m in METHODS}
         self._lock = threading.Lock()
         shares = {method: kinds for method, kinds in self.faults.shares.items() if kinds}
         logger.warning("Faults are injected into a share of all requests: %s", shares)
@@ -110,9 +113,11 @@ class FaultyApplication:
 
     def _choose(self, method: str) -> tuple[str, bool]:
         """Return the kind of failure, "" for none, and whether to handle the request before it."""
+        if method not in self._draws:
+            return "", False
         with self._lock:
-            drawn, coin = self._random.random(), self._random.random()
-        for kind, share in self.faults.shares.get(method, {}).items():
+            drawn, coin = self._draws[method].random(), self._draws[method].random()
+        for kind, share in self.faults.shares[method].items():
             drawn -= share
             if drawn < 0:
                 return kind, kind in ("503", "reset") and coin < 0.5
