@@ -40,8 +40,8 @@ def with_digests(package: Package) -> Package:
         ConfigError: Vertex AI cannot pull an image.
     """
     text = package.text
-    for image in images_of(package):
-        _check_pullable(image)
+    for image, task in images_of(package).items():
+        _check_pullable(image or f'"" of {task}')
         if not package.address:
             name = re.compile(rf"(?<![\w./-]){re.escape(image)}(?![\w.@-])")
             text = name.sub(by_digest(image), text)
@@ -75,7 +75,7 @@ def by_digest(image: str) -> str:
 def _check_pullable(image: str) -> None:
     if not PULLABLE.fullmatch(image):
         raise ConfigError(
-            f"the image {image or 'of a task'} has no registry in its name, so Vertex AI cannot"
+            f"the image {image} has no registry in its name, so Vertex AI cannot"
             " pull it; build and push an image, and give --image"
             " LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME:TAG"
         )

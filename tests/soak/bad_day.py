@@ -23,14 +23,10 @@ from pathlib import Path
 from components.shared.vertex.api import VertexApi, connect
 from pipelines.resources.kinds import JOB
 from tests.conftest import write_mnist
-from tests.support.processes.everything import EVERYTHING
 from tests.support.processes.whole_runs import PRELOAD, Home
-from vertex_local.tests.support.faulty_service import MODULE
-from vertex_local.tests.support.forks import Fork, forks_with
-from vertex_local.tests.support.service import give_token
+from vertex_local.tests.support.service import running_service
 
 FAULTS = "any=0.1;late-seconds=0.5"
-START_TIMEOUT_SECONDS = 60
 RUN_TIMEOUT_SECONDS = 240
 CREATIONS = ("CreateEndpoint", "DeployModel", "UploadModel")
 
@@ -64,23 +60,14 @@ class Holdings:
 @contextlib.contextmanager
 def faulty_service(home: Home, faults: str) -> Iterator[str]:
     """Serve with faults for as long as the block lasts; the url."""
-    root = home.state / "vertex"
-    root.mkdir(parents=True, exist_ok=True)
-    give_token(root)
-    serve = ["python", "-m", MODULE, "serve", "--root", str(root)]
-    service = forks_with(*EVERYTHING).start(
-        [*serve, "--preload", PRELOAD, "--faults", faults], log_path=log_of(home)
-    )
-    try:
-        yield _await_url(root, service)
-    finally:
-        service.terminate()
-        service.wait(START_TIMEOUT_SECONDS)
+    options = ["--preload", PRELOAD, "--faults", faults]
+    with running_service(home.state / "vertex", *options) as service:
+        yield service.url
 
 
 def log_of(home: Home) -> Path:
     """Return the log of the home's service."""
-    return home.state / "serve.log"
+    return home.state / "vertex" / "serve.log"
 
 
 def num_faults(home: Home) -> dict[str, int]:
@@ -127,18 +114,6 @@ def _creations(home: Home) -> dict[str, int]:
         rows = store.execute("SELECT body FROM resources WHERE collection GLOB '*/operations'")
         types = [json.loads(row[0])["metadata"]["@type"] for row in rows]
     return {kind: sum(f".{kind}Operation" in one for one in types) for kind in CREATIONS}
-
-
-def _await_url(root: Path, service: Fork) -> str:
-    deadline = time.monotonic() + START_TIMEOUT_SECONDS
-    while True:
-        with contextlib.suppress(OSError, ValueError):
-            record = json.loads((root / "server.json").read_text())
-            if record["pid"] == service.pid:
-                return record["url"]
-        if service.poll() is not None or time.monotonic() > deadline:
-            raise TimeoutError(f"the service did not start within {START_TIMEOUT_SECONDS} s")
-        time.sleep(0.05)
 
 
 def main() -> int:

@@ -9,14 +9,12 @@ find nothing new. A JSON object for each run is printed; the exit code is 0 if a
 """
 
 import argparse
-import contextlib
 import datetime
 import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -24,10 +22,12 @@ import yaml
 from components.shared.run_summary.summary import Summary
 from components.shared.vertex.api import VertexApi, connect
 from pipelines.runs.facts import newest_runs
-from tests.soak.bad_day import START_TIMEOUT_SECONDS, _await_url, _environment, _print
+from tests.soak.bad_day import _environment, _print
 from tests.support.data.taxi_days import write_taxi_days
 from tests.support.processes.everything import EVERYTHING
+from tests.support.processes.whole_runs import PRELOAD
 from vertex_local.tests.support.forks import forks_with
+from vertex_local.tests.support.service import running_service
 
 FIRST_DAY, FIRST_NIGHT, LAST_DAY = "2015-05-01", datetime.date(2015, 6, 1), "2015-07-31"
 CLOCK_SPEED = 17280  # a day takes five seconds
@@ -63,22 +63,6 @@ def write_schedule(folder: Path, *, num_nights: int) -> dict[str, object]:
     }
     (schedules / f"{NAME}.yaml").write_text(yaml.safe_dump(schedule))
     return settings
-
-
-@contextlib.contextmanager
-def fast_service(state: Path) -> Iterator[str]:
-    """Serve with the fast clock for as long as the block lasts; yield the address."""
-    root = state / "vertex"
-    root.mkdir(parents=True, exist_ok=True)
-    options = ["--root", str(root), "--clock-speed", str(CLOCK_SPEED)]
-    preload = ["--preload", "kfp.local,kfp.dsl.executor_main,tensorflow"]
-    words = ["python", "-m", "vertex_local.cli", "serve", *options, *preload]
-    service = forks_with(*EVERYTHING).start(words, log_path=state / "serve.log")
-    try:
-        yield _await_url(root, service)
-    finally:
-        service.terminate()
-        service.wait(START_TIMEOUT_SECONDS)
 
 
 def trainyard(folder: Path, *words: str) -> str:
@@ -141,7 +125,9 @@ def main() -> int:
         os.environ["TRAINYARD_DIR"] = str(folder / "state")
         settings = write_schedule(folder, num_nights=count)
         trainyard(folder, "schedule", "apply", str(folder / "schedules"))
-        with fast_service(folder / "state") as url, _environment(url):
+        options = ["--clock-speed", str(CLOCK_SPEED), "--preload", PRELOAD]
+        service = running_service(folder / "state" / "vertex", *options)
+        with service as running, _environment(running.url):
             api = connect("local", "us-central1")
             nights = await_nights(api, num_nights=count)
             date = f"prepare.run_date={nights[-1].run_time[:10]}"

@@ -120,7 +120,8 @@ def test_vertex_must_be_able_to_pull_every_image(image, is_allowed):
     if is_allowed:
         with_digests(package(image=image))
     else:
-        with pytest.raises(ConfigError, match=r"image .* has no registry .*give --image"):
+        shown = image or '"" of exec-a'
+        with pytest.raises(ConfigError, match=rf"image {shown} has no registry .*give --image"):
             with_digests(package(image=image))
 
 
