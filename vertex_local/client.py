@@ -56,7 +56,7 @@ class ServiceError(Exception):
 class LocalService:
     """The `vertex-local serve` process on a root folder, from the view of one of its users.
 
-    `options` are those of `vertex-local serve` for a service that this user starts. With `mounts`
+    `options` are passed to `vertex-local serve`, for a service that this user starts. With `mounts`
     it runs containers that have access to these folders.
     """
 

@@ -41,7 +41,7 @@ class StartError(Exception):
 
 
 class ApiError(Exception):
-    """Error response to a request; `code` is the HTTP code, by default that of the status."""
+    """Error response to a request; `code` is the HTTP code, by default the status's."""
 
     def __init__(
         self, status: str, message: str, *, code: int = 0, violations: Sequence[Violation] = ()

@@ -179,7 +179,7 @@ def _service(
 def _serve_buckets(options: Options, *, port: int, token: str) -> str:
     """Serve the buckets, if there are any; return the address of their API, "" without one.
 
-    The variables are also those of the service's processes.
+    The service's processes inherit the variables.
     """
     os.environ.pop(buckets.VARIABLE, None)
     if not options.buckets:

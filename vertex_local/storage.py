@@ -189,7 +189,7 @@ class _Handler(server.RequestHandler):  # type: ignore[misc]
 
 
 def _files(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
-    """Yield the objects of a bucket with their files, or the named one, without those of links."""
+    """Yield the objects of a bucket with their files, or the named one, without links."""
     if name:
         if (folder / name).is_file() and (folder / name).resolve().is_relative_to(folder.resolve()):
             yield name, folder / name

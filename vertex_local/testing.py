@@ -35,7 +35,7 @@ def launch(command: Sequence[str], log_path: Path) -> "subprocess.Popen[bytes]":
 class RunningService:
     """`vertex-local serve` as a process of its own, and shorthands for requests to it.
 
-    `root` is its folder, which exists; `parent` that of the resources of `call` and `do`.
+    `root` is its folder, which exists; `parent` the prefix of the resources in `call` and `do`.
     """
 
     root: Path

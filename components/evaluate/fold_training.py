@@ -178,7 +178,7 @@ def _process(
 def _keep_label(folder: Path, column: str) -> None:
     """Keep the statistics of the label only.
 
-    So weights and names of classes are those of the run; all else is learnt from the fold's rows.
+    So weights and names of classes are the run's; all else is learnt from the fold's rows.
     """
     train = read_object(folder / STATISTICS_FILE)["splits"]["train"]
     features = {name: found for name, found in train["features"].items() if name == column}

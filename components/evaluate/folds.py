@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 FEW_ROWS, DEFAULT_FOLDS = 500, 5
 SHARE_OF_TIME = 0.8  # of gate.timeout_seconds; the rest is for the evaluation itself
-MODEL = "model"  # the name of the trained one, beside those of simple models
+MODEL = "model"  # the name of the trained model, beside the simple models'
 PREDICTIONS_FILE = "predictions.npz"
 
 
@@ -35,7 +35,7 @@ PREDICTIONS_FILE = "predictions.npz"
 class OutOfFold:
     """All rows of a dataset, and predictions of each by models that were not trained on it.
 
-    They are as HeldOut has them, of the rows of one repeat before those of the next.
+    They are as HeldOut has them: all rows of one repeat, then all rows of the next.
     """
 
     num_folds: int

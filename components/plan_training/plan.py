@@ -53,7 +53,7 @@ def plan_training(
         timeout=f"{cluster.timeout_seconds}s",
         restarts_whole_job=cluster.restarts_whole_job,
         scheduling_strategy=cluster.scheduling_strategy,
-        # Files in no bucket are those of a job on this machine, which has no such resource.
+        # With files in no bucket the job is on this machine, which has no such resource.
         persistent_resource=cluster.persistent_resource * paths.is_in_bucket(examples_uri),
         disables_retries=cluster.restarts == "never",
         explanation=(

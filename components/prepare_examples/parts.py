@@ -160,8 +160,8 @@ class PartFiles:
     ) -> None:
         """Write examples, already serialised as records, to the files of their splits.
 
-        `numbers` are those of the splits, or why an example is in none, see SplitRule.numbers;
-        equal hashes are of examples that must stay in one split.
+        `numbers` are the splits', or why an example is in none, see SplitRule.numbers;
+        equal hashes mark examples that must stay in one split.
         """
         for number in np.unique(numbers[numbers < 0]).tolist():
             self.tally.outside[rule.reason(number)] += int((numbers == number).sum())

@@ -118,8 +118,8 @@ class SplitRule:
     ) -> Numbers:
         """Return the number in SPLITS of each row of a file, or why it is in none, see `reason`.
 
-        The values are those of `column`, of a rule by time int64 seconds. Hashes of the rows are
-        needed if `is_hashed`, those of their groups if there are `groups`.
+        The values are of `column`; for a rule by time, int64 seconds. Hashes of the rows are
+        needed if `is_hashed`, hashes of their groups if there are `groups`.
         """
         if self.starts:
             assert values is not None
@@ -231,7 +231,7 @@ class SplitRule:
 
 
 def split_of(workload: Workload, options: PrepareOptions) -> Split:
-    """Return the declared rule of a run: that of its options, or else the workload's."""
+    """Return the declared rule of a run: its options', or else the workload's."""
     declared: Split = getattr(workload, "split", Split())
     return options.declared_split or declared
 

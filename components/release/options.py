@@ -34,7 +34,7 @@ class ReleaseOptions(Options):
         at_most=MAX_REPLAY,
     )
     max_changed: float | None = setting(
-        "share of the replayed answers that may differ from those of the version that serves;"
+        "share of the replayed answers that may differ from what the version that serves returned;"
         " default: any, as a new training changes some",
         default=None,
         at_least=0,
@@ -47,7 +47,7 @@ class ReleaseOptions(Options):
         at_least=0,
     )
     max_slowdown: float = setting(
-        "largest median ratio of a replayed request's latency to that of the version that serves",
+        "largest median ratio of a replayed request's latency to the latency before",
         default=1.25,
         above=1,
         at_most=1000,

@@ -1,1 +1,1 @@
-"""What is no step: the REST client, pages, texts, and the summary and report of a run."""
+"""Parts that several steps use: the REST client, pages, texts, and a run's summary and report."""

@@ -1,1 +1,1 @@
-"""Where runs execute: on Vertex AI, or in the service on this machine."""
+"""Places that execute runs: Vertex AI, and the service on this machine."""

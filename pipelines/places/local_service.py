@@ -109,5 +109,5 @@ def check_image(image: str) -> None:
     if "No such image" in done.stderr:
         raise ConfigError(
             f"--containers: the image {image} is not on this machine; build it with `make image`, "
-            "that of a folder with `make image PROJECT=FOLDER`, or name another with --image"
+            "a folder's own with `make image PROJECT=FOLDER`, or name another with --image"
         )

@@ -39,7 +39,7 @@ class EarlierTask:
 
     @property
     def is_cached(self) -> bool:
-        """Whether it took the outputs of a still earlier task."""
+        """True if it took the outputs of a still earlier task."""
         return bool(self.detail["state"] == CACHED)
 
     @property

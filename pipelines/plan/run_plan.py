@@ -45,7 +45,7 @@ class PlannedTask:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPrice:
-    """Price of a training on Vertex AI, in US dollars; `cost` is that of an hour.
+    """Price of a training on Vertex AI, in US dollars; `cost` is for an hour.
 
     It is `expected` for the duration of an earlier run's training, at most `most` for the job's
     time limit, on `spot` or `on demand` machines, by the prices of a `table` (region and date).

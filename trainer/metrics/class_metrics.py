@@ -12,7 +12,7 @@ from trainer.workloads.declarations.labels import DEFAULT_THRESHOLD, Label, Mult
 Statistic = Callable[[np.ndarray], float]
 
 # What metrics need of the probabilities of more than two classes, however many they are. The
-# likelihood is that of the predicted class, NaN if a probability is not finite.
+# likelihood is the predicted class's, NaN if a probability is not finite.
 CHOICE = np.dtype([("predicted", np.int32), ("likelihood", np.float32), ("truth", np.float32)])
 COST = "cost"
 LIKELY = 0.5  # from here on one of several labels is predicted

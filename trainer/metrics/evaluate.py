@@ -63,8 +63,8 @@ def score(
 ) -> Evaluation:
     """Return the evaluation of predictions, as `measure` takes them, on examples with labels.
 
-    `label` is that of a model with another threshold than the workload's. The loss and the metrics
-    of `compiled` are those that the model was compiled with. Without them
+    `label` is given for a model with another threshold than the workload's. The loss
+    and the metrics of `compiled` are the ones that the model was compiled with. Without them
     the loss is the mean cross-entropy of the true class, the mean binary cross-entropy of several
     labels at once, or the mean squared error of a number.
     """

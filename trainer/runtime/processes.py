@@ -1,7 +1,7 @@
 """Child processes: how they start, and that they end with their parent, even if that is killed.
 
-A `preexec_fn` would fork with the handlers of libraries, and those of gRPC abort a child whose
-parent has used it. So the child asks the kernel itself: as a program, this module does that and
+A `preexec_fn` would fork with the handlers of libraries. The handlers of gRPC abort a child whose
+parent has used gRPC. So the child asks the kernel itself: as a program, this module does that and
 then runs another module of ours.
 
     python -m trainer.runtime.processes PARENT MODULE [ARGUMENT ...]

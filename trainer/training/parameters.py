@@ -268,7 +268,7 @@ class Parameters:
         *,
         has_decay: bool,
     ) -> LateRows | None:
-        """Return the late rows of an embedding, if a step changes others than those of a batch."""
+        """Return the late rows of an embedding, if a step changes rows outside the batch."""
         if not (isinstance(optimizer, FusedOptimizer) and optimizer.has_row_rule):
             return None
         if optimizer.row_operation and not has_decay and average is None:

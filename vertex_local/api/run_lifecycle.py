@@ -29,7 +29,7 @@ CANCELLED_AT_THE_END = "Cancelled after its tasks had succeeded; their results s
 
 
 class RunGroup(Protocol):
-    """What a run consists of: a group of processes, or the trials of a tuning job."""
+    """Processes of a run: a group, or the trials of a tuning job."""
 
     def wait(self) -> Json:
         """Wait for the end; return the last `state` and a `message`."""

@@ -2,8 +2,8 @@
 
 Usage: python -m vertex_local.endpoints.prebuilt_server tensorflow|xgboost
 
-The framework is that of this Python; the service itself needs none. TensorFlow's requests and
-responses are TensorFlow Serving's: https://www.tensorflow.org/tfx/serving/api_rest
+The framework is installed with this Python; the service itself needs none. TensorFlow's requests
+and responses are TensorFlow Serving's: https://www.tensorflow.org/tfx/serving/api_rest
 """
 
 import base64

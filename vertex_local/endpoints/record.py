@@ -82,7 +82,7 @@ def with_resources(deployed: Json) -> Json:
 
 
 def mutate(endpoint: Json, wanted: Json, *, mask: str) -> Json:
-    """Change fields of a deployed model's resources to those of `wanted`; return the model.
+    """Change fields of a deployed model's resources as in `wanted`; return the model.
 
     Raises:
         ApiError: NOT_FOUND or INVALID_ARGUMENT.

@@ -13,7 +13,7 @@ from vertex_local.endpoints.request_log import sampling_rate
 class Target:
     """Deployed model that gets traffic.
 
-    `key` is that of its process in `Service.running`; `title` its name in messages; `source` has
+    `key` is its process's in `Service.running`; `title` its name in messages; `source` has
     the fields about it that follow the predictions in a response.
     """
 

@@ -33,7 +33,7 @@ class LostError(Exception):
 
 
 class ServerConnections:
-    """Connections to one process of a prediction server; `loop_map` is that of waitress's loop."""
+    """Connections to one process of a prediction server; `loop_map` is waitress's map."""
 
     def __init__(self, loop_map: dict[int, Any], port: int, route: str) -> None:
         self.loop_map = loop_map

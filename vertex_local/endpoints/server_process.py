@@ -110,7 +110,7 @@ def _port(spec: ServingSpec, title: str) -> int:
     """Reserve the port of this machine on which a server is reached.
 
     A new one for each start: another program may have taken the old one meanwhile. It is the
-    model's port if a process can have it; 8080 is that of many models, so it goes to none.
+    model's port if a process can have it; 8080 is the port of many models, so it goes to none.
     """
     if spec.engine or spec.model_port == DEFAULT_PORT:
         return POOL.take(1)[0]

@@ -66,7 +66,7 @@ def _live_usage(state: Json) -> Json:
         return {}
     try:
         process = psutil.Process(state["pid"])
-        seconds = sum(process.cpu_times()[:4])  # its own and those of its children that have ended
+        seconds = sum(process.cpu_times()[:4])  # its own, and its ended children's
         return {"cpuSeconds": round(seconds, 2), "memoryBytes": process.memory_info().rss}
     except psutil.Error:  # it has ended
         return {}

@@ -40,8 +40,8 @@ DNS_OPTIONS = ["--dns-option", "timeout:1", "--dns-option", "attempts:1"]
 class Container:
     """Container to run a process in, for the service of the folder `root`.
 
-    `mounts` are mounted under the same path. The network `private` is that of the group, where the
-    container has a host name. `published` is its port, and that of 127.0.0.1 that forwards to it.
+    `mounts` are mounted under the same path. The network `private` is the group's own, where the
+    container has a host name. `published` is its port, and a port of 127.0.0.1 that leads to it.
     """
 
     image: str

@@ -37,8 +37,8 @@ READY_TIMEOUT_SECONDS = 30.0
 def contain(group: Path) -> int:
     """Create a PID namespace for all later children; return the pid of its init process.
 
-    This process stays outside and knows its children by their pids outside. Its /proc is that of
-    the namespace from then on, for programs that read their own entries. The kernel kills the init
+    This process stays outside and knows its children by their pids outside. Its /proc
+    then shows the namespace, for programs that read their own entries. The kernel kills the init
     when this process ends. This process must have one thread only; `group`, its folder, is unused.
 
     Raises:

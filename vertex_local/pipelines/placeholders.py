@@ -1,4 +1,4 @@
-"""Placeholders of pipelines: those of the run, and those of a task's inputs."""
+"""Placeholders of pipelines, for the run and for a task's inputs."""
 
 import json
 import re

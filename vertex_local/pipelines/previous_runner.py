@@ -16,15 +16,15 @@ SUCCESS_STATES = ("SUCCEEDED", "SKIPPED")
 class PreviousRunner:
     """Tasks of the run before this runner started; empty in a run's first runner.
 
-    `reason` is that of the first interruption, `failures` has the names and errors of the failed
-    tasks without exit tasks, `keys` are those of the leaves with an entry in the journal.
+    `reason` is the first interruption's, `failures` has the names and errors of the failed
+    tasks without exit tasks, `keys` has the leaves with an entry in the journal.
     """
 
     def __init__(self, events: list[Json], *, exit_keys: set[str]) -> None:
         interruptions = [event for event in events if event["event"] == INTERRUPTION]
         if not interruptions:
             events = []
-        # Later interruptions are those of runners that were started for the exit tasks.
+        # Later interruptions hit runners that were started for the exit tasks.
         first = interruptions[0] if interruptions else {"reason": "", "state": ""}
         self.reason: str = first["reason"]
         self.is_cancelled = first["state"] == "CANCELLED"

@@ -43,7 +43,7 @@ def leaf_key(dag: str, task: str) -> str:
 def plan(body: Json, **ways: bool) -> Json:
     """Return the checked specification and complete parameters of a PipelineJob.
 
-    `ways` are those of the Checker to run images.
+    `ways` are the Checker's ways to run images.
 
     Raises:
         ApiError: INVALID_ARGUMENT, naming the field.

@@ -284,7 +284,7 @@ def _runner(service: Service, job: Json, folder: Path) -> processes.ProcessSpec:
             **service.variables(ResourceName.from_name(job["name"])),
             RUN_LABELS_VARIABLE: json.dumps(job.get("labels", {})),
         },
-        cwd=str(folder),  # in the service's folder a user's modules could hide those of the steps
+        cwd=str(folder),  # in the service's folder a user's modules could hide the steps'
         log_path=folder / LOG_FILE,
     )
 

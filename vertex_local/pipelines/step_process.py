@@ -72,7 +72,7 @@ def run(
             name=STEP,
             command=command,
             env={**inherited, **env},
-            # The modules in the service's working directory would hide those of the packages.
+            # Modules in the service's working directory would hide packages of the same name.
             cwd=None if is_own or container else str(temp_dir),
             log_path=pipe,
             container=container,

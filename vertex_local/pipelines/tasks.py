@@ -45,8 +45,9 @@ EXECUTOR_FRAMES = re.compile(
 class TaskRunner:
     """Runner of the tasks of one run, from several threads.
 
-    `checks.py` has refused pipelines with tasks that cannot be run here. `run_values` are those of
-    the run's placeholders. With an `engine` steps run in containers, else they are processes.
+    `checks.py` has refused pipelines with tasks that cannot be run here. `run_values` has
+    the values of the run's placeholders. With an `engine` steps run in containers, else they are
+    processes.
     """
 
     run: PipelineRun

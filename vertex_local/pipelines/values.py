@@ -35,9 +35,9 @@ class Result:
 def inputs_of(
     task: Json, graph: Values, upstream: Mapping[str, Result], run_values: dict[str, str]
 ) -> Values:
-    """Return the inputs of a task, from those of its graph and the results of other tasks.
+    """Return the inputs of a task, from its graph's inputs and the results of other tasks.
 
-    Constants have values in the place of the run's placeholders and of those of other inputs. A
+    Constants have values in the place of placeholders, the run's and those for other inputs. A
     final status is missing. A task that `runs_always` lacks the inputs that do not exist.
 
     Raises:

@@ -29,7 +29,7 @@ READ_AT_IMPORT = (
     "ABSL_ CUDA_ GLIBC_ GOMP_ GRPC_ HOME JAX_ KERAS_ KMP_ LANG LC_ LD_ MALLOC_ MKL_ NPY_ NUMEXPR_ "
     "NVIDIA_ OMP_ OPENBLAS_ PROTOCOL_BUFFERS_ PYTHON TF_ TORCH_ XLA_"
 )
-# Exceptions: TensorFlow reads these when it is first used, and pip that of a layer.
+# Exceptions: TensorFlow reads these when it is first used, and pip reads the last, of a layer.
 READ_LATER = {"TF_CONFIG", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "PYTHONUSERBASE"}
 
 
@@ -86,8 +86,8 @@ class Preloaded:
 
     Attributes:
         env: The environment.
-        signatures: Time and size of each module's file, but of installed packages only those of
-            their folder, which an installation changes: to look at thousands of files takes long.
+        signatures: Time and size of each module's file, but of an installed package only
+            its folder's, which an installation changes: to look at thousands of files takes long.
         names: Names of the modules and packages.
     """
 

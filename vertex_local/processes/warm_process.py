@@ -1,8 +1,8 @@
 """The warm process: imports modules once, then forks a supervisor for each request.
 
 `python -m vertex_local.processes.warm_process SOCKET,… PARENT MODULE,… …`; `warm.py` starts it and
-sends the requests. There is a socket for each list of modules. The process of a list forks that of
-the next, which imports further modules, and ends with it. Each has one thread and no port, calls
+sends the requests. There is a socket for each list of modules. The process of a list forks the
+next list's, which imports further modules, and ends with it. Each has one thread and no port, calls
 nothing that it has imported, and is killed when the service ends.
 """
 

@@ -152,7 +152,7 @@ def _parameter(spec: Json, field: str, *, algorithm: str) -> Parameter:
 def trial_job_spec(job: Json, trial_id: str, parameters: Mapping[str, Any]) -> Json:
     """Return the job of a trial: each container gets the parameters as `--NAME=VALUE`.
 
-    As on Vertex AI, its output folder is `TRIAL_ID` below that of the tuning job.
+    As on Vertex AI, its output folder is `TRIAL_ID` in the tuning job's.
     """
     spec: Json = json.loads(json.dumps(job["trialJobSpec"]))
     arguments = [f"--{name}={_text(value)}" for name, value in parameters.items()]
@@ -193,7 +193,7 @@ def read_measurements(text: str, metric: str, *, started: str) -> list[Json]:
 
 
 def add_measurements(trial: Json, new: list[Json]) -> None:
-    """Add measurements to a trial; those of an earlier attempt stay up to the step of the first."""
+    """Add measurements to a trial; an earlier attempt's stay up to the step of the first."""
     if new:
         first = int(new[0]["stepCount"])
         old = [one for one in trial.get("measurements", []) if int(one["stepCount"]) < first]

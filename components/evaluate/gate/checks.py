@@ -122,7 +122,7 @@ def _check_baseline(gain: Gain, name: str, *, replaces: bool) -> Check:
     best = 0.0 if gain.metric in LOWER_IS_BETTER else 1.0
     is_perfect = gain.candidate == gain.other == best
     is_sure = is_perfect or gain.low > 0
-    # The interval of folds tells a loss from chance, and that of a small test split does not.
+    # The interval of folds tells a loss from chance; a small test split's does not.
     least = gain.high if gain.basis else gain.difference
     is_enough = gain.difference > 0 if name == CONSTANT else least >= 0
     is_ok = is_sure or (is_enough and not replaces)

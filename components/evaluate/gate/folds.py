@@ -30,9 +30,9 @@ logger = logging.getLogger(__name__)
 def held_out_by_folds(
     out: OutOfFold, predictor: "Predictor", test: HeldOut
 ) -> tuple[HeldOut, dict[str, float]]:
-    """Return all rows with a label as examples, and the metrics but those of `compile`.
+    """Return all rows with a label as examples, and the metrics without those in `compile`.
 
-    They have the simple rivals and columns of `test`. Their classes and the threshold are those of
+    They have the simple rivals and columns of `test`. They have the classes and the threshold of
     the model that the run deploys.
     """
     import tensorflow as tf
@@ -83,7 +83,7 @@ def compare_folds(
     """Return the comparison of the rows of all folds with simple models and the champion.
 
     Of a champion that was judged by folds, the rows that both have predicted count, if they are
-    more than those of the test split. Else its comparison `on_test` is kept: it was not trained on
+    more than the test split has. Else its comparison `on_test` is kept: it was not trained on
     that split. `cut` has the further arguments of `compare`.
     """
     comparison = compare(held_out, options, **cut)

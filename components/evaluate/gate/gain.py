@@ -14,7 +14,7 @@ from trainer.metrics.resampling import gain
 NUM_DRAWS = 1000
 # Enough for a standard deviation; a slice's interval needs no more.
 NUM_SLICE_DRAWS = 100
-# From here on a normal interval differs less from that of percentiles than chance makes of it.
+# From here on a normal interval and one of percentiles differ by less than chance does.
 MANY_EXAMPLES = 50_000
 SEED = 20_240_607
 

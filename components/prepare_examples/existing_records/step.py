@@ -73,7 +73,7 @@ class RecordJob:
 
 
 def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> RecordJob:
-    """Find the files, or fetch those of the source; plan the parts."""
+    """Find the files, or fetch the source's; plan the parts."""
     options.check_images(workload.name, allowed=(*ALLOWED, "split_key"))
     if options.files:
         paths = find_files([str(local_path(pattern)) for pattern in options.files])

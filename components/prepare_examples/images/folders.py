@@ -35,7 +35,7 @@ HASH_BYTES = 8
 
 @dataclass(frozen=True, order=True)
 class ImageFile:
-    """A file in a class folder; the order is that of the hashes, which mixes the classes."""
+    """A file in a class folder; the order is by hash, which mixes the classes."""
 
     place: int
     path: str = field(compare=False)

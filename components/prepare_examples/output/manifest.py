@@ -98,7 +98,7 @@ def rule_words(manifest: Json) -> str:
 def statistics_of(
     features: Mapping[str, Json], splits: Json, *, workload: str, names: Iterable[str]
 ) -> Json:
-    """Return the content of statistics.json: of each split's features, those of some names."""
+    """Return the content of statistics.json: each split's features with these names."""
     names = tuple(names)
     return {
         "workload": workload,

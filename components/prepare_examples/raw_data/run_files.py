@@ -26,8 +26,8 @@ logger = logging.getLogger(__name__)
 def resolved_text(text: str, moment: datetime.datetime) -> str:
     """Return the parameter `prepare` with the files and days of a moment.
 
-    It depends on these alone: two runs of one night share a cache key, those of two nights do not,
-    unless they read the same files. A baseline that depends on other runs is left out.
+    It depends on these alone: two runs of one night share a cache key, two of different nights do
+    not, unless they read the same files. A baseline that depends on other runs is left out.
     """
     values = parse_object(text or "{}", name="prepare")
     changes = _resolved(PrepareOptions.from_values(values), moment)

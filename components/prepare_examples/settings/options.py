@@ -148,12 +148,12 @@ class DateOptions:
         metavar="DATE",
     )
     run_time_zone: str = setting(
-        "time zone of the date of a run; default: that of its schedule, or UTC",
+        "time zone of the date of a run; default: its schedule's, or UTC",
         default="",
         metavar="NAME",
     )
     window: str = setting(
-        "days of data, such as 30d or 4w: the files of as many dates, the last one that of the run;"
+        "days of data, such as 30d or 4w: the files of as many dates, up to the run's;"
         " of files without dates in their names, and of BigQuery, the rows of as many days before"
         " the run's",
         default="",

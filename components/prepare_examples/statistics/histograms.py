@@ -42,7 +42,7 @@ def histogram(features: Sequence[Json | None], *, text: str) -> str:
 
 
 def _edges(features: list[Json]) -> NDArray[np.float64]:
-    """Return the ends of the intervals; those of whole numbers are between them."""
+    """Return the ends of the intervals; between the numbers, if these are whole."""
     low = min(feature["quantiles"][1] for feature in features)
     high = max(feature["quantiles"][99] for feature in features)
     if low == high:

@@ -27,7 +27,7 @@ still count examples), and
     "num_values"   number of values in all; "min_length", "max_length" in an example that has any
 
 A Text (declared with `Text`) is of type "STRING", and its tokens are counted instead of its values:
-"num_unique" and "top_values" are those of tokens, and it has
+"num_unique" and "top_values" are about tokens, and it has
 
     "tokens"       [[token, count], …], the most frequent first, at most its max_tokens, in lower
                    case and without punctuation, as keras.layers.TextVectorization makes them

@@ -57,7 +57,7 @@ class Block:
 
     @property
     def is_good(self) -> NDArray[np.bool_]:
-        """Whether each row of the table is good."""
+        """True for each good row of the table."""
         is_good = np.ones(self.table.num_rows, bool)
         is_good[list(self.bad.reasons)] = False
         return is_good

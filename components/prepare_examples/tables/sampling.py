@@ -48,7 +48,7 @@ def with_windows(
     """Return a rule by time with its windows, of which the last one ends with the period.
 
     Without a period it ends with the last row that has a label, which is often known only later.
-    Errors are those of SplitRule.with_times.
+    Raises as SplitRule.with_times does.
     """
     is_moved = period is not None and period.column == rule.column
     end = period.stop if period and is_moved else None

@@ -65,7 +65,7 @@ class RecordFile:
 def record_file(path: Path, *, compression: str) -> Iterator[RecordFile]:
     """Open a TFRecord file for writing, which appears under its name when the context ends.
 
-    Without a compression it may be that of `compress_images`.
+    Without a compression its content may come from `compress_images`.
     """
     unfinished = path.with_name(f".{path.name}.partial")
     with unfinished.open("wb") as file:
@@ -78,7 +78,7 @@ def record_file(path: Path, *, compression: str) -> Iterator[RecordFile]:
 def compress_images(rows: NDArray[np.uint8]) -> bytes:
     """Return framed images as one member of a gzip file (RFC 1952, section 2.2).
 
-    Photographs become 3 to 12 % smaller, for most of the time of preparing and half of that of
+    Photographs become 3 to 12 % smaller, for most of the time of preparing and half of the time of
     reading, so such a member holds its rows uncompressed.
     """
     pieces = rows.reshape(-1)[: rows.size // PIECE_BYTES * PIECE_BYTES].reshape(-1, PIECE_BYTES)

@@ -80,8 +80,8 @@ class Contents:
 def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Contents:
     """Return the columns of CSV, JSON or Parquet files; of large ones the first rows.
 
-    A column that some files lack is missing in their rows; `header` names those of CSV files
-    without one.
+    A column that some files lack is missing in their rows; `header` names the columns of CSV
+    files without one.
 
     Raises:
         DataError: a file is damaged, is no table, or is not UTF-8; or has no header.

@@ -23,8 +23,9 @@ UNNAMED = {"row": "number of fields", "record": "records"}
 class Sample:
     """Examples that were read and written; none if no row or file can be used.
 
-    `entries` of the manifest and `statistics` are those of the train split, `labels` the classes of
-    images, `absent` those that a split lacks, `splits` all entries, {} if not all rows were read.
+    `entries` of the manifest and `statistics` are the train split's, `labels` the classes of
+    images, `absent` the classes that a split lacks, `splits` all entries, or {} if not all rows
+    were read.
     """
 
     entries: Sequence[Json] = ()

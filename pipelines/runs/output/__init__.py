@@ -1,1 +1,1 @@
-"""What a command prints about runs: live and at the end, as tables, and what to try next."""
+"""Output of commands about runs: live and at the end, as tables, and what to try next."""

@@ -154,7 +154,7 @@ def limits_of(run: Summary) -> tuple[Limit, ...]:
 
 
 def metric_lines(run: Summary, names: Iterable[str]) -> dict[str, str]:
-    """Return metrics by folds, if these judge the model, and then those of the test split."""
+    """Return metrics by folds, if these judge the model, and then on the test split."""
     by_folds, names = run.folds.get("metrics", {}), list(names)
     return {
         **{f"folds {n}": _metric_text(run, n, by_folds[n]) for n in names if n in by_folds},

@@ -102,7 +102,7 @@ def bucketize(values: Any, *, boundaries: Sequence[Sequence[float]]) -> Any:
 def number_terms(values: Any, *, vocabularies: Sequence[Sequence[str]]) -> Any:
     """Return the position of each text [batch, columns] in its column's vocabulary, from 2.
 
-    It is MISSING for an empty text. A single vocabulary is that of all columns. All vocabularies
+    It is MISSING for an empty text. A single vocabulary serves all columns. All vocabularies
     are one table, in which the hashes of a column's terms are mixed with a number of the column.
     """
     sizes = np.array(list(map(len, vocabularies)), np.int32)

@@ -1,6 +1,6 @@
 """Filters and orders as SQL, over a table with the fields of each resource.
 
-Resources may be large, so only those of the page are read.
+Resources may be large, so only the page's are read.
 """
 
 import sqlite3

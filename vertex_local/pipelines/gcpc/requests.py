@@ -207,7 +207,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _labels(spec: Json) -> Json:
-    """Return the labels of the run and those of a payload, where they may be null."""
+    """Return the labels of the run and of a payload, where they may be null."""
     labels: Json = json.loads(os.environ.get(RUN_LABELS_VARIABLE, "{}"))
     return labels | (spec.get("labels") or {})
 

@@ -12,7 +12,7 @@ AT_THRESHOLD = (
 
 
 def metrics_section(evaluation: Json, metrics: Json) -> str:
-    """Return the metrics beside those of folds, of the champion and of the baseline.
+    """Return the metrics beside the folds', the champion's and the baseline's.
 
     `metrics` is shown if the evaluation has none.
     """
