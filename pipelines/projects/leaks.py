@@ -1,49 +1,82 @@
-"""Columns that together tell a number: it is a sum or a product of them, as of its own parts."""
+"""Columns that together tell the label: parts of a number, or the other ones of one-hot columns."""
 
 from collections.abc import Mapping
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-MOST_ADDED = 4  # columns whose sum or product may be the label
-EXACT = 1e-7  # of the label's variance, which such a sum leaves: values are rounded
+EXACT = 1e-7  # of the label's variance, which a sum leaves: values are rounded
+LEAST = 1e-3  # of the largest part, by its deviation
 MOST_ROWS = 2_000
+MOST_COLUMNS = 200  # those most like the label
+FEWEST = 10  # rows of a class, or values of a number, whose order is no chance
 AFTER = "remove what is known only afterwards"
 
 Floats = NDArray[np.float64]
 
 
-def parts_of(label: Floats, numbers: Mapping[str, Floats]) -> list[str]:
+def codes_of(values: pa.Array) -> Floats:
+    """Return the rank of each row's value; not a number where it is missing."""
+    values = values.dictionary_encode()
+    ranks = np.argsort(np.argsort(np.asarray(values.dictionary.to_pylist(), object)))
+    codes = pa.array(ranks, pa.float64()).take(values.indices)
+    return np.asarray(codes.fill_null(np.nan))
+
+
+def parts_of(
+    label: Floats, numbers: Mapping[str, Floats], *, has_classes: bool = False
+) -> list[str]:
     """Return the columns of which a label is a sum or a product; [] if it is neither.
 
-    Each may have a factor, or an exponent. A row without a label has not a number.
+    Each may have a factor, or an exponent. Of a label with classes, each class is such a sum, as of
+    one-hot columns. A row without a label has not a number.
     """
     is_known = np.isfinite(label)
     target = label[is_known][:MOST_ROWS]
-    columns = {name: values[is_known][:MOST_ROWS] for name, values in numbers.items()}
-    columns = {name: values for name, values in columns.items() if np.isfinite(values).all()}
     if not len(target):
         return []
-    if summands := _summands(target, columns):
+    columns = {name: values[is_known][:MOST_ROWS] for name, values in numbers.items()}
+    columns = {name: values for name, values in columns.items() if _is_usable(values)}
+    if not columns:
+        return []
+    if has_classes:
+        classes, counts = np.unique(target, return_counts=True)
+        is_class = target[:, np.newaxis] == classes[counts >= FEWEST]
+        return _summands(is_class.astype(np.float64), columns)
+    if summands := _summands(target[:, np.newaxis], columns):
         return summands
     positive = {name: np.log(values) for name, values in columns.items() if (values > 0).all()}
-    return _summands(np.log(target), positive) if (target > 0).all() else []
+    is_positive = positive and (target > 0).all()
+    return _summands(np.log(target)[:, np.newaxis], positive) if is_positive else []
 
 
-def _summands(target: Floats, columns: Mapping[str, Floats]) -> list[str]:
-    chosen: list[str] = []
-    residual = target - target.mean()
-    variance = float(residual @ residual)
-    for _ in range(min(MOST_ADDED, len(columns))):
-        chosen.append(max(columns, key=lambda name: _correlation(columns[name], residual)))
-        inputs = np.stack([np.ones(len(target)), *(columns[name] for name in chosen)], axis=1)
-        residual = target - inputs @ np.linalg.lstsq(inputs, target, rcond=None)[0]
-        if float(residual @ residual) <= EXACT * variance:
-            return chosen
-    return []
+def _is_usable(values: Floats) -> bool:
+    return bool(np.isfinite(values).all() and np.ptp(values) > 0)
 
 
-def _correlation(values: Floats, residual: Floats) -> float:
-    centred = values - values.mean()
-    size = float(np.sqrt(centred @ centred))
-    return abs(float(centred @ residual)) / size if size else 0.0
+def _summands(targets: Floats, columns: Mapping[str, Floats]) -> list[str]:
+    """Return the columns of which each column of `targets` is a sum, the largest parts first."""
+    wanted = _scaled(targets[:, np.ptp(targets, axis=0) > 0])
+    if not wanted.size:
+        return []
+    names, values = np.array(list(columns)), _scaled(np.stack(list(columns.values()), axis=1))
+    most = min(MOST_COLUMNS, len(values) // 2)  # of more, any number is a sum
+    if len(names) > most:
+        likeness = np.abs(values.T @ wanted).max(axis=1)
+        chosen = np.argsort(-likeness)[:most]
+        names, values = names[chosen], values[:, chosen]
+    factors = np.linalg.lstsq(values, wanted, rcond=None)[0]
+    residuals = wanted - values @ factors
+    if (np.square(residuals).mean(axis=0) > EXACT).any():
+        return []
+    sizes = np.abs(factors).max(axis=1)
+    ranked = np.argsort(-sizes, kind="stable")
+    return [str(names[at]) for at in ranked if sizes[at] > LEAST * sizes.max()]
+
+
+def _scaled(values: Floats) -> Floats:
+    """Return columns with mean 0 and deviation 1."""
+    centred = values - values.mean(axis=0)
+    scaled: Floats = centred / centred.std(axis=0)
+    return scaled

@@ -19,6 +19,7 @@ from trainer import Json
 from trainer.references import BUILT_IN
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations import features, labels
+from trainer.workloads.declarations.decoding import Decoding
 from trainer.workloads.declarations.labels import Binary
 from trainer.workloads.image_folder import ImageFolder
 from trainer.workloads.loading import is_own_code, load_workload
@@ -41,7 +42,8 @@ _WORKLOADS: Mapping[str, type[Workload]] = {
 }
 # Fields that requests need, or files of rows to predict; the others are for preparing and training.
 _NEEDED = (
-    *("features", "label", "size", "channels", "fit", "weight", "crosses"),
+    *("features", "label", "weight", "crosses"),
+    *(field.name for field in dataclasses.fields(Decoding)),
     *("key", "missing", "header"),
 )
 _HOOKS = ("postprocess",)

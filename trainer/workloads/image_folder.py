@@ -13,9 +13,9 @@ from trainer import Json
 from trainer.request_values import check_fields, is_example
 from trainer.runtime.lazy import keras, tf
 from trainer.workloads.base import Build, Features, Recipe, Workload, check_num_noise
-from trainer.workloads.declarations.features import image_shape
+from trainer.workloads.declarations.decoding import Decoding
 from trainer.workloads.declarations.labels import Binary, Classes, Label
-from trainer.workloads.encoding.image_files import check_image, decode_image
+from trainer.workloads.encoding.image_files import decode_image
 from trainer.workloads.encoding.images import (
     NUM_SHIFTS,
     as_floats,
@@ -40,16 +40,13 @@ Augment = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, repr=False)
-class ImageFolder(Workload):
+class ImageFolder(Workload, Decoding):
     """Images, in a folder for each class.
 
     Models get one Keras input, float32 [height, width, channels] from 0 to 1, or from 0 to 255 with
     `raw_inputs`. Without `model` it trains a small residual net.
 
     Attributes:
-        size: height and width, to which files of another size are resized.
-        channels: 1 for grey, 3 for colour, 4 for colour and transparency.
-        fit: `stretch` images to the size, `crop` the middle, or `pad` with black.
         label: the classes; default: the names of the folders.
         group_by: a regular expression, such as `patient_[0-9]+`; images in whose path it matches
             the same text are in one split.
@@ -64,8 +61,6 @@ class ImageFolder(Workload):
 
     size: tuple[int, int] = (64, 64)
     _: KW_ONLY
-    channels: int = 3
-    fit: str = "stretch"
     label: Label = field(default_factory=Classes)
     group_by: str = ""
     augment_with: Augment | None = shift_a_little
@@ -75,7 +70,7 @@ class ImageFolder(Workload):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_image(self.size, self.channels, self.fit)
+        self.check_decoding()
         object.__setattr__(self, "size", tuple(self.size))
         if not isinstance(self.label, Classes | Binary):
             raise ValueError("label: images in class folders have the label Classes()")
@@ -89,11 +84,6 @@ class ImageFolder(Workload):
             raise ValueError("raw_inputs: the default model needs pixels from 0 to 1; give a model")
         num_noise = NUM_SHIFTS if self.augment_with is shift_a_little else self.num_noise
         object.__setattr__(self, "num_noise", check_num_noise(num_noise, self.augment_with))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of an image as stored: without the channel if there is one."""
-        return image_shape(self.size, self.channels)
 
     @property
     def learns(self) -> bool:
@@ -141,8 +131,7 @@ class ImageFolder(Workload):
         """Return the pixels of an image file, resized unless the source's images have one size."""
         if self.source is not None and self.source.format is not None:
             return decode_exactly(data, self.shape)
-        image = decode_image(data, size=self.size, channels=self.channels, fit=self.fit)
-        return image.reshape(self.shape)
+        return decode_image(data, self).reshape(self.shape)
 
     @property
     def feature_names(self) -> list[str]:

@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -38,6 +38,7 @@ from components.prepare_examples.tfrecords.shards import (
 )
 from trainer import Json
 from trainer.workloads.base import Workload
+from trainer.workloads.declarations.decoding import Decoding
 from trainer.workloads.declarations.split import FILES
 
 ALLOWED = (
@@ -84,7 +85,7 @@ class FolderJob:
             split_rule=self.split_rule,
             split=self.folder.rule.to_json(),
             labels=self.folder.classes,
-            image={"size": options.size, "channels": options.channels, "fit": options.fit},
+            image=asdict(options.decoding),
             sources=[
                 source_entry(self.folder.root.name, result["digest"], is_verified=is_verified)
             ],
@@ -102,7 +103,8 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
     options.check_images(workload.name, allowed=ALLOWED)
     root = find_root(workload, data_dir, options)
     folder = read_images(workload, root, options)
-    height, width, _ = image_shape(workload)
+    shard_options = options_of(workload, folder)
+    height, width = shard_options.decoding.size
     splits = {name: Rows(name, 0, len(files)) for name, files in folder.files.items()}
     for name, rows in splits.items():
         if not rows.stop:
@@ -123,7 +125,7 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
         workload=workload.name,
         folder=replace(folder, files=kept),
         shards=plan_shards(splits, num_shards, compression=COMPRESSIONS[options.compression]),
-        options=options_of(workload, folder),
+        options=shard_options,
         split_rule=rule,
         settings=options,
     )
@@ -174,20 +176,10 @@ def find_root(workload: Workload, data_dir: Path, options: PrepareOptions) -> Pa
 
 def options_of(workload: Workload, folder: ImageFolder) -> FolderOptions:
     """Return what every shard of a workload's images needs."""
-    height, width, channels = image_shape(workload)
+    assert isinstance(workload, Decoding)
     return FolderOptions(
-        root=str(folder.root),
-        size=(height, width),
-        channels=channels,
-        fit=getattr(workload, "fit", "stretch"),
-        num_classes=len(folder.classes),
+        root=str(folder.root), decoding=workload.plain, num_classes=len(folder.classes)
     )
-
-
-def image_shape(workload: Workload) -> tuple[int, int, int]:
-    """Return height, width and channels of a workload's images."""
-    height, width, *channels = workload.shape  # type: ignore[attr-defined]
-    return height, width, channels[0] if channels else 1
 
 
 def write_listing(images: ImageFolder, path: Path) -> dict[str, list[int]]:

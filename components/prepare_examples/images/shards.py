@@ -8,6 +8,7 @@ hundredth (DESIGN.md, fact 17).
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from components.prepare_examples.tfrecords.image_encoder import Batch, ImageEnco
 from components.prepare_examples.tfrecords.records import RecordFile, compress_images, record_file
 from components.prepare_examples.tfrecords.shards import SPLITS, Shard
 from trainer import Json
+from trainer.workloads.declarations.decoding import Decoding
 from trainer.workloads.declarations.sources import ImageFormat
 from trainer.workloads.encoding.image_files import decode_image
 
@@ -40,16 +42,13 @@ class FolderOptions:
     """Options of every shard of a folder."""
 
     root: str
-    size: tuple[int, int]
-    channels: int
-    fit: str
+    decoding: Decoding
     num_classes: int
 
     @property
     def batch_size(self) -> int:
         """The number of images that are decoded at a time."""
-        height, width = self.size
-        return min(MAX_BATCH, max(1, MAX_BATCH_BYTES // (height * width * self.channels)))
+        return min(MAX_BATCH, max(1, MAX_BATCH_BYTES // self.decoding.num_pixels))
 
 
 def write_shard(shard: Shard, *, kind: ImageFormat, data_dir: str, output_dir: str) -> Json:
@@ -78,11 +77,13 @@ def write_folder_shard(
     The element has the shard, and the offset of its first line in the list of files.
     """
     shard, offset = element
-    statistics, bad, digest = ImageStatistics(options.channels), list[Json](), 0
+    channels = options.decoding.channels
+    statistics, bad, digest = ImageStatistics(channels), list[Json](), 0
     progress = Progress(shard.file, "images", shard.stop - shard.start)
-    height, width = options.size
     encoder = ImageEncoder(
-        num_channels=options.channels, num_pixels=height * width, num_classes=options.num_classes
+        num_channels=channels,
+        num_pixels=math.prod(options.decoding.size),
+        num_classes=options.num_classes,
     )
     with (
         Path(output_dir, LISTING).open(encoding="utf-8") as listing,
@@ -120,13 +121,11 @@ def decode_files(lines: Sequence[str], *, options: FolderOptions) -> Decoded:
         # A sum does not depend on the order, and so not on the number of shards.
         digest += int(hashlib.sha256(f"{path}\0{sha256}".encode()).hexdigest(), 16)
         try:
-            image = decode_image(
-                data, size=options.size, channels=options.channels, fit=options.fit
-            )
+            image = decode_image(data, options.decoding)
         except ValueError as error:
             bad.append(_bad(path, str(error)))
             continue
-        images.append(image.reshape(-1, options.channels))
+        images.append(image.reshape(-1, options.decoding.channels))
         labels.append(label)
     if not images:
         return Decoded(None, bad, digest)

@@ -16,6 +16,7 @@ from components.prepare_examples.statistics.drift import (
 )
 from components.prepare_examples.statistics.histograms import NUM_DECADES, histogram
 from components.shared.pages.charts.axis import round_axis
+from components.shared.pages.html import percent
 from components.shared.text.value_text import cut, number_text, percent_text, time_text
 from trainer import Json
 
@@ -158,7 +159,7 @@ def _bars(rows: Mapping[str, Shares]) -> tuple[str, str]:
     top, least = percent_text(scale), percent_text(scale / 10**NUM_DECADES)
     body = "".join(
         f'<tr><th>{escape(name) or "(empty)"}<td class=shares style="{_lengths(shares, scale)}">'
-        + "".join(f"<td>{'' if share is None else percent_text(share)}" for share in shares)
+        + "".join(f"<td>{'' if share is None else percent(share)}" for share in shares)
         for name, shares in rows.items()
     )
     return f"<th class=scale><i class=linear>0</i><i class=log>{least}</i> to {top}", body

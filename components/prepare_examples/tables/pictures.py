@@ -13,7 +13,6 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.rows import Block
 from components.prepare_examples.tables.table_schema import TableSchema
-from trainer.workloads.declarations.features import Image
 from trainer.workloads.encoding.image_files import SUFFIXES, decode_image
 
 BLOCK_BYTES = 32 << 20  # of pixels that are in memory at once
@@ -116,14 +115,8 @@ def find_table_files(patterns: Sequence[str], *, has_pictures: bool) -> TableFil
 
 def rows_at_once(schema: TableSchema) -> int:
     """Return how many rows are read at once, because of their pixels."""
-    num_bytes = sum(num_pixels(column) for column in schema.images)
+    num_bytes = sum(column.num_pixels for column in schema.images)
     return max(BLOCK_BYTES // max(num_bytes, 1), 1)
-
-
-def num_pixels(column: Image) -> int:
-    """Return the bytes of a stored picture."""
-    height, width = column.size
-    return height * width * column.channels
 
 
 def load_pictures(block: Block, schema: TableSchema, pictures: Pictures) -> Block:
@@ -137,9 +130,7 @@ def load_pictures(block: Block, schema: TableSchema, pictures: Pictures) -> Bloc
                 continue
             try:
                 data = Path(pictures.find(name)).read_bytes()
-                image = decode_image(
-                    data, size=column.size, channels=column.channels, fit=column.fit
-                )
+                image = decode_image(data, column)
             except LookupError as error:
                 block.bad.put(row, column.name, str(error.args[0]))
             except (ValueError, OSError) as error:

@@ -37,7 +37,7 @@ _NUMBER = NUMBER_PATTERN.strip("^$")
 _NUMBERS = rf"^[\s\[(]*{_NUMBER}([\s,;|]+{_NUMBER})*[\s\])]*$"
 # With other signs, or a currency or percent sign around it: 1.234,5 and $1,234.5 and (12,5).
 _GROUPS = r"\d{1,3}(?:[.,'\x{a0}\x{202f} ]\d{3})+(?:[.,]\d+)?|\d+[.,]?\d*|[.,]\d+"
-_WRITTEN = rf"^[\s(+\-\p{{Sc}}]*(?:{_GROUPS})[\s)%‰\p{{Sc}}]*$"
+_WRITTEN = rf"^[\s(+\-\p{{Sc}}]*(?:{_GROUPS})[\s)%‰\-\p{{Sc}}]*$"
 _DIGITS = 12  # of a number that count
 # Numbers of up to 15 digits are far from where it rounds up, and so errors of doubles do no harm.
 _ROUNDING = 1 - 0.1235

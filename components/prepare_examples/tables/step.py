@@ -16,7 +16,7 @@ from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.job import TableJob
 from components.prepare_examples.tables.period import Period, period_of
 from components.prepare_examples.tables.picture_rows import PictureRows, match_rows
-from components.prepare_examples.tables.pictures import Pictures, find_table_files, num_pixels
+from components.prepare_examples.tables.pictures import Pictures, find_table_files
 from components.prepare_examples.tables.plan import TablePlan, plan_table
 from components.prepare_examples.tables.reading.bigquery import fetch_rows, query_of
 from components.prepare_examples.tables.reading.files import TableFile, open_table
@@ -67,7 +67,9 @@ class OpenedTable:
         """Return the number of files of each split."""
         num_bytes = sum(file.weight for file in self.files)
         if self.picture_rows is not None:
-            num_bytes += self.picture_rows.num_rows * sum(map(num_pixels, self.schema.images))
+            num_bytes += self.picture_rows.num_rows * sum(
+                column.num_pixels for column in self.schema.images
+            )
         return options.planned_shards(num_bytes)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from components.shared.text.value_text import number_text, percent_text
+from components.shared.text.value_text import PERCENT, number_text, percent_text
 
 _TINY, NUM_DIGITS = 1e-3, 4
 
@@ -73,9 +73,14 @@ def tiles(values: Iterable[tuple[str, str, str]]) -> str:
 
 
 def percent(share: Any) -> str:
-    """Return a share in percent; `n/a` for null."""
-    is_known = isinstance(share, int | float) and math.isfinite(share)
-    return percent_text(share) if is_known else "n/a"
+    """Return a share in percent; `n/a` for null.
+
+    A zero at the end is kept, so shares of one column can be compared.
+    """
+    if not isinstance(share, int | float) or not math.isfinite(share):
+        return "n/a"
+    text = percent_text(share)
+    return f"{100 * share:.1f} %" if PERCENT <= share <= 1 and text[0] != ">" else text
 
 
 def number(value: Any) -> str:

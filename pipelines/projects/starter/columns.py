@@ -32,6 +32,7 @@ from trainer.workloads.declarations.names import normal_form
 
 MAX_ROWS = 300_000
 LARGE_BYTES = 50_000_000
+MOST_SHOWN = 60  # characters of a row in an error
 NUMBER = re.compile(NUMBER_PATTERN)
 NO_HEADER = (
     "the first line has values, not the names of columns; add a line with the names, or give them"
@@ -66,9 +67,8 @@ class Contents:
         """The names of the columns."""
         return [column.name for column in self.columns]
 
-    def row_of(self, column: Texts, text: str) -> str:
-        """Return the first row of a text that is a mistake, in words."""
-        index = column.reading.odd[text]
+    def row_text(self, index: int) -> str:
+        """Return a row in words, as `row 12`, or with its file if there are several."""
         file = "" if self.paths is None else f"{self.paths[index].as_py()}, "
         return f"{file}row {self.rows[index].as_py():,}"
 
@@ -224,10 +224,14 @@ def _own_tables(file: TableFile, names: tuple[str, ...]) -> Iterator[pa.Table]:
                         f"{file.path}, row {number}: {name}: {reason}; {CONVERT.format(file.path)}"
                     )
                 if len(block.ragged) > block.num_rows / 2:
-                    number, reason, _ = block.ragged[0]
+                    reasons = [reason for _, reason, _ in block.ragged]
+                    reason = max(reasons, key=reasons.count)
+                    number, _, text = block.ragged[reasons.index(reason)]
                     raise DataError(
-                        f"{file.path}, row {num_rows + number + 1}: {reason}; fields are between"
-                        " commas, semicolons, tabs or bars; the first line or --header names all"
+                        f"{file.path}: most rows have {reason}, row {num_rows + number + 1} as the"
+                        f" first, {text[:MOST_SHOWN]!r}; if it is the header, remove the lines"
+                        " above it; else fields are between commas, semicolons, tabs or bars, and"
+                        " the first line or --header names all"
                     )
                 num_rows += block.num_rows
                 yield pa.table({name: block.raw[name].cast(pa.string()) for name in names})

@@ -36,6 +36,9 @@ CODE_NAME = re.compile(
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
 MOST_INFINITE = 0.02  # of rows, which are quarantined
 DIGITS = r"^[0-9]+$"
+# 1.2M, 2h 50m, 19:08; a letter or colon at least, unlike a version.
+QUANTITY = r"^[-+]?(([0-9][0-9.,']*\s?[A-Za-zµ]{1,3}\s?){1,3}|[0-9]{1,3}(:[0-9]{2}){1,2})$"
+MOST_OTHER = 0.1  # of the texts of quantities
 WORDS = 3  # mean number of words from which a column is a text
 
 
@@ -155,15 +158,19 @@ def _words(column: Texts, num_rows: int) -> Guess:
     words = pc.mean(pc.count_substring(texts, " ")).as_py() + 1
     is_unique = unique > max(LARGE_SHARE * num_rows, MOST_CODES)
     has_many_words = words >= WORDS and unique > max(MOST_CODES, len(texts) / 10)
-    if has_many_words or (is_unique and words >= 2):  # noqa: PLR2004
+    num_quantities = pc.sum(pc.match_substring_regex(texts, QUANTITY)).as_py()
+    is_quantity = unique > MOST_CODES and num_quantities >= (1 - MOST_OTHER) * len(texts)
+    quantity = "; perhaps quantities: to use them as such, write numbers of one unit"
+    if has_many_words or (is_unique and words >= 2 and not is_quantity):  # noqa: PLR2004
         return Guess(column, FEATURE, "Text", seen=f"{unique:,} texts of {words:.0f} words")
     if is_unique:
-        seen = f"another value in nearly every row, such as {texts[0].as_py()!r}: an identifier"
-        return Guess(column, IGNORED, seen=seen)
+        seen = f"another value in nearly every row, such as {texts[0].as_py()!r}"
+        why = quantity if is_quantity else ": an identifier"
+        return Guess(column, IGNORED, seen=seen + why)
     argument = f"hashed={_size(column)}" if unique > MAX_VOCABULARY else ""
     is_rare = unique > max(MOST_CODES, len(texts) / 2)
-    seen = _shares(column) + "; few rows of each" * is_rare
-    return Guess(column, FEATURE, "Category", argument, seen, is_said=is_rare)
+    seen = _shares(column) + "; few rows of each" * is_rare + quantity * is_quantity
+    return Guess(column, FEATURE, "Category", argument, seen, is_said=is_rare or is_quantity)
 
 
 def _shares(column: Texts) -> str:

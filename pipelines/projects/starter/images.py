@@ -27,7 +27,7 @@ Written by `trainyard new`. Comments say what was seen.
 workload = ImageFolder(
     size={size},  # {seen}
     channels={channels},  # {modes}
-{more})
+{white}{more})
 '''
 
 
@@ -49,7 +49,7 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
     files = sorted(file for some in images.files.values() for file in some)
     counts = Counter(file.label for file in files)
     shape = guess_shape([images.root / file.path for file in files])
-    size, channels = shape.size, shape.channels
+    size, channels = shape.form.size, shape.form.channels
     code = record_images(script, images.classes) if script else None
     if code and "size" in code.result:
         size, channels = code.result["size"], code.result["channels"]
@@ -65,6 +65,8 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
         seen=shape.sizes,
         channels=channels,
         modes=shape.modes,
+        white=f"    white={shape.form.white},  # values reach {shape.largest:g}\n"
+        * bool(shape.largest),
         more="".join(f"{line}\n" for line in _more(code, images.classes, is_binary=is_binary)),
     )
     share = max(counts.values()) / len(files)
@@ -76,6 +78,7 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
         remark=f"always the most frequent class: accuracy {share:.3f}",
         notes=(
             *(code.notes if code else ()),
+            *shape.notes(),
             *_on_folders(images),
             *(f"the class {name} has only {number} images" for name, number in rare),
         ),

@@ -65,9 +65,13 @@ def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str 
     """
     names = contents.names
     if name not in names:
+        shown = [repr(own) if "\n" in own else own for own in names if own]
+        title = "; if the first line is a title, remove the lines above the header"
         raise DataError(
-            f"--label {name}:{did_you_mean(name, names)} the columns are {', '.join(names)}"
+            f"--label {name}:{did_you_mean(name, names)} the columns are {', '.join(shown)}"
             " (--header a,b,… names the columns of a file whose first line has values)"
+            + title
+            * any(own.startswith("Unnamed: ") for own in names)
         )
     column = contents.of(name)
     if column.has_whole_texts:  # 1 and 1.0 are one value

@@ -1,8 +1,15 @@
 """Notes of `trainyard new` on a table: each guess that a user may want to change, in one line."""
 
+import math
+import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow.compute as pc
 
 from components.prepare_examples.tables.columns import INDEX_NAMES
+from pipelines.projects.leaks import FEWEST, codes_of
 from pipelines.projects.literals import as_tuple, quoted
 from pipelines.projects.starter.columns import Contents
 from pipelines.projects.starter.labels import REGRESSION, LabelGuess
@@ -13,6 +20,13 @@ from trainer.workloads.declarations.written import Written
 
 MOST_VALUES = 1_000  # distinct texts that are compared
 MOST_SHOWN = 8  # columns with the same marker
+MOST_TOTALS = 3  # rows at the end of a file
+SAME = 1e-6
+TOTAL = re.compile(
+    r"((grand|sub|over)[ -]?(all )?)?"
+    r"(total|sum|average|mean|moyenne|summe|gesamt|durchschnitt|mittelwert)([ :].*|s|summe)?",
+    re.IGNORECASE,
+)
 MOST_ALIKE = 3  # groups of values that differ only by case
 
 
@@ -30,7 +44,38 @@ def notes_of(contents: Contents, guesses: Sequence[Guess], label: LabelGuess) ->
     if contents.num_headers:
         repeated = "repeats" if contents.num_headers == 1 else "repeat"
         notes.append(f"{rows_text(contents.num_headers)} {repeated} the header: left out")
-    return [*notes, *markers]
+    return [*notes, *markers, *_on_totals(contents, label)]
+
+
+def _on_totals(contents: Contents, label: LabelGuess) -> Iterator[str]:
+    """Yield the rows at the end of each file that seem to be the sum or mean of those above.
+
+    Those without a label are left out anyway.
+    """
+    has_label = label.column.values.is_valid()
+    paths = np.zeros(contents.num_rows) if contents.paths is None else codes_of(contents.paths)
+    starts = [0, *(np.flatnonzero(np.diff(paths)) + 1).tolist()]
+    for start, stop in pairwise([*starts, contents.num_rows]):
+        for row in range(max(start, stop - MOST_TOTALS), stop):
+            why = _total_of(contents, start, row)
+            if why and has_label[row].as_py():
+                yield (
+                    f"{contents.row_text(row)}: {why}: perhaps no row of data, but it is read as"
+                    " one; if so, remove it from the file"
+                )
+
+
+def _total_of(contents: Contents, start: int, row: int) -> str:
+    for column in contents.columns:
+        text, texts = column.values[row].as_py(), column.values.slice(start, row - start)
+        if text and TOTAL.fullmatch(text) and pc.index(texts, text).as_py() < 0:
+            return f"{text!r} in {column.name}"
+        above = column.per_row[start:row]
+        total = float(np.nansum(above))
+        is_sum = math.isclose(column.per_row[row], total, rel_tol=SAME)
+        if is_sum and np.count_nonzero(np.nan_to_num(above)) >= FEWEST:
+            return f"{column.name} is the sum of the rows above"
+    return ""
 
 
 def _markers(columns: Sequence[Texts]) -> Iterator[str]:
@@ -89,8 +134,8 @@ def _on_values(contents: Contents, column: Texts, kind: str) -> Iterator[str]:
         )
     for text in reading.odd if kind != "Category" else ():
         yield (
-            f"{contents.row_of(column, text)}: {text!r} {reading.mistake}, so the row is left out;"
-            " correct the file"
+            f"{contents.row_text(reading.odd[text])}: {text!r} {reading.mistake}, so the row is"
+            " left out; correct the file"
         )
     if reading.num_blank:
         yield f"blanks around {reading.num_blank:,} values are no part of them"

@@ -1,7 +1,9 @@
 """The pictures that a table names: the column of their names, guessed by its values."""
 
+import contextlib
 import itertools
 import os
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +16,15 @@ from components.prepare_examples.tables.picture_rows import PictureRows, unused_
 from components.prepare_examples.tables.pictures import Pictures, find_table_files, is_picture
 from pipelines.projects.literals import quoted
 from pipelines.projects.starter.columns import Contents, read_columns
-from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts
+from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts, rows_text
 from trainer import Json
-from trainer.workloads.encoding.image_files import decode_image
+from trainer.workloads.declarations.decoding import Decoding
+from trainer.workloads.encoding.image_files import (
+    decode_image,
+    largest_value,
+    upright_size,
+    white_above,
+)
 from trainer.workloads.encoding.images import as_png
 
 LEAST_SHARE = 0.5  # of a column's values that are names of pictures
@@ -24,17 +32,30 @@ TABLES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".csv.gz")
 MAX_OPENED = 300
 LARGEST = 96  # pixels: images of one size up to it are not resized
 DEFAULT_SIZE = (64, 64)
-GREY = ("1", "L", "LA", "I", "I;16")
+GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "F")
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Guess of the size and channels of images, and what was seen in words."""
+    """Guess of the form of images, and what was seen in words."""
 
-    size: tuple[int, int]
-    channels: int
+    form: Decoding
     sizes: str
     modes: str
+    largest: float
+    """The largest value in grey images with more than 8 bits."""
+    wrong: Sequence[str]
+    """The files that cannot be read, with reasons."""
+
+    def notes(self) -> Iterator[str]:
+        """Yield the guess of which value is white, and the files that were not looked at."""
+        if self.wrong:
+            yield f"{len(self.wrong)} of the pictures cannot be read, such as {self.wrong[0]}"
+        if self.form.white:
+            yield (
+                f"values in grey pictures of more than 8 bits reach {self.largest:g}, so white is"
+                f" {self.form.white:g}; change white in workload.py if that is wrong"
+            )
 
 
 @dataclass(frozen=True)
@@ -59,7 +80,8 @@ class PictureColumn:
         """The column as a feature, and as what decides the split."""
         shape = self.shape
         num_named = len(self.paths) - self.paths.count(None)
-        arguments = f"size={shape.size}, channels={shape.channels}"
+        arguments = f"size={shape.form.size}, channels={shape.form.channels}"
+        arguments += f", white={shape.form.white}" if shape.form.white else ""
         seen = f"{shape.sizes}; {shape.modes}"
         role, why = KEY, "a row for each picture"
         if self.num_contradicting > _most_bad(len(self.paths)):
@@ -76,11 +98,12 @@ class PictureColumn:
             f" {num_rows:,} values are names of files; read as {self.guesses[0].declaration}:"
             f" {self.shape.sizes}; change column or size in workload.py if that is wrong"
         )
+        yield from self.shape.notes()
         if num_missing:
             value, row = self._first_missing
             yield (
-                f"{name}: the pictures of {num_missing:,} rows are missing, such as {value!r} in"
-                f" row {row:,}; these rows are left out"
+                f"{name}: without a picture: {rows_text(num_missing)}, such as {value!r} in row"
+                f" {row:,}; left out"
             )
         if self.num_repeated:
             yield f"{name}: equal rows of a picture count once: {self.num_repeated:,} left out"
@@ -101,14 +124,14 @@ class PictureColumn:
         at = self.paths.index(None)
         return self.column.values[at].as_py(), at + 1
 
-    def instances(self, num: int) -> Iterator[tuple[int, Json]]:
-        """Yield the first rows with a picture, and the picture as a request has it."""
-        rows = [row for row, path in enumerate(self.paths) if path][:num]
-        for row in rows:
-            data = Path(str(self.paths[row])).read_bytes()
-            pixels = decode_image(data, size=self.shape.size, channels=self.shape.channels)
-            image = pixels[..., 0] if self.shape.channels == 1 else pixels
-            yield row, {self.column.name: as_png(image)}
+    def instances(self) -> Iterator[tuple[int, Json]]:
+        """Yield the rows with a picture, and the picture as a request has it."""
+        form = self.shape.form
+        for row, path in enumerate(self.paths):
+            with contextlib.suppress(ValueError):  # it is damaged
+                if path:
+                    pixels = decode_image(Path(path).read_bytes(), form)
+                    yield row, {self.column.name: as_png(pixels.reshape(form.shape))}
 
 
 def find_picture_column(
@@ -208,31 +231,35 @@ def guess_shape(paths: Sequence[Path]) -> Shape:
     Raises:
         DataError: none can be read.
     """
-    sizes, modes = _seen(paths[:MAX_OPENED])
-    [(most, count)] = sizes.most_common(1)
-    is_same = count == sizes.total() and max(most) <= LARGEST
-    return Shape(
-        size=most if is_same else DEFAULT_SIZE,
-        channels=1 if set(modes) <= set(GREY) else 3,
-        sizes=_sizes_in_words(sizes, is_same=is_same),
-        modes=", ".join(f"{mode} {number}" for mode, number in modes.most_common(3)),
-    )
-
-
-def _seen(paths: Sequence[Path]) -> tuple[Counter[tuple[int, int]], Counter[str]]:
     from PIL import Image
 
     sizes, modes, wrong = Counter[tuple[int, int]](), Counter[str](), []
-    for path in paths:
+    largest = 0.0
+    bomb = Image.DecompressionBombWarning
+    for path in paths[:MAX_OPENED]:
         try:
-            with Image.open(path) as image:
-                sizes[image.height, image.width] += 1
+            with warnings.catch_warnings(action="error", category=bomb), Image.open(path) as image:
+                largest = max(largest, largest_value(image))
+                sizes[upright_size(image)] += 1
                 modes[image.mode] += 1
-        except (OSError, ValueError, Image.DecompressionBombError) as error:
+        except (OSError, ValueError, bomb, Image.DecompressionBombError) as error:
             wrong.append(f"{path}: {error}")
     if not sizes:
         raise DataError(f"no image can be read: {wrong[0]}")
-    return sizes, modes
+    [(most, count)] = sizes.most_common(1)
+    is_same = count == sizes.total() and max(most) <= LARGEST
+    form = Decoding(
+        size=most if is_same else DEFAULT_SIZE,
+        channels=1 if set(modes) <= set(GREY) else 3,
+        white=white_above(largest) if largest else None,
+    )
+    return Shape(
+        form=form,
+        sizes=_sizes_in_words(sizes, is_same=is_same),
+        modes=", ".join(f"{mode} {number}" for mode, number in modes.most_common(3)),
+        largest=largest,
+        wrong=wrong,
+    )
 
 
 def _sizes_in_words(sizes: Counter[tuple[int, int]], *, is_same: bool) -> str:

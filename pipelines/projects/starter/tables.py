@@ -1,5 +1,6 @@
 """workload.py for a table: guesses of its features and label."""
 
+import itertools
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -254,10 +255,10 @@ def _with_comment(line: str, comment: str) -> list[str]:
 
 
 def _instances(guesses: Sequence[Guess], picture: PictureColumn | None) -> list[Json]:
-    rows: Iterable[tuple[int, Json]] = ((row, {}) for row in range(NUM_INSTANCES))
+    rows: Iterable[tuple[int, Json]] = ((row, {}) for row in itertools.count())
     features = [guess for guess in guesses if guess.role == FEATURE and guess.kind != "Image"]
     instances = []
-    for row, instance in picture.instances(NUM_INSTANCES) if picture else rows:
+    for row, instance in itertools.islice(picture.instances() if picture else rows, NUM_INSTANCES):
         values = [(guess, guess.column.values[row].as_py()) for guess in features]
         own = {g.column.name: _plain(g, value) for g, value in values if value is not None}
         instances.append({**instance, **own})

@@ -20,7 +20,8 @@ FORMATS = (
     *("%b %d, %Y", "%B %d, %Y", "%Y%m%d", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S"),
     *("%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%m/%d/%y"),
     *("%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%Y/%m/%d %H:%M:%S", "%d-%m-%Y %H:%M"),
-    *("%m/%d/%y %H:%M", "%Y%m%dT%H%M%S", "%Y-%m", "%b-%Y"),
+    *("%m/%d/%y %H:%M", "%Y%m%dT%H%M%S", "%Y-%m", "%b-%Y", "%d.%m.%y", "%d.%m.%y %H:%M"),
+    *("%d/%m/%y", "%m/%d/%Y %I:%M %p", "%m/%d/%y %I:%M %p"),
 )
 MAX_TRIED = 2_000  # values whose format of a time is tried
 TIME_NAME = re.compile(

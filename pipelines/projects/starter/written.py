@@ -14,7 +14,7 @@ from components.prepare_examples.tables.values.written import (
     plain_numbers,
     plain_texts,
 )
-from trainer.workloads.declarations.written import BRACKETS, Written
+from trainer.workloads.declarations.written import NEGATIVE, Written
 
 # Texts that mean a missing value wherever they occur, and those that do so among numbers.
 MISSING = ("?", "\\N", "#N/A", "N/A", "NULL", "null", "NaN", "nan")
@@ -119,8 +119,9 @@ def _signs(texts: Sequence[str]) -> tuple[str, ...]:
     is_common = tails[unit] >= len(texts) - max(1, MOST_ODD * len(texts))
     if unit and unit not in signs and is_common and len(texts) > 1 and UNIT.fullmatch(unit):
         signs.append(unit)
-    if any(re.match(r"\(.*\d.*\)$", text) for text in signed):
-        signs.append(BRACKETS)
+    for sign, pattern in NEGATIVE.items():
+        if any(re.match(pattern, text) for text in signed):
+            signs.append(sign)
     return tuple(dict.fromkeys(signs))
 
 

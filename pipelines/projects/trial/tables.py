@@ -17,7 +17,7 @@ from components.prepare_examples.tables.reading.files import STREAM, TableFile, 
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.step import OpenedTable, make_job, open_files
 from components.prepare_examples.tables.write import usable_rows, write_part
-from pipelines.projects.leaks import AFTER, MOST_ROWS, parts_of
+from pipelines.projects.leaks import AFTER, MOST_ROWS, Floats, codes_of, parts_of
 from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.sample import (
     Sample,
@@ -27,7 +27,15 @@ from pipelines.projects.trial.sample import (
     without_service,
 )
 from trainer.errors import did_you_mean
-from trainer.workloads import Binary, Number, Regression, Split, Workload
+from trainer.workloads import (
+    Binary,
+    Category,
+    Multilabel,
+    Number,
+    Regression,
+    Split,
+    Workload,
+)
 
 NUM_RANGES = 10
 MAX_ROWS = 20_000  # read in a fraction of a second
@@ -98,24 +106,33 @@ def _plan(opened: OpenedTable, options: PrepareOptions) -> tuple[TablePlan, bool
 
 def _leaks(job: TableJob) -> list[str]:
     schema = job.options.schema
-    if not isinstance(schema.label, Regression):
+    if isinstance(schema.label, Multilabel):
         return []
-    names = [
-        column.name for column in schema.stored if isinstance(column, Number) and not column.is_list
-    ]
     tables = []
     for _, block in blocks(job.table.parts[0].inputs[0], schema):
         tables.append(usable_rows(block, schema, job.options.period, Tally()))
         if sum(table.num_rows for table in tables) >= MOST_ROWS:
             break
     rows = pa.concat_tables(tables)
-    numbers = {
-        name: rows[name].cast(pa.float64()).fill_null(math.nan).to_numpy()
-        for name in (*names, schema.label.name)
-    }
-    if told := parts_of(numbers.pop(schema.label.name), numbers):
-        return [f"{' and '.join(told)} tell {schema.label.name}: {AFTER}"]
-    return []
+    numbers = {}
+    for column in schema.stored:
+        values = rows[column.name].combine_chunks()
+        if isinstance(column, Number) and not column.is_list:
+            numbers[column.name] = _floats(values)
+        elif isinstance(column, Category) and not column.is_list and len(values.unique()) == 2:  # noqa: PLR2004
+            numbers[column.name] = codes_of(values)
+    label = rows[schema.label.name].combine_chunks()
+    has_classes = not isinstance(schema.label, Regression)
+    told = parts_of(
+        codes_of(label) if has_classes else _floats(label), numbers, has_classes=has_classes
+    )
+    verb = "tells" if len(told) == 1 else "tell"
+    return [f"{' and '.join(told)} {verb} {schema.label.name}: {AFTER}"] if told else []
+
+
+def _floats(values: pa.Array) -> Floats:
+    floats: Floats = values.cast(pa.float64()).fill_null(math.nan).to_numpy(zero_copy_only=False)
+    return floats
 
 
 def _problems(outcome: TableOutcome, places: Places, *, is_whole: bool) -> list[str]:

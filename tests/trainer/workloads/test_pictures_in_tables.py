@@ -143,6 +143,7 @@ def test_a_served_model_needs_no_code_for_its_pictures():
     [
         ({"size": 64}, r"photo: size is 64; it must be \(height, width\)"),
         ({"channels": 2}, "photo: channels is 2; it must be 1, 3 or 4"),
+        ({"white": 0}, "photo: white is 0; it must be a number above 0, such as 4095"),
         ({"fit": "zoom"}, "photo: fit is 'zoom'; it must be one of stretch, crop, pad"),
     ],
 )

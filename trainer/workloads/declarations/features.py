@@ -6,6 +6,7 @@ extra 0/1 input beside a number.
 
 from dataclasses import KW_ONLY, dataclass
 
+from trainer.workloads.declarations.decoding import Decoding
 from trainer.workloads.declarations.written import Limits, Written
 
 # What the calendar says of a moment; weekday is 1 on Sunday.
@@ -13,11 +14,6 @@ TIME_PARTS = ("year", "month", "day", "weekday", "hour", "minute")
 
 # The number of each unit in a second.
 UNIX_UNITS = {"milliseconds": 1_000, "microseconds": 1_000_000}
-
-
-def image_shape(size: tuple[int, int], channels: int) -> tuple[int, ...]:
-    """Return the shape of stored pixels, which have no axis for a single channel."""
-    return (size[0], size[1]) if channels == 1 else (size[0], size[1], channels)
 
 
 @dataclass(frozen=True)
@@ -163,28 +159,13 @@ class Timestamp(Feature, Limits):
 
 
 @dataclass(frozen=True)
-class Image(Feature):
+class Image(Feature, Decoding):
     """A picture, stored as uint8 pixels; the column has the name of its file.
 
     The files are in the folders that `prepare.files` has beside the table; a name may lack the
     suffix, and may have folders in front. Models get a Keras input, float32 [height, width,
     channels] from 0 to 1. In training a picture is shifted by up to a sixteenth of its height.
-
-    Attributes:
-        size: height and width, to which files of another size are resized.
-        channels: 1 for grey, 3 for colour, 4 for colour and transparency.
-        fit: `stretch` pictures to the size, `crop` the middle, or `pad` with black.
     """
-
-    _: KW_ONLY
-    size: tuple[int, int] = (64, 64)
-    channels: int = 3
-    fit: str = "stretch"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of a picture as stored: without the channel if there is one."""
-        return image_shape(self.size, self.channels)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from dataclasses import KW_ONLY, dataclass
 
 SPELLINGS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 THOUSANDS = ("", ".", ",", " ", "'")
-BRACKETS = "()"  # a sign of numbers: (12.5) is -12.5
+# Signs of numbers below 0, and how these are written: (12.5) and 12.5- are -12.5.
+NEGATIVE = {"()": r"^\((.*)\)$", "-": r"^(.*[^-])-$"}
 NO_BREAK_SPACES = "[\u00a0\u2009\u202f]"
-IN_BRACKETS = r"^\((.*)\)$"
 
 
 def plain_text(text: str) -> str:
@@ -24,7 +24,7 @@ class Written:
         decimal: the decimal sign, a point or a comma.
         thousands: what separates thousands, such as "," in 1,234,567; "" for nothing.
         signs: texts before or after a number that are left out, such as "$", "%" and "kg"; with
-            "()" a number in brackets is negative.
+            "()" a number in brackets is negative, with "-" one before a minus.
     """
 
     _: KW_ONLY
@@ -54,7 +54,7 @@ class Written:
         """An example of a text with the signs, for messages; "" if numbers have none."""
         if self.is_plain:
             return ""
-        sign = next((text for text in self.signs if text != BRACKETS), "")
+        sign = next((text for text in self.signs if text not in NEGATIVE), "")
         return f", or a text such as {f'{sign}1{self.thousands}234{self.decimal}5'!r}"
 
     @property
@@ -63,15 +63,15 @@ class Written:
         point, comma = re.escape(self.decimal), re.escape(self.thousands)
         whole = f"[0-9]{{1,3}}(?:{comma}[0-9]{{3}})+|[0-9]+" if comma else "[0-9]+"
         digits = rf"(?:{whole})(?:{point}[0-9]*)?|{point}[0-9]+"
-        around = "|".join(re.escape(sign) for sign in self.signs if sign != BRACKETS)
+        around = "|".join(re.escape(sign) for sign in self.signs if sign not in NEGATIVE)
         sign = f"(?:{around})?" if around else ""
         return rf"^([+-]?) *{sign} *([+-]?(?:{digits})(?:[eE][+-]?[0-9]+)?) *{sign}$"
 
     def number_of(self, text: str) -> float | None:
         """Return the number of a text; None if it has another form."""
         plain = re.sub(NO_BREAK_SPACES, " ", text).strip()
-        if BRACKETS in self.signs:
-            plain = re.sub(IN_BRACKETS, r"-\1", plain)
+        for sign in NEGATIVE.keys() & self.signs:
+            plain = re.sub(NEGATIVE[sign], r"-\1", plain)
         match = re.match(self.pattern, plain)
         if match is None:
             return None

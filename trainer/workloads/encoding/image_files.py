@@ -4,48 +4,37 @@ Pillow is imported inside functions: light commands import the workloads.
 """
 
 import io
+import math
+import re
 from typing import Any
 
 import numpy as np
 
+from trainer.workloads.declarations.decoding import Decoding
+
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
-FITS = ("stretch", "crop", "pad")
-CHANNELS = (1, 3, 4)
 # 9,459 by 9,459; Pillow's limit for decompression bombs.
 MAX_PIXELS = 89_478_485
+_WHITE = 255
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _ORIENTATION = 0x0112  # the tag of EXIF; 1 is upright
-_SIXTEEN_BITS = 257  # 65,535 / 255
+_SIDEWAYS = (5, 6, 7, 8)
+_SIXTEEN_BITS = 65_535
+_DARK = _SIXTEEN_BITS // 4  # a picture of at most 14 bits looks like a dark one of 16
+_DEEP_MODES = ("I", "I;16", "I;16B", "I;16L", "F")
+_DEEP_COLOURS = re.compile(r";16[BLN]$")  # of which Pillow reads the upper 8 bits
 
 
-def check_image(size: Any, channels: Any, fit: Any) -> None:
-    """Raise ValueError if images cannot be decoded in this way; names the argument."""
-    is_pair = isinstance(size, tuple | list) and len(size) == 2  # noqa: PLR2004
-    if not is_pair or not all(type(length) is int and length > 0 for length in size):
-        raise ValueError(f"size is {size!r}; it must be (height, width), such as (64, 64)")
-    if channels not in CHANNELS:
-        raise ValueError(f"channels is {channels!r}; it must be 1, 3 or 4")
-    if fit not in FITS:
-        raise ValueError(f"fit is {fit!r}; it must be one of {', '.join(FITS)}")
+def decode_image(data: bytes, form: Decoding) -> np.ndarray:
+    """Return the pixels of a file that Pillow can read, uint8 [height, width, channels].
 
-
-def decode_image(
-    data: bytes, *, size: tuple[int, int], channels: int = 3, fit: str = "stretch"
-) -> np.ndarray:
-    """Return an image file's pixels, uint8 [height, width, channels].
-
-    The image is turned as its EXIF orientation says, and resized with antialiasing. Grey, palette
-    and 16-bit images are converted; transparent pixels become white unless there are 4 channels. Of
-    an animation the first frame is taken.
-
-    Args:
-        data: the content of a file that Pillow can read.
-        size: height and width.
-        channels: 1 for grey, 3 for RGB, 4 for RGBA.
-        fit: `stretch` to the size, `crop` the middle, or `pad` with black, to keep the proportions.
+    The image is turned as its EXIF orientation says, and resized with antialiasing. Grey and
+    palette images, and those with more than 8 bits, are converted; transparent pixels become white
+    unless there are 4 channels. Of an animation the first frame is taken.
 
     Raises:
-        ValueError: the file is not an image, is damaged, or has too many pixels.
+        ValueError: the file is not an image, is damaged, has too many pixels, or has more than 8
+            bits and other values than the form says.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -56,12 +45,15 @@ def decode_image(
                     f"it may be a decompression bomb: it has {image.size[0]:,} by"
                     f" {image.size[1]:,} pixels; at most {MAX_PIXELS:,} are allowed"
                 )
-            height, width = size
+            height, width = form.size
             image.draft(None, (2 * width, 2 * height))  # a large JPEG is decoded at less detail
+            _check_colours(image, form.white)
             is_turned = image.getexif().get(_ORIENTATION, 1) != 1
             turned = ImageOps.exif_transpose(image) if is_turned else image  # it always copies
-            plain = _converted(turned, _MODES[channels])
-            return _resized(plain, (width, height), fit, channels)
+            if turned.mode in _DEEP_MODES:
+                turned = Image.fromarray(_scaled(np.asarray(turned), form.white))
+            plain = _converted(turned, _MODES[form.channels])
+            return _resized(plain, (width, height), form.fit, form.channels)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ValueError(f"it may be a decompression bomb: {error}") from error
     except UnidentifiedImageError as error:
@@ -83,12 +75,57 @@ def encode_png(image: np.ndarray) -> bytes:
     return file.getvalue()
 
 
+def upright_size(image: Any) -> tuple[int, int]:
+    """Return height and width of an image as its EXIF orientation says."""
+    is_sideways = image.getexif().get(_ORIENTATION) in _SIDEWAYS
+    return image.size if is_sideways else image.size[::-1]
+
+
+def largest_value(image: Any) -> float:
+    """Return the largest value of a grey image with more than 8 bits; 0 for others."""
+    if image.mode not in _DEEP_MODES:
+        return 0.0
+    values = np.asarray(image)
+    return float(values.max(initial=0, where=np.isfinite(values)))
+
+
+def white_above(value: float) -> int:
+    """Return the value of white, all bits set, for pictures whose largest value this is."""
+    return int(2 ** math.ceil(math.log2(max(value, 1) + 1))) - 1
+
+
+def _scaled(values: np.ndarray, white: float | None) -> np.ndarray:
+    low, high = float(values.min()), float(values.max())
+    limit = white or _SIXTEEN_BITS
+    if not 0 <= low <= high <= limit:  # of NaN, too
+        raise ValueError(f"its values are {low:g} to {high:g}, but must be 0 to white={limit:g}")
+    if white is None and (values.dtype.kind == "f" or 0 < high < _DARK):
+        raise ValueError(
+            f"its values are {low:g} to {high:g}, in a file for larger ones: to say which value is"
+            f" white, write white={white_above(high)}, or white={_SIXTEEN_BITS} if pictures are"
+            " dark"
+        )
+    return np.asarray(values.astype(np.float64) * _WHITE // limit, np.uint8)
+
+
+def _check_colours(image: Any, white: float | None) -> None:
+    """Raise ValueError if the upper 8 of 16 bits are not enough to see colours."""
+    args = image.tile[0].args if image.tile else ""
+    raw_mode = str(args[0] if isinstance(args, tuple) else args)
+    if not _DEEP_COLOURS.search(raw_mode) or image.mode in _DEEP_MODES or white == _SIXTEEN_BITS:
+        return
+    colours = image.convert("RGB")
+    high = max(high for _, high in colours.getextrema())
+    if white or 0 < high <= _DARK * _WHITE // _SIXTEEN_BITS:
+        raise ValueError(
+            f"of colours with 16 bits the upper 8 are read, which are {high} at most: save it with"
+            f" 8 bits, or write white={_SIXTEEN_BITS} if pictures are dark"
+        )
+
+
 def _converted(image: Any, mode: str) -> Any:
     from PIL import Image
 
-    if image.mode in {"I", "I;16", "I;16B", "I;16L"}:
-        grey = np.asarray(image).astype(np.int64) // _SIXTEEN_BITS
-        image = Image.fromarray(grey.clip(0, 255).astype(np.uint8))
     has_alpha = image.mode in {"RGBA", "LA", "PA"} or "transparency" in image.info
     if has_alpha and mode != "RGBA":
         pixels = image.convert("RGBA")

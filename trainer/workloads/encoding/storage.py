@@ -197,8 +197,7 @@ def _parse_image(feature: Image, value: Any) -> np.ndarray:
         raise ValueError(f"the field {feature.name!r} is missing: it holds a picture")
 
     def decode(data: bytes) -> np.ndarray:
-        pixels = decode_image(data, size=feature.size, channels=feature.channels, fit=feature.fit)
-        return pixels.reshape(feature.shape)
+        return decode_image(data, feature).reshape(feature.shape)
 
     try:
         return parse_image(value, feature.shape, decode)

@@ -18,7 +18,6 @@ from trainer.workloads.declarations.features import (
 from trainer.workloads.declarations.labels import Label
 from trainer.workloads.declarations.names import declared_names
 from trainer.workloads.encoding.columns import Column
-from trainer.workloads.encoding.image_files import check_image
 from trainer.workloads.encoding.moments import PART_LIMITS
 
 # More categories than that are a mistake: each has weights of its own.
@@ -102,7 +101,7 @@ def _check_feature(feature: Feature, features: Sequence[Feature]) -> None:
             )
     elif isinstance(feature, Image):
         try:
-            check_image(feature.size, feature.channels, feature.fit)
+            feature.check_decoding()
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
     elif isinstance(feature, TimePart):

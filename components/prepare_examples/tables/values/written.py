@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from components.prepare_examples.output.quarantine import BadRows
 from trainer.workloads.declarations.written import (
-    BRACKETS,
-    IN_BRACKETS,
+    NEGATIVE,
     NO_BREAK_SPACES,
     SPELLINGS,
     Limits,
@@ -46,8 +45,8 @@ def plain_texts(
 def plain_numbers(texts: pa.Array, form: Written) -> pa.Array:
     """Return texts of numbers as a program writes them; null for texts in another form."""
     texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, NO_BREAK_SPACES, " "))
-    if BRACKETS in form.signs:
-        texts = pc.replace_substring_regex(texts, IN_BRACKETS, r"-\1")
+    for sign in NEGATIVE.keys() & form.signs:
+        texts = pc.replace_substring_regex(texts, NEGATIVE[sign], r"-\1")
     is_number = pc.match_substring_regex(texts, form.pattern)
     digits = pc.replace_substring_regex(texts, form.pattern, r"\1\2")
     if form.thousands:

@@ -24,6 +24,7 @@ from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.split_rule import SplitRule
 from trainer import Json
 from trainer.errors import ConfigError
+from trainer.workloads.declarations.decoding import Decoding
 from trainer.workloads.encoding.image_files import decode_image
 
 SIZE = (6, 8)
@@ -98,7 +99,7 @@ def test_each_image_is_an_example_of_the_declared_size(tmp_path, run, flowers):
     manifest = run(flowers)
     assert manifest["labels"] == ["iris", "rose", "été"]
     assert manifest["rows"] == {"read": 60, "written": 60, "filtered": 0, "quarantined": 0}
-    assert manifest["image"] == {"size": list(SIZE), "channels": 3, "fit": "stretch"}
+    assert manifest["image"] == {"size": list(SIZE), "channels": 3, "fit": "stretch", "white": None}
     found = examples_of(tmp_path / "out")
     assert len(found) == 60
     colours = [COLOURS[name] for name in manifest["labels"]]
@@ -400,7 +401,7 @@ GREY = (100, 100, 100)
     ids=["grey", "to grey", "palette", "CMYK", "bits", "bmp", "webp", "alpha"],
 )
 def test_images_of_any_mode_are_converted(content, channels, expected):
-    found = decode_image(content, size=(4, 4), channels=channels)
+    found = decode_image(content, Decoding(size=(4, 4), channels=channels))
     assert found.shape == (4, 4, channels)
     assert found[0, 0].tolist() == expected
 
@@ -409,14 +410,78 @@ def test_images_of_any_mode_are_converted(content, channels, expected):
 def test_transparent_pixels_become_white():
     buffer = io.BytesIO()
     Image.new("RGBA", (3, 3), (200, 0, 0, 0)).save(buffer, "PNG")
-    assert decode_image(buffer.getvalue(), size=(3, 3))[0, 0].tolist() == [255, 255, 255]
+    assert decode_image(buffer.getvalue(), Decoding(size=(3, 3)))[0, 0].tolist() == [255, 255, 255]
 
 
 @pytest.mark.fast
 def test_sixteen_bits_are_scaled_to_eight():
     buffer = io.BytesIO()
     Image.fromarray(np.full((3, 3), 65_535 // 2, np.uint16)).save(buffer, "PNG")
-    assert decode_image(buffer.getvalue(), size=(3, 3), channels=1)[0, 0].tolist() == [127]
+    form = Decoding(size=(3, 3), channels=1)
+    assert decode_image(buffer.getvalue(), form)[0, 0].tolist() == [127]
+
+
+def deep_picture(values: np.ndarray, kind: str = "PNG") -> bytes:
+    """Return a grey picture of more than 8 bits, or of floats."""
+    buffer = io.BytesIO()
+    Image.fromarray(values).save(buffer, kind)
+    return buffer.getvalue()
+
+
+def colour_picture(*values: int) -> bytes:
+    """Return a PNG of one pixel with colours of 16 bits, which Pillow does not write."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        )
+
+    header = struct.pack(">IIBBBBB", 1, 1, 16, 2, 0, 0, 0)
+    pixels = zlib.compress(b"\0" + struct.pack(">HHH", *values))
+    chunks = [chunk(b"IHDR", header), chunk(b"IDAT", pixels), chunk(b"IEND", b"")]
+    return b"".join([b"\x89PNG\r\n\x1a\n", *chunks])
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("values", "kind", "white", "expected"),
+    [
+        (np.full((3, 3), 4095, np.uint16), "PNG", 4095, 255),
+        (np.full((3, 3), 1000, np.uint16), "TIFF", 4095, 62),
+        (np.full((3, 3), 1000, np.uint16), "TIFF", 65_535, 3),
+        (np.full((3, 3), 200_000, np.int32), "TIFF", 400_000, 127),
+        (np.full((3, 3), 0.5, np.float32), "TIFF", 1, 127),
+        (np.zeros((3, 3), np.uint16), "PNG", None, 0),
+    ],
+)
+def test_deep_values_are_shares_of_the_declared_white(values, kind, white, expected):
+    form = Decoding(size=(3, 3), channels=1, white=white)
+    assert decode_image(deep_picture(values, kind), form)[0, 0].tolist() == [expected]
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("content", "white", "problem"),
+    [
+        (deep_picture(np.full((3, 3), 4000, np.uint16)), None, "write white=4095, or white=65535"),
+        (deep_picture(np.full((3, 3), 9000, np.uint16)), 4095, "0 to white=4095"),
+        (deep_picture(np.full((3, 3), 0.5, np.float32), "TIFF"), None, "write white=1, or"),
+        (deep_picture(np.full((3, 3), -0.5, np.float32), "TIFF"), 1, "are -0.5 to -0.5, but"),
+        (deep_picture(np.full((3, 3), np.nan, np.float32), "TIFF"), 1, "are nan to nan, but"),
+        (colour_picture(4000, 10, 10), None, "the upper 8 are read, which are 15 at most"),
+        (colour_picture(40_000, 10, 10), 4095, "save it with 8 bits"),
+    ],
+)
+def test_pictures_whose_white_is_unknown_are_refused(content, white, problem):
+    with pytest.raises(ValueError, match=problem):
+        decode_image(content, Decoding(size=(3, 3), channels=1, white=white))
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(("values", "white"), [((40_000, 0, 0), None), ((4000, 0, 0), 65_535)])
+def test_colours_of_sixteen_bits_are_read_unless_they_are_dark(values, white):
+    pixels = decode_image(colour_picture(*values), Decoding(size=(1, 1), white=white))
+    assert pixels[0, 0].tolist() == [value >> 8 for value in values]
 
 
 @pytest.mark.fast
@@ -427,7 +492,7 @@ def test_the_exif_orientation_turns_the_image():
     exif[0x0112] = 6  # turn by 90 degrees clockwise: white at the bottom
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, "PNG", exif=exif)
-    found = decode_image(buffer.getvalue(), size=(40, 20))
+    found = decode_image(buffer.getvalue(), Decoding(size=(40, 20)))
     assert found[0, 10].tolist() == [0, 0, 0]
     assert found[39, 10].tolist() == [255, 255, 255]
 
@@ -441,7 +506,7 @@ def test_the_proportions_are_kept_as_declared(fit, corner, top):
     pixels[:, 10:20] = 255
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, "PNG")
-    found = decode_image(buffer.getvalue(), size=(10, 10), fit=fit)
+    found = decode_image(buffer.getvalue(), Decoding(size=(10, 10), fit=fit))
     assert found[5, 0, 0] == corner
     assert found[0, 0, 0] == top
     assert found[5, 5, 0] == 255
@@ -453,7 +518,7 @@ def test_shrinking_is_antialiased():
     pixels[::2] = 255
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, "PNG")
-    found = decode_image(buffer.getvalue(), size=(8, 8), channels=1)
+    found = decode_image(buffer.getvalue(), Decoding(size=(8, 8), channels=1))
     assert 120 < found.mean() < 136
     assert found.std() < 5
 

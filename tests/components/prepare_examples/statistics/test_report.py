@@ -76,7 +76,7 @@ def test_a_value_has_the_share_of_each_set_as_a_bar_on_a_scale_from_zero():
     assert "<i class=linear>0</i>" in part
     assert "</i> to 100 %" in part
     assert 'Credit Card<td class=shares style="--a:0.5;--b:0.5;--c:0.5">' in part
-    assert re.search(r"Credit Card<td [^>]*><td>50 %<td>50 %<td>50 %<td>0 %", part)
+    assert re.search(r"Credit Card<td [^>]*><td>50.0 %<td>50.0 %<td>50.0 %<td>0 %", part)
 
 
 def test_missing_is_a_share():
@@ -148,7 +148,7 @@ def test_classes_of_images_have_their_names_and_channels_their_pixels():
     train = {"label": summary([0, 1, 1, 2], "int")}
     names = {"manifest": {"labels": ["cat", "dog", "fish"]}}
     page = page_of({"train": train}, has_champion=False, **names)
-    assert re.search(r"dog<td [^>]*><td>50 %", page)
+    assert re.search(r"dog<td [^>]*><td>50.0 %", page)
     pixels = {"mean": [12.5, 100.25, 7.0], "std": [1.0, 2.0, 3.0]}
     part = {"num_examples": 4, "features": train, "pixels": pixels}
     page = render({"workload": "x"}, {"splits": {"train": part}}, rule="r")

@@ -33,8 +33,8 @@ def confused(labels: list[str], confusion: list[list[int]]) -> str:
 
 def test_a_class_has_recall_and_precision():
     rows = cells_of(confused(["cat", "<dog>", "owl"], [[3, 1, 0], [0, 2, 0], [0, 0, 0]]))
-    assert ["cat", "4", "75 %", "100 %"] in rows
-    assert ["<dog>", "2", "100 %", "66.7 %"] in rows
+    assert ["cat", "4", "75.0 %", "100.0 %"] in rows
+    assert ["<dog>", "2", "100.0 %", "66.7 %"] in rows
     assert ["owl", "0", "n/a", "n/a"] in rows
 
 
@@ -47,14 +47,14 @@ def test_many_classes_are_in_closed_parts(size):
     opened = re.sub("<details>.*?</details>", "", page)
     assert ('class="matrix"' in opened) == (size <= MAX_MATRIX)
     assert ('class="matrix"' in page) == (size <= MAX_CONFUSION)
-    assert ["9", "5", "80 %", "100 %"] in cells_of(page)
+    assert ["9", "5", "80.0 %", "100.0 %"] in cells_of(page)
 
 
 def test_labels_have_shares_and_scores():
     row = {"label": "<b>", "share": 0.25, "precision": 0.5, "recall": None, "f1": 0.4, "auc": None}
     [head, cells] = cells_of(label_section({"by_label": [row]}))
     assert head == ["label", "share of the examples", "precision", "recall", "F1", "AUC"]
-    assert cells == ["<b>", "25 %", "50 %", "n/a", "0.4000", "n/a"]
+    assert cells == ["<b>", "25.0 %", "50.0 %", "n/a", "0.4000", "n/a"]
 
 
 def test_residuals_have_their_unit_and_a_row_for_each_tenth():
@@ -75,7 +75,7 @@ def test_the_mistakes_are_counted(num_mistakes, text):
     page = mistakes_section({"mistakes": [mistake], "num_mistakes": num_mistakes})
     assert text in page
     assert ("in total" in page) == (num_mistakes is not None)
-    assert "75 %" in page
+    assert "75.0 %" in page
 
 
 def test_the_picture_of_a_row_is_shown_beside_its_other_fields():
@@ -100,9 +100,9 @@ def test_the_mistakes_are_folded_into_one_table():
     assert page.count("<table") == 1
     assert cells_of(page) == [
         ["label", "predicted", "", "x", "y", "z", "value"],
-        ["a", "<b>", "75 %", "1,500,000", "2", "", ""],
-        ["b", "a", "70 %", "", "3", "0.00001", ""],
-        ["c", "a", "60 %", "", "", "", "1, 2"],
+        ["a", "<b>", "75.0 %", "1,500,000", "2", "", ""],
+        ["b", "a", "70.0 %", "", "3", "0.00001", ""],
+        ["c", "a", "60.0 %", "", "", "", "1, 2"],
     ]
 
 

@@ -1,5 +1,6 @@
 """`trainyard new` for images, records and scripts with a Keras model."""
 
+import json
 import random
 import re
 from pathlib import Path
@@ -9,13 +10,16 @@ import pytest
 from PIL import Image
 
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.prepare import prepare
 from components.prepare_examples.raw_data.files import find_files
+from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.images import start_images
 from pipelines.projects.starter.records import start_records
 from pipelines.projects.starter.tables import start_table
 from tests.support.data.trials import try_folder
 from trainer.workloads import Classes, ImageFolder, Regression, Values, load_workload
+from trainer.workloads.description import describe, read_description
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -70,6 +74,60 @@ def test_size_and_channels_of_images_are_those_of_the_files(tmp_path, sizes, mod
     workload = load_workload(str(tmp_path / "own"))
     assert isinstance(workload, ImageFolder)
     assert {name: getattr(workload, name) for name in expected} == expected
+
+
+def test_photographs_are_as_large_as_their_orientation_says(tmp_path):
+    save_images(tmp_path / "photos", [(12, 20), (12, 20)])
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned by 90 degrees
+    Image.new("RGB", (20, 12)).save(tmp_path / "photos/cats/2.jpg", exif=exif)
+    Image.new("RGB", (12, 20)).save(tmp_path / "photos/dogs/2.jpg", exif=exif)
+    start = start_images(str(tmp_path / "photos"))
+    assert "size=(64, 64),  # files are 20x12, 12x20; resized" in start.workload
+    (tmp_path / "photos/dogs/2.jpg").unlink()
+    assert "size=(20, 12),  # all are 20x12" in start_images(str(tmp_path / "photos")).workload
+
+
+def test_pictures_that_cannot_be_read_are_said_and_not_measured(tmp_path):
+    save_images(tmp_path / "photos", [(12, 20), (12, 20)])
+    Image.new("1", (12_000, 12_000)).save(tmp_path / "photos/cats/scan.png")
+    (tmp_path / "photos/dogs/2.jpg").write_bytes(b"")
+    start = start_images(str(tmp_path / "photos"))
+    assert "size=(20, 12),  # all are 20x12" in start.workload
+    assert [note for note in start.notes if note.startswith("2 of the pictures cannot be read,")]
+
+
+@pytest.mark.parametrize(
+    ("values", "white"),
+    [
+        (np.full((8, 8), 3000, np.uint16), 4095),
+        (np.full((8, 8), 40_000, np.uint16), 65_535),
+        (np.full((8, 8), 0.7, np.float32), 1),
+    ],
+)
+def test_white_is_guessed_from_deep_pictures_and_the_same_when_served(tmp_path, values, white):
+    for name, dark in (("cells", values), ("none", values // 2)):
+        (tmp_path / "slides" / name).mkdir(parents=True)
+        for at in range(40):
+            Image.fromarray(dark).save(tmp_path / "slides" / name / f"{at}.tif")
+    start = start_images(str(tmp_path / "slides"))
+    assert [note for note in start.notes if f"so white is {white};" in note]
+    write_folder(tmp_path / "own", start)
+    workload = load_workload(str(tmp_path / "own"))
+    assert (workload.channels, workload.white) == (1, white)
+    data = (tmp_path / "slides/cells/0.tif").read_bytes()
+    served = read_description(describe(workload))
+    for each in (workload, served):
+        assert each.decode_file(data)[0, 0] == int(float(values[0, 0]) * 255 / white)
+    manifest = prepare(
+        str(tmp_path / "own"),
+        output_dir=tmp_path / "examples",
+        data_dir=tmp_path,
+        options=PrepareOptions(files=(str(tmp_path / "slides"),)),
+    )
+    assert manifest["rows"]["written"] == 80
+    statistics = json.loads((tmp_path / "examples/statistics.json").read_text())
+    assert statistics["splits"]["train"]["pixels"]["mean"][0] > 30
 
 
 @pytest.mark.parametrize(("layer", "is_raw"), [("Rescaling(1 / 255)", True), ("ReLU()", False)])

@@ -69,6 +69,14 @@ def test_a_price_is_learnt_from_pictures_and_numbers(new, rows):
     assert Number("weight", low=0) in workload.features
 
 
+def test_a_damaged_picture_is_no_instance(new, rows, tmp_path):
+    (tmp_path / "photos" / f"{rows[0]['file']}.png").write_bytes(b"GIF89a")
+    _, notes = new(rows)
+    assert [note for note in notes if note.startswith("1 of the pictures cannot be read, such as")]
+    instances = json.loads((tmp_path / "own/instances.json").read_text())
+    assert [instance["place"] for instance in instances] == [rows[1]["place"], rows[2]["place"]]
+
+
 def test_what_new_writes_check_accepts_with_the_same_losses(new, rows, tmp_path):
     photos = tmp_path / "photos"
     (photos / "p001.png").unlink()
@@ -76,10 +84,7 @@ def test_what_new_writes_check_accepts_with_the_same_losses(new, rows, tmp_path)
     (photos / "notes.txt").write_text("by me")
     rows += [rows[2], {**rows[3], "kind": "emu"}]
     _, notes = new(rows)
-    assert (
-        "file: the pictures of 1 rows are missing, such as 'p001' in row 2; these rows are left out"
-        in notes
-    )
+    assert "file: without a picture: 1 row, such as 'p001' in row 2; left out" in notes
     assert "file: equal rows of a picture count once: 1 left out" in notes
     assert any("2 rows have a picture that another row has with other values" in n for n in notes)
     unused = [

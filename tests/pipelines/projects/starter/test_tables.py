@@ -172,8 +172,15 @@ def test_other_files_give_the_same_workload(tmp_path, columns, form):
         (
             b"60,x\n" + b"1,2,3\n" * 40,
             "x",
-            "row 1: 3 fields instead of 2; .* the first line or --header",
+            "3 fields instead of 2, row 1 as the first, '1,2,3'; .* the first line or --header",
         ),
+        (
+            b"Account;12\n\na;b;y\n" + b"1;2;3\n" * 40,
+            "y",
+            "3 fields instead of 2, row 1 as the first, 'a;b;y'; if it is the header, remove",
+        ),
+        (b"Sales,,,\na,b,c,y\n" + b"1,2,3,x\n" * 40, "y", "if the first line is a title, remove"),
+        (b'"How\nold?",x\n' + b"1,2\n" * 40, "y", r"columns are 'How\\nold\?', x \("),
         (b'"a" "b" "y"\n' + b'"1" 3 0.5 "p"\n' * 40, "y", "has blanks between its fields"),
         (b"a,y\n" + b"1,2\n" * 40 + b'"2,1\n' * 3, "y", "a record does not end; close the quote"),
         (b"a,a,y\n" + b"1,1,1\n" * 40, "y", "'a' occurs twice"),
@@ -328,6 +335,83 @@ def test_columns_that_tell_a_number_or_a_sum_are_noted(tmp_path, label, told):
     assert [note.partition(":")[0] for note in notes if " tells " in note] == told
 
 
+@pytest.mark.parametrize(
+    ("label", "features", "told"),
+    [
+        ("is_a", ("is_b", "is_c", "age"), ["is_b", "is_c"]),
+        ("is_a", ("has_b", "has_c", "age"), ["has_b", "has_c"]),
+        ("is_a", ("is_b", "age"), []),
+        ("sort", ("is_a", "is_b", "is_c"), ["is_a", "is_b", "is_c"]),
+        ("sort", ("is_a", "age"), []),
+        ("sort", ("points", "age"), ["points"]),
+        ("total", ("is_a", "is_b", "copy", "part", "rest"), ["copy", "part", "rest"]),
+        ("city", ("code", "age"), ["code"]),
+    ],
+)
+def test_columns_that_encode_the_label_are_noted(tmp_path, label, features, told):
+    dice = np.random.default_rng(5)
+    sorts, points = dice.integers(0, 3, 600), dice.uniform(0, 100, 600)
+    sorts = np.sort(sorts)[np.argsort(np.argsort(points))]
+    part, rest = dice.uniform(0, 9, (2, 600))
+    city = np.arange(600) % 55
+    table = {
+        "sort": np.array(["a", "b", "c"])[sorts],
+        **{f"is_{name}": np.where(sorts == at, 1, 0) for at, name in enumerate("abc")},
+        **{f"has_{name}": np.where(sorts == at, "True", "False") for at, name in enumerate("abc")},
+        "age": dice.integers(18, 90, 600),
+        "points": points,
+        "part": part,
+        "rest": rest,
+        "total": part + rest,
+        "copy": 2 * (part + rest),
+        "city": np.char.add("city ", city.astype(str)),
+        "code": np.char.add("c", (city * 7 % 55).astype(str)),
+    }
+    columns = {name: table[name].tolist() for name in (*features, label)}
+    notes = start_table([str(write_csv(tmp_path / "a.csv", columns))], label).notes
+    assert [note.partition(":")[0] for note in notes if " tells " in note] == told
+
+
+@pytest.mark.parametrize(
+    ("last", "note"),
+    [
+        ({"region": "Total"}, "row 61: 'Total' in region: perhaps no row of data, but it is read"),
+        ({"region": "Grand total (CHF)"}, "row 61: 'Grand total (CHF)' in region: perhaps"),
+        ({"region": None}, "row 61: amount is the sum of the rows above: perhaps"),
+        ({"region": "Totnes", "amount": 7}, ""),
+        ({"region": "Total", "left": ""}, ""),
+        ({"region": None, "amount": 7}, ""),
+    ],
+)
+def test_a_total_below_the_rows_is_said(tmp_path, last, note):
+    amounts = [at % 13 for at in range(60)]
+    rows = {
+        "region": [*["north", "south"] * 30, last["region"]],
+        "amount": [*amounts, last.get("amount", sum(amounts))],
+        "left": [*["yes", "no", "no"] * 20, last.get("left", "no")],
+    }
+    notes = start_table([str(write_csv(tmp_path / "a.csv", rows))], "left").notes
+    said = [one for one in notes if "perhaps no row" in one]
+    assert len(said) == bool(note)
+    assert note in "".join(said)
+
+
+def test_each_file_may_have_a_total_and_an_average(tmp_path):
+    names = ("jan", "feb", "mar", "apr")
+    for name in names:
+        lines = [f"n{at % 4},{at}" for at in range(40)]
+        (tmp_path / f"{name}.csv").write_text(
+            "\n".join(["region,amount", *lines, "Total,780", "Average,19.5", ""])
+        )
+    paths = [str(tmp_path / f"{name}.csv") for name in names]
+    said = [one for one in start_table(paths, "amount").notes if "perhaps no row" in one]
+    assert [one.partition(": perhaps")[0] for one in said] == [
+        f"{path}, row {row}: {text!r} in region"
+        for path in sorted(paths)
+        for row, text in ((41, "Total"), (42, "Average"))
+    ]
+
+
 ROWS = range(300)
 AGES = [str(18 + row % 60) for row in ROWS]
 LEFT = ["no" if row % 3 else "yes" for row in ROWS]
@@ -436,10 +520,36 @@ READINGS = {
         [Category("type")],
         r"type: '1' \(100 rows\) and '1\.0' \(100 rows\) are different values",
     ),
+    "a minus behind": (
+        {"amount": ["12,50-", "1.300,00", "3,20-"]},
+        [Number("amount", decimal=",", thousands=".", signs=("-",))],
+        r"amount: '1\.300,00' is read as 1300; .*signs in workload",
+    ),
+    "quantities": (
+        {"time": [f"{1 + row}h {row % 9}m" for row in ROWS], "age": AGES},
+        [Number("age", low=0)],
+        "time: left out: another value in nearly every row, such as '1h 0m'; perhaps quantities",
+    ),
+    "times of day": (
+        {"at": [f"{row // 60}:{row % 60:02}" for row in ROWS], "age": AGES},
+        [Number("age", low=0)],
+        "at: left out: another value in nearly every row, such as '0:00'; perhaps quantities",
+    ),
+    "days with short years and hours to 12": (
+        {
+            "at": [f"{1 + row % 28:02}.03.24" for row in ROWS],
+            "on": ["3/31/2024 3:05 PM", "12/1/2024 11:30 AM"],
+        },
+        [
+            Timestamp("at", format="%d.%m.%y", parts=("month", "weekday")),
+            Timestamp("on", format="%m/%d/%Y %I:%M %p"),
+        ],
+        "",
+    ),
     "few rows of each value": (
         {"at": [f"{row // 9 % 22}h {row % 9}m" for row in ROWS]},
         [Category("at")],
-        r'at: read as Category\("at"\): .*few rows of each',
+        r'at: read as Category\("at"\): .*few rows of each; perhaps quantities',
     ),
     "days without separators": (
         {"date": [f"2014{1 + row % 11:02}17T000000" for row in ROWS]},

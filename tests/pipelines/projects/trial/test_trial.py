@@ -334,6 +334,23 @@ def test_features_that_together_tell_the_label_are_said(attempt, tmp_path, label
     assert (warning in finding.detail) if warning else ("tell cnt" not in finding.detail)
 
 
+@pytest.mark.parametrize("has_last", [True, False])
+def test_features_that_encode_the_label_are_said(attempt, tmp_path, has_last):
+    lines = ["is_a,is_b,is_c,hour"]
+    lines += [f"{int(at % 3 == 0)},{int(at % 3 == 1)},{at % 3 == 2},{at % 24}" for at in range(200)]
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join([*lines, ""]))
+    last = "Category('is_c')" if has_last else "Number('hour')"
+    finding = attempt(
+        "from trainyard import Binary, Category, Number, Table\n"
+        f"workload = Table([Number('is_b'), {last}], label=Binary('is_a', positive=1),"
+        " ignored=['hour', 'is_c'])\n",
+        path,
+    )["data"]
+    assert finding.state == "ok"
+    assert ("is_b and is_c tell is_a: remove" in finding.detail) == has_last
+
+
 def test_windows_of_time_need_not_lie_in_the_first_of_many_rows(attempt, tmp_path):
     lines = [f"{at % 9},{at // 200 * 86_400}" for at in range(60_000)]
     path = tmp_path / "rows.csv.gz"  # of which the first 20,000 rows are read

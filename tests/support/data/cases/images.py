@@ -29,7 +29,7 @@ CASES = {
         "--images img --table labels.csv --label breed",
         says=(
             "the names of the pictures, since 119 of 122 values are names of files",
-            "the pictures of 3 rows are missing, such as '0500' in row 119",
+            "without a picture: 3 rows, such as '0500' in row 119",
             "2 rows have a picture that another row has with other values",
             "2 files are named by no row",
         ),
