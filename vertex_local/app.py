@@ -6,7 +6,7 @@ import math
 import re
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
@@ -26,7 +26,7 @@ from vertex_local.http.server import MAX_BODY_BYTES
 
 logger = logging.getLogger(__name__)
 
-ErrorPage = Callable[[Service, ApiError], Message]
+ErrorPage = Callable[[Service, ApiError, Mapping[str, str]], Message]
 SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}(@[a-zA-Z0-9_-]{1,128})?")
 
 # Paths of Google's APIs: Vertex AI, and Cloud Logging (v2); and the kinds of resources in routes.
@@ -143,7 +143,7 @@ class Application:
         host, accepted = (request.headers.get(name, "") for name in ("Host", "Accept"))
         # The page for a foreign Host would be of its origin, whose scripts could read it.
         if self._error_page and "text/html" in accepted and LOCAL_HOST.fullmatch(host):
-            page = self._error_page(self._service, problem)
+            page = self._error_page(self._service, problem, request.args)
             response = Response(page.data, status=page.status, headers=page.fields)
         if isinstance(error, MethodNotAllowed) and error.valid_methods:
             response.headers["Allow"] = ", ".join(error.valid_methods)

@@ -1,13 +1,15 @@
 """The graph of a run, drawn from top to bottom in layers."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
 from vertex_local import Json
+from vertex_local.console.words import tone
 from vertex_local.pipelines.record import ROOT, leaf_key
 from vertex_local.pipelines.values import upstream_of
 
+BY_BADNESS = ("off", "good", "wait", "busy", "bad")
 WIDTH, HEIGHT, GAP_X, GAP_Y = 168, 34, 14, 26  # of a task's box, also in run.html
 
 
@@ -21,12 +23,14 @@ class Leaf:
 
 
 def draw(spec: Json, tasks: list[Json]) -> Json:
-    """Return places of tasks with their state (of a loop the last), and edges as paths of SVG.
+    """Return places of tasks with their state (in a loop the worst), and edges as paths of SVG.
 
     Each task has its `key` in the specification, which the journal names.
     """
     leaves = _leaves(spec, ROOT, "", set()) if "root" in spec else {}
-    states = {task["key"]: task for task in tasks}
+    ranked = sorted(tasks, key=lambda task: BY_BADNESS.index(tone(task["state"])))
+    states = {task["key"]: task for task in ranked}
+    counts = Counter(task["key"] for task in tasks)
     depth: dict[str, int] = {}
     before: dict[str, set[str]] = {}
     for path in TopologicalSorter(
@@ -46,6 +50,7 @@ def draw(spec: Json, tasks: list[Json]) -> Json:
             "x": (width - len(layer) * (WIDTH + GAP_X) + GAP_X) / 2 + column * (WIDTH + GAP_X),
             "y": GAP_Y / 2 + row * (HEIGHT + GAP_Y),
             "task": states.get(leaves[path].key),
+            "count": counts[leaves[path].key],
         }
         for row, layer in layers.items()
         for column, path in enumerate(layer)

@@ -154,12 +154,18 @@ def _bar(task: Json, start: str, total: float) -> Json:
 
 
 def _tasks(service: Service, call: Call) -> tuple[Json, list[Json]]:
-    """Return a run, and its tasks with their keys in its specification."""
+    """Return a run, and its tasks with their keys in its specification and their loops' items."""
     record = pipelines.get(service, call)
     events = journal.read(pipelines.KIND.folder_of(service, record["name"]))
-    keys = {str(event["id"]): event["key"] for event in events if "key" in event}
+    started = {str(event["id"]): event for event in events if "key" in event}
+    items = {event["scope"]: event["item"] for event in events if "item" in event}
     details = record.get("jobDetail", {}).get("taskDetails", [])
-    return record, [{**detail, "key": keys[detail["taskId"]]} for detail in details]
+    for detail in details:
+        detail["key"] = started[detail["taskId"]]["key"]
+        parts = started[detail["taskId"]].get("scope", "").split("/")
+        scopes = ("/".join(parts[: end + 1]) for end in range(len(parts)))
+        detail["loop_items"] = [items[scope] for scope in scopes if scope in items]
+    return record, details
 
 
 def _task(service: Service, call: Call) -> tuple[Json, Json]:

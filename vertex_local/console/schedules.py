@@ -1,5 +1,8 @@
 """Page of schedules: their next runs and last outcomes; pause, resume, run now."""
 
+from collections.abc import Callable
+from functools import partial
+
 from vertex_local import Json
 from vertex_local.api.query import fields
 from vertex_local.api.routes import Call
@@ -23,6 +26,14 @@ def table(service: Service, call: Call) -> Json:
         {**record, "next": _next(record), "last": _runs(service, record)} for record in page["rows"]
     ]
     return {**page, "rows": rows, "stays": service.stays.is_set()}
+
+
+def _change(
+    service: Service, call: Call, *, state: str, method: Callable[[Service, Call], Json]
+) -> Json:
+    """Pause or resume a schedule, unless it has that state since the page was loaded."""
+    is_done = service.store.get(call.name(COLLECTION))["state"] == state
+    return {} if is_done else method(service, call)
 
 
 def run_now(service: Service, call: Call) -> str:
@@ -58,10 +69,12 @@ def _runs(service: Service, record: Json) -> Json:
     return lists.page(service, Call({}), kind, fields=fields.RUNS, filter_text=query, size=NUM_LAST)
 
 
+PAUSE = partial(_change, state="PAUSED", method=schedules.pause)
+RESUME = partial(_change, state="ACTIVE", method=schedules.resume)
 SCHEDULE = f"{ADDRESS}/{RESOURCE}"
 VIEWS = [
     View(pattern=ADDRESS, content=table, template="schedules.html"),
-    View(pattern=f"{SCHEDULE}:pause", content=schedules.pause, method="POST", then=ADDRESS),
-    View(pattern=f"{SCHEDULE}:resume", content=schedules.resume, method="POST", then=ADDRESS),
+    View(pattern=f"{SCHEDULE}:pause", content=PAUSE, method="POST", then=ADDRESS),
+    View(pattern=f"{SCHEDULE}:resume", content=RESUME, method="POST", then=ADDRESS),
     View(pattern=f"{SCHEDULE}:run", content=run_now, method="POST"),
 ]

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,6 +27,9 @@ SECURITY = (
 # Other people's page: no script, and an origin of its own, whose requests the service refuses.
 FOREIGN_SECURITY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 MAX_FILE_BYTES = 50_000_000
+# Address of a page of the console, at the port that the service had when a page was written.
+SECTIONS = "|".join(words.SECTIONS.values())
+OWN_ADDRESS = re.compile(rf'(?<=href=")http://(127\.0\.0\.1|localhost):\d+(?=/({SECTIONS})/)'.encode())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +54,14 @@ class View:
     def _respond(self, service: Service, call: Call) -> Message:
         if self.method == "POST":
             path = re.sub("<([a-z]+)>", lambda match: call.args[match[1]], self.pattern)
-            call = Call(call.args, _checked_form(path, call.message))
-        content = self.content(service, call)
-        if self.method == "POST" and not content:
-            content = self.then or path.rpartition(":")[0]
+            then = self.then or path.rpartition(":")[0]
+            try:
+                call = Call(call.args, _checked_form(path, call.message))
+                content = self.content(service, call) or then
+            except ApiError as problem:  # perhaps of a page that no longer shows what is
+                return error_page(service, problem, {}, then)
+        else:
+            content = self.content(service, call)
         if isinstance(content, str):
             return Message(b"", {"Location": content}, status=303)
         return content if isinstance(content, Message) else _render(service, self.template, content)
@@ -70,14 +77,22 @@ def file_message(path: Path, *, is_page: bool) -> Message:
         raise ApiError("NOT_FOUND", f"{path} is not a file, or has been deleted.")
     with path.open("rb") as file:
         data = file.read(MAX_FILE_BYTES)
+    if is_page:
+        data = OWN_ADDRESS.sub(b"", data)
     kind = "application/octet-stream" if b"\0" in data else "text/html" if is_page else "text/plain"
     fields = {"Content-Type": f"{kind}; charset=utf-8", "Content-Security-Policy": FOREIGN_SECURITY}
     return Message(data, fields)
 
 
-def error_page(service: Service, problem: ApiError) -> Message:
-    """Return the page of an error, for any request of a browser."""
-    return _render(service, "error.html", {"problem": problem}, status=problem.code)
+def error_page(
+    service: Service, problem: ApiError, query: Mapping[str, str], then: str = ""
+) -> Message:
+    """Return the page of an error, for any request of a browser.
+
+    `query` is of its address; `then` is the page that shows what a refused form is about.
+    """
+    content = {"problem": problem, "query": query, "then": then}
+    return _render(service, "error.html", content, status=problem.code)
 
 
 def token_of(path: str) -> str:

@@ -123,6 +123,7 @@ class Executor:
     async def _run_loop(self, task: Json, scope: str, inputs: Values) -> Result:
         """Run the iterations of a loop, at most `parallelism` at a time."""
         items = loop_items(task, inputs)
+        name = (task.get("parameterIterator") or task["artifactIterator"])["itemInput"]
         limit = task.get("iteratorPolicy", {}).get("parallelismLimit") or len(items)
         slots = asyncio.Semaphore(limit)
         reference = task["componentRef"]["name"]
@@ -130,6 +131,9 @@ class Executor:
         async def iterate(number: int, values: Values) -> Result:
             async with slots:
                 iteration = f"{scope}{journal.ITERATION}{number}"
+                is_value = name in values.parameters
+                item = values.parameters[name] if is_value else values.artifacts[name][0]["uri"]
+                self.run.journal.write("iteration_started", scope=iteration, item=item)
                 return await self._run_graph(reference, iteration, values)
 
         results = await asyncio.gather(*map(iterate, range(len(items)), items))

@@ -111,6 +111,8 @@ def task_details(events: list[Json], *, interrupted: str = "") -> list[Json]:
                 detail = details[event["id"]] = _named(event)
                 detail["execution"]["state"] = "RUNNING"
                 detail |= {"startTime": event["time"], "state": "RUNNING"}
+            case "task_inputs" if event["id"] in details:
+                details[event["id"]] |= _with_inputs(event, details[event["id"]])
             case "task_ended" if event["id"] in details:  # its start may be a damaged line
                 details[event["id"]] |= _ended(event, details[event["id"]])
             case "task_not_triggered":
@@ -149,25 +151,26 @@ def _named(event: Json) -> Json:
 
 
 def _ended(event: Json, started: Json) -> Json:
-    execution_state = {"SUCCEEDED": "COMPLETE", "SKIPPED": "CACHED"}.get(event["state"], "FAILED")
-    ended: Json = {
-        "state": event["state"],
-        "endTime": event["time"],
-        "execution": {
-            **started["execution"],
-            "state": execution_state,
-            "metadata": {
-                **{f"input:{name}": value for name, value in event["inputs"].items()},
-                **{f"output:{name}": value for name, value in event["outputs"].items()},
-                **({"note": event["note"]} if event.get("note") else {}),
-            },
-        },
-        "inputs": _artifact_lists(event["input_artifacts"]),
-        "outputs": _artifact_lists(event["output_artifacts"]),
-    }
+    ended = _with_inputs(event, started)
+    ended |= {"state": event["state"], "endTime": event["time"]}
+    ended["outputs"] = _artifact_lists(event["output_artifacts"])
+    execution = ended["execution"]
+    states = {"SUCCEEDED": "COMPLETE", "SKIPPED": "CACHED"}
+    execution["state"] = states.get(event["state"], "FAILED")
+    execution["metadata"] |= {f"output:{name}": value for name, value in event["outputs"].items()}
+    if event.get("note"):
+        execution["metadata"]["note"] = event["note"]
     if event["error"]:
         ended["error"] = rpc_status("FAILED_PRECONDITION", event["error"])
     return ended
+
+
+def _with_inputs(event: Json, started: Json) -> Json:
+    metadata = {f"input:{name}": value for name, value in event["inputs"].items()}
+    return {
+        "execution": {**started["execution"], "metadata": metadata},
+        "inputs": _artifact_lists(event["input_artifacts"]),
+    }
 
 
 def _artifact_lists(artifacts: Json) -> Json:

@@ -143,6 +143,11 @@ class PipelineRun:
         self._journal_end(task, outputs, error)
         return Result(not error, outputs)
 
+    def record_inputs(self, task: Task) -> None:
+        """Journal the inputs of a task, once they are known."""
+        inputs = {"inputs": _parameters(task.inputs), "input_artifacts": task.inputs.artifacts}
+        self.journal.write("task_inputs", id=task.id, **inputs)
+
     def record_resource(self, task: Task, name: str) -> None:
         """Journal a job or an operation that a task has created."""
         self.journal.write("task_created", id=task.id, resource=name)

@@ -76,6 +76,7 @@ class TaskRunner:
         executor = pipeline["deploymentSpec"]["executors"][component["executorLabel"]]
         task.inputs = inputs
         attempt = Attempt.of(self, task, spec, component, inputs)
+        self.run.record_inputs(task)
         if importer := executor.get("importer"):
             return attempt.imported(importer)
         container, options = executor["container"], spec.get("cachingOptions", {})

@@ -194,6 +194,19 @@ def test_buttons_pause_and_resume_a_schedule(client, service):
         assert service.store.get(name)["state"] == state
 
 
+@pytest.mark.parametrize(("verb", "state"), [("pause", "PAUSED"), ("resume", "ACTIVE")])
+def test_a_button_of_an_older_page_changes_nothing(client, service, verb, state):
+    name = add_schedule(service, state=state)
+    assert submit(client, f"/schedules/p/l/13:{verb}").location == "/schedules"
+    assert service.store.get(name)["state"] == state
+    service.store.update(name, lambda schedule: schedule.update(state="COMPLETED"))
+    response = submit(client, f"/schedules/p/l/13:{verb}")
+    assert response.status_code == 400
+    page = response.get_data(as_text=True)
+    assert "is COMPLETED, not " in page
+    assert '<a href="/schedules">The present state</a>' in page
+
+
 def test_run_now_starts_a_run_of_the_schedule(client, service, monkeypatch):
     name = add_schedule(service)
     launched = []

@@ -140,6 +140,14 @@ def test_pages_that_the_report_links_to_are_those_of_its_folder(client, service,
         assert "secret" not in response.get_data(as_text=True).replace("secret.html", "")
 
 
+def test_links_of_a_report_to_the_console_are_of_its_present_port(client, service, some_runs):
+    folder = pipelines.KIND.folder_of(service, f"{PARENT}/pipelineJobs/bad")
+    links = ["http://127.0.0.1:1234/jobs/p/l/3", "http://127.0.0.1:6006/", "https://a.example/runs"]
+    (folder / "report.html").write_text("".join(f'<a href="{link}">' for link in links))
+    page = client.get(f"{RUN}/bad/report").get_data(as_text=True)
+    assert page == f'<a href="/jobs/p/l/3"><a href="{links[1]}"><a href="{links[2]}">'
+
+
 def test_page_of_a_run_without_facts_has_no_report(client, some_runs):
     assert "Report</a>" not in client.get(f"{RUN}/plain").get_data(as_text=True)
     assert client.get(f"{RUN}/plain/report").status_code == 404
@@ -157,6 +165,28 @@ def test_page_of_a_task_has_its_log_its_outputs_and_why_it_was_executed(client, 
     assert "an earlier run had the same inputs" in cached
     assert "<h2>Outputs" not in cached
     assert "<h2>Log" not in cached
+
+
+def test_tasks_of_a_loop_are_named_by_their_items_and_drawn_as_the_worst(client, service):
+    name = add_run(service, "loop", state="RUNNING")
+    events = journal.Journal(pipelines.KIND.folder_of(service, name))
+    for number, item in enumerate(("b<", {"c": 0})):
+        scope = f"/condition/loop-iteration-{number}"
+        events.write("iteration_started", scope=scope, item=item)
+        named = {"id": 7 + number, "name": "upload", "unique_name": f"upload-{number}"}
+        named |= {"display_name": "upload", "key": "group/upload", "scope": f"{scope}/inner"}
+        events.write("task_started", **named)
+        values = {"inputs": {"x": number}, "input_artifacts": {}}
+        events.write("task_inputs", id=7 + number, **values)
+    outputs = {"outputs": {}, "output_artifacts": {}}
+    events.write("task_ended", id=7, state="FAILED", error="no", **values, **outputs)
+    html = client.get(f"{RUN}/loop").get_data(as_text=True)
+    assert "upload-0</a><small> for b&lt;</small>" in html
+    assert "upload-1</a><small> for {&#34;c&#34;: 0}</small>" in html
+    assert '<g class="bad"><title>upload ×2: failed</title>' in html
+    html = client.get(f"{RUN}/loop/tasks/upload-1").get_data(as_text=True)
+    assert "</a> for {&#34;c&#34;: 0} ·" in html
+    assert "<dt>x</dt><dd>1</dd>" in html
 
 
 def test_artifacts_are_served_without_rights(client, service, some_runs):

@@ -63,11 +63,13 @@ def test_a_browser_keeps_the_token_of_the_address_as_a_cookie(portable):
 
 def test_a_browser_without_the_token_is_asked_for_it(portable):
     headers = {"Accept": "text/html,*/*"}
-    for path in ("/runs", "/runs?token=wrong"):
+    for path in ("/runs", "/runs?q=a%22b&token=wrong"):
         response = requests.get(portable.url + path, headers=headers, timeout=60)
         assert response.status_code == 403
         assert '<input type="password" name="token"' in response.text
         assert f"{portable.root}/token" in response.text
+    assert '<input type="hidden" name="q" value="a&#34;b">' in response.text
+    assert response.text.count('name="token"') == 1
     headers["Host"] = "evil.example"
     response = requests.get(portable.url, headers=headers, timeout=60)
     assert response.json()["error"]["code"] == 403

@@ -226,6 +226,17 @@ def test_iterations_of_a_loop_meet_up_to_its_parallelism(tmp_path):
     check_parallelism(steps.events, "loop", 3)
 
 
+def test_the_journal_has_the_item_of_each_iteration(tmp_path):
+    spec = pipeline({"loop": loop("inner", items='[0, "b", {"c": 1}]')}, inner={"a": step()})
+    execute(tmp_path, spec, Steps())
+    events = [event for event in journal.read(tmp_path) if event["event"] == "iteration_started"]
+    assert {event["scope"]: event["item"] for event in events} == {
+        "/loop-iteration-0": 0,
+        "/loop-iteration-1": "b",
+        "/loop-iteration-2": {"c": 1},
+    }
+
+
 @pytest.mark.parametrize(
     ("policy", "later"),
     [("PIPELINE_FAILURE_POLICY_FAIL_FAST", 0), ("PIPELINE_FAILURE_POLICY_FAIL_SLOW", 2)],

@@ -348,6 +348,8 @@ def test_cancelling_stops_the_step_and_its_children_and_runs_the_exit_task(
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()
     assert task_states(runs.get(job)) == {"hang": "RUNNING"}
+    execution = task_detail(runs.get(job), "hang")["execution"]
+    assert execution["metadata"] == {"input:folder": str(tmp_path)}
     refused = runs.service.call("DELETE", f"/v1/{job['name']}")
     assert refused.status_code == 400
     assert refused.json()["error"]["status"] == "FAILED_PRECONDITION"
