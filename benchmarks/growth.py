@@ -20,7 +20,7 @@ DIMENSIONS = {
     for each in (
         *(columns.NUMBERS, columns.CATEGORIES),
         *(examples.CLASSES, examples.FILES, examples.LISTS, examples.ROWS),
-        *(state.FINISHED_RUNS, state.VERSIONS),
+        *(state.FINISHED_RUNS, state.PAGES_OF_RUNS, state.VERSIONS),
     )
 }
 MOST_GROWTH = 1.3

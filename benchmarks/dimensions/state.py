@@ -5,12 +5,14 @@ Commands on runs include the start and the end of the service, as in every day's
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import psutil
+import requests
 import yaml
 
-from benchmarks.support.finished_runs import MODEL, fill
+from benchmarks.support.finished_runs import MODEL, PARENT, fill
 from benchmarks.support.growth import Cost, Dimension, cost_of
 from components.shared.vertex.api import VertexApi, connect
 from pipelines.config.built_in import RUNS
@@ -20,7 +22,20 @@ from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from vertex_local.client import service_pid
 
 TRAINYARD = [sys.executable, "-m", "pipelines.cli"]
-NUM_UPLOADS, NUM_GETS = 40, 400
+NUM_UPLOADS, NUM_GETS, NUM_PAGES = 40, 400, 10
+PLACE = f"{LOCAL_PROJECT}/{DEFAULT_LOCATION}"
+MARKED = "&".join(f"run{n}={PARENT}/pipelineJobs/run-{n}" for n in range(8))
+# Pages of the console that read runs, all of them or some.
+PAGES = {
+    "newest": "/runs",
+    "oldest": "/runs?page=99999",
+    "by metric": "/runs?sort=value+desc",
+    "found": "/runs?q=run-1+mnist&outcome=promoted",
+    "with settings": "/runs?show=train.epochs",
+    "one": f"/runs/{PLACE}/run-1",
+    "compared": f"/compare?{MARKED}",
+    "schedules": "/schedules",
+}
 IMAGE = "r.example/trainyard:src-0123456789ab"
 
 
@@ -37,6 +52,26 @@ def measure_runs(size: int, folder: Path) -> dict[str, Cost]:
     return {
         part: cost_of([*TRAINYARD, *command], folder=folder) for part, command in commands.items()
     }
+
+
+def measure_pages(size: int, folder: Path) -> dict[str, Cost]:
+    """Return the CPU seconds of the service for a page of the console, with so many runs."""
+    os.environ[PRELOAD_VARIABLE] = "json"
+    spec = yaml.safe_load(compile_pipeline(IMAGE, config=RUNS[MODEL]()))
+    fill(folder / ".trainyard", spec=spec, num_runs=size)
+    root = folder / ".trainyard" / "vertex"
+    with local_service(root) as service:
+        process = psutil.Process(service_pid(root))
+
+        def load(path: str) -> None:
+            address = f"http://{service.host}{path}"
+            headers = {"Authorization": f"Bearer {service.token}"}
+            requests.get(address, headers=headers, timeout=60).raise_for_status()
+
+        load("/runs")  # reads the templates
+        return {
+            part: _cost(process, NUM_PAGES, partial(load, path)) for part, path in PAGES.items()
+        }
 
 
 def measure_versions(size: int, folder: Path) -> dict[str, Cost]:
@@ -74,6 +109,13 @@ FINISHED_RUNS = Dimension(
     full_sizes=(10, 10_000),
     measure=measure_runs,
     constant=("models list", "runs list"),
+)
+PAGES_OF_RUNS = Dimension(
+    name="pages of runs",
+    sizes=(100, 1_000),
+    full_sizes=(100, 10_000),
+    measure=measure_pages,
+    constant=("newest", "with settings", "one", "compared", "schedules"),
 )
 VERSIONS = Dimension(
     name="versions",

@@ -39,13 +39,19 @@ def fill(state_dir: Path, *, spec: dict, num_runs: int = 0, num_versions: int = 
 def _add_run(state_dir: Path, store: Store, run: str, *, spec: dict) -> None:
     ended = {"state": "SUCCEEDED", "createTime": now(), "startTime": now(), "endTime": now()}
     labels = {RUN_LABEL: run, "vertex-ai-pipelines-run-billing-id": store.next_id()}
+    facts = {"outcome": "promoted", "tone": "good", "workload": MODEL, "metric": "accuracy"}
+    facts |= {"value": int(store.next_id()) % 977 / 977, "gain": 0.01, "cost": 0.02}
     config = {
         "gcsOutputDirectory": str(state_dir / "runs"),
         "parameterValues": {"workload": MODEL, "model_name": MODEL, "train": '{"epochs": 5}'},
     }
     job_id = store.next_id()
     records = {
-        f"pipelineJobs/{run}": {"pipelineSpec": spec, "runtimeConfig": config},
+        f"pipelineJobs/{run}": {
+            "pipelineSpec": spec,
+            "runtimeConfig": config,
+            "jobDetail": {"pipelineRunContext": {"metadata": facts}},
+        },
         f"customJobs/{job_id}": {"jobSpec": {"workerPoolSpecs": [{"replicaCount": "1"}]}},
     }
     for path, body in records.items():

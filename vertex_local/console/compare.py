@@ -42,7 +42,8 @@ def _metrics(records: list[Json]) -> dict[str, list[Json]]:
         {metric for of_run in facts for metric in str(of_run.get(fact, "")).split()}
         for fact in ("lower_is_better", "higher_is_better")
     )
-    signs = {**dict.fromkeys({*lower, *FACTS}, -1), **dict.fromkeys({*higher, "gain"}, 1)}
+    # Not of gains, which may be over other models.
+    signs = {**dict.fromkeys({*lower, "cost", "seconds"}, -1), **dict.fromkeys(higher, 1)}
     values = [
         {
             **{name: of_run[name] for name in FACTS if isinstance(of_run.get(name), int | float)},

@@ -3,6 +3,7 @@
 import json
 import math
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from vertex_local import Json
@@ -54,7 +55,9 @@ def number(value: Any) -> str:
         return "" if value is None else str(value)
     if value == int(value) and abs(value) < 1e15:  # noqa: PLR2004
         return f"{int(value):,}"
-    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:,.4g}"  # noqa: PLR2004
+    if abs(value) >= 1e4:  # noqa: PLR2004
+        return f"{value:,.0f}"
+    return f"{Decimal(f'{value:.4g}'):,f}" if abs(value) >= 1e-9 else f"{value:.4g}"  # noqa: PLR2004
 
 
 def exact(value: Any) -> str:
@@ -98,13 +101,16 @@ def seconds_between(start: str, end: str) -> float:
 
 def span(seconds: float) -> str:
     """Return a duration as `0.8 s`, `42 s`, `3 min 5 s`, `2 h 10 min` or `4 d`."""
-    if seconds < MINUTE:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"  # noqa: PLR2004
-    if seconds < HOUR:
-        return f"{seconds // MINUTE:.0f} min {seconds % MINUTE:.0f} s"
-    if seconds < DAY:
-        return f"{seconds // HOUR:.0f} h {seconds % HOUR // MINUTE:.0f} min"
-    return f"{seconds // DAY:.0f} d"
+    if seconds < 10:  # noqa: PLR2004
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < MINUTE:
+        return f"{whole} s"
+    if whole < HOUR:
+        return f"{whole // MINUTE} min {whole % MINUTE} s"
+    if whole < DAY:
+        return f"{whole // HOUR} h {whole % HOUR // MINUTE} min"
+    return f"{whole // DAY} d"
 
 
 def _flat(values: Json, prefix: str = "") -> Json:

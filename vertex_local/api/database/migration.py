@@ -1,4 +1,4 @@
-"""Conversion of the records of schemas up to 3; a damaged one stays, to be kept aside."""
+"""Conversion of the records of schemas up to `LAST`; a damaged one stays, to be kept aside."""
 
 import json
 import sqlite3
@@ -10,6 +10,7 @@ import orjson
 from vertex_local import Json
 from vertex_local.api.database import specs
 
+LAST = 3
 DAMAGES = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 

@@ -14,8 +14,8 @@ MAGIC = b"SQLite format 3\0"
 PAGE_SIZE_AT, LEAST_PAGE = 16, 512  # https://www.sqlite.org/fileformat.html
 APPLICATION_ID = 0x76746C63  # "vtlc"; not set by earlier versions of the service
 # PRAGMA user_version of the schema; 0 lacks the tables for lists, of which 1 and 2 lack columns; up
-# to 3 a model's record has its versions, and a run's its specification.
-VERSION = 4
+# to 3 a model's record has its versions, and a run's its specification; 4 lacks an index.
+VERSION = 5
 FULL_VACUUM = 1  # PRAGMA auto_vacuum: a commit returns the pages of what it deletes
 TABLES = {"resources", "ids"}
 # Folders of the root whose contents belong to records of the database.

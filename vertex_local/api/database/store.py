@@ -78,7 +78,8 @@ class Store:
             with self.atomic() as connection:
                 for statement in f"{SCHEMA}{specs.SCHEMA}{select.SCHEMA}".split(";"):
                     connection.execute(statement)
-                migration.convert(connection, self.insert)
+                if opening.version_of(connection) <= migration.LAST:
+                    migration.convert(connection, self.insert)
                 self._keep_damaged()
                 for position, name, text in connection.execute(
                     "SELECT position, name, body FROM resources"

@@ -34,6 +34,7 @@ CREATE INDEX listed_by_display_name ON listed (collection, display_name, positio
 CREATE INDEX listed_by_create_time ON listed (collection, create_time, position);
 CREATE INDEX listed_by_outcome ON listed (collection, outcome);
 CREATE INDEX listed_by_workload ON listed (collection, workload);
+CREATE INDEX listed_by_schedule ON listed (schedule_name);
 CREATE TABLE labels (
     key TEXT NOT NULL, value TEXT NOT NULL, position INTEGER NOT NULL,
     PRIMARY KEY (key, value, position)

@@ -108,6 +108,18 @@ def test_models_and_runs_of_an_earlier_version_are_the_same_and_take_less_space(
 
 
 @pytest.mark.fast
+def test_a_database_of_schema_4_gets_an_index_and_keeps_its_records(path):
+    Store(path).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript("DROP INDEX listed_by_schedule; PRAGMA user_version = 4")
+    store = Store(path)
+    check(store, path.parent)
+    index = "SELECT count(*) FROM sqlite_master WHERE name = 'listed_by_schedule'"
+    assert store._connection.execute(index).fetchall() == [(1,)]
+    store.close()
+
+
+@pytest.mark.fast
 def test_labels_of_the_default_version_and_of_others_are_still_filtered(path):
     store = Store(path)
     service = Service(root=path.parent, store=store, url="")

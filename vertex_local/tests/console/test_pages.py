@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from vertex_local.api.routes import Message
-from vertex_local.console import web
+from vertex_local.console import web, words
 from vertex_local.endpoints import forwarding
 from vertex_local.endpoints.forwarding import Sent
 from vertex_local.pipelines import resource as pipelines
@@ -69,6 +69,22 @@ def test_pages_escape_everything_and_run_only_their_own_script(client, service):
             assert policy.startswith("default-src 'none'; ")
             (nonce,) = re.findall('nonce="([^"]+)"', html)
             assert f"'nonce-{nonce}'" in policy
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(2e-5, "0.00002"), (-3e-7, "-0.0000003"), (1234.56, "1,235"), (12345.6, "12,346"), (3.0, "3")],
+)
+def test_numbers_are_as_people_write_them(value, text):
+    assert words.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.84, "0.8 s"), (59.4, "59 s"), (59.7, "1 min 0 s"), (179.7, "3 min 0 s"), (86399.9, "1 d")],
+)
+def test_durations_are_rounded_before_they_are_divided(seconds, text):
+    assert words.span(seconds) == text
 
 
 def test_an_unknown_resource_is_a_page_that_says_so(client):
