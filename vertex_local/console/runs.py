@@ -61,8 +61,11 @@ def run(service: Service, call: Call) -> Json:
     starts = [task["startTime"] for task in tasks if task.get("startTime")]
     start = min(starts, default=record["createTime"])
     total = max(words.seconds_between(start, record.get("endTime", "")), 0.001)
+    artifacts = [artifact for task in tasks for artifact in _artifacts(task, "outputs")]
+    names = [*(job for task in tasks for job in jobs_of(task)), *map(_resource_name, artifacts)]
     return {
         "run": record,
+        "made": [found for name in dict.fromkeys(names) if (found := _with_page(service, name))],
         "tasks": [{**task, **_bar(task, start, total)} for task in tasks],
         "dag": dag.draw(record.get("pipelineSpec", {}), tasks),
     }
@@ -73,12 +76,19 @@ def task(service: Service, call: Call) -> Json:
     record, detail = _task(service, call)
     metadata = detail["execution"].get("metadata", {})
     folder = pipelines.KIND.folder_of(service, record["name"])
+    page = f"{words.href(record['name'])}/tasks/{detail['taskUniqueName']}"
+    for name, made in detail.get("outputs", {}).items():
+        for artifact in made["artifacts"]:
+            artifact["page"] = f"{page}/{name}" if _path(artifact).is_file() else ""
+    for artifact in [*_artifacts(detail, "inputs"), *_artifacts(detail, "outputs")]:
+        if found := _with_page(service, _resource_name(artifact)):
+            artifact["page"] = words.href(found["name"])
     return {
         "run": record,
         "task": detail,
         "reason": _reason(record, detail, note=metadata.get("note", "")),
         "metadata": metadata,
-        "jobs": jobs_of(detail),
+        "jobs": [job for job in jobs_of(detail) if _with_page(service, job)],
         "log": tail(folder / "tasks" / f"{detail['taskUniqueName']}.log"),
     }
 
@@ -95,8 +105,7 @@ def artifact(service: Service, call: Call) -> Message:
     """Return the file of an output artifact: a page, or the start of a text."""
     _, detail = _task(service, call)
     for made in detail.get("outputs", {}).get(call.args["name"], {}).get("artifacts", []):
-        path = local_path(made["uri"]) or Path(made["uri"])
-        return file_message(path, is_page=made["schemaTitle"] == PAGE_TYPE)
+        return file_message(_path(made), is_page=made["schemaTitle"] == PAGE_TYPE)
     raise not_found(f"output {call.args['name']} of the task {call.args['task']}")
 
 
@@ -114,6 +123,25 @@ def report(service: Service, call: Call) -> Message:
     if not path.resolve().is_relative_to(summary.parent.resolve()):
         raise not_found(f"Page {path.name}")
     return file_message(path, is_page=True)
+
+
+def _artifacts(detail: Json, kind: str) -> list[Json]:
+    return [artifact for made in detail.get(kind, {}).values() for artifact in made["artifacts"]]
+
+
+def _path(artifact: Json) -> Path:
+    return local_path(artifact["uri"]) or Path(artifact["uri"])
+
+
+def _resource_name(artifact: Json) -> str:
+    """Return the name of the resource that an artifact of Google's components stands for."""
+    return str(artifact.get("metadata", {}).get("resourceName", "")).partition("@")[0]
+
+
+def _with_page(service: Service, name: str) -> Json | None:
+    """Return the resource of a name, None if it is deleted or has no page."""
+    resource = service.store.find(name)
+    return resource if resource and name.split("/")[-2] in words.SECTIONS else None
 
 
 def _filter(asked: dict[str, str]) -> str:

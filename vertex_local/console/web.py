@@ -29,7 +29,9 @@ FOREIGN_SECURITY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-
 MAX_FILE_BYTES = 50_000_000
 # Address of a page of the console, at the port that the service had when a page was written.
 SECTIONS = "|".join(words.SECTIONS.values())
-OWN_ADDRESS = re.compile(rf'(?<=href=")http://(127\.0\.0\.1|localhost):\d+(?=/({SECTIONS})/)'.encode())
+OWN_ADDRESS = re.compile(
+    rf'(?<=href=")http://(127\.0\.0\.1|localhost):\d+(?=/({SECTIONS})/)'.encode()
+)
 
 
 @dataclass(frozen=True, kw_only=True)

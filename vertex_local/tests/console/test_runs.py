@@ -1,5 +1,7 @@
 """Pages of runs: the table, a run, a task, and the comparison."""
 
+import json
+
 import pytest
 
 from vertex_local.api.database import store
@@ -8,7 +10,14 @@ from vertex_local.console import dag, lists
 from vertex_local.errors import ApiError
 from vertex_local.pipelines import journal
 from vertex_local.pipelines import resource as pipelines
-from vertex_local.tests.support.console_records import FACTS, PARENT, SPEC, add_job, add_run
+from vertex_local.tests.support.console_records import (
+    FACTS,
+    PARENT,
+    SPEC,
+    add_job,
+    add_model,
+    add_run,
+)
 
 pytestmark = pytest.mark.fast
 
@@ -158,13 +167,40 @@ def test_page_of_a_task_has_its_log_its_outputs_and_why_it_was_executed(client, 
     assert "first line\n100 %\nlast &lt;line&gt;" in html
     assert "the pipeline does not let it use the cache" in html
     assert "<dt>auc</dt><dd>0.95</dd>" in html
-    assert 'href="/jobs/p/l/good"' in html
     assert "<dt>rate</dt><dd>0.5</dd>" in html
     assert "<h2>Inputs" in html
     cached = client.get(f"{RUN}/good/tasks/prepare").get_data(as_text=True)
     assert "an earlier run had the same inputs" in cached
     assert "<h2>Outputs" not in cached
     assert "<h2>Log" not in cached
+
+
+def test_pages_link_to_what_exists(client, service, some_runs):
+    """Not to a deleted job, a deleted model, or an artifact that has no file."""
+    name = f"{PARENT}/pipelineJobs/good"
+    model = {"resourceName": f"{PARENT}/models/taxi@2"}
+    made = {"model": [{"displayName": "m", "uri": "http://x", "metadata": model}]}
+    ended = {"id": 2, "state": "SUCCEEDED", "error": "", "note": "", "inputs": {}}
+    resources = {"resources": [{"resourceUri": f"http://x/v1/{PARENT}/customJobs/good"}]}
+    ended |= {"input_artifacts": {}, "outputs": {"gcp_resources": json.dumps(resources)}}
+    page = {"displayName": "p", "uri": str(service.root / "page.html"), "metadata": {}}
+    artifacts = {**made, "page": [page], "odd": [{**page, "metadata": {"resourceName": {}}}]}
+    events = journal.Journal(pipelines.KIND.folder_of(service, name))
+    events.write("task_ended", **ended, output_artifacts=artifacts)
+    pages, links = (
+        (f"{RUN}/good", f"{RUN}/good/tasks/train"),
+        ("/jobs/p/l/good", "/models/p/l/taxi"),
+    )
+    for path in pages:
+        html = client.get(path).get_data(as_text=True)
+        assert not any(f'href="{link}"' in html for link in (*links, f"{pages[1]}/page"))
+    add_job(service, "good")
+    add_model(service, run_id="good")
+    (service.root / "page.html").write_text("page")
+    for path in pages:
+        html = client.get(path).get_data(as_text=True)
+        assert all(f'href="{link}"' in html for link in links)
+    assert f'href="{pages[1]}/page"' in html
 
 
 def test_tasks_of_a_loop_are_named_by_their_items_and_drawn_as_the_worst(client, service):
@@ -183,7 +219,7 @@ def test_tasks_of_a_loop_are_named_by_their_items_and_drawn_as_the_worst(client,
     html = client.get(f"{RUN}/loop").get_data(as_text=True)
     assert "upload-0</a><small> for b&lt;</small>" in html
     assert "upload-1</a><small> for {&#34;c&#34;: 0}</small>" in html
-    assert '<g class="bad"><title>upload ×2: failed</title>' in html
+    assert '<g class="bad"><title>upload \N{MULTIPLICATION SIGN}2: failed</title>' in html
     html = client.get(f"{RUN}/loop/tasks/upload-1").get_data(as_text=True)
     assert "</a> for {&#34;c&#34;: 0} ·" in html
     assert "<dt>x</dt><dd>1</dd>" in html
