@@ -27,7 +27,7 @@ LOCK := $(BIN)/uv pip compile setup.py vertex_local/pyproject.toml --extra pipel
 # background while the page is served already, 5 s of CPU and 0.5 GB, so that runs start at once.
 # TensorFlow reads TF_ENABLE_ONEDNN_OPTS then: before `trainer` can set it.
 PRELOAD := kfp.local,kfp.dsl.executor_main tensorflow
-# GNU make 3.81 and BSD tools, which macOS has, run all that `run-local` and `test` need.
+# GNU make 3.81 and BSD tools, which macOS has, run every target but `bench`.
 WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 BENCHMARKS := $(filter-out __init__ cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
@@ -126,7 +126,7 @@ push: $(READY) ## build the image and push it (REPOSITORY=LOCATION-docker.pkg.de
 
 wheels: $(READY) ## build the wheels of trainyard-pipelines and vertex-local in dist/
 	@# From copies: a build leaves files beside the source.
-	@rm -rf build/wheels && mkdir -p build/wheels dist && git ls-files -z | xargs -0 cp --parents --target-directory build/wheels
+	@rm -rf build/wheels && mkdir -p build/wheels dist && git ls-files -z | tar -cf - --null -T - | tar -xf - -C build/wheels
 	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist build/wheels build/wheels/vertex_local
 	@ls dist/*.whl
 

@@ -39,14 +39,15 @@ def _report(arguments: argparse.Namespace) -> int:
         path = report_run(api, arguments.run, target=target)
     print(path)
     if not arguments.no_open:
-        _open(path)
+        open_page(path)
     return 0
 
 
-def _open(path: Path) -> None:
-    """Open a page in the desktop's browser, at a terminal with a display."""
-    has_display = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-    program = shutil.which("xdg-open")
+def open_page(path: Path) -> None:
+    """Open a page in the desktop's browser, at a terminal with a display, as every Mac has."""
+    is_mac = sys.platform == "darwin"
+    has_display = is_mac or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    program = shutil.which("open" if is_mac else "xdg-open")
     if program and has_display and sys.stdout.isatty():
         subprocess.Popen(
             [program, str(path)],
