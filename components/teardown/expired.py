@@ -13,6 +13,9 @@ from components.shared.vertex.resource_name import ResourceName
 logger = logging.getLogger(__name__)
 
 ACTIVE = " OR ".join(f'state="PIPELINE_STATE_{s}"' for s in ("QUEUED", "PENDING", "RUNNING"))
+# Lists omit only `jobDetail`; the specification has the defaults of parameters.
+# https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs
+FIELDS = "name,pipelineSpec,runtimeConfig"
 SUFFIX = " (expired)"
 MAX_NAME = 128  # characters
 
@@ -43,7 +46,6 @@ def delete_expired(api: VertexApi, *, run: str) -> Iterator[str]:
 
 def _in_use(api: VertexApi, *, run: str) -> set[str]:
     """Return the names of the endpoints of the runs that have not ended, except `run`."""
-    active = api.list_resources("pipelineJobs", filter=ACTIVE, readMask="name")
-    names = [job["name"] for job in active]
-    jobs = [api.find(name) for name in names if ResourceName.from_name(name).id != run]
-    return {str(parameters_of(job).get("endpoint_name", "")) for job in jobs if job}
+    active = api.list_resources("pipelineJobs", filter=ACTIVE, readMask=FIELDS)
+    others = (job for job in active if ResourceName.from_name(job["name"]).id != run)
+    return {str(parameters_of(job).get("endpoint_name", "")) for job in others}
