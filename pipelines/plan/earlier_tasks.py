@@ -5,14 +5,15 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import details_by_name, inputs_of, outputs_of, seconds_of
-from pipelines.runs.removal.cache import read_entry, step_cache
+from pipelines.runs.removal.cache import is_dangling, read_entry, step_cache
 from trainer import Json
 
 SUCCEEDED, CACHED = "SUCCEEDED", "SKIPPED"  # states of Vertex AI
+Outputs = tuple[Json, dict[str, tuple[str, ...]]]  # parameters, and the URIs of artifacts by name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +108,11 @@ class EarlierTasks:
             yield job
 
 
+def pipeline_name(job: Json) -> str:
+    """Return the name of a run's pipeline: runs of others share no outputs."""
+    return str(job.get("pipelineSpec", {}).get("pipelineInfo", {}).get("name", ""))
+
+
 def component_names(spec: Json) -> dict[str, str]:
     """Return the name of the component of each task of a compiled pipeline, nested ones too."""
     graphs = (spec.get("root", {}), *spec.get("components", {}).values())
@@ -133,21 +139,6 @@ def _uris(values: Json) -> dict[str, tuple[str, ...]]:
     return {name: tuple(map(uri, value.get("artifacts", ()))) for name, value in values.items()}
 
 
-class Outputs(NamedTuple):
-    """Outputs in an entry: parameters, URIs of artifacts by name, and those that are pending."""
-
-    parameters: Json
-    artifacts: dict[str, tuple[str, ...]]
-    pending: Any
-
-    def exist(self) -> bool:
-        """Return whether the files exist; of one that a later task writes, its folder."""
-        uris = [uri for uris in self.artifacts.values() for uri in uris if uri.startswith("/")]
-        return all(
-            Path(uri).parent.is_dir() if uri in self.pending else Path(uri).exists() for uri in uris
-        )
-
-
 class LocalCache:
     """The step cache of this machine, read once, when a task is looked up."""
 
@@ -157,25 +148,18 @@ class LocalCache:
     def has(self, task: EarlierTask) -> bool:
         """Return whether an entry has the outputs of a task, and their files exist."""
         wanted = (task.output_parameters, task.output_artifacts)
-        return any(outputs[:2] == wanted and outputs.exist() for outputs in self._outputs)
+        return any(outputs == wanted and not is_dangling(entry) for outputs, entry in self._entries)
 
     @functools.cached_property
-    def _outputs(self) -> list[Outputs]:
-        return [
-            outputs
-            for entry in step_cache(self._state_dir).glob("*.json")
-            for outputs in _outputs_of(read_entry(entry))
-        ]
+    def _entries(self) -> list[tuple[Outputs, Json]]:
+        entries = map(read_entry, step_cache(self._state_dir).glob("*.json"))
+        return [(outputs, entry) for entry in entries for outputs in _outputs_of(entry)]
 
 
 def _outputs_of(entry: Json) -> Iterator[Outputs]:
     """Yield the outputs of an entry; none of one that is damaged, which the service drops."""
     try:
         parameters, artifacts = entry["outputs"]["parameters"], entry["outputs"]["artifacts"]
-        uris = {
-            key: tuple(str(artifact["uri"]) for artifact in values)
-            for key, values in artifacts.items()
-        }
-        yield Outputs(parameters, uris, entry["pending"])
+        yield parameters, _uris({name: {"artifacts": made} for name, made in artifacts.items()})
     except (KeyError, TypeError, AttributeError):
         return

@@ -10,7 +10,7 @@ from components.plan_training.prices import PRICES, Cost, cluster_cost, quota_ne
 from components.plan_training.shape import Shape
 from components.shared.run_summary.settings import WORKLOAD, parameters_of, shown_workload
 from components.shared.vertex.api import VertexApi
-from pipelines.plan.earlier_tasks import EarlierTask, EarlierTasks, LocalCache
+from pipelines.plan.earlier_tasks import EarlierTask, EarlierTasks, LocalCache, pipeline_name
 from pipelines.plan.forecast import CACHED, DEPENDS, RUNS, SKIPPED, TaskForecast, forecast
 from pipelines.plan.foreseen import foreseen, without_registry
 from pipelines.plan.reasons import changes
@@ -89,7 +89,7 @@ def plan_of(api: VertexApi | None, submission: Submission, *, state_dir: Path | 
     request, config = submission.request, submission.config
     parameters = parameters_of(request)
     has_outputs = LocalCache(state_dir).has if state_dir else lambda _: True
-    jobs = earlier_jobs(api, str(parameters.get(WORKLOAD, ""))) if api else ()
+    jobs = earlier_jobs(api, request) if api else ()
     earlier = EarlierTasks(jobs, is_reusable=has_outputs)
     forecasts = forecast(
         request["pipelineSpec"],
@@ -111,9 +111,9 @@ def plan_of(api: VertexApi | None, submission: Submission, *, state_dir: Path | 
     )
 
 
-def earlier_jobs(api: VertexApi, workload: str) -> Iterator[Json]:
-    """Yield the newest runs of a workload, with their tasks, each requested when it is needed."""
-    name = shown_workload(workload)
+def earlier_jobs(api: VertexApi, request: Json) -> Iterator[Json]:
+    """Yield the newest runs of a request's workload and pipeline, each read when it is needed."""
+    name = shown_workload(parameters_of(request).get(WORKLOAD, ""))
     records = api.list_resources(
         "pipelineJobs",
         orderBy="create_time desc",
@@ -122,7 +122,8 @@ def earlier_jobs(api: VertexApi, workload: str) -> Iterator[Json]:
     )
     same = (r for r in records if shown_workload(parameters_of(r).get(WORKLOAD, "")) == name)
     for record in itertools.islice(same, MAX_RUNS):
-        if job := api.find(record["name"]):  # None: deleted in the meantime
+        job = api.find(record["name"])  # None: deleted in the meantime
+        if job and pipeline_name(job) == pipeline_name(request):
             yield job
 
 

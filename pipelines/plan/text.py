@@ -5,10 +5,12 @@ from dataclasses import asdict
 
 from components.plan_training.prices import resource_note
 from pipelines.config.run_config import RunConfig
-from pipelines.plan.forecast import CACHED, RUNS
+from pipelines.plan.forecast import CACHED, RUNS, SKIPPED
 from pipelines.plan.run_plan import RunPlan, TrainingPrice
 from pipelines.resources.table import Table
 from trainer import Json
+
+UPLOAD = "upload-model"
 
 
 def tasks_of(plan: RunPlan) -> Table:
@@ -34,7 +36,9 @@ def facts_of(plan: RunPlan, *, location: str, config: RunConfig | None) -> Itera
     if plan.quota:
         needed = ", ".join(f"{name} {count}" for name, count in plan.quota.items())
         yield f"quota     on Vertex AI in {location}: {needed}"
-    if config:
+    if config and any(task.name == UPLOAD and task.state == SKIPPED for task in plan.tasks):
+        yield "leaves    no new version"
+    elif config:
         yield f"leaves    {left_by(config)}"
 
 
@@ -57,17 +61,19 @@ def left_by(config: RunConfig) -> str:
         return "no version (release.promote=false)"
     if release.get("approval"):
         return f"{model} that waits for `trainyard models approve`, if it passes the gate"
-    kept = "stays" if config.keep_endpoint else "stays only if it served before this run"
+    expires = f" and expires {release['expires']} later" if release.get("expires") else ""
+    kept = f"stays{expires}" if config.keep_endpoint else "stays only if it served before this run"
     return (
         f"{model}, if it passes the gate and is new: its default version; endpoint"
         f" {config.endpoint_name} {kept}"
     )
 
 
-def plan_json(plan: RunPlan) -> Json:
-    """Return the plan as JSON."""
+def plan_json(plan: RunPlan, *, location: str) -> Json:
+    """Return the plan as JSON; the location is that of the quota."""
     return {
         "run": plan.run,
+        "location": location,
         "tasks": [asdict(task) for task in plan.tasks],
         "seconds": plan.seconds,
         "price": asdict(plan.price) if plan.price else None,

@@ -28,7 +28,7 @@ def show_plan(arguments: argparse.Namespace, submission: "Submission", target: T
     """Print the plan of a run; return the exit code."""
     plan = planned(arguments, submission, target)
     if arguments.json:
-        return print_json(plan_json(plan))
+        return print_json(plan_json(plan, location=target.location))
     print_table(tasks_of(plan))
     print()
     for line in facts_of(plan, location=target.location, config=submission.config):

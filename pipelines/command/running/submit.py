@@ -72,7 +72,7 @@ or depends on the verdict), which setting, file of code or file of data has chan
 seconds as in earlier runs, the price of the training on Vertex AI and the quota it needs.
 
   trainyard plan mnist --set train.epochs=5
-  trainyard plan churn/ --on vertex --json
+  trainyard plan churn/ --on vertex --image IMAGE --json
 """
 
 

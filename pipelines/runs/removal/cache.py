@@ -46,6 +46,13 @@ def read_entry(entry: Path) -> Json:
     return content if isinstance(content, dict) else {}
 
 
+def is_dangling(entry: Json) -> bool:
+    """Return whether an output of an entry is missing; the folder of a pending one exists."""
+    folders = (Path(path).parent for path in entry.get("pending", ()))
+    files = map(Path, entry.get("files", ()))
+    return not all(path.exists() for path in (*files, *folders))
+
+
 def cached_steps(state_dir: Path) -> list[CachedStep]:
     """Return all entries, by the names of pipeline and step."""
     entries = [

@@ -23,7 +23,7 @@ from components.shared.vertex.labels import RUN_LABEL
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import JOB, LATEST, RUN
 from pipelines.resources.names import short_name
-from pipelines.runs.removal.cache import read_entry, step_cache
+from pipelines.runs.removal.cache import is_dangling, read_entry, step_cache
 from pipelines.runs.request import RUN_NAME
 from trainer import Json
 
@@ -120,7 +120,7 @@ class RunFiles:
             if not folder.is_symlink():
                 shutil.rmtree(folder, ignore_errors=True)
         for entry in self._entries():
-            if _is_dangling(read_entry(entry)):
+            if is_dangling(read_entry(entry)):
                 entry.unlink(missing_ok=True)
 
     def _entries_of(self, run: str, jobs: set[str]) -> list[Path]:
@@ -173,13 +173,6 @@ def _unused(folder: Path | None) -> Iterator[None]:
             except BlockingIOError:
                 raise ResourceError(f"an unfinished run uses files in {path}") from None
         yield
-
-
-def _is_dangling(content: Json) -> bool:
-    """Return whether an output of a cache entry is missing; the folder of a pending one exists."""
-    folders = (Path(path).parent for path in content.get("pending", ()))
-    files = map(Path, content.get("files", ()))
-    return not all(path.exists() for path in (*files, *folders))
 
 
 def _num_bytes(folder: Path) -> int:

@@ -6,7 +6,8 @@ import pytest
 
 from components.prepare_examples import fingerprint
 from components.prepare_examples.raw_data.files import Object
-from pipelines.plan.earlier_tasks import LocalCache
+from pipelines.plan.earlier_tasks import EarlierTask, LocalCache
+from pipelines.plan.run_plan import earlier_jobs
 
 PULLABLE = ("--image", "us-docker.pkg.dev/p/r/trainyard:1")
 ON_VERTEX = ("--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/runs", *PULLABLE)
@@ -42,6 +43,14 @@ def test_a_plan_as_json(trainyard):
     assert states["prepare-examples"] == states["train"] == "runs"
     assert states["upload-model"] == "depends"
     assert plan["price"]["most"] == pytest.approx(0.437)
+    assert (plan["location"], plan["quota"]) == ("us-central1", {"custom_model_training_cpus": 4})
+
+
+def test_a_plan_says_whether_the_endpoint_stays(trainyard):
+    _, output, _ = trainyard("plan", "taxi")
+    assert "endpoint taxi stays only if it served before this run" in output
+    _, output, _ = trainyard("plan", "taxi", "--keep-endpoint", "--set", "release.expires=8h")
+    assert output.endswith("its default version; endpoint taxi stays and expires 8h later\n")
 
 
 def test_without_a_login_a_dry_run_still_shows_what_is_known(trainyard, monkeypatch, caplog):
@@ -127,4 +136,37 @@ def test_a_damaged_entry_of_the_cache_has_no_outputs(tmp_path, content):
     folder = tmp_path / "vertex" / "step_cache"
     folder.mkdir(parents=True)
     (folder / "a.json").write_text(content)
-    assert not LocalCache(tmp_path)._outputs
+    assert not LocalCache(tmp_path)._entries
+
+
+def test_an_output_without_one_of_its_files_is_not_in_the_cache(tmp_path):
+    examples, folder = tmp_path / "examples", tmp_path / "vertex" / "step_cache"
+    for path in (examples, folder):
+        path.mkdir(parents=True)
+    shard = examples / "train-0"
+    shard.touch()
+    outputs = {"parameters": {}, "artifacts": {"examples": [{"uri": str(examples)}]}}
+    entry = {"outputs": outputs, "pending": [], "files": [str(shard)]}
+    (folder / "a.json").write_text(json.dumps(entry))
+    artifact = {"name": "examples", "artifacts": [{"uri": str(examples)}]}
+    detail = {"outputs": {"examples": artifact}}
+    task = EarlierTask(job={}, detail=detail, component={}, container={})
+
+    assert LocalCache(tmp_path).has(task)
+    shard.unlink()
+    assert not LocalCache(tmp_path).has(task)
+
+
+def test_runs_of_another_pipeline_share_no_outputs():
+    jobs = [
+        {"name": n, "pipelineSpec": {"pipelineInfo": {"name": n[0]}}} for n in ("a1", "b2", "a3")
+    ]
+
+    class Api:
+        def list_resources(self, *_, **__):
+            return jobs
+
+        def find(self, name):
+            return next(job for job in jobs if job["name"] == name)
+
+    assert [job["name"] for job in earlier_jobs(Api(), jobs[0])] == ["a1", "a3"]
