@@ -9,7 +9,7 @@ from components.errors import StepError
 from components.shared.vertex.errors import VertexError
 from pipelines.command.output import open_output
 from pipelines.command.parser import SHELLS, Parser, PrintCompletion, ShowVersion
-from pipelines.errors import RegistryError, ResourceError, ServiceError
+from pipelines.errors import RegistryError, ResourceError, ServiceError, with_place
 from pipelines.exit_codes import FAILED, INTERRUPTED, USAGE
 from trainer.errors import ConfigError
 
@@ -125,6 +125,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main(argv: list[str]) -> int:
+    arguments = argparse.Namespace()
     try:
         arguments = parse(argv)
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
@@ -133,7 +134,8 @@ def _main(argv: list[str]) -> int:
     except BrokenPipeError:
         raise
     except USAGE_ERRORS as error:
-        return _fail(str(error), code=USAGE)
+        places = vars(arguments).get("places", {})
+        return _fail(with_place(str(error), places), code=USAGE)
     except FAILURES as error:
         return _fail(str(error), code=FAILED)
     except KeyboardInterrupt:
@@ -152,7 +154,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
     if getattr(arguments, "env", ""):
         from pipelines.command.environments import with_environment  # reads YAML
 
-        arguments = _parser().parse_args(with_environment(argv[:end], arguments))
+        words, places = with_environment(argv[:end], arguments)
+        arguments = _parser().parse_args(words)
+        arguments.places = places
     if flags := argv[end + 1 :]:
         if not hasattr(arguments, "flags"):
             parser.error(f"this command passes no flags to the trainer: -- {' '.join(flags)}")

@@ -5,7 +5,8 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from components.shared.text.yaml_text import Sources, read_mapping, value_text
+from components.shared.text.yaml_text import read_mapping, value_text
+from pipelines.command.target_options import TARGETS
 from trainer import paths
 from trainer.errors import ConfigError, did_you_mean
 
@@ -26,31 +27,51 @@ KEYS = (
 PATHS = ("cluster", "data_dir", "pipeline_root")  # relative to the file, unless in a bucket
 
 
-def with_environment(argv: list[str], arguments: argparse.Namespace) -> list[str]:
+def with_environment(
+    argv: list[str], arguments: argparse.Namespace
+) -> tuple[list[str], dict[str, str]]:
     """Return a command with the options of its environment, which its own options override.
 
+    And the lines of the file by option or setting, except those that the command overrides.
+
     Raises:
-        ConfigError: there is no such environment, or its file has an unknown key.
+        ConfigError: there is no such environment, or its file has a wrong key or value.
     """
     path = _file_of(arguments)
     values, sources = read_mapping(path, example="project: my-project")
-    options = []
+    options: list[str] = []
+    places: dict[str, str] = {}
+    own_settings = {text.partition("=")[0] for text in vars(arguments).get("settings", ())}
     for key, value in values.items():
-        line = f"{path}, line {sources[key,].line}"
-        if key not in KEYS:
-            raise ConfigError(
-                f"{line}: {key!r} is unknown;{did_you_mean(key, KEYS)} keys: {', '.join(KEYS)}"
-            )
-        if key == SETTINGS:
-            settings = _settings(value, sources, line)
-            options += settings if hasattr(arguments, "settings") else []
-        elif hasattr(arguments, key):
-            text = value_text(value, sources[key,])
-            is_path = key in PATHS and text and not paths.is_in_bucket(text)
-            argument = str(path.parent / text) if is_path else text
-            options.append(f"--{key.replace('_', '-')}={argument}")
+        place = f"{path}, line {sources[key,].line}"
+        _check(key, value, place)
+        if key == SETTINGS and hasattr(arguments, "settings"):
+            for name, setting in value.items():
+                source = sources[SETTINGS, name]
+                text = f"{name}={value_text(setting, source)}"
+                options.append(f"--set={text}")
+                if name not in own_settings:
+                    places[text] = f"{path}, line {source.line}"
+        elif key != SETTINGS and value is not None and hasattr(arguments, key):
+            option, text = f"--{key.replace('_', '-')}", value_text(value, sources[key,])
+            is_path = key in PATHS and not paths.is_in_bucket(text)
+            options.append(f"{option}={path.parent / text if is_path else text}")
+            if not any(word.startswith(option) for word in argv):
+                places[option] = place
     words = list(itertools.takewhile(lambda word: not word.startswith("-"), argv))
-    return [*words, *options, *argv[len(words) :]]
+    return [*words, *options, *argv[len(words) :]], places
+
+
+def _check(key: str, value: Any, place: str) -> None:
+    if key not in KEYS:
+        hint = did_you_mean(key, KEYS)
+        raise ConfigError(f"{place}: {key!r} is unknown;{hint} keys: {', '.join(KEYS)}")
+    if key == SETTINGS and not isinstance(value, dict):
+        raise ConfigError(f"{place}: set is {value!r}; it must hold settings, as train.epochs: 5")
+    if key != SETTINGS and isinstance(value, dict | list):
+        raise ConfigError(f"{place}: {key} is {value!r}; it must be a text")
+    if key == "on" and value not in (None, *TARGETS):
+        raise ConfigError(f"{place}: on is {value!r}; it must be {' or '.join(TARGETS)}")
 
 
 def _file_of(arguments: argparse.Namespace) -> Path:
@@ -65,12 +86,3 @@ def _file_of(arguments: argparse.Namespace) -> Path:
     known = f"there are {', '.join(dict.fromkeys(names))}" if names else f"there is no {FOLDER}/"
     places = " and no ".join(map(str, files))
     raise ConfigError(f"--env: there is no {places};{did_you_mean(arguments.env, names)} {known}")
-
-
-def _settings(values: Any, sources: Sources, line: str) -> list[str]:
-    if not isinstance(values, dict):
-        raise ConfigError(f"{line}: set is {values!r}; it must hold settings, as train.epochs: 5")
-    return [
-        f"--set={name}={value_text(value, sources[SETTINGS, name])}"
-        for name, value in values.items()
-    ]

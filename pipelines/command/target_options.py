@@ -28,6 +28,7 @@ from trainer.errors import ConfigError
 if TYPE_CHECKING:
     from pipelines.places.local_service import LocalService
 
+TARGETS = ("local", "vertex")
 MAX_NOTES = 10
 
 
@@ -39,7 +40,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="options from environments/NAME.yaml, of the workload's folder or of this one",
     )
-    target.add_argument("--on", choices=["local", "vertex"], default="local", help="%(default)s")
+    target.add_argument("--on", choices=TARGETS, default="local", help="%(default)s")
     target.add_argument("--project", help="Vertex AI; default: GOOGLE_CLOUD_PROJECT")
     target.add_argument("--location", help="Vertex AI; default: GOOGLE_CLOUD_REGION, us-central1")
     target.add_argument(

@@ -45,7 +45,7 @@ _NOT_SET: dict[str, tuple[str, ...]] = {
 _RENAMED = {"serving_machine": "serving.machine"}
 # Settings that replace each other.
 INSTEAD = {"train.steps": "train.epochs", "train.epochs": "train.steps"}
-FLAG = re.compile(r"(?<!\w)--([a-z][a-z-]*)")
+FLAG = re.compile(r"(?<!\w)--([a-z][a-z-]*(?:\.\w+)?)")
 _DIRECTIONS = tuple(f".{direction}" for direction in DIRECTIONS)
 
 
@@ -113,15 +113,21 @@ def _without_wrong(
 
 
 def _at_position(position: str, cause: ValueError) -> ConfigError:
-    """Return an error with its position, and settings instead of the trainer's flags in it."""
+    error = ConfigError(f"{position}: {with_setting_names(str(cause))}")
+    error.__cause__ = cause
+    return error
+
+
+def with_setting_names(error: str) -> str:
+    """Return an error of the trainer with settings instead of its flags."""
 
     def setting(flag: re.Match[str]) -> str:
         name = flag[1].replace("-", "_")
+        if name.startswith(f"{MODEL_GROUP}."):
+            return flag[1]
         return f"train.{name}" if name in trainer_settings() else flag[0]
 
-    error = ConfigError(f"{position}: {FLAG.sub(setting, str(cause))}")
-    error.__cause__ = cause
-    return error
+    return FLAG.sub(setting, error)
 
 
 def declared_settings() -> dict[str, dataclasses.Field[Any]]:
@@ -164,7 +170,9 @@ def _check_key(key: str, config: RunConfig) -> None:
         named = [name for name in allowed if not name.endswith((".NAME", ".METRIC"))]
         hint = did_you_mean(key, named, separator=".")
         of_group = did_you_mean(key, (*GROUPS, MODEL_GROUP)) if "." not in key else ""
-        if of_group and did_you_mean(key, (*named, *GROUPS, MODEL_GROUP)) == of_group:
+        if key in (*GROUPS, MODEL_GROUP):
+            hint = f" it is a group of settings: write {key}.NAME;"
+        elif of_group and did_you_mean(key, (*named, *GROUPS, MODEL_GROUP)) == of_group:
             hint = f"{of_group} It is a group of settings;"
         elif group == "thresholds":
             hint += f" metrics are {', '.join(metrics_of(config.workload))};"

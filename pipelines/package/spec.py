@@ -118,15 +118,13 @@ def check_parameters(package: Package, values: Json) -> None:
         if name not in definitions:
             allowed = ", ".join(sorted(definitions)) or "none"
             raise ConfigError(
-                f"{package.source} has no parameter {name!r};{did_you_mean(name, definitions)} "
-                f"its parameters are {allowed}. If the package is older than this source, "
-                "compile it again"
+                f"{name}: {package.source} has no such parameter;"
+                f"{did_you_mean(name, definitions)} its parameters are {allowed}. If the "
+                "package is older than this source, compile it again"
             )
         kind = definitions[name].get("parameterType", "")
         if not _has_type(value, kind):
-            raise ConfigError(
-                f"parameter {name} is {value!r}; it must be {KINDS[kind][1]} ({kind})"
-            )
+            raise ConfigError(f"{name} is {value!r}; it must be {KINDS[kind][1]} ({kind})")
     for name, definition in definitions.items():
         is_optional = definition.get("isOptional") or "defaultValue" in definition
         if name not in values and not is_optional:

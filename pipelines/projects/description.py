@@ -5,7 +5,7 @@ import subprocess
 
 from pipelines.config.run_config import RunConfig
 from pipelines.projects.project import Snapshot
-from pipelines.projects.runs import place_of_flag
+from pipelines.projects.runs import with_place_of_flag
 from pipelines.projects.user_code import running
 from trainer import Json
 from trainer.errors import ConfigError
@@ -40,8 +40,8 @@ def describe(config: RunConfig, snapshot: Snapshot | None = None) -> Json:
             ) from error
     if "error" in described:
         problem = str(described["error"])
-        position = place_of_flag(problem, config, snapshot.project.run_file if snapshot else None)
-        raise ConfigError(position + _in_users_words(problem, snapshot))
+        run_file = snapshot.project.run_file if snapshot else None
+        raise ConfigError(with_place_of_flag(_in_users_words(problem, snapshot), config, run_file))
     return described
 
 

@@ -13,7 +13,13 @@ from components.shared.text.yaml_text import read_mapping, value_text
 from pipelines.config.built_in import RUNS
 from pipelines.config.cluster_files import cluster_error, read_cluster
 from pipelines.config.run_config import RunConfig
-from pipelines.config.settings import GROUPS, MODEL_GROUP, checked, try_texts
+from pipelines.config.settings import (
+    GROUPS,
+    MODEL_GROUP,
+    checked,
+    try_texts,
+    with_setting_names,
+)
 from pipelines.projects.project import project_of
 from trainer import paths
 from trainer.errors import ClusterError, ConfigError, did_you_mean
@@ -126,13 +132,14 @@ def place_of(setting: str, value: Any, path: Path, *, item: int | None = None) -
     return f"{path}, line {source.line}: "
 
 
-def place_of_flag(error: str, config: RunConfig, path: Path | None) -> str:
-    """Return the place of the setting of the trainer that an error begins with, else ""."""
+def with_place_of_flag(error: str, config: RunConfig, path: Path | None) -> str:
+    """Return an error of the trainer with settings for flags, and the place of the first."""
     flag = re.match(r"--([\w.-]+\w)", error)
+    text = with_setting_names(error)
     if not flag or not path:
-        return ""
+        return text
     name = flag[1] if flag[1].startswith("model.") else flag[1].replace("-", "_")
-    return place_of(name, config.train[name], path) if name in config.train else ""
+    return place_of(name, config.train[name], path) + text if name in config.train else text
 
 
 def _cluster(value: Any, path: Path, position: str) -> ClusterSpec:

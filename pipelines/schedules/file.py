@@ -3,6 +3,7 @@
 import datetime
 import re
 import zoneinfo
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ class ScheduleFile:
 
     `source` is a workload, or if `is_package` a package's path or address; relative paths start
     from the file's folder. `cron` starts with the time zone, in Vertex AI's form; `settings` are
-    KEY=VALUE, with the settings of the trigger.
+    KEY=VALUE, with the settings of the trigger, and their places for messages.
     """
 
     path: Path
@@ -50,7 +51,7 @@ class ScheduleFile:
     cron: str
     time_zone: str = "UTC"
     is_package: bool = False
-    settings: tuple[str, ...] = ()
+    settings: Mapping[str, str]
     start: datetime.datetime | None = None
     end: datetime.datetime | None = None
     max_runs: int | None = setting("runs in all", default=None, at_least=1)
@@ -123,7 +124,10 @@ def read_schedule(path: Path) -> ScheduleFile:
         is_package="package" in values,
         cron=f"TZ={zone.key} {cron}",
         time_zone=zone.key,
-        settings=tuple(f"{key}={value_text(value, source)}" for key, value, source in settings),
+        settings={
+            f"{key}={value_text(value, source)}": f"{path}, line {source.line}"
+            for key, value, source in settings
+        },
         start=start,
         end=end,
         **{key: values[key] for key in OPTIONS if key in values},

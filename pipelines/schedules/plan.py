@@ -15,7 +15,7 @@ from cronsim import CronSim
 from components.prepare_examples.settings.patterns import has_dates
 from components.shared.vertex.labels import RUN_LABEL, SCHEDULE_LABEL
 from pipelines.config.run_config import RunConfig
-from pipelines.errors import RegistryError
+from pipelines.errors import RegistryError, with_place
 from pipelines.package.digests import with_digests
 from pipelines.places.target import Target
 from pipelines.projects.runs import find_run
@@ -29,6 +29,7 @@ from pipelines.runs.submit import (
 from pipelines.runs.workload_code import with_code
 from pipelines.schedules.file import ScheduleFile
 from trainer import Json, paths
+from trainer.errors import ConfigError
 
 # A Schedule has no labels of its own, so its runs carry them: SCHEDULE_LABEL marks a schedule of
 # ours, DIGEST_LABEL is the digest of its run request.
@@ -108,7 +109,8 @@ def _errors_of(file: ScheduleFile, field: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, RegistryError) as error:
-        raise file.error(field, error) from error
+        placed = with_place(str(error), file.settings)
+        raise (file.error(field, error) if placed == str(error) else ConfigError(placed)) from error
 
 
 def schedule_request(file: ScheduleFile, run: Json, *, parent: str) -> Json:

@@ -14,7 +14,13 @@ from components.prepare_examples.settings.patterns import without_dates
 from pipelines.config.run_config import RunConfig
 from pipelines.projects.project import Project, Snapshot, copy_code, project_of
 from pipelines.projects.requirements import check_requirements
-from pipelines.projects.runs import default_run, find_run, place_of, place_of_flag, try_run_file
+from pipelines.projects.runs import (
+    default_run,
+    find_run,
+    place_of,
+    try_run_file,
+    with_place_of_flag,
+)
 from pipelines.projects.trial.findings import NOT_TRIED, OK, TIMED_OUT, WRONG, Finding
 from pipelines.projects.trial.places import with_colons
 from pipelines.projects.user_code import STACKS_SECONDS, UserProcess, running
@@ -141,7 +147,7 @@ def _with_place_in_run_file(
         for number, text in enumerate(config.gate.get("slices", ())):
             if path and problem.startswith(f"gate.slices has {text!r}"):
                 return place_of("gate.slices", config.gate["slices"], path, item=number) + problem
-        return place_of_flag(problem, config, path) + problem
+        return with_place_of_flag(problem, config, path)
 
     return dataclasses.replace(finding, problems=tuple(map(place, finding.problems)))
 

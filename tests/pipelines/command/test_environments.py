@@ -1,6 +1,7 @@
 """`--env NAME`: options of a command from environments/NAME.yaml."""
 
 import json
+import re
 
 import pytest
 
@@ -81,10 +82,37 @@ def test_the_environments_of_a_workloads_folder_come_first(repository):
         ("dev", "set: [a]", "dev.yaml, line 1: set is .'a'.; it must hold settings"),
         ("dev", "- a", "dev.yaml must hold keys and values"),
         ("dev", "a: b: c", "dev.yaml: .*line 1"),
+        ("dev", "on: laptop", "dev.yaml, line 1: on is 'laptop'; it must be local or vertex"),
+        ("dev", "project: {a: b}", "dev.yaml, line 1: project is {'a': 'b'}; it must be a text"),
     ],
-    ids=["name", "key", "settings", "list", "yaml"],
+    ids=["name", "key", "settings", "list", "yaml", "target", "mapping"],
 )
 def test_a_mistake_is_named_with_its_place(repository, name, text, message):
     (repository / "environments" / "dev.yaml").write_text(text)
     with pytest.raises(ConfigError, match=message):
         parse(["runs", "list", "--env", name])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("set:\n  train.epoch: 5", "line 2: unknown key 'train.epoch'; did you mean"),
+        ("set:\n  train.steps: 9\n  train.batch_size: 0", "line 3: train.batch_size is 0; it"),
+        ("set:\n  train:\n    epochs: 5", "line 2: .* a group of settings: write train.NAME"),
+        ("set:\n  thresholds.aucc: 0.5", "line 2: .*'thresholds.aucc'; did you mean"),
+        ("set:\n  gate.slices: nothing", "line 2: gate.slices has 'nothing'"),
+        ("data_dir: nowhere", "line 1: --data-dir .*there is no such folder"),
+    ],
+    ids=["unknown", "value", "group", "metric", "gate", "option"],
+)
+def test_a_wrong_setting_is_named_with_its_place(repository, capsys, text, message):
+    (repository / "environments" / "dev.yaml").write_text(text)
+    assert main(["plan", "taxi", "--env", "dev"]) == 2
+    assert re.match(f"trainyard: environments/dev.yaml, {message}", capsys.readouterr().err)
+
+
+def test_a_wrong_setting_of_the_command_is_not_one_of_the_environment(repository, capsys):
+    (repository / "environments" / "dev.yaml").write_text("set: {train.epochs: 5}")
+    command = ["plan", "taxi", "--env", "dev", "--set", "train.epochs=0"]
+    assert main(command) == 2
+    assert capsys.readouterr().err.startswith("trainyard: --set train.epochs=0: ")

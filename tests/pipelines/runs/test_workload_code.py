@@ -356,7 +356,7 @@ def test_a_wrong_setting_in_run_yaml_is_named_with_its_line(churn, capsys, setti
     (churn / "workload.py").write_text(TABLE)
     (churn / "run.yaml").write_text(f"keep_endpoint: true\n{setting.format()}\n")
     name = "model.units" if "units" in setting else "train.model"
-    place = f"{churn}/run.yaml, line 2: --"
+    place = f"{churn}/run.yaml, line 2: {name}"
     assert place in refused(capsys, "run", "churn")
     given = refused(capsys, "run", "churn", "--set", f"{name}=other")
     assert "other" in given

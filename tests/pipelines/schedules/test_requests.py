@@ -38,7 +38,11 @@ def body(tmp_path):
     package = tmp_path / "notes.yaml"
     compiler.Compiler().compile(notes, str(package))
     file = ScheduleFile(
-        path=tmp_path / "yearly.yaml", source=str(package), is_package=True, cron=YEARLY
+        path=tmp_path / "yearly.yaml",
+        source=str(package),
+        is_package=True,
+        cron=YEARLY,
+        settings={},
     )
     target = Target(
         project=PROJECT,
