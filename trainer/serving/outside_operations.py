@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
+from tensorboard.compat.proto.meta_graph_pb2 import MetaGraphDef
 
 from trainer.config.trust import GRAPH_FLAG
 from trainer.errors import TrainerError
-from trainer.serving.saved_model_proto import parse_saved_model
 
 ASSETS = "assets"
 _SAVE = frozenset({"SaveV2", "SaveSlices", "MergeV2Checkpoints"})
@@ -36,6 +37,27 @@ _TABLE_FILE = re.compile(r"InitializeTableFromTextFile(V2)?")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 
+def _saved_model_class() -> Any:
+    """Return the message of a saved_model.pb, which is not among tensorboard's messages."""
+    graph = MetaGraphDef.DESCRIPTOR
+    file = descriptor_pb2.FileDescriptorProto(
+        name="trainyard/saved_model.proto", dependency=[graph.file.name], syntax="proto3"
+    )
+    file.message_type.add(name="SavedModel").field.add(
+        name="meta_graphs",
+        number=2,
+        label=descriptor_pb2.FieldDescriptorProto.LABEL_REPEATED,
+        type=descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE,
+        type_name=f".{graph.full_name}",
+    )
+    descriptor_pool.Default().AddSerializedFile(file.SerializeToString())
+    found = descriptor_pool.Default().FindMessageTypeByName("SavedModel")
+    return message_factory.GetMessageClass(found)
+
+
+_SavedModel = _saved_model_class()
+
+
 def check_graph(content: bytes, *, model_dir: str) -> None:
     """Check that a SavedModel, given the content of its saved_model.pb, stays in its folder.
 
@@ -43,7 +65,7 @@ def check_graph(content: bytes, *, model_dir: str) -> None:
         TrainerError: it reaches outside, or is damaged; the message has the operations.
     """
     try:
-        saved = parse_saved_model(content)
+        saved = _SavedModel.FromString(content)
     except DecodeError as error:
         raise TrainerError(
             f"{model_dir} is not a SavedModel: {error}; export or copy the model again"
@@ -70,14 +92,16 @@ class _Graph:
     def __init__(self, meta: Any, *, is_only: bool):
         self._meta = meta
         # TensorFlow restores the objects then, and executes functions but not the graph.
-        self._has_objects = is_only and meta.HasField("objects")
-        self._nodes = {node.name: node for node in meta.graph.nodes}
-        self._functions = {entry.signature.name: entry for entry in meta.graph.library.functions}
-        self._captures = {entry.key: entry.value.objects for entry in meta.objects.functions}
-        self._assets = {asset.tensor.name for asset in meta.assets}
+        self._has_objects = is_only and meta.HasField("object_graph_def")
+        self._nodes = {node.name: node for node in meta.graph_def.node}
+        functions = meta.graph_def.library.function
+        self._functions = {function.signature.name: function for function in functions}
+        concrete = meta.object_graph_def.concrete_functions
+        self._captures = {name: function.bound_inputs for name, function in concrete.items()}
+        self._assets = {asset.tensor_info.name for asset in meta.asset_file_def}
 
     def reasons(self) -> Iterator[str]:
-        for asset in self._meta.assets:
+        for asset in self._meta.asset_file_def:
             if _leaves_folder(asset.filename):
                 yield f"asset {asset.filename!r}"
         allowed = self._saver_operations()
@@ -91,15 +115,15 @@ class _Graph:
         for node in self._nodes.values():
             yield None, node
         for function in self._functions.values():
-            for node in function.nodes:
+            for node in function.node_def:
                 yield function, node
 
     def _is_outside(self, scope: Any, node: Any) -> bool:
         if _TABLE_FILE.fullmatch(node.op):
-            return not self._is_asset(scope, node.inputs[1] if len(node.inputs) > 1 else "", ())
+            return not self._is_asset(scope, node.input[1] if len(node.input) > 1 else "", ())
         if node.op == "PrintV2":
-            streams = [item.value.text for item in node.attributes if item.key == "output_stream"]
-            return any(stream.startswith(b"file:") for stream in streams)
+            stream = node.attr["output_stream"].s
+            return bool(stream.startswith(b"file:"))
         return _OUTSIDE.fullmatch(node.op) is not None
 
     def _saver_operations(self) -> dict[tuple[bool, str], frozenset[str]]:
@@ -108,13 +132,14 @@ class _Graph:
         The keys are (True, node of the graph) and (False, function). Own are those that nothing but
         the saver's result needs: no signature, no other node or function, no object.
         """
-        saver = self._meta.saver
-        save, restore = self._needed_by([saver.save]), self._needed_by([saver.restore])
+        saver = self._meta.saver_def
+        save = self._needed_by([saver.save_tensor_name])
+        restore = self._needed_by([saver.restore_op_name])
         roots = [name for name in self._nodes if name not in save | restore]
-        for collection in self._meta.collections:
-            roots += collection.value.nodes.names
-        for signature in self._meta.signatures:
-            roots += [output.value.name for output in signature.value.outputs]
+        for collection in self._meta.collection_def.values():
+            roots += collection.node_list.value
+        for signature in self._meta.signature_def.values():
+            roots += [output.name for output in signature.outputs.values()]
         rest = self._needed_by(roots)
         saving, restoring = self._called_by(save), self._called_by(restore)
         unused = set(self._functions) - saving - restoring
@@ -138,7 +163,7 @@ class _Graph:
             name = stack.pop()
             if name in self._nodes and name not in seen:
                 seen.add(name)
-                stack += map(_node_name, self._nodes[name].inputs)
+                stack += map(_node_name, self._nodes[name].input)
         return seen
 
     def _called_by(self, nodes: Iterable[str]) -> set[str]:
@@ -151,7 +176,7 @@ class _Graph:
             name = stack.pop()
             if name in self._functions and name not in seen:
                 seen.add(name)
-                for node in self._functions[name].nodes:
+                for node in self._functions[name].node_def:
                     stack += _functions_of(node)
         return seen
 
@@ -159,7 +184,7 @@ class _Graph:
         if scope is None:
             return f"{_node_name(tensor)}:0" in self._assets
         name = scope.signature.name
-        arguments = [argument.name for argument in scope.signature.arguments]
+        arguments = [argument.name for argument in scope.signature.input_arg]
         if tensor not in arguments:
             return False  # computed in the function
         index = arguments.index(tensor)
@@ -168,8 +193,8 @@ class _Graph:
         captured = index - len(arguments) + len(self._captures.get(name, ()))
         origins = [
             node.op in _CALLS
-            and index < len(node.inputs)
-            and self._is_asset(caller, node.inputs[index], (*seen, (name, index)))
+            and index < len(node.input)
+            and self._is_asset(caller, node.input[index], (*seen, (name, index)))
             for caller, node in self._all_nodes()
             if name in _functions_of(node) and not (caller is None and self._has_objects)
         ]
@@ -178,7 +203,7 @@ class _Graph:
         return bool(origins) and all(origins)
 
     def _is_asset_object(self, number: int) -> bool:
-        objects = self._meta.objects.objects
+        objects = self._meta.object_graph_def.nodes
         return 0 <= number < len(objects) and objects[number].HasField("asset")
 
 
@@ -193,12 +218,12 @@ def _node_name(tensor: str) -> str:
 
 def _functions_of(node: Any) -> list[str]:
     """Return the names in a node's attributes, and its operation, which may be a function's."""
-    return [node.op, *_names_in(node.attributes)]
+    return [node.op, *_names_in(node.attr.values())]
 
 
-def _names_in(attributes: Iterable[Any]) -> Iterator[str]:
-    for attribute in attributes:
-        for called in (attribute.value.function, *attribute.value.list.functions):
+def _names_in(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        for called in (value.func, *value.list.func):
             if called.name:
                 yield called.name
-                yield from _names_in(called.attributes)
+                yield from _names_in(called.attr.values())

@@ -5,7 +5,6 @@ import pytest
 from trainer.errors import TrainerError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.serving.outside_operations import check_graph
-from trainer.serving.saved_model_proto import parse_saved_model
 
 import_tensorflow()
 import keras  # noqa: E402
@@ -203,16 +202,3 @@ def test_a_link_out_of_the_assets_is_named(with_table, tmp_path):
 def test_a_damaged_file_is_named(tmp_path):
     with pytest.raises(TrainerError, match="/m is not a SavedModel"):
         check_graph(b"\xff\xff", model_dir="/m")
-
-
-def test_the_messages_have_tensorflows_numbers(with_table):
-    content = (with_table / "saved_model.pb").read_bytes()
-    [theirs] = saved_model_pb2.SavedModel.FromString(content).meta_graphs
-    [ours] = parse_saved_model(content).meta_graphs
-    functions = theirs.graph_def.library.function
-    assert [one.signature.name for one in ours.graph.library.functions] == [
-        one.signature.name for one in functions
-    ]
-    assert ours.saver.save == theirs.saver_def.save_tensor_name
-    assert {one.key for one in ours.signatures} == set(theirs.signature_def)
-    assert ours.assets[0].filename == "words.txt"
