@@ -10,7 +10,7 @@ from components.shared.vertex.errors import VertexError
 from pipelines.command.output import open_output
 from pipelines.command.parser import SHELLS, Parser, PrintCompletion, ShowVersion
 from pipelines.errors import RegistryError, ResourceError, ServiceError, with_place
-from pipelines.exit_codes import FAILED, INTERRUPTED, USAGE
+from pipelines.exit_codes import FAILED, INTERRUPTED, OK, USAGE
 from trainer.errors import ConfigError
 
 # Name, the function of pipelines.command that adds the arguments, and help. The function's module
@@ -129,8 +129,8 @@ def _main(argv: list[str]) -> int:
     try:
         arguments = parse(argv)
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
-        code: int = arguments.command(arguments)
-        return code
+        code: int | None = arguments.command(arguments)
+        return code or OK
     except BrokenPipeError:
         raise
     except USAGE_ERRORS as error:

@@ -7,7 +7,8 @@ import sys
 from functools import partial
 from typing import Any
 
-from pipelines.command.target_options import add_target, api_of
+from components.shared.vertex.api import VertexApi
+from pipelines.command.target_options import add_target, with_api
 from pipelines.resources.kinds import Kind
 from pipelines.resources.table import Table, table_lines
 
@@ -44,25 +45,22 @@ def add_cancel_and_delete(
 ) -> None:
     """Add the actions `cancel` and `delete` of a kind of long-running resource."""
     text = f"cancel a {kind.noun}; does nothing if it has ended"
-    add_action(actions, "cancel", partial(_cancel, kind), text, argument)
-    add_action(actions, "delete", delete or partial(_delete, kind), delete_help, argument)
+    add_action(actions, "cancel", with_api(partial(_cancel, kind)), text, argument)
+    delete = delete or with_api(partial(_delete, kind))
+    add_action(actions, "delete", delete, delete_help, argument)
 
 
-def _cancel(kind: Kind, arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        resource = kind.cancel(api, kind.id_called(api, arguments.name))
+def _cancel(kind: Kind, api: VertexApi, arguments: argparse.Namespace) -> None:
+    resource = kind.cancel(api, kind.id_called(api, arguments.name))
     if kind.is_final(resource):
         print(f"{kind.noun} {arguments.name} has ended already: {kind.state_of(resource)}")
     else:
         print(f"requested cancellation of {kind.noun} {arguments.name}")
-    return 0
 
 
-def _delete(kind: Kind, arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        kind.delete(api, kind.id_called(api, arguments.name))
+def _delete(kind: Kind, api: VertexApi, arguments: argparse.Namespace) -> None:
+    kind.delete(api, kind.id_called(api, arguments.name))
     print(f"deleted {arguments.name}")
-    return 0
 
 
 def print_table(table: Table) -> int:

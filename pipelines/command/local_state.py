@@ -64,7 +64,7 @@ def add_cache(cache: argparse.ArgumentParser) -> None:
     clear.set_defaults(command=_clear_cache)
 
 
-def _clear_cache(arguments: argparse.Namespace) -> int:
+def _clear_cache(arguments: argparse.Namespace) -> None:
     if arguments.on == "vertex":
         raise ConfigError(
             "cache clear is for this machine; in the cloud use --no-cache, or delete the runs"
@@ -80,7 +80,6 @@ def _clear_cache(arguments: argparse.Namespace) -> int:
         f"removed: {entries} with {megabytes:,.1f} MB of outputs, which trainyard prune removes "
         "with their runs"
     )
-    return 0
 
 
 def _prune(arguments: argparse.Namespace) -> int:

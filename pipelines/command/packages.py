@@ -82,7 +82,7 @@ def add_image(image: argparse.ArgumentParser) -> None:
     image.set_defaults(command=_image)
 
 
-def _compile(arguments: argparse.Namespace) -> int:
+def _compile(arguments: argparse.Namespace) -> None:
     for name in arguments.pipelines:
         image = arguments.image or default_image()
         print(write_other(arguments.output_dir, image=image, name=name))
@@ -90,10 +90,9 @@ def _compile(arguments: argparse.Namespace) -> int:
         config = with_code(find_run(source), local_target(default_state_dir()), uses_image=True)
         image = arguments.image or image_of(config.workload)
         print(write_package(arguments.output_dir, image=image, config=config))
-    return 0
 
 
-def _upload(arguments: argparse.Namespace) -> int:
+def _upload(arguments: argparse.Namespace) -> None:
     source, image = arguments.source, arguments.image
     check_source(source)
     if is_package(source):
@@ -107,16 +106,15 @@ def _upload(arguments: argparse.Namespace) -> int:
     print(f"{uploaded.name} {uploaded.version}")
     for address in uploaded.addresses:
         print(address)
-    return 0
 
 
-def _image(arguments: argparse.Namespace) -> int:
+def _image(arguments: argparse.Namespace) -> None:
     base = f"{arguments.repository}:{source_tag(accelerator=arguments.accelerator)}"
     if not arguments.project:
         if arguments.build:
             raise ConfigError("--build needs --project; `make image` builds this source's image")
         print(base)
-        return 0
+        return
     config = find_run(arguments.project)
     if not Path(config.workload).is_absolute():
         raise ConfigError(f"--project {arguments.project} is not a folder with a workload.py")
@@ -127,4 +125,3 @@ def _image(arguments: argparse.Namespace) -> int:
     if arguments.build:
         build(snapshot, base=base, image=image)
     print(image)
-    return 0

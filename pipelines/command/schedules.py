@@ -6,11 +6,11 @@ from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
-from components.shared.vertex.api import connect
+from components.shared.vertex.api import VertexApi, connect
 from pipelines.command.actions import actions_of, add_action, describe, print_json
 from pipelines.command.output import add_output, with_result
 from pipelines.command.running.execution import start_run
-from pipelines.command.target_options import api_of, service_of, target_of
+from pipelines.command.target_options import service_of, target_of, with_api
 from pipelines.package.spec import Package
 from pipelines.resources.names import when
 from pipelines.runs.execute import new_run_name
@@ -60,20 +60,24 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
     apply.add_argument("--dry-run", action="store_true", help="only print the changes")
     apply.add_argument("--image", help="container image; default: named by a digest of the source")
     apply.add_argument("--data-dir", metavar="DIR", help="folder with raw data, or gs://")
-    list_ = add_action(actions, "list", _list, "list all schedules with their last and next run")
+    list_ = add_action(
+        actions, "list", with_api(_list), "list all schedules with their last and next run"
+    )
     list_.add_argument("--json", action="store_true", help="include the summary of the last run")
-    add_action(actions, "pause", _pause, "start no runs until the schedule is resumed", "NAME")
-    add_action(actions, "resume", _resume, "start runs again", "NAME")
+    add_action(
+        actions, "pause", with_api(_pause), "start no runs until the schedule is resumed", "NAME"
+    )
+    add_action(actions, "resume", with_api(_resume), "start runs again", "NAME")
     start = partial(with_result, _run_now)
     now = add_action(actions, "run-now", start, "start a run of the schedule now", "NAME")
     add_output(now)
     now.add_argument("--wait", action="store_true", help="wait until the run has ended")
     now.set_defaults(tears_down=False)
     text = "delete a schedule; its runs continue, and `apply` creates it again if its file exists"
-    add_action(actions, "delete", _delete, text, "NAME")
+    add_action(actions, "delete", with_api(_delete), text, "NAME")
 
 
-def _apply(arguments: argparse.Namespace) -> int:
+def _apply(arguments: argparse.Namespace) -> None:
     target = target_of(arguments)
     files = read_schedules(arguments.folder)
     wanted = [plan_schedule(file, target=target, image=arguments.image) for file in files]
@@ -93,7 +97,6 @@ def _apply(arguments: argparse.Namespace) -> int:
             print("nothing was changed (--dry-run)")
         elif service:
             print(LOCAL_NOTE.format(command=_serve_command(target.state_dir)))
-    return 0
 
 
 def _serve_command(state_dir: Path) -> str:
@@ -111,10 +114,9 @@ def _change_lines(change: Change, *, is_done: bool) -> list[str]:
     return [f"{head} ({cron})" if cron else head, *(f"    {reason}" for reason in change.reasons)]
 
 
-def _list(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        existing = sorted(schedules.ours(api), key=itemgetter("displayName"))
-        last = [newest_runs(api, limit=1, schedule=body["displayName"]) for body in existing]
+def _list(api: VertexApi, arguments: argparse.Namespace) -> int:
+    existing = sorted(schedules.ours(api), key=itemgetter("displayName"))
+    last = [newest_runs(api, limit=1, schedule=body["displayName"]) for body in existing]
     with_last_run = [
         (body, next(iter(runs), None)) for body, runs in zip(existing, last, strict=True)
     ]
@@ -124,20 +126,16 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _pause(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        schedules.pause(api, schedules.find(api, arguments.name))
+def _pause(api: VertexApi, arguments: argparse.Namespace) -> None:
+    schedules.pause(api, schedules.find(api, arguments.name))
     print(f"paused {arguments.name}; runs that have started continue")
-    return 0
 
 
-def _resume(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        schedule = schedules.find(api, arguments.name)
-        schedules.resume(api, schedule, catch_up=bool(schedule.get("catchUp")))
-        schedule = schedules.find(api, arguments.name)
+def _resume(api: VertexApi, arguments: argparse.Namespace) -> None:
+    schedule = schedules.find(api, arguments.name)
+    schedules.resume(api, schedule, catch_up=bool(schedule.get("catchUp")))
+    schedule = schedules.find(api, arguments.name)
     print(f"resumed {arguments.name}; next run {when(schedule, 'nextRunTime') or '-'} UTC")
-    return 0
 
 
 def _run_now(arguments: argparse.Namespace) -> int:
@@ -151,8 +149,6 @@ def _run_now(arguments: argparse.Namespace) -> int:
         return start_run(arguments, submission, target=target, service=service)
 
 
-def _delete(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        schedules.delete(api, schedules.find(api, arguments.name))
+def _delete(api: VertexApi, arguments: argparse.Namespace) -> None:
+    schedules.delete(api, schedules.find(api, arguments.name))
     print(f"deleted {arguments.name}")
-    return 0

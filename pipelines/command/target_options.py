@@ -5,7 +5,7 @@ import contextlib
 import glob
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -152,3 +152,15 @@ def api_of(
         yield connect(target.project, target.location)
         if service and keeps_service:
             service.keep()
+
+
+def with_api(
+    action: Callable[[VertexApi, argparse.Namespace], int | None], *, makes_state: bool = False
+) -> Callable[[argparse.Namespace], int | None]:
+    """Return the command that calls an action with the API of the target."""
+
+    def command(arguments: argparse.Namespace) -> int | None:
+        with api_of(arguments, makes_state=makes_state) as api:
+            return action(api, arguments)
+
+    return command

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from components.shared.vertex.api import VertexApi
 from pipelines.command.actions import describe
-from pipelines.command.target_options import add_target, api_of, target_of
+from pipelines.command.target_options import add_target, target_of, with_api
 from pipelines.resources.kinds import LATEST
 from pipelines.runs.reports import report_run
 
@@ -30,17 +31,15 @@ def add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", default=LATEST, metavar="RUN", help=text)
     parser.add_argument("--no-open", action="store_true", help="only print the path of the page")
     add_target(parser)
-    parser.set_defaults(command=_report)
+    parser.set_defaults(command=with_api(_report))
 
 
-def _report(arguments: argparse.Namespace) -> int:
+def _report(api: VertexApi, arguments: argparse.Namespace) -> None:
     target = target_of(arguments, needs_bucket=False)
-    with api_of(arguments) as api:
-        path = report_run(api, arguments.run, target=target)
+    path = report_run(api, arguments.run, target=target)
     print(path)
     if not arguments.no_open:
         open_page(path)
-    return 0
 
 
 def open_page(path: Path) -> None:

@@ -5,7 +5,7 @@ import json
 import sys
 
 from components.shared.run_summary.summary import summarize
-from components.shared.vertex.api import connect
+from components.shared.vertex.api import VertexApi, connect
 from pipelines.command.actions import (
     actions_of,
     add_action,
@@ -15,12 +15,7 @@ from pipelines.command.actions import (
     print_table,
 )
 from pipelines.command.parser import count
-from pipelines.command.target_options import (
-    add_target,
-    api_of,
-    service_of,
-    target_of,
-)
+from pipelines.command.target_options import add_target, api_of, service_of, target_of, with_api
 from pipelines.exit_codes import FAILED, GATED, OK, exit_codes_text
 from pipelines.resources.kinds import RUN
 from pipelines.resources.table import table_lines
@@ -59,7 +54,7 @@ names at a terminal compares the curves of the trainings, too; `vertex-local sto
 def add_runs(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `runs`."""
     actions = actions_of(parser)
-    list_ = add_action(actions, "list", _list, "list the newest runs with their outcome")
+    list_ = add_action(actions, "list", with_api(_list), "list the newest runs with their outcome")
     describe(list_, LIST_HELP)
     list_.add_argument(
         "--limit",
@@ -83,7 +78,9 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
         "--columns", type=split_list, default=(), metavar="NAME,…", help="settings and metrics"
     )
     list_.add_argument("--json", action="store_true", help="a list of summary.json contents")
-    show = add_action(actions, "show", _show, "show a run and the state of its tasks", "RUN")
+    show = add_action(
+        actions, "show", with_api(_show), "show a run and the state of its tasks", "RUN"
+    )
     form = show.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="as Vertex AI returns it")
     form.add_argument("--summary", action="store_true", help="the content of summary.json")
@@ -95,7 +92,7 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     diff.add_argument("--json", action="store_true", help="print JSON, with values uncut")
     add_target(diff)
     diff.set_defaults(command=_diff)
-    logs = add_action(actions, "logs", _logs, "print the logs of a run's tasks", "RUN")
+    logs = add_action(actions, "logs", with_api(_logs), "print the logs of a run's tasks", "RUN")
     logs.add_argument("--task", metavar="TASK", help="only this task, e.g. evaluate")
     logs.add_argument("--follow", action="store_true", help="continue until the run ends")
     logs.epilog = f"With --follow, {exit_codes_text(OK, FAILED, GATED)}"
@@ -107,11 +104,10 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     add_cancel_and_delete(actions, RUN, "RUN", delete_help=text, delete=_delete)
 
 
-def _list(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        is_selected = arguments.where or arguments.sort
-        limit = 0 if is_selected else arguments.limit
-        runs = newest_runs(api, limit=limit, schedule=arguments.schedule)
+def _list(api: VertexApi, arguments: argparse.Namespace) -> int:
+    is_selected = arguments.where or arguments.sort
+    limit = 0 if is_selected else arguments.limit
+    runs = newest_runs(api, limit=limit, schedule=arguments.schedule)
     runs = select(runs, where=arguments.where, sort=arguments.sort)[: arguments.limit or None]
     if arguments.json:
         return print_json([json.loads(run.to_json()) for run in runs])
@@ -119,9 +115,8 @@ def _list(arguments: argparse.Namespace) -> int:
     return print_table(chosen_table(runs, columns) if columns else runs_table(runs))
 
 
-def _show(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        job = RUN.get(api, arguments.name)
+def _show(api: VertexApi, arguments: argparse.Namespace) -> int:
+    job = RUN.get(api, arguments.name)
     if arguments.json:
         return print_json(job)
     summary = summarize(job)
@@ -153,20 +148,19 @@ def _diff(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _logs(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        run = RUN.id_called(api, arguments.name)
-        for line in run_log_lines(api, run, task=arguments.task, is_followed=arguments.follow):
-            print(line, flush=arguments.follow)
-        if not arguments.follow:
-            return OK
-        summary = summarize(RUN.get(api, run))
+def _logs(api: VertexApi, arguments: argparse.Namespace) -> int:
+    run = RUN.id_called(api, arguments.name)
+    for line in run_log_lines(api, run, task=arguments.task, is_followed=arguments.follow):
+        print(line, flush=arguments.follow)
+    if not arguments.follow:
+        return OK
+    summary = summarize(RUN.get(api, run))
     note = f": {summary.error}" if summary.error else ""
     print(f"run {summary.run} is {summary.state}{note}", file=sys.stderr)
     return exit_code_of(summary)
 
 
-def _delete(arguments: argparse.Namespace) -> int:
+def _delete(arguments: argparse.Namespace) -> None:
     target = target_of(arguments, needs_bucket=False)
     with service_of(arguments, target) as service:
         api = connect(target.project, target.location)
@@ -177,4 +171,3 @@ def _delete(arguments: argparse.Namespace) -> int:
         else:
             note = delete_run(RunFiles(api, target.state_dir), run)
     print(f"deleted {run}" + (f"; {note}" if note else ""))
-    return 0

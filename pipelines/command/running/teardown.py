@@ -7,7 +7,7 @@ from components.teardown.lost import left_by, lost_runs
 from components.teardown.run_resources import RunResources
 from components.teardown.teardown import tear_down
 from pipelines.command.actions import add_json, describe, print_json, print_table
-from pipelines.command.target_options import add_target, api_of
+from pipelines.command.target_options import add_target, with_api
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import RUN
 from pipelines.resources.table import Table
@@ -30,17 +30,16 @@ def add_teardown(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", metavar="RUN", nargs="*", help="default: list lost runs")
     add_json(parser, "the list as JSON")
     add_target(parser)
-    parser.set_defaults(command=_teardown)
+    parser.set_defaults(command=with_api(_teardown))
 
 
-def _teardown(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        if not arguments.runs:
-            lost = [(resources, left_by(resources)) for resources in lost_runs(api)]
-            lost = [(resources, left) for resources, left in lost if left]
-            return _print_lost(lost, is_json=arguments.json)
-        for run in arguments.runs:
-            _tear_down(api, run)
+def _teardown(api: VertexApi, arguments: argparse.Namespace) -> int:
+    if not arguments.runs:
+        lost = [(resources, left_by(resources)) for resources in lost_runs(api)]
+        lost = [(resources, left) for resources, left in lost if left]
+        return _print_lost(lost, is_json=arguments.json)
+    for run in arguments.runs:
+        _tear_down(api, run)
     return 0
 
 

@@ -8,15 +8,12 @@ from typing import Any
 
 from components.endpoint.deployments import delete_endpoint
 from components.endpoint.traffic import WHOLE
+from components.shared.vertex.api import VertexApi
 from pipelines.command.actions import actions_of, add_action, describe, print_json, print_table
 from pipelines.command.serving.models import add_machine
-from pipelines.command.target_options import api_of
+from pipelines.command.target_options import api_of, with_api
 from pipelines.exit_codes import FAILED, GATED, OK, USAGE, exit_codes_text
-from pipelines.resources.endpoints import (
-    endpoints_table,
-    list_endpoints,
-    log_requests,
-)
+from pipelines.resources.endpoints import endpoints_table, list_endpoints, log_requests
 from pipelines.resources.names import endpoint_of, short_name
 from pipelines.serving import instances, releases
 from trainer.runtime.processes import ending_with_parent
@@ -46,7 +43,7 @@ def add_endpoints(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `endpoints`."""
     actions = actions_of(parser)
     text = "list all endpoints with the versions they serve and each version's share of the traffic"
-    list_ = add_action(actions, "list", _list, text)
+    list_ = add_action(actions, "list", with_api(_list), text)
     list_.add_argument(
         "--json", action="store_true", help="with the ids and machines of deployed models"
     )
@@ -54,7 +51,7 @@ def add_endpoints(parser: argparse.ArgumentParser) -> None:
     _add_deploy_and_undeploy(actions)
     _add_log_requests(actions)
     _add_watch(actions)
-    add_action(actions, "delete", _delete, "undeploy all models and delete", "ENDPOINT")
+    add_action(actions, "delete", with_api(_delete), "undeploy all models and delete", "ENDPOINT")
 
 
 def _add_predict(actions: Any) -> None:
@@ -106,7 +103,7 @@ def _add_deploy_and_undeploy(actions: Any) -> None:
     text = "time, such as 8h, after which the next run deletes a new endpoint; default: never"
     deploy.add_argument("--expires", default="", metavar="TIME", help=text)
     text = "stop serving MODEL@VERSION; the other versions get its traffic"
-    undeploy = add_action(actions, "undeploy", _undeploy, text, "MODEL@VERSION")
+    undeploy = add_action(actions, "undeploy", with_api(_undeploy), text, "MODEL@VERSION")
     deploy.add_argument(
         "--endpoint", default="", help="name; created if missing; default: the model's name"
     )
@@ -115,7 +112,7 @@ def _add_deploy_and_undeploy(actions: Any) -> None:
 
 def _add_log_requests(actions: Any) -> None:
     text = "log a share of the requests and responses, or stop logging; the log stays"
-    log = add_action(actions, "log-requests", _log_requests, text, "ENDPOINT")
+    log = add_action(actions, "log-requests", with_api(_log_requests), text, "ENDPOINT")
     log.add_argument(
         "--rate",
         type=_rate,
@@ -147,12 +144,9 @@ def _percentage(text: str) -> int:
     return int(text)
 
 
-def _list(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        endpoints = list_endpoints(api)
-    if arguments.json:
-        return print_json(endpoints)
-    return print_table(endpoints_table(endpoints))
+def _list(api: VertexApi, arguments: argparse.Namespace) -> int:
+    endpoints = list_endpoints(api)
+    return print_json(endpoints) if arguments.json else print_table(endpoints_table(endpoints))
 
 
 def _predict(arguments: argparse.Namespace) -> int:
@@ -191,27 +185,21 @@ def _deploy(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _undeploy(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        lines = releases.take_down(api, arguments.name, endpoint_name=arguments.endpoint)
-        print("\n".join(lines))
-    return 0
+def _undeploy(api: VertexApi, arguments: argparse.Namespace) -> None:
+    lines = releases.take_down(api, arguments.name, endpoint_name=arguments.endpoint)
+    print("\n".join(lines))
 
 
-def _log_requests(arguments: argparse.Namespace) -> int:
+def _log_requests(api: VertexApi, arguments: argparse.Namespace) -> None:
     rate, table = arguments.rate, arguments.table
-    with api_of(arguments) as api:
-        endpoint = log_requests(api, arguments.name, rate=rate, table=table)
+    endpoint = log_requests(api, arguments.name, rate=rate, table=table)
     print(f"{endpoint} logs {rate:.4g} of its requests" if rate else f"{endpoint} logs no requests")
-    return 0
 
 
-def _delete(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        endpoint = endpoint_of(api, arguments.name)
-        delete_endpoint(api, endpoint)
+def _delete(api: VertexApi, arguments: argparse.Namespace) -> None:
+    endpoint = endpoint_of(api, arguments.name)
+    delete_endpoint(api, endpoint)
     print(f"deleted {short_name(endpoint['name'])}")
-    return 0
 
 
 def _add_watch(actions: Any) -> None:

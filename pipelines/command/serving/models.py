@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from components.plan_training.machines import machine_error
+from components.shared.vertex.api import VertexApi
 from pipelines.command.actions import (
     actions_of,
     add_action,
@@ -17,7 +18,7 @@ from pipelines.command.actions import (
     print_json,
     print_table,
 )
-from pipelines.command.target_options import api_of
+from pipelines.command.target_options import with_api
 from pipelines.resources.models import (
     all_versions,
     delete_model,
@@ -45,31 +46,29 @@ No pipeline has evaluated the model: compare its metrics before you deploy it.
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `models`."""
     actions = actions_of(parser)
-    add_json(add_action(actions, "list", _list, "list all models with their versions"))
-    add_action(actions, "show", _show, "show a model, or MODEL@VERSION", "MODEL")
+    add_json(add_action(actions, "list", with_api(_list), "list all models with their versions"))
+    add_action(actions, "show", with_api(_show), "show a model, or MODEL@VERSION", "MODEL")
     _add_upload(actions)
     text = (
         "give MODEL@VERSION the alias default; endpoints keep serving what they serve (rollback "
         "and endpoints deploy change that)"
     )
-    add_action(actions, "set-default", _set_default, text, "MODEL@VERSION")
+    add_action(actions, "set-default", with_api(_set_default), text, "MODEL@VERSION")
     text = (
         "make the previous version the default again and serve it wherever the default is served; "
         "its predictions are checked, and nothing changes if the check fails. The version that is "
         "left is rejected: no run promotes the same model again"
     )
-    _add_reason(
-        add_action(actions, "rollback", partial(_change, "releases:roll_back"), text, "MODEL")
-    )
+    _add_change(actions, "rollback", "releases:roll_back", text, "MODEL")
     _add_decisions(actions)
     text = (
         "show which version was the default when, why, and from which run, and who has decided "
         "what about which version, the newest first"
     )
-    history = add_action(actions, "history", _history, text, "MODEL")
+    history = add_action(actions, "history", with_api(_history), text, "MODEL")
     add_json(history, "with whole times")
     text = "delete a model, or only MODEL@VERSION, which must not be the default"
-    delete = add_action(actions, "delete", _delete, text, "MODEL")
+    delete = add_action(actions, "delete", with_api(_delete), text, "MODEL")
     delete.add_argument("--all", action="store_true", help="delete all versions without asking")
 
 
@@ -79,38 +78,35 @@ def _add_decisions(actions: Any) -> None:
         "keep the default version where it is until `models release`: runs train and evaluate, and "
         "end as `held`; commands still roll back and set the default"
     )
-    _add_reason(
-        add_action(actions, "hold", partial(_change, "decisions:hold"), text, "MODEL"), True
-    )
+    _add_change(actions, "hold", "decisions:hold", text, "MODEL", needs_reason=True)
     text = "end a hold: the next run that passes is promoted"
-    _add_reason(
-        add_action(actions, "release", partial(_change, "decisions:release"), text, "MODEL")
-    )
+    _add_change(actions, "release", "decisions:release", text, "MODEL")
     text = (
         "promote a version that waits (--set release.approval=required), or was rejected, as its "
         "run would have: replay, canary, traffic, a check of its predictions, then the alias "
         "default; if a check fails, all stays as it was"
     )
-    approve = add_action(
-        actions, "approve", partial(_change, "decisions:approve"), text, "MODEL@VERSION"
-    )
-    _add_reason(approve)
+    approve = _add_change(actions, "approve", "decisions:approve", text, "MODEL@VERSION")
     approve.add_argument(
         "--uncompared",
         action="store_true",
         help="also if another version became the default since its evaluation",
     )
     text = "reject a version: no run promotes the same model; the default is left by `rollback`"
-    reject = add_action(
-        actions, "reject", partial(_change, "decisions:reject"), text, "MODEL@VERSION"
-    )
-    _add_reason(reject, True)
+    version = "MODEL@VERSION"
+    _add_change(actions, "reject", "decisions:reject", text, version, needs_reason=True)
 
 
-def _add_reason(parser: argparse.ArgumentParser, is_required: bool = False) -> None:
+def _add_change(
+    actions: Any, name: str, function: str, text: str, argument: str, *, needs_reason: bool = False
+) -> argparse.ArgumentParser:
+    """Add an action that calls a function of pipelines.serving with a model and a reason."""
+    command = with_api(partial(_change, function))
+    parser = add_action(actions, name, command, text, argument)
     parser.add_argument(
-        "--reason", required=is_required, default="", metavar="TEXT", help="for `models history`"
+        "--reason", required=needs_reason, default="", metavar="TEXT", help="for `models history`"
     )
+    return parser
 
 
 def add_machine(parser: argparse.ArgumentParser, default: str = "") -> None:
@@ -127,7 +123,10 @@ def _machine(text: str) -> str:
 
 def _add_upload(actions: Any) -> None:
     parser = add_action(
-        actions, "upload", _upload, "upload a job's or a folder's model as a version"
+        actions,
+        "upload",
+        with_api(_upload, makes_state=True),
+        "upload a job's or a folder's model as a version",
     )
     describe(parser, UPLOAD)
     parser.add_argument(
@@ -150,62 +149,51 @@ def _add_upload(actions: Any) -> None:
     add_trust_flags(parser)
 
 
-def _list(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        versions = all_versions(api)
+def _list(api: VertexApi, arguments: argparse.Namespace) -> int:
+    versions = all_versions(api)
     return print_json(versions) if arguments.json else print_table(models_table(versions))
 
 
-def _show(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        return print_json(get_model(api, arguments.name))
+def _show(api: VertexApi, arguments: argparse.Namespace) -> int:
+    return print_json(get_model(api, arguments.name))
 
 
-def _upload(arguments: argparse.Namespace) -> int:
+def _upload(api: VertexApi, arguments: argparse.Namespace) -> None:
     from pipelines.serving.upload import upload  # imports NumPy and YAML
 
-    with api_of(arguments, makes_state=True) as api:
-        lines = upload(
-            api,
-            arguments.source,
-            name=arguments.name,
-            aliases=arguments.aliases,
-            image=arguments.image,
-            trust=trust_of(arguments),
-            is_remote=arguments.on == "vertex",
-        )
-        print("\n".join(lines))
-    return 0
+    lines = upload(
+        api,
+        arguments.source,
+        name=arguments.name,
+        aliases=arguments.aliases,
+        image=arguments.image,
+        trust=trust_of(arguments),
+        is_remote=arguments.on == "vertex",
+    )
+    print("\n".join(lines))
 
 
-def _set_default(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        print(f"the default is {set_default_version(api, arguments.name)}")
-    return 0
+def _set_default(api: VertexApi, arguments: argparse.Namespace) -> None:
+    print(f"the default is {set_default_version(api, arguments.name)}")
 
 
-def _change(function: str, arguments: argparse.Namespace) -> int:
+def _change(function: str, api: VertexApi, arguments: argparse.Namespace) -> None:
     """Call a function of pipelines.serving, imported only now, and print its lines."""
     change = pkgutil.resolve_name(f"pipelines.serving.{function}")
     options = {"is_compared": not arguments.uncompared} if "uncompared" in arguments else {}
-    with api_of(arguments) as api:
-        print("\n".join(change(api, arguments.name, reason=arguments.reason, **options)))
-    return 0
+    print("\n".join(change(api, arguments.name, reason=arguments.reason, **options)))
 
 
-def _history(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        periods = model_history(api, arguments.name)
+def _history(api: VertexApi, arguments: argparse.Namespace) -> int:
+    periods = model_history(api, arguments.name)
     if arguments.json:
         return print_json([asdict(period) for period in periods])
     return print_table(history_table(periods))
 
 
-def _delete(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        confirm_all = partial(_confirm_all, arguments)
-        print(f"deleted {delete_model(api, arguments.name, confirm_all=confirm_all)}")
-    return 0
+def _delete(api: VertexApi, arguments: argparse.Namespace) -> None:
+    confirm_all = partial(_confirm_all, arguments)
+    print(f"deleted {delete_model(api, arguments.name, confirm_all=confirm_all)}")
 
 
 def _confirm_all(arguments: argparse.Namespace, num_versions: int) -> bool:

@@ -66,9 +66,8 @@ def _add_commands(actions: Any) -> None:
     parser.set_defaults(command=_commands, flags=[])
 
 
-def _explain(arguments: argparse.Namespace) -> int:
+def _explain(arguments: argparse.Namespace) -> None:
     print("\n".join(_lines(read_cluster_file(arguments.file), arguments)))
-    return 0
 
 
 def _lines(file: ClusterFile, arguments: argparse.Namespace) -> list[str]:
@@ -93,12 +92,11 @@ def _batch_size(arguments: argparse.Namespace) -> int:
     return int(batch_size)
 
 
-def _commands(arguments: argparse.Namespace) -> int:
+def _commands(arguments: argparse.Namespace) -> None:
     file = read_cluster_file(arguments.file)
     by_replica = commands(file.spec, arguments.hosts, flags=arguments.flags)
     for name, command in by_replica.items():
         print(f"# {name}{_host_note(name, arguments.hosts, list(by_replica))}\n{command}")
-    return 0
 
 
 def _host_note(name: str, hosts: Sequence[str], names: list[str]) -> str:

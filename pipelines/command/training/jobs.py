@@ -17,7 +17,7 @@ from pipelines.command.actions import (
     print_table,
 )
 from pipelines.command.parser import seconds
-from pipelines.command.target_options import api_of
+from pipelines.command.target_options import api_of, with_api
 from pipelines.exit_codes import FAILED, INTERRUPTED, OK, TIMEOUT, exit_codes_text
 from pipelines.jobs.log import job_log_lines
 from pipelines.jobs.view import job_summary, jobs_table, newest_jobs, replicas_table
@@ -36,15 +36,15 @@ EXIT_CODES = exit_codes_text(OK, FAILED, TIMEOUT, INTERRUPTED)
 def add_jobs(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `jobs`."""
     actions = actions_of(parser)
-    add_json(add_action(actions, "list", _list, "list all jobs, newest first"))
-    show = add_action(actions, "show", _show, "show a job and its replicas", "JOB")
+    add_json(add_action(actions, "list", with_api(_list), "list all jobs, newest first"))
+    show = add_action(actions, "show", with_api(_show), "show a job and its replicas", "JOB")
     add_json(show)
-    logs = add_action(actions, "logs", _logs, "print the logs of a job's replicas", "JOB")
+    logs = add_action(actions, "logs", with_api(_logs), "print the logs of a job's replicas", "JOB")
     logs.add_argument("--replica", metavar="TASK", help="only this one, e.g. chief/0 or worker/1")
     logs.add_argument("--follow", action="store_true", help="continue until the job ends")
     logs.epilog = f"With --follow, {exit_codes_text(OK, FAILED)}"
     logs.add_argument("--timestamps", action="store_true", help="put the time before each line")
-    wait = add_action(actions, "wait", _wait, "wait until a job has ended", "JOB")
+    wait = add_action(actions, "wait", with_api(_wait), "wait until a job has ended", "JOB")
     wait.epilog = f"The job continues after a timeout or Ctrl-C. {EXIT_CODES}"
     add_timeout(wait, "stop waiting after this time, e.g. 90, 30m or 2h; default: never")
     text = "print the metrics of a job's model on the test split, which no training reads"
@@ -75,34 +75,31 @@ def print_job_outcome(api: VertexApi, job: Json) -> int:
     return FAILED
 
 
-def _list(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        jobs = newest_jobs(api)
-        return print_json(jobs) if arguments.json else print_table(jobs_table(jobs))
+def _list(api: VertexApi, arguments: argparse.Namespace) -> int:
+    jobs = newest_jobs(api)
+    return print_json(jobs) if arguments.json else print_table(jobs_table(jobs))
 
 
-def _show(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        job = JOB.get(api, arguments.name)
-        if arguments.json:
-            return print_json(job)
-        print("\n".join([*job_summary(api, job), ""]))
-        print_table(replicas_table(api, job))
-        return OK
+def _show(api: VertexApi, arguments: argparse.Namespace) -> int:
+    job = JOB.get(api, arguments.name)
+    if arguments.json:
+        return print_json(job)
+    print("\n".join([*job_summary(api, job), ""]))
+    print_table(replicas_table(api, job))
+    return OK
 
 
-def _logs(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        job_id = JOB.id_called(api, arguments.name)
-        for line in job_log_lines(
-            api,
-            job_id,
-            replica=arguments.replica,
-            has_times=arguments.timestamps,
-            is_followed=arguments.follow,
-        ):
-            print(line, flush=arguments.follow)
-        return _print_end(api, job_id) if arguments.follow else OK
+def _logs(api: VertexApi, arguments: argparse.Namespace) -> int:
+    job_id = JOB.id_called(api, arguments.name)
+    for line in job_log_lines(
+        api,
+        job_id,
+        replica=arguments.replica,
+        has_times=arguments.timestamps,
+        is_followed=arguments.follow,
+    ):
+        print(line, flush=arguments.follow)
+    return _print_end(api, job_id) if arguments.follow else OK
 
 
 def _print_end(api: VertexApi, job_id: str) -> int:
@@ -134,12 +131,11 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     ).returncode
 
 
-def _wait(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        try:
-            job_id = JOB.id_called(api, arguments.name)
-            job = JOB.wait(api, job_id, timeout_seconds=arguments.timeout or math.inf)
-        except TimeoutError as error:
-            print(f"trainyard: {error}", file=sys.stderr)
-            return TIMEOUT
-        return print_job_outcome(api, job)
+def _wait(api: VertexApi, arguments: argparse.Namespace) -> int:
+    try:
+        job_id = JOB.id_called(api, arguments.name)
+        job = JOB.wait(api, job_id, timeout_seconds=arguments.timeout or math.inf)
+    except TimeoutError as error:
+        print(f"trainyard: {error}", file=sys.stderr)
+        return TIMEOUT
+    return print_job_outcome(api, job)
