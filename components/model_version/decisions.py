@@ -13,13 +13,7 @@ from dataclasses import dataclass
 
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
-from components.shared.vertex.labels import (
-    HELD_LABEL,
-    MODEL_LABEL,
-    REJECTED,
-    STATE_LABEL,
-    WAITING,
-)
+from components.shared.vertex.labels import HELD_LABEL, MODEL_LABEL, REJECTED, STATE_LABEL, WAITING
 from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
 

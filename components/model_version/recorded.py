@@ -46,13 +46,7 @@ SERVING_PORT = 8080
 
 
 def record_evaluation(
-    api: VertexApi,
-    uploaded: ResourceName,
-    content: Json,
-    *,
-    verdict: str,
-    reasons: str,
-    state: str,
+    api: VertexApi, uploaded: ResourceName, content: Json, *, verdict: str, reasons: str, state: str
 ) -> ResourceName:
     """Attach the content of evaluation.json to a version, and the verdict as its description.
 

@@ -148,12 +148,7 @@ def _record(
 
 
 def _take_back(
-    api: VertexApi,
-    version: ResourceName,
-    *,
-    state: str,
-    former: Json | None,
-    previous: Json | None,
+    api: VertexApi, version: ResourceName, *, state: str, former: Json | None, previous: Json | None
 ) -> None:
     """Give a version that must not be the default its state back, and the others their aliases."""
 

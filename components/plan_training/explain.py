@@ -5,12 +5,7 @@ from collections.abc import Sequence
 
 from components.plan_training.cluster_file import SPELLINGS, ClusterFile
 from components.plan_training.plan import SPOT_CHECKPOINT_SECONDS
-from components.plan_training.prices import (
-    PriceTable,
-    cluster_cost,
-    quota_needed,
-    resource_note,
-)
+from components.plan_training.prices import PriceTable, cluster_cost, quota_needed, resource_note
 from components.plan_training.shape import Shape
 from components.plan_training.spellings.tf_config import (
     placeholder_hosts,
@@ -36,11 +31,7 @@ _RESTARTS = {
 
 
 def explain(
-    file: ClusterFile,
-    *,
-    batch_size: int,
-    prices: PriceTable,
-    hosts: Sequence[str] = (),
+    file: ClusterFile, *, batch_size: int, prices: PriceTable, hosts: Sequence[str] = ()
 ) -> list[str]:
     """Return the lines of the explanation."""
     shape = file.spec

@@ -12,12 +12,7 @@ from pipelines.package.image import IMAGE_REPOSITORY, default_image, source_tag
 from pipelines.package.project_image import build, image_of, project_image
 from pipelines.places.target import default_state_dir, local_target
 from pipelines.projects.runs import FORMS, find_run
-from pipelines.runs.submit import (
-    check_source,
-    compile_package,
-    is_package,
-    read_package_of,
-)
+from pipelines.runs.submit import check_source, compile_package, is_package, read_package_of
 from pipelines.runs.workload_code import snapshot_of, with_code
 from trainer.errors import ConfigError
 

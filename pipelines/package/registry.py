@@ -13,11 +13,7 @@ from typing import Any
 import requests
 
 from components.shared.vertex.errors import VertexError
-from components.shared.vertex.retries import (
-    error_of_exception,
-    error_of_response,
-    retry,
-)
+from components.shared.vertex.retries import error_of_exception, error_of_response, retry
 from pipelines.errors import RegistryError
 from pipelines.package.spec import Package, read_package
 from trainer.errors import ConfigError

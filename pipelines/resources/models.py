@@ -3,12 +3,7 @@
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
-from components.model_version.history import (
-    HistoryEntry,
-    decision_history,
-    history_of,
-    set_by,
-)
+from components.model_version.history import HistoryEntry, decision_history, history_of, set_by
 from components.model_version.registry import (
     DEFAULT,
     LRO_TIMEOUT_SECONDS,

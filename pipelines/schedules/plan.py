@@ -19,13 +19,7 @@ from pipelines.errors import RegistryError, with_place
 from pipelines.package.digests import with_digests
 from pipelines.places.target import Target
 from pipelines.projects.runs import find_run
-from pipelines.runs.submit import (
-    compile_package,
-    config_of,
-    configured,
-    plan_run,
-    read_package_of,
-)
+from pipelines.runs.submit import compile_package, config_of, configured, plan_run, read_package_of
 from pipelines.runs.workload_code import with_code
 from pipelines.schedules.file import ScheduleFile
 from trainer import Json, paths

@@ -106,9 +106,7 @@ def take_down(api: VertexApi, name: str, *, endpoint_name: str) -> list[str]:
             f"{_split_text(endpoint)}"
         )
     split = _split_text(api.get(endpoint["name"]))
-    return [
-        f"{version_text(model, version)} is undeployed from {endpoint['displayName']}: {split}",
-    ]
+    return [f"{version_text(model, version)} is undeployed from {endpoint['displayName']}: {split}"]
 
 
 def roll_back(api: VertexApi, name: str, *, reason: str = "") -> list[str]:

@@ -93,11 +93,7 @@ def launch(service: Service, job: Json, variables: Mapping[str, str] = {}) -> No
     """Start the replicas of a stored job, with further environment variables."""
     plan, name = plan_job(job), ResourceName.from_name(job["name"])
     folder = KIND.folder_of(service, job["name"])
-    env = {
-        "CLOUD_ML_JOB_ID": name.id,
-        **service.variables(name),
-        **variables,
-    }
+    env = {"CLOUD_ML_JOB_ID": name.id, **service.variables(name), **variables}
     ports: list[int] = []
 
     def start() -> processes.Group:

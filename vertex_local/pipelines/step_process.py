@@ -60,10 +60,7 @@ def run(
     pipe = temp_dir / "output"
     os.mkfifo(pipe)
     # Opening it for writing as well does not block, and the reader ends only when it is closed.
-    with (
-        log_path.open("ab", buffering=0) as log,
-        pipe.open("r+b", buffering=0) as kept_open,
-    ):
+    with log_path.open("ab", buffering=0) as log, pipe.open("r+b", buffering=0) as kept_open:
         source = open(pipe, encoding="utf-8", errors="replace")  # noqa: SIM115  the reader's
         lost: deque[str] = deque(maxlen=NUM_LAST_LINES)
         reader = threading.Thread(target=_copy, args=(source, log, lost), daemon=True)

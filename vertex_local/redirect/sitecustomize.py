@@ -64,11 +64,7 @@ def _redirect_settings(module: ModuleType) -> None:
     original = module._Config.init
 
     def init(config: Any, **options: Any) -> None:
-        ours = {
-            "api_endpoint": URL,
-            "api_transport": "rest",
-            "credentials": _credentials(),
-        }
+        ours = {"api_endpoint": URL, "api_transport": "rest", "credentials": _credentials()}
         original(config, **{**options, **ours})
 
     module._Config.init = init

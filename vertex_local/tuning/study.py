@@ -126,10 +126,7 @@ class Study:
             custom_job = jobs.insert(service, ResourceName.from_name(self._name).parent, body)
             self._put({**trial, "customJob": custom_job["name"]})
         metric_file = jobs.KIND.folder_of(service, custom_job["name"]) / METRIC_FILE
-        variables = {
-            "CLOUD_ML_TRIAL_ID": trial["id"],
-            "CLOUD_ML_HP_METRIC_FILE": str(metric_file),
-        }
+        variables = {"CLOUD_ML_TRIAL_ID": trial["id"], "CLOUD_ML_HP_METRIC_FILE": str(metric_file)}
         jobs.launch(service, custom_job, variables)
 
     def _follow(self, trial: Json) -> None:

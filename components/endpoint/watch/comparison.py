@@ -131,10 +131,5 @@ def _of_pixels(before: Json, after: Json, against: str, limit: float) -> Iterato
         words = f"mean {mean:.1f} → {new_mean:.1f}, deviation {std:.1f} → {new_std:.1f}"
         name = "image" if len(before["mean"]) == 1 else f"image, channel {channel}"
         yield Finding(
-            feature=name,
-            against=against,
-            distance=PIXELS,
-            value=change,
-            limit=limit,
-            words=words,
+            feature=name, against=against, distance=PIXELS, value=change, limit=limit, words=words
         )

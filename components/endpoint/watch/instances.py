@@ -10,13 +10,7 @@ from components.endpoint.watch.options import PIXELS
 from components.errors import StepError
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.statistics.states import new_statistic
-from components.prepare_examples.tables.table_schema import (
-    FLOAT,
-    TEXT,
-    WORDS,
-    kind_of,
-    num_listed,
-)
+from components.prepare_examples.tables.table_schema import FLOAT, TEXT, WORDS, kind_of, num_listed
 from trainer import Json
 from trainer.request_values import is_example
 from trainer.workloads import Table, Workload

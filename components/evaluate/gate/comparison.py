@@ -57,11 +57,7 @@ class Comparison:
 
 
 def compare(
-    held_out: HeldOut,
-    options: GateOptions,
-    *,
-    rules: Sequence[Rule],
-    missing: Mapping[str, Any],
+    held_out: HeldOut, options: GateOptions, *, rules: Sequence[Rule], missing: Mapping[str, Any]
 ) -> Comparison:
     """Return the comparison with the `rivals` of the examples: a champion or simple models.
 

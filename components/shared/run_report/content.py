@@ -125,11 +125,7 @@ def training_cost(cluster: str, summary: Summary, *, prices: Path = PRICES) -> T
     if cost.unknown or shape.persistent_resource:
         return None
     return TrainingCost(
-        cost=cost,
-        hours=seconds / 3600,
-        is_spot=shape.spot,
-        region=table.region,
-        date=table.date,
+        cost=cost, hours=seconds / 3600, is_spot=shape.spot, region=table.region, date=table.date
     )
 
 

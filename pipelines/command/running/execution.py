@@ -77,13 +77,7 @@ def start_run(
         is_kept = keep and result.is_promoted
         if service and is_kept:
             service.keep()
-        print_result(
-            result,
-            config=config,
-            target=target,
-            is_kept=is_kept,
-            console=console,
-        )
+        print_result(result, config=config, target=target, is_kept=is_kept, console=console)
     else:
         result = show(api, submission)
         print_outcome(result.summary, target=target)

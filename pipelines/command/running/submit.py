@@ -18,12 +18,7 @@ from components.prepare_examples.raw_data.fetch import fetch
 from pipelines.command.actions import describe
 from pipelines.command.output import add_output, with_result
 from pipelines.command.parser import dollars
-from pipelines.command.running.checked_run import (
-    CheckedRun,
-    check_run,
-    compiled,
-    submission_of,
-)
+from pipelines.command.running.checked_run import CheckedRun, check_run, compiled, submission_of
 from pipelines.command.running.execution import start_run
 from pipelines.command.running.plan import planned, show_plan, within_cost
 from pipelines.command.target_options import (
@@ -139,9 +134,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "may be repeated; `trainyard settings` lists all",
     )
     parser.add_argument(
-        "--no-cache",
-        action="store_true",
-        help="run every step again and replace its cached output",
+        "--no-cache", action="store_true", help="run every step again and replace its cached output"
     )
     parser.add_argument(
         "--keep-endpoint",

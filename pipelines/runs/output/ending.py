@@ -21,12 +21,7 @@ NEXT_FACT_LINE = "\n" + " " * 18
 
 
 def print_result(
-    result: RunResult,
-    *,
-    config: RunConfig,
-    target: Target,
-    is_kept: bool,
-    console: Console,
+    result: RunResult, *, config: RunConfig, target: Target, is_kept: bool, console: Console
 ) -> None:
     """Print a result in full: predictions, metrics, files, and commands to try next."""
     summary, outputs = result.summary, result.view.outputs

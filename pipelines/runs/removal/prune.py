@@ -86,9 +86,7 @@ def decide(
                 reasons[used] = f"{kept} uses its files"
     return [
         Decision(
-            run=run,
-            reason=reasons[run.name],
-            num_bytes=files.size_of(run.name, list(run.jobs)),
+            run=run, reason=reasons[run.name], num_bytes=files.size_of(run.name, list(run.jobs))
         )
         for run in runs
     ]
