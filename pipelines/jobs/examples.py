@@ -37,11 +37,7 @@ class Examples:
     data_dir: Path = Path()
 
     def prepare(self) -> None:
-        """Run the command, if there is one.
-
-        Raises:
-            ConfigError: it failed; its stderr has the reason.
-        """
+        """Run the command, if there is one; ConfigError has the stderr of one that failed."""
         if not self.command:
             return
         self.data_dir.mkdir(parents=True, exist_ok=True)

@@ -57,11 +57,7 @@ class Package:
 
 
 def read_package(text: str, *, source: str, address: str = "") -> Package:
-    """Return the package in a YAML or JSON text.
-
-    Raises:
-        ConfigError: the text is not a compiled pipeline.
-    """
+    """Return the package in a YAML or JSON text; ConfigError if it is no compiled pipeline."""
     try:
         documents = load_documents(text)
     except YamlError as error:
@@ -92,11 +88,7 @@ def _refuse_platforms(platforms: Json, source: str) -> None:
 
 
 def read_package_file(path: Path) -> Package:
-    """Return the package in a file.
-
-    Raises:
-        ConfigError: the file cannot be read, or is not a package.
-    """
+    """Return the package in a file; ConfigError if it cannot be read, or is no package."""
     try:
         text = read_text_file(path)
     except (OSError, FileError) as error:

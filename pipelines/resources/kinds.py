@@ -104,11 +104,7 @@ class Kind:
         return resource
 
     def delete(self, api: VertexApi, name: str) -> None:
-        """Delete a resource in a final state; its outputs stay.
-
-        Raises:
-            ResourceError: it is not final yet.
-        """
+        """Delete a resource, but not its outputs; ResourceError if it is not final yet."""
         resource = self.get(api, name)
         if not self.is_final(resource):
             raise ResourceError(

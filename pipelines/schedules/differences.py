@@ -71,11 +71,7 @@ def ours(api: VertexApi) -> list[Json]:
 
 
 def find(api: VertexApi, name: str) -> Json:
-    """Return the schedule with a name.
-
-    Raises:
-        ResourceError: there is no such schedule.
-    """
+    """Return the schedule with a name; ResourceError if there is none."""
     schedules = ours(api)
     for schedule in schedules:
         if schedule["displayName"] == name:

@@ -20,11 +20,7 @@ class Message:
     status: int = 200
 
     def json(self) -> Json:
-        """Return the body, a JSON object; an empty body is {}.
-
-        Raises:
-            ApiError: INVALID_ARGUMENT.
-        """
+        """Return the body, {} for an empty one; ApiError if it is no JSON object."""
         try:
             body = orjson.loads(self.data) if self.data else {}
         except ValueError as error:

@@ -124,11 +124,7 @@ def _keep_identity(user: int, group: int) -> None:
 
 
 def try_in_fork(action: Callable[[], object]) -> None:
-    """Run `action` in a fork and wait for its end.
-
-    Raises:
-        OSError: The error that `action` raised.
-    """
+    """Run `action` in a fork and wait for its end; OSError if it raised one."""
     pid = os.fork()
     if not pid:
         number = 255

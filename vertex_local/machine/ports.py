@@ -21,11 +21,7 @@ class PortPool:
         self._taken: set[int] = set()
 
     def take(self, count: int) -> list[int]:
-        """Reserve `count` ports.
-
-        Raises:
-            ApiError: RESOURCE_EXHAUSTED.
-        """
+        """Reserve `count` ports; ApiError RESOURCE_EXHAUSTED if there are too few."""
         start = random.randrange(LAST - FIRST)
         candidates = (FIRST + (start + i) % (LAST - FIRST) for i in range(LAST - FIRST))
         ports: list[int] = []

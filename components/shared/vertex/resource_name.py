@@ -28,11 +28,7 @@ class ResourceName:
 
     @classmethod
     def from_name(cls, name: str) -> "ResourceName":
-        """Parse a resource name.
-
-        Raises:
-            ValueError: it is malformed; names it.
-        """
+        """Parse a resource name; ValueError names a malformed one."""
         match = _PATTERN.fullmatch(name)
         if not match:
             raise ValueError(
@@ -43,11 +39,7 @@ class ResourceName:
 
     @classmethod
     def from_version_name(cls, name: str) -> "ResourceName":
-        """Parse the name of a model version.
-
-        Raises:
-            ValueError: it is malformed or has no version; names it.
-        """
+        """Parse the name of a model version; ValueError names a malformed one."""
         parsed = cls.from_name(name)
         if not parsed.version:
             raise ValueError(f"{name!r} has no version; expected {name}@VERSION")

@@ -79,11 +79,7 @@ class Reserve:
         )
 
     def require_space(self) -> None:
-        """Check that data may be added.
-
-        Raises:
-            ApiError: RESOURCE_EXHAUSTED.
-        """
+        """Check that data may be added; ApiError RESOURCE_EXHAUSTED if not."""
         if shortage := self.shortage():
             raise ApiError(
                 "RESOURCE_EXHAUSTED",

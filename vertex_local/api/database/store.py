@@ -117,11 +117,7 @@ class Store:
             _remove(connection, name)
 
     def insert(self, name: str, body: Json) -> None:
-        """Add a resource.
-
-        Raises:
-            ApiError: ALREADY_EXISTS.
-        """
+        """Add a resource; ApiError ALREADY_EXISTS if its name is taken."""
         created = now()
         stored = specs.without(body)
         row = (
@@ -150,11 +146,7 @@ class Store:
         return _decode(row[0]) if row else None
 
     def get(self, name: str) -> Json:
-        """Return a resource.
-
-        Raises:
-            ApiError: NOT_FOUND.
-        """
+        """Return a resource; ApiError NOT_FOUND if there is none."""
         body = self.find(name)
         if body is None:
             raise not_found(name)
@@ -206,11 +198,7 @@ class Store:
         return body
 
     def delete(self, name: str) -> None:
-        """Delete a resource.
-
-        Raises:
-            ApiError: NOT_FOUND.
-        """
+        """Delete a resource; ApiError NOT_FOUND if there is none."""
         with self.atomic() as connection:
             self.get(name)
             _remove(connection, name)
