@@ -100,11 +100,7 @@ def read_package_file(path: Path) -> Package:
 
 
 def check_parameters(package: Package, values: Json) -> None:
-    """Check a run's parameters against the package's definitions.
-
-    Raises:
-        ConfigError: a parameter is unknown, missing, or has the wrong type.
-    """
+    """Check a run's parameters against the package's definitions; ConfigError names a wrong one."""
     definitions = package.definitions
     for name, value in values.items():
         if name not in definitions:

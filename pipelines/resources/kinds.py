@@ -75,11 +75,7 @@ class Kind:
         return self.state_of(resource) in self.final_states
 
     def wait(self, api: VertexApi, name: str, *, timeout_seconds: float = math.inf) -> Json:
-        """Wait until a resource reaches a final state; return it.
-
-        Raises:
-            TimeoutError: it did not in time; the message has its state.
-        """
+        """Wait for a resource's final state; return it. A TimeoutError has the state by then."""
         deadline = time.monotonic() + timeout_seconds
         while not self.is_final(resource := self.get(api, name)):
             left = deadline - time.monotonic()

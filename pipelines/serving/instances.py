@@ -101,11 +101,7 @@ def predict(api: VertexApi, name: str, instances: Sequence[Instance]) -> list[An
 
 
 def batches(instances: Iterable[Instance]) -> Iterator[list[Instance]]:
-    """Yield the instances in batches that fit into a request.
-
-    Raises:
-        ResourceError: a single instance is too large.
-    """
+    """Yield the instances in batches that fit into a request; ResourceError if one does not."""
     batch: list[Instance] = []
     num_bytes = 0
     for instance in instances:

@@ -75,11 +75,7 @@ class Engine:
 
 
 def find_engine(root: Path, mounts: Iterable[Path]) -> Engine:
-    """Return the engine for a service on `root`.
-
-    Raises:
-        StartError: It does not respond, or a folder cannot be mounted.
-    """
+    """Return the engine for a service on `root`; StartError if it cannot be used."""
     if not shutil.which("docker"):
         raise StartError(
             "--containers needs Docker, and `docker` is not on PATH; install it (Debian: "

@@ -76,20 +76,12 @@ def unshare(namespaces: int) -> None:
 
 
 def set_namespace(fd: int) -> None:
-    """Move this process into the namespace of an open /proc/PID/ns file.
-
-    Raises:
-        OSError: The system does not allow it.
-    """
+    """Move this process into the namespace of an open /proc/PID/ns file; OSError if refused."""
     check(ctypes.CDLL(None, use_errno=True).setns(fd, 0), "setns(2)")
 
 
 def bind(folder: str, target: str) -> None:
-    """Show a folder at `target`, too, in this process's mount namespace.
-
-    Raises:
-        OSError: The system does not allow it.
-    """
+    """Show a folder at `target`, too, in this process's mount namespace; OSError if refused."""
     libc = ctypes.CDLL(None, use_errno=True)
     check(libc.mount(folder.encode(), target.encode(), None, MS_BIND | MS_REC, None), "mount(2)")
 
