@@ -24,7 +24,7 @@ def newest_jobs(api: VertexApi) -> list[Json]:
 
 def jobs_table(jobs: list[Json]) -> Table:
     """Return a row for each training job."""
-    rows: list[tuple[str, ...]] = [
+    rows = [
         (short_name(job["name"]), JOB.state_of(job), when(job), job["displayName"]) for job in jobs
     ]
     return Table(("JOB_ID", "STATUS", "CREATED", "NAME"), rows)

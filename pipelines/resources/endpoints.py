@@ -52,7 +52,7 @@ def _name_of(api: VertexApi, model: str) -> str:
 
 def endpoints_table(endpoints: list[Json]) -> Table:
     """Return a row for each endpoint: versions, their shares of the traffic, and state."""
-    rows: list[tuple[str, ...]] = []
+    rows = []
     for endpoint in endpoints:
         serves = ", ".join(f"{each['version']} {each['traffic']}%" for each in endpoint["serves"])
         status = endpoint["status"] + _time_left(endpoint["seconds_left"])

@@ -37,7 +37,7 @@ def all_versions(api: VertexApi) -> list[Json]:
 
 def models_table(versions: Sequence[Json]) -> Table:
     """Return a row for each version."""
-    rows: list[tuple[str, ...]] = [
+    rows = [
         (
             version["displayName"],
             version["versionId"],
@@ -58,7 +58,7 @@ def model_history(api: VertexApi, name: str) -> list[HistoryEntry]:
 
 def history_table(entries: Sequence[HistoryEntry]) -> Table:
     """Return a row for each time that a version became the default, and for each decision."""
-    rows: list[tuple[str, ...]] = []
+    rows = []
     for period in entries:
         why = f"{period.cause}: {period.reasons}" if period.reasons else period.cause
         until = "-" if period.is_decision else second(period.until) or "now"

@@ -1,6 +1,7 @@
 """Table of resources, to be printed."""
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 NOTE_INDENT = "    "
@@ -11,7 +12,7 @@ class Table:
     """Rows and their headings."""
 
     headings: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
 
 
 def table_lines(table: Table, *, width: int = 0) -> list[str]:

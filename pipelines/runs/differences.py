@@ -57,7 +57,7 @@ def compare(first: Summary, second: Summary, *, has_all: bool = False) -> list[D
 
 def differences_table(differences: list[Difference]) -> Table:
     """Return a row for each fact, with long values cut."""
-    rows: list[tuple[str, ...]] = [
+    rows = [
         (fact.title, _cell(fact.first), _cell(fact.second), _change(fact)) for fact in differences
     ]
     return Table(("", "A", "B", "CHANGE"), rows)

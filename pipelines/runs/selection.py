@@ -52,9 +52,7 @@ def select(runs: Sequence[Summary], *, where: Sequence[str], sort: str) -> list[
 def chosen_table(runs: Sequence[Summary], columns: Sequence[str]) -> Table:
     """Return a row for each run with these facts."""
     facts = [_facts(runs, column) for column in columns] if runs else []
-    rows: list[tuple[str, ...]] = [
-        (run.run, *(_text(of_column.get(run.run)) for of_column in facts)) for run in runs
-    ]
+    rows = [(run.run, *(_text(of_column.get(run.run)) for of_column in facts)) for run in runs]
     return Table(("RUN", *columns), rows)
 
 

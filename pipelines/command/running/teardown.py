@@ -49,7 +49,7 @@ def _print_lost(lost: list[tuple[RunResources, list[str]]], *, is_json: bool) ->
     if not lost:
         print("no run has ended without its teardown and left anything")
         return 0
-    rows: list[tuple[str, ...]] = [
+    rows = [
         (resources.run, moment(resources.job["endTime"]), ", ".join(left))
         for resources, left in lost
     ]

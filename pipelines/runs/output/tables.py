@@ -29,7 +29,7 @@ COMPARED = re.compile(r"(slice .*: )?(?P<metric>\S+) [\d.]+.* is .* % interval .
 
 def runs_table(runs: list[Summary]) -> Table:
     """Return a row for each run: outcome, model version, gating metric and time."""
-    rows: list[tuple[str, ...]] = [
+    rows = [
         (run.run, run.outcome, run.model_version or "-", metric_of(run) or "-", moment(run.created))
         for run in runs
     ]
@@ -39,7 +39,7 @@ def runs_table(runs: list[Summary]) -> Table:
 def tasks_table(job: Json) -> Table:
     """Return a row for each task of a run, in the graph's order."""
     view = view_of(job, task_names=leaf_tasks(job["pipelineSpec"]))
-    rows: list[tuple[str, ...]] = [
+    rows = [
         (
             task.name,
             task.state,

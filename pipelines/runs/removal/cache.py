@@ -85,7 +85,7 @@ def clear_cache(state_dir: Path, *, step: str = "") -> list[CachedStep]:
 
 def cache_table(removed: list[CachedStep]) -> Table:
     """Return a row for each entry: its step, pipeline, the number and size of its files."""
-    rows: list[tuple[str, ...]] = [
+    rows = [
         (each.step, each.pipeline, f"{len(each.files):,}", f"{each.num_bytes / MEGABYTE:,.1f}")
         for each in removed
     ]

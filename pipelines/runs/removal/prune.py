@@ -117,7 +117,7 @@ def _carry_out(files: RunFiles, decision: Decision) -> Decision:
 def prune_table(decisions: list[Decision], *, now: float | None = None) -> Table:
     """Return a row for each run: its state, size, decision and reason."""
     now = time.time() if now is None else now
-    rows: list[tuple[str, ...]] = [
+    rows = [
         (
             decision.run.name,
             decision.run.state,
