@@ -40,7 +40,7 @@ from components.teardown.ending import end_run
 from components.teardown.run_resources import DEPLOY, EXIT, RECORD, TRAIN, UPLOAD, RunResources
 from components.teardown.teardown import tear_down
 from pipelines.cli import main
-from pipelines.command.running import teardown as command
+from pipelines.command import target_options
 from vertex_local.api.database.store import Store
 
 LONG_JOB = {
@@ -552,7 +552,7 @@ def lost_run(api, version, deploy, record_run):
 def test_what_lost_runs_left_is_listed_and_removed_by_command(
     api, lost_run, record_run, monkeypatch, capsys
 ):
-    monkeypatch.setattr(command, "api_of", lambda arguments: nullcontext(api))
+    monkeypatch.setattr(target_options, "api_of", lambda *_, **__: nullcontext(api))
     record_run("run-2", {TRAIN: {}, EXIT: {}}, night=2)
     version = lost_run("run-1")
 
