@@ -87,7 +87,11 @@ def parse_thresholds(text: str) -> tuple[Limit, ...]:
 
 
 def read_limits(thresholds: Mapping[str, Any]) -> tuple[Limit, ...]:
-    """Return the limits that thresholds set; ConfigError names a malformed one."""
+    """Return the limits that thresholds set.
+
+    Raises:
+        ConfigError: a threshold is neither a number nor an object of numbers by direction.
+    """
     limits = []
     for metric, threshold in thresholds.items():
         for direction, value in _directions(metric, threshold).items():

@@ -57,7 +57,11 @@ class Contest:
             self._compare(default)
 
     def confirm(self) -> None:
-        """Check that nothing has changed since `check`; StepError says what has."""
+        """Check that nothing has changed since `check`.
+
+        Raises:
+            StepError: The default version has changed, or a person has decided otherwise.
+        """
         if default := self._rival():
             number = ResourceName.from_version_name(default.version).version
             raise StepError(

@@ -130,7 +130,11 @@ class RunConfig:
         return GateOptions.from_values(self.gate)
 
     def prepare_options(self) -> PrepareOptions:
-        """Return the settings of prepare_examples; ConfigError names one that is not allowed."""
+        """Return the settings of prepare_examples.
+
+        Raises:
+            ConfigError: a setting of `prepare` is not allowed.
+        """
         return PrepareOptions.from_values(
             self.prepare, max_examples=self.max_examples, trust_files=self.trust_files
         )
@@ -194,7 +198,11 @@ class RunConfig:
 
 
 def check_labels(labels: dict[str, str]) -> None:
-    """Check labels by Google's rules; ConfigError names one that is not allowed."""
+    """Check labels by Google's rules.
+
+    Raises:
+        ConfigError: one is not allowed; names it.
+    """
     if len(labels) > MOST_LABELS:
         raise ConfigError(f"labels: {len(labels)} are too many; at most {MOST_LABELS} are allowed")
     for key, value in labels.items():

@@ -37,7 +37,11 @@ class Examples:
     data_dir: Path = Path()
 
     def prepare(self) -> None:
-        """Run the command, if there is one; ConfigError has the stderr of one that failed."""
+        """Run the command, if there is one.
+
+        Raises:
+            ConfigError: it failed; its stderr has the reason.
+        """
         if not self.command:
             return
         self.data_dir.mkdir(parents=True, exist_ok=True)

@@ -57,7 +57,11 @@ class Package:
 
 
 def read_package(text: str, *, source: str, address: str = "") -> Package:
-    """Return the package in a YAML or JSON text; ConfigError if it is no compiled pipeline."""
+    """Return the package in a YAML or JSON text.
+
+    Raises:
+        ConfigError: the text is not a compiled pipeline.
+    """
     try:
         documents = load_documents(text)
     except YamlError as error:
@@ -88,7 +92,11 @@ def _refuse_platforms(platforms: Json, source: str) -> None:
 
 
 def read_package_file(path: Path) -> Package:
-    """Return the package in a file; ConfigError if it cannot be read, or is no package."""
+    """Return the package in a file.
+
+    Raises:
+        ConfigError: the file cannot be read, or is not a package.
+    """
     try:
         text = read_text_file(path)
     except (OSError, FileError) as error:
@@ -100,7 +108,11 @@ def read_package_file(path: Path) -> Package:
 
 
 def check_parameters(package: Package, values: Json) -> None:
-    """Check a run's parameters against the package's definitions; ConfigError names a wrong one."""
+    """Check a run's parameters against the package's definitions.
+
+    Raises:
+        ConfigError: a parameter is unknown, missing, or has the wrong type.
+    """
     definitions = package.definitions
     for name, value in values.items():
         if name not in definitions:

@@ -48,7 +48,11 @@ def default_state_dir() -> Path:
 
 
 def check_state_dir(folder: Path) -> None:
-    """Check that a folder has local state; ConfigError if it has not."""
+    """Check that a folder has local state.
+
+    Raises:
+        ConfigError: it does not.
+    """
     if not (folder / "vertex").is_dir():
         raise ConfigError(
             f"{folder} has no Trainyard state: nothing was run from there; begin with `trainyard "

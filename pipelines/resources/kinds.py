@@ -75,7 +75,11 @@ class Kind:
         return self.state_of(resource) in self.final_states
 
     def wait(self, api: VertexApi, name: str, *, timeout_seconds: float = math.inf) -> Json:
-        """Wait for a resource's final state; return it. A TimeoutError has the state by then."""
+        """Wait until a resource reaches a final state; return it.
+
+        Raises:
+            TimeoutError: it did not in time; the message has its state.
+        """
         deadline = time.monotonic() + timeout_seconds
         while not self.is_final(resource := self.get(api, name)):
             left = deadline - time.monotonic()
@@ -100,7 +104,11 @@ class Kind:
         return resource
 
     def delete(self, api: VertexApi, name: str) -> None:
-        """Delete a resource, but not its outputs; ResourceError if it is not final yet."""
+        """Delete a resource in a final state; its outputs stay.
+
+        Raises:
+            ResourceError: it is not final yet.
+        """
         resource = self.get(api, name)
         if not self.is_final(resource):
             raise ResourceError(

@@ -57,7 +57,11 @@ def get_model(api: VertexApi, name: str) -> Json:
 
 
 def version_called(api: VertexApi, name: str) -> ResourceName:
-    """Return the version that `mnist@2` or `mnist@previous` names; else ResourceError."""
+    """Return the version that `mnist@2` or `mnist@previous` names.
+
+    Raises:
+        ResourceError: the name has no version.
+    """
     if not name.partition("@")[2]:
         raise ResourceError(f"{name!r} names no version; write MODEL@VERSION, such as {name}@2")
     return version_name(get_model(api, name))

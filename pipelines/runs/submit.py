@@ -86,7 +86,11 @@ def compile_package(
 
 
 def check_source(source: str) -> None:
-    """Check that a source is a workload or a package; ConfigError if it is neither."""
+    """Check that a source is a workload or a package.
+
+    Raises:
+        ConfigError: it is neither.
+    """
     if not is_package(source) and not is_reference(source):
         raise ConfigError(
             f"{unknown_workload(source)}. A package is a .yaml file or an address, {FORM}/NAME/TAG"
@@ -117,7 +121,11 @@ def configured(config: RunConfig, *, settings: list[str], cluster: Path | None) 
 
 
 def check_run_name(run: str) -> None:
-    """Check a run's name; ConfigError if it is not allowed."""
+    """Check a run's name.
+
+    Raises:
+        ConfigError: it is not allowed.
+    """
     if not RUN_NAME.fullmatch(run):
         raise ConfigError(f"the name {run!r} is not allowed; it must match {RUN_NAME.pattern}")
     if run == LATEST:

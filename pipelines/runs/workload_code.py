@@ -112,7 +112,11 @@ def _check_thresholds(config: RunConfig, description: Json, *, run_file: Path | 
 
 
 def check_data_is_remote(config: RunConfig) -> None:
-    """Check that a run's files are in buckets, as Vertex AI needs; ConfigError names another."""
+    """Check that the files of a run on Vertex AI are in buckets.
+
+    Raises:
+        ConfigError: one is on this machine.
+    """
     for file in config.prepare_options().files:
         if not paths.is_in_bucket(file):
             raise ConfigError(

@@ -71,7 +71,11 @@ def ours(api: VertexApi) -> list[Json]:
 
 
 def find(api: VertexApi, name: str) -> Json:
-    """Return the schedule with a name; ResourceError if there is none."""
+    """Return the schedule with a name.
+
+    Raises:
+        ResourceError: there is no such schedule.
+    """
     schedules = ours(api)
     for schedule in schedules:
         if schedule["displayName"] == name:

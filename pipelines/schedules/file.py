@@ -96,7 +96,11 @@ def read_schedules(folder: Path) -> list[ScheduleFile]:
 
 
 def read_schedule(path: Path) -> ScheduleFile:
-    """Return the schedule of a file; ConfigError names the file and the field that is wrong."""
+    """Return the schedule of a file.
+
+    Raises:
+        ConfigError: a field is missing or invalid; names the file and the field.
+    """
     content, sources = read_mapping(path, example="workload: mnist")
     values = {key: value for key, value in content.items() if value is not None}
     if not NAME.fullmatch(path.stem):

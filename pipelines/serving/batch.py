@@ -18,7 +18,11 @@ def is_folder(model: str) -> bool:
 
 
 def folder_of(model: str) -> str:
-    """Return the absolute folder of a model; ResourceError if it does not exist."""
+    """Return the absolute folder of a model.
+
+    Raises:
+        ResourceError: there is no such folder.
+    """
     if not paths.is_bucket_uri(model) and not Path(model).is_dir():
         raise ResourceError(f"there is no folder {model!r} with a model")
     return model if paths.is_bucket_uri(model) else str(Path(model).absolute())

@@ -60,7 +60,11 @@ def hold(api: VertexApi, name: str, *, reason: str) -> list[str]:
 
 
 def release(api: VertexApi, name: str, *, reason: str) -> list[str]:
-    """End a hold; ResourceError if the model is not held."""
+    """End a hold.
+
+    Raises:
+        ResourceError: the model is not held.
+    """
     versions = list_versions(api, model_name(api, name))
     held = [record for record in versions if HELD_LABEL in record.get("labels", {})]
     if not held:

@@ -101,7 +101,11 @@ def predict(api: VertexApi, name: str, instances: Sequence[Instance]) -> list[An
 
 
 def batches(instances: Iterable[Instance]) -> Iterator[list[Instance]]:
-    """Yield the instances in batches that fit into a request; ResourceError if one does not."""
+    """Yield the instances in batches that fit into a request.
+
+    Raises:
+        ResourceError: a single instance is too large.
+    """
     batch: list[Instance] = []
     num_bytes = 0
     for instance in instances:

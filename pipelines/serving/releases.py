@@ -92,7 +92,11 @@ def deploy_version(
 
 
 def take_down(api: VertexApi, name: str, *, endpoint_name: str) -> list[str]:
-    """Undeploy MODEL@VERSION, whose traffic the others get; ResourceError if it is not deployed."""
+    """Undeploy MODEL@VERSION; the other deployed versions get its traffic.
+
+    Raises:
+        ResourceError: the version is not deployed there.
+    """
     version = version_called(api, name)
     model = api.get(version.name)
     endpoint = endpoint_of(api, endpoint_name or model["displayName"])

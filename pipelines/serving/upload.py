@@ -126,7 +126,11 @@ def find_source(api: VertexApi, source: str) -> Source:
 
 
 def source_of(job: Json) -> Source:
-    """Return the model folder of a job; ResourceError if it has not succeeded, or has none."""
+    """Return the model folder of a job.
+
+    Raises:
+        ResourceError: the job has not succeeded, or has no output folder.
+    """
     job_id, state = short_name(job["name"]), JOB.state_of(job)
     title = f"job {job_id} ({job['displayName']})"
     if not JOB.is_final(job):

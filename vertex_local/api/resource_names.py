@@ -20,7 +20,11 @@ class ResourceName:
 
     @classmethod
     def from_name(cls, name: str) -> "ResourceName":
-        """Parse `projects/P/locations/L/COLLECTION/ID`; ValueError if it has another form."""
+        """Parse `projects/P/locations/L/COLLECTION/ID`.
+
+        Raises:
+            ValueError: The name has another form.
+        """
         match = FORM.fullmatch(name)
         if match is None:
             raise ValueError(f"{name!r} is not projects/P/locations/L/COLLECTION/ID")

@@ -20,7 +20,11 @@ class Message:
     status: int = 200
 
     def json(self) -> Json:
-        """Return the body, {} for an empty one; ApiError if it is no JSON object."""
+        """Return the body, a JSON object; an empty body is {}.
+
+        Raises:
+            ApiError: INVALID_ARGUMENT.
+        """
         try:
             body = orjson.loads(self.data) if self.data else {}
         except ValueError as error:

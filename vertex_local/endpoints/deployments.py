@@ -102,7 +102,11 @@ def restart(service: Service, name: str, deployed: Json) -> None:
 
 
 def find(service: Service, name: str, deployed_id: str) -> ServingProcess:
-    """Return the process of a deployed model; NotAnsweredError if it was just undeployed."""
+    """Return the process of a deployed model.
+
+    Raises:
+        NotAnsweredError: It has just been undeployed.
+    """
     process = service.running.get(key_of(name, deployed_id))
     if not isinstance(process, ServingProcess):
         message = f"Deployed model {deployed_id} of {name} is not running."

@@ -172,7 +172,11 @@ def log_of(service: Service) -> RequestLog:
 
 
 def check_config(endpoint: Json) -> None:
-    """Check the logging configuration of an endpoint; else ApiError INVALID_ARGUMENT."""
+    """Check the logging configuration of an endpoint.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT.
+    """
     config = endpoint.get(CONFIG, {})
     rate = config.get("samplingRate", 0.0)
     is_number = isinstance(rate, int | float)  # the proto's JSON has "NaN" for no number

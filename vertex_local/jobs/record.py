@@ -59,7 +59,11 @@ class JobPlan:
 
 
 def plan_job(job: Json) -> JobPlan:
-    """Validate a CustomJob (canonical JSON) beyond its proto; ApiError names a wrong field."""
+    """Validate a CustomJob (canonical JSON) beyond its proto.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, naming the field.
+    """
     job_spec: Json = job["jobSpec"]
     scheduling: Json = job_spec.get("scheduling", {})
     return JobPlan(
@@ -73,7 +77,11 @@ def plan_job(job: Json) -> JobPlan:
 
 
 def worker_pools(specs: list[Json]) -> list[WorkerPool]:
-    """Return a job's pools that have replicas; ApiError INVALID_ARGUMENT names a wrong field."""
+    """Validate a job's pools; return those that have replicas.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, naming the field.
+    """
     field = "jobSpec.workerPoolSpecs"
     if not specs or not specs[0]:
         raise invalid_argument(f"{field}[0] is required: it is the chief, with replicaCount 1.")

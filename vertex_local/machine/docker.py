@@ -99,7 +99,11 @@ def client_environment(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def create_network(root: str, group: Path) -> None:
-    """Create a group's network, internal to this machine; OSError if it cannot be created."""
+    """Create a group's private network, which is internal to this machine.
+
+    Raises:
+        OSError: It cannot be created.
+    """
     network = ["--internal", *_labels(root, group), network_of(group)]
     docker(["docker", "network", "create", *network])
 
@@ -126,7 +130,11 @@ def remove_root(root: Path) -> None:
 
 
 def docker(command: list[str], *, timeout_seconds: float = TIMEOUT_SECONDS) -> str:
-    """Run a `docker` command and return its output; OSError has the error output if it failed."""
+    """Run a `docker` command; return its output.
+
+    Raises:
+        OSError: It failed, with its error output, timed out, or is not installed.
+    """
     try:
         done = subprocess.run(
             command,

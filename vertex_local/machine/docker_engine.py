@@ -75,7 +75,11 @@ class Engine:
 
 
 def find_engine(root: Path, mounts: Iterable[Path]) -> Engine:
-    """Return the engine for a service on `root`; StartError if it cannot be used."""
+    """Return the engine for a service on `root`.
+
+    Raises:
+        StartError: It does not respond, or a folder cannot be mounted.
+    """
     if not shutil.which("docker"):
         raise StartError(
             "--containers needs Docker, and `docker` is not on PATH; install it (Debian: "

@@ -76,12 +76,20 @@ def unshare(namespaces: int) -> None:
 
 
 def set_namespace(fd: int) -> None:
-    """Move this process into the namespace of an open /proc/PID/ns file; OSError if refused."""
+    """Move this process into the namespace of an open /proc/PID/ns file.
+
+    Raises:
+        OSError: The system does not allow it.
+    """
     check(ctypes.CDLL(None, use_errno=True).setns(fd, 0), "setns(2)")
 
 
 def bind(folder: str, target: str) -> None:
-    """Show a folder at `target`, too, in this process's mount namespace; OSError if refused."""
+    """Show a folder at `target`, too, in this process's mount namespace.
+
+    Raises:
+        OSError: The system does not allow it.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     check(libc.mount(folder.encode(), target.encode(), None, MS_BIND | MS_REC, None), "mount(2)")
 
@@ -116,7 +124,11 @@ def _keep_identity(user: int, group: int) -> None:
 
 
 def try_in_fork(action: Callable[[], object]) -> None:
-    """Run `action` in a fork and wait for its end; OSError if it raised one."""
+    """Run `action` in a fork and wait for its end.
+
+    Raises:
+        OSError: The error that `action` raised.
+    """
     pid = os.fork()
     if not pid:
         number = 255

@@ -123,7 +123,11 @@ def _prepare() -> None:
 
 
 def enter_private_network() -> None:
-    """Move this process and its later children into a private network; OSError if refused."""
+    """Move this process, and its later children, into a private network.
+
+    Raises:
+        OSError: The system does not allow it.
+    """
     linux.unshare(CLONE_NEWNET)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
         request = struct.pack(INTERFACE_REQUEST, b"lo", 0)

@@ -47,7 +47,11 @@ class OwnersSocket(socket.socket):
         self._refused: deque[socket.socket] = deque()
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection; ConnectionAbortedError for another user's, which is refused."""
+        """Accept a connection.
+
+        Raises:
+            ConnectionAbortedError: It was another user's and has been refused.
+        """
         connection, address = super().accept()
         uid = peer_uid(address, self.getsockname())
         if uid == os.geteuid():

@@ -21,7 +21,11 @@ class PortPool:
         self._taken: set[int] = set()
 
     def take(self, count: int) -> list[int]:
-        """Reserve `count` ports; ApiError RESOURCE_EXHAUSTED if there are too few."""
+        """Reserve `count` ports.
+
+        Raises:
+            ApiError: RESOURCE_EXHAUSTED.
+        """
         start = random.randrange(LAST - FIRST)
         candidates = (FIRST + (start + i) % (LAST - FIRST) for i in range(LAST - FIRST))
         ports: list[int] = []

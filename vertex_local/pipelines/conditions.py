@@ -50,7 +50,11 @@ def evaluate(condition: str, values: Mapping[str, Any]) -> bool:
 
 
 def parse(condition: str) -> ast.Expression:
-    """Return a condition's syntax tree; ConditionError if it is malformed."""
+    """Return a condition's syntax tree.
+
+    Raises:
+        ConditionError: It is malformed.
+    """
     python = TOKEN.sub(
         lambda token: token["string"] or PYTHON_OPERATORS[token["operator"]], condition
     )

@@ -107,7 +107,11 @@ class Executor:
             return FAILED
 
     def _is_triggered(self, task: Json, graph: Graph, upstream: Mapping[str, Result]) -> bool:
-        """Return whether a task's condition is true; ConditionError if it has no value."""
+        """Return whether a task's condition is true.
+
+        Raises:
+            ConditionError: It cannot be evaluated.
+        """
         condition = task["triggerPolicy"]["condition"]
         component = self._component(task["componentRef"]["name"])
         try:

@@ -162,7 +162,11 @@ class Attempt:
         return placeholders.resolve(text, values, self.executor_input, self.fillable)
 
     def imported(self, importer: Json) -> Values:
-        """Return the output of an importer; TaskError if its URI is not on this machine."""
+        """Return the output of an importer.
+
+        Raises:
+            TaskError: Its URI is not on this machine.
+        """
         source = importer["artifactUri"]
         parameters = self.executor_input["inputs"]["parameterValues"]
         uri = str(source.get("constant") or parameters.get(source["runtimeParameter"], ""))
@@ -178,7 +182,11 @@ class Attempt:
         return Values(artifacts={"artifact": [artifact]})
 
     def run(self, container: Json) -> Values:
-        """Run the task's command once; return its outputs, or raise TaskError if it failed."""
+        """Run the task's command once; return its outputs.
+
+        Raises:
+            TaskError: It has failed.
+        """
         runner, task = self.runner, self.task
         task.log_path.parent.mkdir(parents=True, exist_ok=True)
         if runner.run.must_stop(task):  # cancelled between two attempts

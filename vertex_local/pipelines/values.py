@@ -131,7 +131,11 @@ def typed_value(name: str, value: Any, kind: str) -> Any:
 
 
 def loop_items(task: Json, inputs: Values) -> list[Values]:
-    """Return the inputs of each iteration of a loop; ValueError if its items are no list."""
+    """Return the inputs of each iteration of a loop.
+
+    Raises:
+        ValueError: The items are not a list.
+    """
     if iterator := task.get("artifactIterator"):
         name, source = iterator["itemInput"], iterator["items"]["inputArtifact"]
         artifacts = inputs.artifacts.get(source, [])

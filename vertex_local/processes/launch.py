@@ -32,7 +32,11 @@ class Launch:
     starts_groups: bool = False
 
     def start(self, folder: Path, *, stdin: int) -> SupervisorProcess:
-        """Start the supervisor of the group in `folder`; OSError if no process can be started."""
+        """Start the supervisor of the group in `folder`.
+
+        Raises:
+            OSError: No process can be started.
+        """
         if isinstance(self.warm, Warm):
             self.warm.await_begun(WARM_PATIENCE_SECONDS)
             self.warm.await_ready(self.patience_seconds)

@@ -30,7 +30,11 @@ class Cron:
 
     @classmethod
     def parse(cls, text: str) -> "Cron":
-        """Parse `TZ=Europe/Berlin 0 3 * * *`; ApiError if it is invalid, or not in fifty years."""
+        """Parse `TZ=Europe/Berlin 0 3 * * *`.
+
+        Raises:
+            ApiError: It is not valid, or has no time in the next fifty years.
+        """
         prefix = ZONE_PREFIX.match(text)
         expression = text[prefix.end() if prefix else 0 :].strip()
         fields = expression.split()

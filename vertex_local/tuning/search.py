@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def require_optuna(plan: StudyPlan) -> None:
-    """Check that a study's algorithm can be run; ApiError has the command that installs Optuna."""
+    """Check that a study's algorithm can be run.
+
+    Raises:
+        ApiError: FAILED_PRECONDITION, with the command that installs Optuna.
+    """
     if plan.algorithm == BAYESIAN and importlib.util.find_spec("optuna") is None:
         raise failed_precondition(
             "studySpec.algorithm ALGORITHM_UNSPECIFIED, Bayesian optimization, needs Optuna: "

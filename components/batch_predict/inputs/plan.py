@@ -28,12 +28,20 @@ KINDS = {
 
 
 def find_inputs(patterns: Sequence[str]) -> list[str]:
-    """Return the files that patterns match; DataError if one matches none."""
+    """Return the files that patterns match.
+
+    Raises:
+        DataError: a pattern matches no file.
+    """
     return find_files([str(local_path(pattern)) for pattern in patterns])
 
 
 def without_pictures(paths: Sequence[str], predictor: Any, patterns: Sequence[str]) -> list[str]:
-    """Return the files but the pictures that the rows of tables name; DataError if none is left."""
+    """Return the files without the pictures that the rows of tables name.
+
+    Raises:
+        DataError: there is no other file.
+    """
     workload = getattr(predictor, "workload", None)
     has_pictures = isinstance(workload, Table) and bool(schema_for_predictions(workload).images)
     if not has_pictures or not any(map(is_picture, paths)):

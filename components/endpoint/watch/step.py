@@ -146,7 +146,11 @@ def _judged(
 
 
 def served_version(endpoint: Json) -> str:
-    """Return the name of the version with most of an endpoint's traffic; StepError without one."""
+    """Return the resource name of the version with most of an endpoint's traffic.
+
+    Raises:
+        StepError: no model is deployed.
+    """
     deployed, split = endpoint.get("deployedModels", []), traffic_of(endpoint)
     if not deployed:
         raise StepError(f"no model is deployed to {endpoint['displayName']}")

@@ -70,7 +70,11 @@ class Rule:
 
 
 def parse_rule(text: str) -> Rule:
-    """Return the rule of a text; ConfigError, which says what a rule is, if it is none."""
+    """Return the rule of a text.
+
+    Raises:
+        ConfigError: the text is no rule; says what is.
+    """
     return Rule(text, tuple(_parse_part(part.strip(), text) for part in re.split(_AND, text)))
 
 

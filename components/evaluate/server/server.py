@@ -80,7 +80,11 @@ class TimedClient:
         self.close = self._connection.close
 
     def ask(self, body: bytes) -> tuple[bytes, float]:
-        """Return the response to a request, and its milliseconds; StepError without a response."""
+        """Return the response to a request, and its milliseconds.
+
+        Raises:
+            StepError: The server does not respond, or with an error.
+        """
         began = time.perf_counter()
         try:
             self._connection.request("POST", self._path, body, {"Content-Type": "application/json"})

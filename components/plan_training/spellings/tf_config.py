@@ -50,7 +50,11 @@ def placeholder_hosts(shape: Shape) -> list[str]:
 
 
 def tf_configs(shape: Shape, hosts: Sequence[str]) -> dict[str, Json]:
-    """Return TF_CONFIG of every replica by name; ClusterError if the hosts do not fit them."""
+    """Return TF_CONFIG of every replica by its name.
+
+    Raises:
+        ClusterError: there are not as many hosts as replicas, or one is not host:port.
+    """
     names = _names_in_cluster(shape)
     if len(hosts) != len(names):
         raise ClusterError(

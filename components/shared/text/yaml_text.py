@@ -96,7 +96,11 @@ def read_mapping(path: Path, *, example: str) -> tuple[dict[str, Any], Sources]:
 
 
 def load_yaml(text: str) -> Any:
-    """Parse a text with one document; YamlError if it is not YAML, or has aliases or several."""
+    """Parse a text with one document.
+
+    Raises:
+        YamlError: It is not YAML, has aliases, or has several documents.
+    """
     documents = load_documents(text)
     if len(documents) > 1:
         raise YamlError("it has several documents (---); keep one")
@@ -145,7 +149,11 @@ def value_text(value: Any, source: Source | None = None) -> str:
 
 
 def load_documents(text: str) -> list[Any]:
-    """Parse a text with any number of documents; YamlError if it is not YAML, or has aliases."""
+    """Parse a text with any number of documents.
+
+    Raises:
+        YamlError: It is not YAML, or has aliases.
+    """
     check_yaml(text)
     try:
         return list(yaml.load_all(text, Loader=_Loader))

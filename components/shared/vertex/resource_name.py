@@ -28,7 +28,11 @@ class ResourceName:
 
     @classmethod
     def from_name(cls, name: str) -> "ResourceName":
-        """Parse a resource name; ValueError names a malformed one."""
+        """Parse a resource name.
+
+        Raises:
+            ValueError: it is malformed; names it.
+        """
         match = _PATTERN.fullmatch(name)
         if not match:
             raise ValueError(
@@ -39,7 +43,11 @@ class ResourceName:
 
     @classmethod
     def from_version_name(cls, name: str) -> "ResourceName":
-        """Parse the name of a model version; ValueError names a malformed one."""
+        """Parse the name of a model version.
+
+        Raises:
+            ValueError: it is malformed or has no version; names it.
+        """
         parsed = cls.from_name(name)
         if not parsed.version:
             raise ValueError(f"{name!r} has no version; expected {name}@VERSION")

@@ -69,7 +69,11 @@ def cached_steps(state_dir: Path) -> list[CachedStep]:
 
 
 def clear_cache(state_dir: Path, *, step: str = "") -> list[CachedStep]:
-    """Remove and return the entries of a step, or of all; ConfigError if the step has none."""
+    """Remove the entries of a step, or all; return them.
+
+    Raises:
+        ConfigError: no entry is of this step; names the steps.
+    """
     cached = cached_steps(state_dir)
     steps = sorted({each.step for each in cached} - {UNKNOWN})
     if step and step not in steps:

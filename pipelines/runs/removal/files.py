@@ -159,7 +159,11 @@ class RunFiles:
 
 @contextlib.contextmanager
 def _unused(folder: Path | None) -> Iterator[None]:
-    """Lock a run's folders against further use; ResourceError if an unfinished run uses one."""
+    """Lock a run's folders exclusively, so that no run starts to use their files.
+
+    Raises:
+        ResourceError: an unfinished run uses one.
+    """
     with contextlib.ExitStack() as stack:
         for path, _, _ in os.walk(folder) if folder else ():
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

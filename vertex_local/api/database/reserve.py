@@ -79,7 +79,11 @@ class Reserve:
         )
 
     def require_space(self) -> None:
-        """Check that data may be added; ApiError RESOURCE_EXHAUSTED if not."""
+        """Check that data may be added.
+
+        Raises:
+            ApiError: RESOURCE_EXHAUSTED.
+        """
         if shortage := self.shortage():
             raise ApiError(
                 "RESOURCE_EXHAUSTED",

@@ -117,7 +117,11 @@ class Store:
             _remove(connection, name)
 
     def insert(self, name: str, body: Json) -> None:
-        """Add a resource; ApiError ALREADY_EXISTS if its name is taken."""
+        """Add a resource.
+
+        Raises:
+            ApiError: ALREADY_EXISTS.
+        """
         created = now()
         stored = specs.without(body)
         row = (
@@ -146,7 +150,11 @@ class Store:
         return _decode(row[0]) if row else None
 
     def get(self, name: str) -> Json:
-        """Return a resource; ApiError NOT_FOUND if there is none."""
+        """Return a resource.
+
+        Raises:
+            ApiError: NOT_FOUND.
+        """
         body = self.find(name)
         if body is None:
             raise not_found(name)
@@ -198,7 +206,11 @@ class Store:
         return body
 
     def delete(self, name: str) -> None:
-        """Delete a resource; ApiError NOT_FOUND if there is none."""
+        """Delete a resource.
+
+        Raises:
+            ApiError: NOT_FOUND.
+        """
         with self.atomic() as connection:
             self.get(name)
             _remove(connection, name)

@@ -55,7 +55,11 @@ Node = Restriction | Not | Joined
 
 
 def parse(text: str) -> Node | None:
-    """Return a filter's syntax tree, None of an empty one; ApiError has the place of an error."""
+    """Return a filter's syntax tree; None for an empty filter.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, with the position of the error.
+    """
     if len(text) > MAX_CHARACTERS:
         raise invalid_argument(
             f"filter has {len(text)} characters; the maximum is {MAX_CHARACTERS}."

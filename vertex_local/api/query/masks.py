@@ -18,7 +18,11 @@ GROUP = re.compile(r"([^(),]+)\(([^()]*)\)")
 
 
 def parse(text: str, *, parameter: str) -> Mask:
-    """Return the paths of `a,b.c,d/e,f(g,h)`, none of ""; ApiError if the API has no such field."""
+    """Return the paths of `a,b.c,d/e,f(g,h)`; none of "".
+
+    Raises:
+        ApiError: INVALID_ARGUMENT if the API has no field of a name.
+    """
     rest, previous = text[:MAX_CHARACTERS], ""
     while rest != previous:
         previous = rest

@@ -57,7 +57,11 @@ class Query:
 
 
 def build(kind: str, *, filter_text: str, order_by: str) -> Query:
-    """Return the query of a filter and an order; ApiError names an unknown field, and the known."""
+    """Return the query of a filter and an order.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, naming an unknown field and the known ones.
+    """
     node = parse(filter_text)
     condition, values = _condition(kind, node) if node else ("1", [])
     return Query(condition, tuple(values), _orders(kind, order_by))

@@ -36,7 +36,11 @@ class Layer:
 
     @classmethod
     def make(cls, folder: Path, *, base: Path) -> "Layer":
-        """Write the files of a layer; OSError if they cannot be written."""
+        """Write the files of a layer.
+
+        Raises:
+            OSError: They cannot be written.
+        """
         layer = cls(folder, base)
         layer._site.mkdir(parents=True)
         layer._bin.mkdir()
