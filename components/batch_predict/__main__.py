@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from components.batch_predict.options import PredictOptions
 from components.batch_predict.step import describe, predict_files
+from components.batch_predict.unknown_values import unknown_text
 from components.errors import exit_code_of
 from components.prepare_examples.beam.runner_flags import RUNNERS, runner_flags
 from trainer.config.flags import add_flags
@@ -44,6 +45,8 @@ def _predict(arguments: argparse.Namespace) -> None:
     print(f"{arguments.output}: {describe(summary)}")
     if summary["unused_columns"]:
         print(f"columns that the model does not use: {', '.join(summary['unused_columns'])}")
+    if summary["unknown_values"]:
+        print(f"values that the model does not know: {unknown_text(summary['unknown_values'])}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -17,6 +17,7 @@ from components.batch_predict.inputs.plan import LINES, PICTURES, TABLES
 from components.batch_predict.inputs.records import read_records
 from components.batch_predict.inputs.tables import read_table
 from components.batch_predict.output import PartFiles
+from components.batch_predict.unknown_values import UnknownValues
 from components.prepare_examples.errors import DataError
 from trainer import Json
 from trainer.config.trust import STRANGER, Trust
@@ -67,6 +68,7 @@ def predict_part(part: Json, *, options: PartOptions, output_dir: str) -> Json:
         DataError: a file is damaged, or the model cannot be loaded.
     """
     predictor = load_model(options.model_uri, Trust.from_flags(options.trust))
+    unknown = UnknownValues(getattr(predictor, "workload", None))
     with PartFiles(
         Path(output_dir),
         number=part["number"],
@@ -75,9 +77,10 @@ def predict_part(part: Json, *, options: PartOptions, output_dir: str) -> Json:
         specs=predictor.prediction_specs(),
     ) as files:
         for batch in _batches(part, predictor, options):
+            unknown.count(batch)
             files.write(*_predicted(batch, predictor))
             advance(batch.num_read)
-    return files.result()
+    return {**files.result(), "unknown": unknown.by_column}
 
 
 def _batches(part: Json, predictor: Any, options: PartOptions) -> Iterator[Batch]:

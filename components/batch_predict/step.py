@@ -10,6 +10,7 @@ from pathlib import Path
 from components.batch_predict.inputs.plan import find_inputs, plan_parts, without_pictures
 from components.batch_predict.options import PredictOptions
 from components.batch_predict.part import PartOptions, load_model, predict_part, shown
+from components.batch_predict.unknown_values import merge_unknown
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.beam.runner_flags import checked_flags
 from components.prepare_examples.errors import DataError
@@ -22,6 +23,7 @@ OWN_FILE = re.compile(
     r"predictions-\d{5}-of-\d{5}\.(jsonl|parquet)|errors-\d{5}-of-\d{5}\.jsonl"
     rf"|{re.escape(SUMMARY)}"
 )
+IN_SUMMARY = ("first_errors", "unknown")
 NUM_SHOWN = 3
 
 
@@ -46,7 +48,8 @@ def predict_files(
 
     Returns:
         `model`, `workload`, `files`, `rows`, `predictions`, `errors`, `seconds`,
-        `rows_per_second`, `unused_columns` and `shards`, the entries of the files.
+        `rows_per_second`, `unused_columns`, `unknown_values` (of categories, by column) and
+        `shards`, the entries of the files.
 
     Raises:
         DataError: a file or the model is unusable, or too many rows have no prediction.
@@ -81,6 +84,7 @@ def predict_files(
             "workload": getattr(getattr(predictor, "workload", None), "name", ""),
             "files": len(files),
             "unused_columns": unused,
+            "unknown_values": merge_unknown(result["shards"]),
             **_written(result["shards"], time.monotonic() - began),
         }
         (folder / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
@@ -124,7 +128,7 @@ def _written(shards: Sequence[Json], seconds: float) -> Json:
         "seconds": round(seconds, 3),
         "rows_per_second": round((predictions + errors) / seconds, 1),
         "shards": [
-            {name: value for name, value in shard.items() if name != "first_errors"}
+            {name: value for name, value in shard.items() if name not in IN_SUMMARY}
             for shard in shards
         ],
     }

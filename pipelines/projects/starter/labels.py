@@ -18,6 +18,7 @@ from trainer.errors import did_you_mean
 BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
 MOST_CLASSES = 20  # whole numbers of more values are a regression
 MOST_TEXTS = 200
+FEWEST = 10  # rows of a class to learn it
 RARE = 20  # rows of a class that may be lacking in the train split
 POSITIVE = (
     *("ja", "oui", "si", "sí", "sim", "yes", "y", "true", "t", "1", "positive", "pos", "churned"),
@@ -152,7 +153,7 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
         ""
         if positive or len(known) == 1
         else "; positive is guessed, the rarer one; to change it, give --positive"
-    )
+    ) + _rarest(column)
     return LabelGuess(
         column,
         BINARY,
@@ -164,6 +165,12 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
     )
 
 
+def _rarest(column: Texts) -> str:
+    value, count = column.ranked[-1]
+    is_rare = count < FEWEST
+    return f"; the rarest is {value!r}, {rows_text(count)}: too few to learn or judge it" * is_rare
+
+
 def _classes(column: Texts) -> LabelGuess:
     is_whole = column.has_whole_texts
     values = sorted(column.ranked, key=lambda entry: float(entry[0]) if is_whole else entry[0])
@@ -172,12 +179,10 @@ def _classes(column: Texts) -> LabelGuess:
         listed = f"values=({_listed(column, (value for value, _ in values))})"
     most = column.ranked[0]
     share = most[1] / len(column.present)
-    is_amount = is_whole and len(values) > 2  # noqa: PLR2004
-    why = (
-        "; few whole numbers are read as classes; if they are amounts, give --kind regression"
-        if is_amount
-        else ""
-    )
+    why = ""
+    if is_whole and len(values) > 2:  # noqa: PLR2004
+        why = "; few whole numbers are read as classes; if they are amounts, give --kind regression"
+    why += _rarest(column)
     return LabelGuess(
         column,
         CLASSES,

@@ -211,6 +211,27 @@ def test_every_kind_of_file_gets_the_servers_predictions(name, model, expected, 
     assert summary["unused_columns"] == unused
 
 
+@pytest.mark.parametrize("name", ["csv", "jsonl"])
+def test_values_that_the_model_has_not_learnt_are_said(name, model, tmp_path, capsys):
+    plans, tags = ["gold", "basic", "gold", ""], [["x"], ["z"], ["x"], []]
+    for part in range(2):
+        rows = [{**instance(1), "plan": p, "tags": t} for p, t in zip(plans, tags, strict=True)]
+        if name == "csv":
+            cells = [{"type": row["plan"], "tags": "|".join(row["tags"])} for row in rows]
+            write_csv(tmp_path / f"{part}.csv", [{**csv_row(1), **cell} for cell in cells])
+        else:
+            write_lines(tmp_path / f"{part}.jsonl", rows)
+    words = ["--model", model, "--input", str(tmp_path / f"*.{name}"), "--output"]
+    assert main([*words, str(tmp_path / "out")]) == 0
+    summary = json.loads((tmp_path / "out/summary.json").read_text())
+    assert summary["unknown_values"] == {
+        "plan": {"values": 4, "example": "gold"},
+        "tags": {"values": 2, "example": "z"},
+    }
+    said = "values that the model does not know: plan (4, such as 'gold'), tags (2, such as 'z')"
+    assert said in capsys.readouterr().out
+
+
 BAD = {
     "rows.csv": lambda path: write_csv(
         path,

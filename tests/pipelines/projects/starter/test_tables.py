@@ -372,6 +372,19 @@ def test_columns_that_encode_the_label_are_noted(tmp_path, label, features, told
     assert [note.partition(":")[0] for note in notes if " tells " in note] == told
 
 
+@pytest.mark.parametrize(("num_rows", "is_said"), [(1, True), (9, True), (10, False)])
+def test_a_class_of_few_rows_is_said(tmp_path, num_rows, is_said):
+    kinds = [*["cat", "dog", "emu"] * 30, *["whale"] * num_rows]
+    rows = {"size": [at % 7 for at in range(len(kinds))], "kind": kinds}
+    notes = start_table([str(write_csv(tmp_path / "a.csv", rows))], "kind").notes
+    said = f"the rarest is 'whale', {num_rows} row{'s' * (num_rows > 1)}: too few to learn or"
+    assert any(said in note for note in notes) == is_said
+    rows["kind"] = ["no" if kind != "whale" else "yes" for kind in kinds]
+    if num_rows == 9:
+        notes = start_table([str(write_csv(tmp_path / "b.csv", rows))], "kind").notes
+        assert "the rarest is 'yes', 9 rows: too few to learn or judge it" in "".join(notes)
+
+
 @pytest.mark.parametrize(
     ("last", "note"),
     [
