@@ -137,7 +137,7 @@ def _main(argv: list[str]) -> int:
         places = vars(arguments).get("places", {})
         return _fail(with_place(str(error), places), code=USAGE)
     except FAILURES as error:
-        return _fail(str(error), code=FAILED)
+        return _fail(_message(error), code=FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
@@ -190,6 +190,14 @@ def _is_login_error(error: Exception) -> bool:
     from google.auth.exceptions import GoogleAuthError
 
     return isinstance(error, GoogleAuthError)
+
+
+def _message(error: Exception) -> str:
+    """Return the message of an error; of one of the system, its files and reason, no number."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    files = [str(name) for name in (error.filename, error.filename2) if name]
+    return ": ".join([" → ".join(files), error.strerror] if files else [error.strerror])
 
 
 def _fail(message: str, *, code: int) -> int:

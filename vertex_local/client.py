@@ -131,8 +131,9 @@ class LocalService:
                 if self._process is None:
                     self._start()
                 elif self._process.poll() is not None:
+                    nothing = f"it wrote nothing to {self._log}; is the disk full?"
                     raise ServiceError(
-                        f"the service did not start: {self._log.read_text().strip()}"
+                        f"the service did not start: {self._log.read_text().strip() or nothing}"
                     )
             if time.monotonic() > deadline:
                 if self._process:

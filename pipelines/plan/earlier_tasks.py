@@ -2,6 +2,7 @@
 
 import datetime
 import functools
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import details_by_name, inputs_of, outputs_of, seconds_of
+from pipelines.resources.kinds import RUN
 from pipelines.runs.removal.cache import is_dangling, read_entry, step_cache
 from trainer import Json
 
@@ -37,6 +39,11 @@ class EarlierTask:
     def moment(self) -> datetime.datetime:
         """The creation of the run."""
         return datetime.datetime.fromisoformat(self.job["createTime"])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended."""
+        return RUN.is_final(self.job)
 
     @property
     def is_cached(self) -> bool:
@@ -144,11 +151,19 @@ class LocalCache:
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
+        self._claimed: list[Outputs] = []
 
     def has(self, task: EarlierTask) -> bool:
-        """Return whether an entry has the outputs of a task, and their files exist."""
-        wanted = (task.output_parameters, task.output_artifacts)
-        return any(outputs == wanted and not is_dangling(entry) for outputs, entry in self._entries)
+        """Return whether an entry has the outputs of a task, their files exist, and are free.
+
+        An unfinished run claims the folder in which it trains. Tasks are looked up newest first.
+        """
+        outputs = (task.output_parameters, task.output_artifacts)
+        entries = [entry for known, entry in self._entries if known == outputs]
+        pending = [path for entry in entries for path in entry["pending"]]
+        if not task.is_over and not all(map(os.path.exists, pending)):
+            self._claimed.append(outputs)
+        return outputs not in self._claimed and not all(map(is_dangling, entries))
 
     @functools.cached_property
     def _entries(self) -> list[tuple[Outputs, Json]]:

@@ -18,6 +18,7 @@ from trainer.references import SNAPSHOT, code_digest
 
 MAX_NAMED = 3
 FINGERPRINT, COMPARISON, IMAGE = "input_fingerprint", "comparison", "image"
+PLAN = ("worker_pool_specs", "base_output_directory")  # outputs of plan-training
 EXAMPLES = "examples"
 RAW_DATA = "the raw data"
 
@@ -36,6 +37,8 @@ def changes(task: TaskForecast, before: EarlierTask) -> list[str]:
         words.append(_data(now, before))
     if earlier.get(COMPARISON) != now.get(COMPARISON):
         words.append("another version to compare with")
+    if any(earlier.get(name) != now.get(name) for name in PLAN):
+        words.append("another plan of the training")
     settings = [_settings(values) for values in (earlier, now)]
     words += [
         f"{name} {_shown(settings[0].get(name))} → {_shown(settings[1].get(name))}"
@@ -52,7 +55,7 @@ def _settings(parameters: Json) -> dict[str, Any]:
     plain = {
         name: value
         for name, value in parameters.items()
-        if name not in (FINGERPRINT, COMPARISON, IMAGE)
+        if name not in (FINGERPRINT, COMPARISON, IMAGE, *PLAN)
     }
     return settings_of({"runtimeConfig": {"parameterValues": plain}})
 

@@ -158,7 +158,7 @@ def _reason(task: TaskForecast, titles: Mapping[str, str]) -> str:
         return "always runs"
     if task.inputs.unknown:
         return f"its inputs come from {', '.join(titles[name] for name in task.inputs.unknown)}"
-    return _since(task, task.earlier) if task.earlier else "no earlier run of this workload"
+    return _since(task, task.earlier) if task.earlier else "no earlier run has finished it"
 
 
 def _since(task: TaskForecast, before: EarlierTask) -> str:
@@ -166,7 +166,9 @@ def _since(task: TaskForecast, before: EarlierTask) -> str:
     if task.state == CACHED:
         return f"as in {run}"
     changed = "; ".join(changes(task, before))
-    return f"{changed} since {run}" if changed else f"the cache has no output of {run}"
+    if changed:
+        return f"{changed} since {run}"
+    return f"the cache has no output of {run}" if before.is_over else f"{run} uses its output"
 
 
 def ago(moment: datetime.datetime) -> str:

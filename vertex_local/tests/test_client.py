@@ -72,6 +72,14 @@ def test_unresponsive_service_is_reported(service, monkeypatch):
     assert service.process.poll() is None
 
 
+def test_a_service_that_ends_without_a_word_is_reported(root, monkeypatch):
+    monkeypatch.setattr(client, "SERVE", ["false"])  # as on a full disk, where it cannot log
+    service = LocalService(root)
+    with pytest.raises(ServiceError, match=r"nothing to .*service.log; is the disk full\?"):
+        service.join()
+    service.leave()
+
+
 def test_interrupt_during_the_services_start_leaves_no_process(root, monkeypatch):
     service = LocalService(root)
 

@@ -1,5 +1,7 @@
 """Commands whose output is closed, full, in another encoding, or whose folder disappears."""
 
+import argparse
+import errno
 import signal
 import subprocess
 import sys
@@ -110,3 +112,22 @@ def test_an_interrupt_while_the_program_starts_is_no_traceback():
     command = [*WITH_DEFAULT_SIGINT, sys.executable, "-c", INTERRUPTS_ITS_IMPORT]
     done = subprocess.run(command, capture_output=True, timeout=WAIT_SECONDS, check=False)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(errno.ENOSPC, "No space left", "a", None, "b"), "a → b: No space left"),
+        (OSError(errno.ENOSPC, "No space left"), "No space left"),
+        (TimeoutError("it took too long"), "it took too long"),
+    ],
+    ids=["files", "no file", "a message of ours"],
+)
+def test_an_error_of_the_system_names_its_files(monkeypatch, capsys, error, message):
+    def fail(_):
+        raise error
+
+    monkeypatch.setattr(cli, "parse", lambda _: argparse.Namespace(command=fail))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    assert cli.main(["plan"]) == 1
+    assert capsys.readouterr().err == f"trainyard: {message}\n"

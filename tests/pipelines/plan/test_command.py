@@ -9,6 +9,7 @@ from components.prepare_examples.raw_data.files import Object
 from pipelines.plan.earlier_tasks import EarlierTask, LocalCache
 from pipelines.plan.run_plan import earlier_jobs
 
+ENDED = {"state": "PIPELINE_STATE_FAILED"}
 PULLABLE = ("--image", "us-docker.pkg.dev/p/r/trainyard:1")
 ON_VERTEX = ("--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/runs", *PULLABLE)
 
@@ -18,7 +19,7 @@ def test_a_plan_names_tasks_price_and_quota_and_sends_nothing(trainyard):
     assert code == 0, error
     lines = output.splitlines()
     assert lines[0].split() == ["TASK", "SECONDS", "WHY"]
-    assert "no earlier run of this workload" in output
+    assert "no earlier run has finished it" in output
     reasons = {line.split()[0]: line for line in lines if line}
     assert reasons["upload-model"].endswith("passes the gate, or is kept as a challenger")
     assert reasons["deploy-model"].endswith("only if the model passes the gate")
@@ -102,7 +103,7 @@ def test_a_plan_on_vertex_ai_reads_the_bucket_or_says_that_it_cannot(
     code, output, error = trainyard("plan", "taxi", *ON_VERTEX, *bucket)
     assert code == 0, error
     row = next(line for line in output.splitlines() if line.startswith("prepare-examples"))
-    reason = "no earlier run of this workload" if is_allowed else "its inputs come from start"
+    reason = "no earlier run has finished it" if is_allowed else "its inputs come from start"
     assert row.endswith(reason)
     unknown = "the plan does not know whether the data has changed: gs://b/data.csv: 403"
     assert (unknown in caplog.text) is not is_allowed
@@ -150,11 +151,32 @@ def test_an_output_without_one_of_its_files_is_not_in_the_cache(tmp_path):
     (folder / "a.json").write_text(json.dumps(entry))
     artifact = {"name": "examples", "artifacts": [{"uri": str(examples)}]}
     detail = {"outputs": {"examples": artifact}}
-    task = EarlierTask(job={}, detail=detail, component={}, container={})
+    task = EarlierTask(job=ENDED, detail=detail, component={}, container={})
 
     assert LocalCache(tmp_path).has(task)
     shard.unlink()
     assert not LocalCache(tmp_path).has(task)
+
+
+def test_a_folder_in_which_an_unfinished_run_trains_is_not_free(tmp_path):
+    folder, model = tmp_path / "vertex" / "step_cache", tmp_path / "plan-training" / "model"
+    for path in (folder, model.parent):
+        path.mkdir(parents=True)
+    outputs = {"parameters": {}, "artifacts": {"model": [{"uri": str(model)}]}}
+    entry = {"outputs": outputs, "pending": [str(model)], "files": []}
+    (folder / "a.json").write_text(json.dumps(entry))
+    detail = {"outputs": {"model": {"name": "model", "artifacts": [{"uri": str(model)}]}}}
+    ended, running = (
+        EarlierTask(job=job, detail=detail, component={}, container={})
+        for job in (ENDED, {"state": "PIPELINE_STATE_RUNNING"})
+    )
+
+    assert LocalCache(tmp_path).has(ended)
+    cache = LocalCache(tmp_path)
+    assert not cache.has(running)
+    assert not cache.has(ended)  # the unfinished run took the folder from it
+    model.touch()
+    assert LocalCache(tmp_path).has(running)
 
 
 def test_runs_of_another_pipeline_share_no_outputs():

@@ -30,3 +30,18 @@ def test_the_image_of_a_folders_code_is_no_reason_of_its_own(source, command, wo
 
     found = changes(task(NEW, source, command), task(OLD, "a", "x"))
     assert found == [*words, "the workload's code"]
+
+
+def test_another_plan_of_the_training_is_not_shown_in_full():
+    def task(folder: str) -> SimpleNamespace:
+        parameters = {"base_output_directory": folder, "worker_pool_specs": [{"folder": folder}]}
+        inputs = SimpleNamespace(parameters=parameters, artifacts={})
+        return SimpleNamespace(
+            component={},
+            container={"image": "i"},
+            parameters=parameters,
+            inputs=inputs,
+            artifacts={},
+        )
+
+    assert changes(task("/b"), task("/a")) == ["another plan of the training"]
