@@ -43,12 +43,26 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
+class Rows:
+    """Some rows of a file, each with its number in the file, from 1.
+
+    Attributes:
+        ragged: number, reason and text of each row with another number of fields.
+    """
+
+    table: pa.Table
+    numbers: pa.Array
+    ragged: Sequence[tuple[int, str, str]] = ()
+
+
+@dataclass(frozen=True)
 class Contents:
     """The columns of files, in their order.
 
     Attributes:
         columns: without the rows that repeat a header.
         num_headers: the number of rows that repeat a header.
+        ragged: the rows with another number of fields, in words.
         rows: the number of each row in its file, from 1.
         paths: the file of each row, if there are several.
         lacks: a file without each column that some lack.
@@ -58,6 +72,7 @@ class Contents:
     num_rows: int
     is_whole: bool
     num_headers: int = 0
+    ragged: Sequence[str] = ()
     rows: pa.Array = field(default_factory=lambda: pa.array([]))
     paths: pa.Array | None = None
     lacks: Mapping[str, str] = field(default_factory=dict)
@@ -99,11 +114,18 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
     is_whole = True
     numbers: list[pa.Array] = []
     owners: list[pa.Array] = []
-    for file, first, table in _numbered(files):
+    ragged: list[str] = []
+    for file, rows in ((each, rows) for each in files for rows in _rows(each)):
+        table = rows.table
         if not tables and not header and not file.has_groups:
             _check_names(file, table)
         tables.append(table)
-        numbers.append(pa.array(range(first + 1, first + 1 + table.num_rows)))
+        numbers.append(rows.numbers)
+        place = f"{file.path}, " * (len(files) > 1)
+        ragged += [
+            f"{place}row {row:,}, {text[:MOST_SHOWN]!r}, with {reason}"
+            for row, reason, text in rows.ragged
+        ]
         owners.append(pa.array([file.path] * table.num_rows))
         if sum(table.num_rows for table in tables) >= MAX_ROWS:
             is_whole = False
@@ -125,7 +147,7 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
             replace(column, reading=read_texts(texts[column.name], is_german=True))
             for column in columns
         ]
-    rows = pa.concat_arrays(numbers).filter(is_row)
+    kept = pa.concat_arrays(numbers).filter(is_row)
     places = pa.concat_arrays(owners).filter(is_row) if len(files) > 1 else None
     lacks = {
         name: file.path
@@ -133,8 +155,16 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
         for name in parts
         if name not in {names[own] for own in file.names}
     }
-    num_headers = num_rows - len(rows)
-    return Contents(columns, len(rows), is_whole, num_headers, rows, places, lacks)
+    return Contents(
+        columns,
+        len(kept),
+        is_whole,
+        num_headers=num_rows - len(kept),
+        ragged=ragged,
+        rows=kept,
+        paths=places,
+        lacks=lacks,
+    )
 
 
 def _is_header(file: TableFile, texts: Mapping[str, pa.Array]) -> pa.Array:
@@ -147,14 +177,6 @@ def _is_header(file: TableFile, texts: Mapping[str, pa.Array]) -> pa.Array:
         if not pc.any(is_name).as_py():
             break
     return is_name
-
-
-def _numbered(files: Sequence[TableFile]) -> Iterator[tuple[TableFile, int, pa.Table]]:
-    for file in files:
-        num_rows = 0
-        for table in _tables(file):
-            yield file, num_rows, table
-            num_rows += table.num_rows
 
 
 def _common_names(files: Sequence[TableFile]) -> dict[str, str]:
@@ -192,27 +214,31 @@ def _is_number(name: str) -> bool:
     return bool(NUMBER.fullmatch(name.strip()))
 
 
-def _tables(file: TableFile) -> Iterator[pa.Table]:
+def _rows(file: TableFile) -> Iterator[Rows]:
     start = len(file.names) - len(file.folder_values)
     more = zip(file.names[start:], file.folder_values, strict=True)
     values = {name: pa.array([value], pa.string()) for name, value in more}
-    for table in _own_tables(file, file.names[:start]):
-        own = dict(zip(table.column_names, table.columns, strict=True))
-        first = pa.array([0] * table.num_rows)
-        yield pa.table({**own, **{name: value.take(first) for name, value in values.items()}})
+    for rows in _own_rows(file, file.names[:start]):
+        table = rows.table
+        for name, value in values.items():
+            table = table.append_column(name, value.take(pa.array([0] * table.num_rows)))
+        yield replace(rows, table=table)
 
 
-def _own_tables(file: TableFile, names: tuple[str, ...]) -> Iterator[pa.Table]:
+def _own_rows(file: TableFile, names: tuple[str, ...]) -> Iterator[Rows]:
+    num_rows = 0
     if file.has_groups:
         read = json_batches if file.kind == JSON else parquet_batches
         try:
-            yield from (pa.Table.from_batches([batch]) for batch in read(file.path))
+            for batch in read(file.path):
+                numbers = range(num_rows + 1, num_rows + batch.num_rows + 1)
+                yield Rows(pa.Table.from_batches([batch]), pa.array(numbers, pa.int64()))
+                num_rows += batch.num_rows
         except pa.ArrowException as error:
             raise DataError(f"{file.path} cannot be read: {error}; write it again") from error
         return
     columns = tuple(map(Category, names))
     schema = TableSchema(workload="new", columns=columns, label=Classes(names[0]))
-    num_rows = 0
     try:
         with open_records(file.path, file.kind, file.data_start) as content:
             for records in record_blocks(content, None, name=file.path):
@@ -233,7 +259,9 @@ def _own_tables(file: TableFile, names: tuple[str, ...]) -> Iterator[pa.Table]:
                         " above it; else fields are between commas, semicolons, tabs or bars, and"
                         " the first line or --header names all"
                     )
+                table = pa.table({name: block.raw[name].cast(pa.string()) for name in names})
+                ragged = [(num_rows + at + 1, reason, text) for at, reason, text in block.ragged]
+                yield Rows(table, pa.array(num_rows + block.numbers + 1), ragged)
                 num_rows += block.num_rows
-                yield pa.table({name: block.raw[name].cast(pa.string()) for name in names})
     except gzip_errors() as error:
         raise damaged(file.path, error) from error

@@ -44,6 +44,8 @@ def notes_of(contents: Contents, guesses: Sequence[Guess], label: LabelGuess) ->
     if contents.num_headers:
         repeated = "repeats" if contents.num_headers == 1 else "repeat"
         notes.append(f"{rows_text(contents.num_headers)} {repeated} the header: left out")
+    if contents.ragged:
+        notes.append(f"{rows_text(len(contents.ragged))} left out: {contents.ragged[0]}")
     return [*notes, *markers, *_on_totals(contents, label)]
 
 

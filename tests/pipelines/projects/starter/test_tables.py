@@ -372,6 +372,16 @@ def test_columns_that_encode_the_label_are_noted(tmp_path, label, features, told
     assert [note.partition(":")[0] for note in notes if " tells " in note] == told
 
 
+def test_rows_with_other_numbers_of_fields_are_said_and_counted(tmp_path):
+    lines = [f"{at},{'ab'[at % 2]}" for at in range(60)]
+    lines[10:10] = ["Exported by me", "1,2,3"]
+    lines[30] = "4O,a"
+    (tmp_path / "a.csv").write_text("\n".join(["age,left", *lines]))
+    notes = start_table([str(tmp_path / "a.csv")], "left").notes
+    assert "2 rows left out: row 11, 'Exported by me', with 1 fields instead of 2" in notes
+    assert [note for note in notes if note.startswith("age: row 31: '4O' is not a number")]
+
+
 @pytest.mark.parametrize(("num_rows", "is_said"), [(1, True), (9, True), (10, False)])
 def test_a_class_of_few_rows_is_said(tmp_path, num_rows, is_said):
     kinds = [*["cat", "dog", "emu"] * 30, *["whale"] * num_rows]
