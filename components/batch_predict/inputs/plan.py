@@ -60,6 +60,8 @@ def plan_parts(
     by_kind: dict[str, list[str]] = {}
     for path in paths:
         by_kind.setdefault(kind_of(path), []).append(path)
+    if PICTURES in by_kind and isinstance(getattr(predictor, "workload", None), ImageFolder):
+        by_kind[PICTURES] += by_kind.pop(TABLES, [])  # errors, as in preparing class folders
     parts: list[Json] = []
     unused: list[str] = []
     for kind, files in by_kind.items():

@@ -18,6 +18,7 @@ import numpy as np
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import local_path
+from components.prepare_examples.raw_data.files import IGNORED
 from components.prepare_examples.split_rule import SplitRule
 from components.prepare_examples.tfrecords.shards import SPLITS
 from trainer.errors import did_you_mean
@@ -29,7 +30,6 @@ logger = logging.getLogger(__name__)
 
 GIVEN = {"train": "train", "eval": "eval", "val": "eval", "valid": "eval", "validation": "eval"}
 GIVEN |= {"test": "test", "training": "train", "testing": "test"}
-IGNORED = {"thumbs.db", "desktop.ini"}
 HASH_BYTES = 8
 
 

@@ -22,14 +22,15 @@ CHUNK_BYTES = 1 << 20
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 CACHE_DIR = ".trainyard/cache"
+IGNORED = {"thumbs.db", "desktop.ini"}  # of Windows, in any folder
 MAGIC = re.compile(r"[*?[]")
 
 
 def find_files(patterns: Sequence[str]) -> list[str]:
     """Return the files that the patterns match, sorted and without duplicates.
 
-    A folder stands for the files in it and its folders, without those whose names begin with a
-    point or an underscore, as `_SUCCESS`.
+    A folder stands for the files in it and its folders, without those of Windows, and those whose
+    names begin with a point or an underscore, as `_SUCCESS`.
 
     Raises:
         DataError: a pattern matches nothing; names it.
@@ -49,7 +50,8 @@ def find_files(patterns: Sequence[str]) -> list[str]:
 def _files_in(folder: str) -> Iterator[str]:
     for path in Path(folder).rglob("*"):
         parts = path.relative_to(folder).parts
-        if path.is_file() and not any(part.startswith((".", "_")) for part in parts):
+        is_hidden = any(part.startswith((".", "_")) for part in parts)
+        if path.is_file() and not is_hidden and path.name.lower() not in IGNORED:
             yield str(path)
 
 

@@ -490,6 +490,8 @@ def test_a_model_of_images_takes_a_folder_of_pictures(model, tmp_path):
     workload = workload.adapt({"image": np.zeros((2, 4, 4, 3), np.uint8)})
     export_model(workload.build_model(), workload, str(tmp_path / "model"))
     (photos / "p001.png").write_bytes(b"no picture")
+    (photos / "remarks.txt").write_text("by me")
+    (photos / "Thumbs.db").write_bytes(b"\xd0\xcf")
     predict_files(
         str(tmp_path / "model"),
         inputs=[str(photos)],
@@ -497,8 +499,8 @@ def test_a_model_of_images_takes_a_folder_of_pictures(model, tmp_path):
         options=PredictOptions(max_errors=0.5),
     )
     assert [one["key"] for one in predictions_in(tmp_path / "out")] == ["p000.png", "p002.png"]
-    [error] = errors_in(tmp_path / "out")
-    assert Path(error["file"]).name == "p001.png"
+    errors = errors_in(tmp_path / "out")
+    assert [Path(error["file"]).name for error in errors] == ["p001.png", "remarks.txt"]
     with pytest.raises(DataError, match=r"p000\.png is a picture, but .* predicts from"):
         predict_files(model, inputs=[str(photos)], output_dir=tmp_path / "other")
 
