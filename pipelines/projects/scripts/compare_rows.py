@@ -241,8 +241,13 @@ def _logarithm(values: Array, column: FileColumn, rows: Array) -> Origin | None:
         return None
     lowest = np.nanmin(column.values)
     shifts = [shift for shift in LOG_SHIFTS if lowest + shift > 0]
-    origins = (_line(values, column, rows, shift=shift) for shift in shifts)
-    return next(filter(None, origins), None)
+    origins = [_line(values, column, rows, shift=shift) for shift in shifts]
+    # Large numbers, such as prices, have nearly the same logarithm with each shift.
+    return min(filter(None, origins), key=_distance, default=None)
+
+
+def _distance(origin: Origin) -> float:
+    return abs(origin.mean) + abs(origin.deviation - 1)
 
 
 def _lookup(values: Array, column: FileColumn, rows: Array) -> Origin | None:

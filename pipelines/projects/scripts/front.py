@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from components.shared.text.value_text import first_of
 from pipelines.projects.literals import quoted
 from pipelines.projects.scripts.compare_rows import (
     Array,
@@ -81,12 +82,12 @@ class Front:
             else:
                 origins.append(origin)
         if unknown:
-            shown = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")  # noqa: PLR2004
             self._refuse_texts(unknown)
             script = self.source.script
             raise ScriptFault(
-                f"no column of the file has the values of what the model gets as {shown}: write"
-                " them into the file as columns, or give fit the columns of which they are made,"
+                "no column of the file has the values of what the model gets as"
+                f" {first_of(unknown, 5)}: write them into the file as columns, or give fit the"
+                " columns of which they are made,"
                 " and compute them in the model (a Keras layer)",
                 line=next(filter(None, map(script.line_of, unknown)), 0),
             )
@@ -205,7 +206,8 @@ class Front:
         means = [origin.mean for origin in origins]
         deviations = [origin.deviation for origin in origins]
         is_one = len(set(deviations)) == 1 and not any(means)
-        names = ", ".join(dict.fromkeys(origin.column for origin in origins if origin.is_scaled))
+        scaled = dict.fromkeys(origin.column for origin in origins if origin.is_scaled)
+        names = first_of(list(scaled), 5)
         if is_one:
             layer = f"keras.layers.Rescaling({number(1 / deviations[0])})"
         else:

@@ -1,7 +1,7 @@
 """The order in which a script has the rows of its file: numbers that shuffles and splits give."""
 
 import functools
-import importlib
+import importlib.util
 import random
 from collections.abc import Iterable
 from typing import Any
@@ -11,21 +11,33 @@ import tensorflow as tf
 
 from pipelines.projects.scripts.rows import Array, row_numbers
 
+REPEAT = tf.data.Dataset.repeat
+
 
 def record_orders(script: str, orders: list[Array]) -> None:
     """Add the numbers of the rows to `orders` whenever a script shuffles or splits its rows.
 
     Data sets of TensorFlow keep their order, since they shuffle elements without numbers, and have
-    each row once if they repeat without end.
+    each row once; `num_repeats` has how often they repeat it.
     """
     _record_shuffles(orders)
-    repeat = tf.data.Dataset.repeat
     tf.data.Dataset.shuffle = lambda self, *_, **__: self
-    tf.data.Dataset.repeat = lambda self, count=None, **_: repeat(self, count or 1)
-    if "sklearn" in script:
-        _record_splits(orders)
-    if "pandas" in script:
-        _record_frames(orders)
+    tf.data.Dataset.repeat = _once
+    for name, record in (("sklearn", _record_splits), ("pandas", _record_frames)):
+        if name in script and importlib.util.find_spec(name):  # it may be in a comment only
+            record(orders)
+
+
+def _once(data: Any, count: Any = None, **_: Any) -> Any:
+    once: Any = REPEAT(data, 1)
+    once.num_repeats = max(1, int(count or 1))
+    return once
+
+
+def num_repeats(data: Any) -> int:
+    """Return how often a data set repeats each row in an epoch; 1 if it does without end."""
+    before = map(num_repeats, data._inputs()) if isinstance(data, tf.data.Dataset) else ()
+    return max(before, default=1) * getattr(data, "num_repeats", 1)
 
 
 def orders_among(values: Iterable[Any]) -> list[Array]:

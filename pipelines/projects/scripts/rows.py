@@ -62,6 +62,12 @@ class RecordedRows:
     index: Array | None = None
 
     @property
+    def num_labels(self) -> int:
+        """The number of labels of which a row may have several, or none; 1 if it has one."""
+        is_one = self.label.ndim < 2 or self.label.shape[1] < 2  # noqa: PLR2004
+        return 1 if is_one or (self.label.sum(axis=1) == 1).all() else self.label.shape[1]
+
+    @property
     def class_numbers(self) -> Array:
         """The label as numbers of classes, which may be one-hot."""
         is_one_hot = self.label.ndim > 1 and self.label.shape[1] > 1

@@ -220,6 +220,9 @@ def read_script(path: Path) -> ScriptText:
         ValueError: it is no text.
         OSError: it cannot be read.
     """
+    if path.suffix == ".ipynb":
+        command = f"jupyter nbconvert --to script {path.name}"
+        raise ScriptFault(f"it is a notebook; write its cells as a script: {command}")
     text = read_text_file(path)
     try:
         return ScriptText(path, text)

@@ -16,6 +16,7 @@ from pipelines.projects.scripts.keras_source import Source
 from pipelines.projects.scripts.model_source import ModelSource
 from pipelines.projects.scripts.record import WEIGHTS
 from pipelines.projects.scripts.recorder import Recording
+from pipelines.projects.scripts.row_order import num_repeats
 from pipelines.projects.scripts.rows import RecordedRows, read_rows
 from pipelines.projects.scripts.scaled_label import backward, forward, scaled, scaled_loss
 from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
@@ -103,6 +104,9 @@ class Written:
         fit, line = self.recording.fit, self.recording.line
         batch = fit.get("batch_size") or (rows.batch_size if rows else None) or DEFAULT_BATCH
         epochs, steps = fit.get("epochs", 1), fit.get("steps_per_epoch")
+        if not steps and (repeats := num_repeats(fit.get("x"))) > 1:
+            epochs *= repeats
+            self.notes.append(f"an epoch of fit has each row {repeats} times: epochs is {epochs}")
         length = {"steps": int(steps * epochs)} if steps else {"epochs": int(epochs)}
         self.result["train"] = {**length, "batch_size": int(batch)}
         validation = [name for name in fit if name in ("validation_data", "validation_split")]
@@ -118,6 +122,8 @@ class Written:
                 f"shuffle=False of fit in line {line} is not taken over: rows are shuffled in each"
                 " epoch"
             )
+        if "KFold(" in self.script.text:
+            self.notes.append("its folds are not taken over: gate.folds=5 in run.yaml makes them")
         unknown = [name for name in fit if name not in (*TAKEN, *validation)]
         if unknown:
             self.notes.append(f"{', '.join(unknown)} of fit in line {line} is not taken over")

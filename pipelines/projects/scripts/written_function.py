@@ -178,7 +178,12 @@ class WrittenFunction(Written):
             return False
         self.result["is_raw"] = True
         self.result["columns"] = [
-            {"name": tensor.name, "is_text": tensor.dtype == "string", "num_dropped": 0}
+            {
+                "name": tensor.name,
+                "is_text": tensor.dtype == "string",
+                "is_filled": False,
+                "num_dropped": 0,
+            }
             for tensor in inputs
         ]
         return True

@@ -1,5 +1,6 @@
 """Columns, label and weights that a table takes over from a script."""
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ from trainer import Json
 
 NUM_CHECKED = 64
 FEWEST_OF_CLASS, RESAMPLED = 20, 2  # rows of a class; ratio of two classes' shares in fit
+SEPARATORS = "|;,"  # of lists of labels
 FEWEST_LEFT, LEFT_SHARE = 10, 0.05  # rows beyond those in fit, which no random split leaves out
 
 
@@ -50,6 +52,13 @@ class WrittenTable(WrittenModel):
         Raises:
             ScriptFault: the rows are not the file's, or what was made of them is unknown.
         """
+        texts = "".join(self._target.values) if self._target.is_text else ""
+        if rows.num_labels > 1 and not any(separator in texts for separator in SEPARATORS):
+            raise ScriptFault(
+                f"fit gets {rows.num_labels} labels, of which a row may have several: write them"
+                " into one column of the file as lists, such as a|b, and give that as --label",
+                line=self.script.line_of_argument("y", self.recording.line),
+            )
         inputs = [
             (self._with_names(recorded), wanted) for recorded, wanted in inputs_of(self.model, rows)
         ]
@@ -158,6 +167,10 @@ class WrittenTable(WrittenModel):
     def _label(self, rows: RecordedRows, file_rows: Array) -> Origin | None:
         """Write down which label the script trains on; return the scale of one of numbers."""
         target, num_outputs = self._target, self.num_outputs(rows)
+        if rows.num_labels > 1:
+            self._check_labels(rows, file_rows)
+            self.result["label"] = {"kind": "multilabel"}
+            return None
         table = label_table(rows.label, target, file_rows)
         origin = label_origin(rows.label, target, file_rows)
         is_number = rows.label.dtype.kind == "f" and (
@@ -183,6 +196,16 @@ class WrittenTable(WrittenModel):
                 f" its last layer {len(codes)} units"
             )
         return None
+
+    def _check_labels(self, rows: RecordedRows, file_rows: Array) -> None:
+        """Raise ScriptFault unless the labels of fit are those in the file's lists."""
+        wanted = {tuple(column) for column in rows.label.astype(bool).T}
+        for separator in SEPARATORS:
+            lists = [{*map(str.strip, text.split(separator))} for text in self._target.values]
+            names = {*itertools.chain(*lists)} - {""}
+            if {tuple(name in lists[at] for at in file_rows) for name in names} == wanted:
+                return
+        raise ScriptFault(f"the labels of fit are not those in the lists of {self._target.name}")
 
     def _has_crossentropy(self) -> bool:
         loss = self.recording.compiled[0].get("loss")
@@ -259,6 +282,7 @@ def _described(column: FileColumn, front: Front) -> Json:
     return {
         "name": column.name,
         "is_text": column.is_text,
+        "is_filled": is_filled,
         "num_dropped": 0 if is_filled else int(missing.sum()),
     }
 

@@ -103,9 +103,10 @@ def _on_guess(contents: Contents, guess: Guess) -> Iterator[str]:
     elif guess.role != FEATURE:
         alias = f"{quoted(guess.column.name)}: {quoted(guess.name)}"
         add = f", add aliases={{{alias}}}" if guess.column.needs_alias else ""
+        declaration = guess.declaration if guess.kind else f"Category({quoted(guess.name)})"
         keep = (
-            f"; to keep it, declare it in workload.py, as Category({quoted(guess.name)}){add}, and"
-            " remove it from ignored"
+            f"; to keep it, declare it in workload.py, as {declaration}{add}, and remove it from"
+            " ignored"
         )
         yield f"left out: {guess.seen}{'' if guess.column.facts.unusable else keep}"
     else:

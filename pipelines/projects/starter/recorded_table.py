@@ -32,15 +32,19 @@ def as_used(guess: Guess, script: RecordedScript | None) -> Guess:
     """Return the guess of a column as a model of raw values gets it: as it is, or not at all."""
     if script is None:
         return guess
+    is_whole = not guess.column.values.null_count
     if not script.has_columns:
-        is_whole = guess.kind == "Number" and not guess.column.values.null_count
         arguments = ", ".join(filter(None, [guess.arguments, "is_required=True"]))
-        return replace(guess, arguments=arguments) if is_whole else guess
-    used = {column["name"]: column["is_text"] for column in script.result["columns"]}
-    if guess.name in used:
-        kind = "Number" if not used[guess.name] else "Text" if guess.kind == "Text" else "Category"
-        dropped = "is_required=True" if guess.name in script.dropped else ""
-        return replace(guess, role=FEATURE, kind=kind, arguments=dropped, is_said=False)
+        is_required = guess.kind == "Number" and is_whole
+        return replace(guess, arguments=arguments) if is_required else guess
+    used = {column["name"]: column for column in script.result["columns"]}
+    if column := used.get(guess.name):
+        is_text = column["is_text"]
+        kind = "Number" if not is_text else "Text" if guess.kind == "Text" else "Category"
+        has_no_fill = not is_text and not column["is_filled"]
+        is_required = guess.name in script.dropped or (is_whole and has_no_fill)
+        arguments = "is_required=True" if is_required else ""
+        return replace(guess, role=FEATURE, kind=kind, arguments=arguments, is_said=False)
     is_left_out = guess.role == FEATURE
     seen = f"{script.path.name} does not use it; {guess.seen}" if is_left_out else guess.seen
     return replace(guess, role=IGNORED if is_left_out else guess.role, seen=seen)
@@ -52,7 +56,8 @@ def label_of(recorded: RecordedScript, contents: Contents, column: Texts) -> Lab
     texts = [_text_of(value, column) for value in label.get("values", ())]
     positive = texts[1] if label["kind"] == BINARY else ""
     guess = guess_label(contents, column.name, kind=label["kind"], positive=positive)
-    return with_classes(guess, column, texts) if label["kind"] == CLASSES else guess
+    guess = with_classes(guess, column, texts) if label["kind"] == CLASSES else guess
+    return replace(guess, is_said=False)
 
 
 def _text_of(value: Any, column: Texts) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
+from components.shared.text.value_text import first_of
 from pipelines.projects.literals import quoted
 from pipelines.projects.scripts.record import RecordedScript
 from pipelines.projects.starter.columns import Contents, read_columns
@@ -42,6 +43,7 @@ NUM_INSTANCES = 2
 LINE = 100
 BATCHES = ((2_000, 32), (20_000, 128), (200_000, 256))  # rows below which a batch has this size
 LARGE_BATCH = 512
+MOST_SHOWN = 5
 
 
 def start_table(
@@ -80,7 +82,7 @@ def start_table(
     split = SplitGuess() if code else guess_split(contents, guesses, target, files)
     notes = [
         *(code.notes if code else ()),
-        *(_on_required(guesses) if code and not code.has_columns else ()),
+        *(_on_required(guesses, code) if code else ()),
         *(f"{guess.column.name}: {leaks[guess.name]}" for guess in beside if guess.name in leaks),
         *(picture.notes() if picture else ()),
         *split.notes,
@@ -151,14 +153,22 @@ def _check_features(guesses: Sequence[Guess], path: str, label: str) -> None:
         raise DataError(f"{path} has no column besides {label} that a model could learn from{seen}")
 
 
-def _on_required(guesses: Sequence[Guess]) -> Iterator[str]:
-    """Yield that numbers that are never missing get no second input, which would say so."""
-    names = [guess.column.name for guess in guesses if "is_required" in guess.arguments]
+def _on_required(guesses: Sequence[Guess], script: RecordedScript) -> Iterator[str]:
+    """Yield which numbers are never missing, for which the script's model has no other value."""
+    names = [
+        guess.column.name
+        for guess in guesses
+        if "is_required" in guess.arguments and guess.name not in script.dropped
+    ]
     if names:
+        why = "one input each, not a further one for missing values"
+        remedy = "Remove it if values may be missing"
+        if script.has_columns:
+            why = f"{script.path.name} has no value for a missing one"
+            remedy = "To keep them, let model fill the value"
         yield (
-            f"never missing: {', '.join(names)}; so is_required=True: one input each, not a further"
-            " one for missing values; later rows without one are quarantined, and counted. Remove"
-            " it if values may be missing"
+            f"never missing: {first_of(names, MOST_SHOWN)}; so is_required=True: {why}; later rows"
+            f" without one are quarantined, and counted. {remedy}"
         )
 
 

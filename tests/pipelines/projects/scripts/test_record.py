@@ -87,6 +87,7 @@ def test_a_whole_script_becomes_a_workload(folder):
     workload = load_workload(str(folder / "iris"))
     assert workload.label == Classes("kind", values=("z", "x", "y"))
     assert [feature.name for feature in workload.features] == ["a", "b", "d"]
+    assert all(feature.is_required for feature in workload.features)
     assert workload.class_weights == {"z": 1, "x": 1.5, "y": 1}
     assert [type(one).__name__ for one in workload.callbacks] == [
         *("EarlyStopping", "LearningRateScheduler"),
@@ -106,8 +107,18 @@ def test_a_whole_script_becomes_a_workload(folder):
         "ModelCheckpoint in line 39 is left out",
         "validation_split of fit in line 29: the eval split takes its place",
         "evaluate in line 42: not taken over",
+        'to keep it, declare it in workload.py, as Number("c", low=0), and remove it',
+        "never missing: a, b, d; so is_required=True: train.py has no value for a missing one",
     ):
         assert words in notes
+
+
+def test_a_number_that_the_script_fills_is_not_required(folder):
+    rows = (folder / "iris.csv").read_text()
+    (folder / "iris.csv").write_text(re.sub(r"\n[^,]+,", "\n,", rows, count=1))
+    begun = start(folder, SCRIPT.replace("float(row[name])", "float(row[name] or 3.0)"))
+    assert 'Number("a")' in begun.workload
+    assert 'Number("b", is_required=True)' in begun.workload
 
 
 @pytest.mark.parametrize(
@@ -241,6 +252,10 @@ REFUSED = {
         {"(df, y)": "(df, np.stack([df['a'], df['b']], axis=1))"},
         "train.py:9: fit gets 2 labels",
     ),
+    "labels of a row": (
+        {"(df, y)": "(df, np.stack([y > 0, y > 1], axis=1))"},
+        r"train.py:9: fit gets 2 labels, of which a row may have several: .* such as a\|b",
+    ),
     "own train step": (
         {'model = keras.Sequential([keras.layers.Dense(3, activation="softmax")])\n': OWN_STEP},
         "train.py:11: Net has its own train_step: .*compute_loss",
@@ -330,6 +345,73 @@ SHUFFLES = {
 def test_the_rows_are_known_after_a_shuffle(folder, name):
     begun = start(folder, SHUFFLED.replace("LINE", SHUFFLES[name]), label="b")
     assert any("scaled outside the model" in note for note in begun.notes)
+
+
+@pytest.mark.parametrize(
+    ("count", "steps", "expected"),
+    [
+        ("", ", steps_per_epoch=9", {"steps": 27, "batch_size": 16}),
+        ("-1", ", steps_per_epoch=9", {"steps": 27, "batch_size": 16}),
+        ("4", "", {"epochs": 12, "batch_size": 16}),
+    ],
+)
+def test_a_data_set_that_repeats_its_rows_has_each_once(folder, count, steps, expected):
+    data = f"tf.data.Dataset.from_tensor_slices((x, y)).shuffle(240).repeat({count}).batch(16)"
+    fit = f"model.fit({data}.prefetch(2), epochs=3{steps})"
+    text = SHUFFLED.replace("LINE", "").replace("model.fit(x[:150], y[:150])", fit)
+    begun = start(folder, text, label="b")
+    assert begun.train == expected
+    assert any("scaled outside the model" in note for note in begun.notes)
+    is_said = any("each row 4 times: epochs is 12" in note for note in begun.notes)
+    assert is_said == (not steps)
+
+
+TAGS = """\
+import csv
+import keras
+import numpy as np
+
+rows = list(csv.DictReader(open("iris.csv")))
+x = np.array([[float(row["size"])] for row in rows])
+y = np.array([[name in row["tags"] for name in ("cold", "new", "red")] for row in rows])
+model = keras.Sequential([keras.layers.Dense(3, activation="sigmoid")])
+model.compile(loss="binary_crossentropy")
+model.fit(x[20:], y[20:])
+"""
+
+
+@pytest.mark.parametrize("line", ["", "y[:, 0] = x[:, 0] > 4\n"], ids=["lists", "others"])
+def test_several_labels_of_a_row_are_those_in_the_lists_of_the_file(folder, line):
+    lists = ["new|red", "cold", "red", "cold|new"]
+    rows = [f"{at % 9},{lists[at % 4]}" for at in range(120)]
+    (folder / "iris.csv").write_text("size,tags\n" + "\n".join(rows) + "\n")
+    text = TAGS.replace("model = ", f"{line}model = ", 1)
+    if line:
+        with pytest.raises(DataError, match=r"train.py:1\d: .*tags"):
+            start(folder, text, label="tags")
+    else:
+        assert 'Multilabel("tags", separator="|")' in start(folder, text, label="tags").workload
+
+
+def test_the_logarithm_of_a_large_number_has_the_shift_of_the_script(folder):
+    rows = [f"{at % 7},{50_000 + 431 * at},x" for at in range(240)]
+    (folder / "iris.csv").write_text("\n".join(["a,b,kind", *rows]) + "\n")
+    text = SHUFFLED.replace(
+        "LINE", "table = table.astype(float); table[:, 1] = np.log1p(table[:, 1])"
+    )
+    write_folder(folder / "own", start(folder, text, label="b"))
+    assert "keras.ops.log(labels + 1.0), keras.ops" in (folder / "own/workload.py").read_text()
+
+
+def test_folds_and_absent_packages_in_comments_are_no_obstacle(folder):
+    begun = start(folder, f"# KFold() of sklearn, pandas\n{SCRIPT}")
+    assert any("gate.folds=5" in note for note in begun.notes)
+    assert not any("--kind" in note for note in begun.notes)
+
+
+def test_a_notebook_is_refused_with_the_command_that_makes_a_script_of_it(folder):
+    with pytest.raises(DataError, match=r"notebook.*nbconvert --to script train\.ipynb"):
+        start(folder, "{}", name="train.ipynb")
 
 
 TOKENS = """\
