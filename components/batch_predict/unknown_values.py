@@ -24,9 +24,8 @@ class UnknownValues:
 
     def count(self, batch: Batch) -> None:
         """Count the values of a batch."""
-        if batch.features is None:
-            return
-        for name, known in self._known.items():
+        for name, known in self._known.items() if batch.features else ():
+            assert batch.features is not None
             values = np.asarray(batch.features[name]).ravel().tolist()
             if new := set(values) - known:
                 example = min(new).decode(errors="replace")

@@ -11,8 +11,10 @@ from components.batch_predict.options import PredictOptions
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.files import find_files
+from components.prepare_examples.tables.columns import match_header
 from components.prepare_examples.tables.pictures import find_table_files, is_picture
 from components.prepare_examples.tables.reading import kinds
+from components.prepare_examples.tables.reading.typed import json_rows
 from trainer import Json
 from trainer.workloads.image_folder import ImageFolder
 from trainer.workloads.table import Table
@@ -59,7 +61,9 @@ def plan_parts(
     """
     by_kind: dict[str, list[str]] = {}
     for path in paths:
-        by_kind.setdefault(kind_of(path), []).append(path)
+        kind = kind_of(path)
+        kind = TABLES if kind == LINES and _are_rows(path, predictor) else kind
+        by_kind.setdefault(kind, []).append(path)
     if PICTURES in by_kind and isinstance(getattr(predictor, "workload", None), ImageFolder):
         by_kind[PICTURES] += by_kind.pop(TABLES, [])  # errors, as in preparing class folders
     parts: list[Json] = []
@@ -100,6 +104,19 @@ def kind_of(path: str) -> str:
     if ending in LINE_ENDINGS:
         return LINES
     return RECORDS if ending.startswith(".tfrecord") else TABLES
+
+
+def _are_rows(path: str, predictor: Any) -> bool:
+    """Return whether lines are rows of a table, since they have columns that no request has."""
+    workload = getattr(predictor, "workload", None)
+    if not isinstance(workload, Table):
+        return False
+    try:
+        names = list(next(json_rows(path), {}))
+    except DataError:  # which the row will have, too
+        return False
+    header = match_header(names, schema_for_predictions(workload))
+    return bool({*header.unknown} - {"key"})
 
 
 def _num_parts(paths: Sequence[str]) -> int:

@@ -187,6 +187,7 @@ WRITERS = {
     "utf-16.csv": lambda path: recoded(
         write_csv(path, [csv_row(number) for number in range(NUM_ROWS)]), "utf-16"
     ),
+    "table.jsonl": lambda path: write_lines(path, [csv_row(number) for number in range(NUM_ROWS)]),
     "array.json": lambda path: write_lines(path, [[csv_row(number) for number in range(NUM_ROWS)]]),
 }
 
@@ -207,8 +208,16 @@ def test_every_kind_of_file_gets_the_servers_predictions(name, model, expected, 
         np.testing.assert_allclose(likely, same["probabilities"], atol=1e-5)
     assert (summary["predictions"], summary["errors"], summary["files"]) == (NUM_ROWS, 0, 1)
     assert json.loads((tmp_path / "out" / "summary.json").read_text()) == summary
-    unused = ["kind", "remark"] if name.endswith((".csv", ".parquet", ".json")) else []
+    unused = (
+        ["kind", "remark"] if name.endswith((".csv", ".parquet", ".json", "table.jsonl")) else []
+    )
     assert summary["unused_columns"] == unused
+
+
+def test_lines_without_a_prediction_have_no_unknown_values(model, tmp_path):
+    file = write_lines(tmp_path / "rows.jsonl", ["{broken", "[1]"])
+    with pytest.raises(DataError, match="2 of 2 rows"):
+        predict_files(model, inputs=[str(file)], output_dir=tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", ["csv", "jsonl"])
