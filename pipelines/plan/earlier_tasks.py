@@ -115,11 +115,6 @@ class EarlierTasks:
             yield job
 
 
-def pipeline_name(job: Json) -> str:
-    """Return the name of a run's pipeline: runs of others share no outputs."""
-    return str(job.get("pipelineSpec", {}).get("pipelineInfo", {}).get("name", ""))
-
-
 def component_names(spec: Json) -> dict[str, str]:
     """Return the name of the component of each task of a compiled pipeline, nested ones too."""
     graphs = (spec.get("root", {}), *spec.get("components", {}).values())

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from components.plan_training.prices import PRICES, Cost, cluster_cost, quota_needed, read_prices
 from components.plan_training.shape import Shape
-from components.shared.run_summary.settings import WORKLOAD, parameters_of, shown_workload
+from components.shared.run_summary.settings import parameters_of
 from components.shared.vertex.api import VertexApi
-from pipelines.plan.earlier_tasks import EarlierTask, EarlierTasks, LocalCache, pipeline_name
+from pipelines.plan.earlier_tasks import EarlierTask, EarlierTasks, LocalCache
 from pipelines.plan.forecast import CACHED, DEPENDS, RUNS, SKIPPED, TaskForecast, forecast
 from pipelines.plan.foreseen import foreseen, without_registry
 from pipelines.plan.reasons import changes
@@ -112,18 +112,19 @@ def plan_of(api: VertexApi | None, submission: Submission, *, state_dir: Path | 
 
 
 def earlier_jobs(api: VertexApi, request: Json) -> Iterator[Json]:
-    """Yield the newest runs of a request's workload and pipeline, each read when it is needed."""
-    name = shown_workload(parameters_of(request).get(WORKLOAD, ""))
+    """Yield the newest runs of a request's pipeline, which a workload has to itself.
+
+    Each is read when it is needed. Runs of other pipelines share no outputs.
+    """
     records = api.list_resources(
         "pipelineJobs",
+        filter=f'pipeline_name="{request["pipelineSpec"]["pipelineInfo"]["name"]}"',
         orderBy="create_time desc",
-        readMask="name,runtimeConfig.parameterValues",
+        readMask="name",
         pageSize=str(MAX_RUNS),
     )
-    same = (r for r in records if shown_workload(parameters_of(r).get(WORKLOAD, "")) == name)
-    for record in itertools.islice(same, MAX_RUNS):
-        job = api.find(record["name"])  # None: deleted in the meantime
-        if job and pipeline_name(job) == pipeline_name(request):
+    for record in itertools.islice(records, MAX_RUNS):
+        if job := api.find(record["name"]):  # None: deleted in the meantime
             yield job
 
 

@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from kfp import compiler, dsl
 
 from components.prepare_examples import fingerprint
 from components.prepare_examples.raw_data.files import Object
 from pipelines.plan.earlier_tasks import EarlierTask, LocalCache
-from pipelines.plan.run_plan import earlier_jobs
 
 ENDED = {"state": "PIPELINE_STATE_FAILED"}
 PULLABLE = ("--image", "us-docker.pkg.dev/p/r/trainyard:1")
@@ -179,16 +179,20 @@ def test_a_folder_in_which_an_unfinished_run_trains_is_not_free(tmp_path):
     assert LocalCache(tmp_path).has(running)
 
 
-def test_runs_of_another_pipeline_share_no_outputs():
-    jobs = [
-        {"name": n, "pipelineSpec": {"pipelineInfo": {"name": n[0]}}} for n in ("a1", "b2", "a3")
-    ]
+def test_runs_of_the_same_pipeline_share_outputs(trainyard, tmp_path):
+    @dsl.component(install_kfp_package=False, base_image="python:3.11")
+    def count(number: int) -> int:
+        return number + 1
 
-    class Api:
-        def list_resources(self, *_, **__):
-            return jobs
+    def package(name: str) -> str:
+        @dsl.pipeline(name=name)
+        def pipeline(number: int = 1):
+            count(number=number)
 
-        def find(self, name):
-            return next(job for job in jobs if job["name"] == name)
+        compiler.Compiler().compile(pipeline, str(tmp_path / f"{name}.yaml"))
+        return str(tmp_path / f"{name}.yaml")
 
-    assert [job["name"] for job in earlier_jobs(Api(), jobs[0])] == ["a1", "a3"]
+    assert trainyard("submit", package("first"), "--name", "run-1", "--wait")[0] == 0
+    for name, run in (("first", "run-1"), ("second", "")):
+        plan = json.loads(trainyard("plan", package(name), "--json")[1])
+        assert [task["earlier"] for task in plan["tasks"]] == [run]
