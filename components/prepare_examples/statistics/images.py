@@ -53,9 +53,10 @@ class ImageStatistics:
 
     def summary(self) -> Json:
         """Return a split of statistics.json."""
-        means = [total / self.num_pixels for total in self.sums]
+        num_pixels = max(self.num_pixels, 1)  # if all images are bad
+        means = [total / num_pixels for total in self.sums]
         variances = [
-            square / self.num_pixels - mean * mean
+            square / num_pixels - mean * mean
             for square, mean in zip(self.squares, means, strict=True)
         ]
         label = self.labels.summary()

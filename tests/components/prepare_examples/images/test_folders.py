@@ -477,6 +477,16 @@ def test_pictures_whose_white_is_unknown_are_refused(content, white, problem):
         decode_image(content, Decoding(size=(3, 3), channels=1, white=white))
 
 
+def test_a_folder_of_pictures_whose_white_is_unknown_is_refused_with_the_reason(tmp_path, run):
+    for name in ("cells", "none"):
+        (tmp_path / "slides" / name).mkdir(parents=True)
+        for at in range(30):
+            content = deep_picture(np.full((3, 3), 4000 - at, np.uint16))
+            (tmp_path / "slides" / name / f"{at}.png").write_bytes(content)
+    with pytest.raises(DataError, match=r"60 of 60 images \(100.0%\) are bad.*write white=4095"):
+        run(tmp_path / "slides")
+
+
 @pytest.mark.fast
 @pytest.mark.parametrize(("values", "white"), [((40_000, 0, 0), None), ((4000, 0, 0), 65_535)])
 def test_colours_of_sixteen_bits_are_read_unless_they_are_dark(values, white):
