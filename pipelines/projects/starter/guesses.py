@@ -33,6 +33,11 @@ ID_NAME = re.compile(r"(^|_)(id|uuid|guid|key|rowid|row_id|index|nr|no)$")
 CODE_NAME = re.compile(
     r"(^|_)(zip|zipcode|postcode|code|type|kind|class|category|cat|area|region|id)$"
 )
+# Of numbers that may be below 0 in other rows.
+SIGNED_NAME = re.compile(
+    r"(^|_)(lat|latitude|lon|lng|longitude|temp|temperatur|temperature|celsius|balance|saldo|change"
+    r"|delta|diff|difference|growth|profit|margin|altitude|elevation)($|_)"
+)
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
 MOST_INFINITE = 0.02  # of rows, which are quarantined
 DIGITS = r"^[0-9]+$"
@@ -131,10 +136,11 @@ def _number(column: Texts, form: str) -> Guess | None:
         argument = f"hashed={_size(column)}" if column.num_unique > MAX_VOCABULARY else ""
         why = "codes, by the name" if is_named else "codes with more digits than a Number keeps"
         return Guess(column, FEATURE, "Category", argument, f"{seen}: {why}", is_said=is_long)
-    arguments = ["low=0"] if low >= 0 else []
-    seen += ", none below 0" if low >= 0 else ""
+    is_positive = low >= 0 and not SIGNED_NAME.search(form)
+    arguments = ["low=0"] if is_positive else []
+    seen += ", none below 0" if is_positive else ""
     median, top = summary["quantiles"][50], summary["quantiles"][99]
-    if low >= 0 and median > 0 and top > SKEW * median:
+    if is_positive and median > 0 and top > SKEW * median:
         arguments.append("is_logarithmic=True")
         seen += f"; half of them below {median:g}"
     return Guess(column, FEATURE, "Number", ", ".join(arguments), seen)
@@ -161,7 +167,9 @@ def _words(column: Texts, num_rows: int) -> Guess:
     num_quantities = pc.sum(pc.match_substring_regex(texts, QUANTITY)).as_py()
     is_quantity = unique > MOST_CODES and num_quantities >= (1 - MOST_OTHER) * len(texts)
     quantity = "; perhaps quantities: to use them as such, write numbers of one unit"
-    if has_many_words or (is_unique and words >= 2 and not is_quantity):  # noqa: PLR2004
+    has_letters = pc.any(pc.match_substring_regex(texts, r"\pL")).as_py()  # unlike telephones
+    is_text = has_many_words or (is_unique and words >= 2 and not is_quantity)  # noqa: PLR2004
+    if is_text and has_letters:
         return Guess(column, FEATURE, "Text", seen=f"{unique:,} texts of {words:.0f} words")
     if is_unique:
         seen = f"another value in nearly every row, such as {texts[0].as_py()!r}"

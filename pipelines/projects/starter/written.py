@@ -17,8 +17,9 @@ from components.prepare_examples.tables.values.written import (
 from trainer.workloads.declarations.written import NEGATIVE, Written
 
 # Texts that mean a missing value wherever they occur, and those that do so among numbers.
-MISSING = ("?", "\\N", "#N/A", "N/A", "NULL", "null", "NaN", "nan")
-MISSING_NUMBERS = (*MISSING, "NA", "n/a", "None", "none", "-", "--", ".", "unknown")
+EXCEL = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
+MISSING = ("?", "\\N", *EXCEL, "N/A", "NULL", "null", "NaN", "nan")
+MISSING_NUMBERS = (*MISSING, "NA", "n/a", "k.A.", "None", "none", "-", "--", ".", "unknown")
 FEWEST_NUMBERS = 20  # distinct ones, among which another text is a missing value
 MOST_ODD = 0.01  # of the values: texts that occur once among numbers, which are mistakes
 SIGNS = ((".", ""), (".", ","), (",", ""), (",", "."), (",", " "), (".", " "), (".", "'"))

@@ -553,6 +553,24 @@ READINGS = {
         [Number("age", low=0)],
         "time: left out: another value in nearly every row, such as '1h 0m'; perhaps quantities",
     ),
+    "numbers that may be below 0 elsewhere": (
+        {
+            "temp_c": [f"{12 + row % 90 / 10:g}" for row in ROWS],
+            "lat": ["46.5", "47.25", "46.75", "47.5"],
+        },
+        [Number("temp_c"), Number("lat")],
+        "",
+    ),
+    "errors of Excel": (
+        {"qty": ["1", "3", "#DIV/0!", "7"], "age": AGES},
+        [Number("qty", low=0, missing=("#DIV/0!",)), Number("age", low=0)],
+        r"'#DIV/0!' is read as missing in qty \(75 rows\)",
+    ),
+    "telephones": (
+        {"phone": [f"+41 79 {row:03} 12 {row % 90}" for row in ROWS], "age": AGES},
+        [Number("age", low=0)],
+        "phone: left out: another value in nearly every row, such as .*: an identifier",
+    ),
     "times of day": (
         {"at": [f"{row // 60}:{row % 60:02}" for row in ROWS], "age": AGES},
         [Number("age", low=0)],
