@@ -14,6 +14,7 @@ from vertex_local.pipelines import resource as pipelines
 
 LEAST, MOST = 2, 8
 METRICS_TYPE = "system.Metrics"
+# Not judged: gains may be over other models, and a run that fails or has cached tasks is short.
 FACTS = ("gain", "cost", "seconds")
 
 
@@ -42,8 +43,7 @@ def _metrics(records: list[Json]) -> dict[str, list[Json]]:
         {metric for of_run in facts for metric in str(of_run.get(fact, "")).split()}
         for fact in ("lower_is_better", "higher_is_better")
     )
-    # Not of gains, which may be over other models.
-    signs = {**dict.fromkeys({*lower, "cost", "seconds"}, -1), **dict.fromkeys(higher, 1)}
+    signs = {**dict.fromkeys(lower, -1), **dict.fromkeys(higher, 1)}
     values = [
         {
             **{name: of_run[name] for name in FACTS if isinstance(of_run.get(name), int | float)},

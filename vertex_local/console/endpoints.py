@@ -32,6 +32,7 @@ def endpoint(service: Service, call: Call) -> Json:
     shown = _shown(service, record)
     return {
         "endpoint": shown,
+        "run": lists.run_of(service, record),
         "text": _example(service, shown["deployed"]),
         "logged_rate": request_log.sampling_rate(record),
         "logged_bytes": log.num_bytes(record["name"]),

@@ -27,6 +27,7 @@ def job(service: Service, call: Call) -> Json:
     return {
         **listed,
         "job": record,
+        "run": lists.run_of(service, record),
         "speed": last.get("steps_per_second") or (1000 / ms if (ms := last.get("step_ms")) else 0),
         "last": last,
         "charts": training.charts([series]),
@@ -45,9 +46,8 @@ def study(service: Service, call: Call) -> Json:
         (trial for trial in trials if trial["value"] is not None),
         key=lambda trial: sign * trial["value"],
     )
-    curves = [
-        {f"{name} of the best {MAX_CURVES}": _curve(trial)} for trial in measured[:MAX_CURVES]
-    ]
+    best = measured[:MAX_CURVES]
+    curves = [{f"{name} of the best {len(best)}": _curve(trial)} for trial in best]
     by_trial = sorted((float(trial["id"]), trial["value"]) for trial in measured)
     return {
         "job": record,

@@ -6,6 +6,7 @@ from vertex_local import Json
 from vertex_local.api.query import select
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
+from vertex_local.pipelines.interrupted import BILLING_LABEL
 
 SIZE = 50
 NEWEST = "create_time desc"
@@ -39,3 +40,11 @@ def page(
 
     rows, _ = service.store.page(read)
     return {"rows": rows, "count": count, "page": number, "num_pages": -(-count // size)}
+
+
+def run_of(service: Service, resource: Json) -> Json | None:
+    """Return the run that has created a resource, by its label; None without one."""
+    label = resource.get("labels", {}).get(BILLING_LABEL, "-")
+    query = f'labels.{BILLING_LABEL}="{label}"'
+    rows: list[Json] = page(service, Call({}), "pipelineJobs", filter_text=query, size=1)["rows"]
+    return rows[0] if rows else None

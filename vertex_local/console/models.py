@@ -14,7 +14,6 @@ from vertex_local.console import lists
 from vertex_local.console.web import RESOURCE, View
 from vertex_local.models import record as registry
 from vertex_local.models import resource as models
-from vertex_local.pipelines.interrupted import BILLING_LABEL
 
 # A version became the default: `acme_default_20261122t204959123z` = `promoted_run-3`.
 DEFAULT_KEY = re.compile(r"[a-z]+_default_(\d{8}t\d{6})\d{3}z")
@@ -62,14 +61,12 @@ def _shown(version: Json, endpoints: list[Json]) -> Json:
 def _version(service: Service, version: Json) -> Json:
     name = f"{version['name']}@{version['versionId']}"
     lines = str(version.get("versionDescription", "")).splitlines()
-    query = f'labels.{BILLING_LABEL}="{version.get("labels", {}).get(BILLING_LABEL, "-")}"'
-    runs = lists.page(service, Call({}), "pipelineJobs", filter_text=query, size=1)["rows"]
     return {
         **_shown(version, []),
         "address": name,
         "description": [line for line in lines if not DECISION.fullmatch(line)],
         "evaluations": lists.page(service, Call({}), "evaluations", parent=name)["rows"],
-        "run": runs[0] if runs else None,
+        "run": lists.run_of(service, version),
     }
 
 

@@ -44,10 +44,12 @@ def run_now(service: Service, call: Call) -> str:
     body = {"displayName": record["displayName"], **job, "scheduleName": record["name"]}
     plan = pipelines.plan(service, body)
     due = timestamp(service.clock.now(), timespec="seconds")
-    name = run_id({**record, "nextRunTime": due}, plan["pipelineSpec"])
-    made = pipelines.insert(service, f"{call.parent}/{pipelines.KIND.collection}/{name}", body)
-    pipelines.launch(service, {**made, **plan, "scheduledRunTime": due})
-    return words.href(made["name"])
+    run = run_id({**record, "nextRunTime": due}, plan["pipelineSpec"])
+    name = f"{call.parent}/{pipelines.KIND.collection}/{run}"
+    if not service.store.find(name):  # else a second click in one second
+        made = pipelines.insert(service, name, body)
+        pipelines.launch(service, {**made, **plan, "scheduledRunTime": due})
+    return words.href(name)
 
 
 def _next(record: Json) -> list[str]:
@@ -76,5 +78,5 @@ VIEWS = [
     View(pattern=ADDRESS, content=table, template="schedules.html"),
     View(pattern=f"{SCHEDULE}:pause", content=PAUSE, method="POST", then=ADDRESS),
     View(pattern=f"{SCHEDULE}:resume", content=RESUME, method="POST", then=ADDRESS),
-    View(pattern=f"{SCHEDULE}:run", content=run_now, method="POST"),
+    View(pattern=f"{SCHEDULE}:run", content=run_now, method="POST", then=ADDRESS),
 ]

@@ -11,6 +11,7 @@ from vertex_local.api.resource_names import ResourceName
 from vertex_local.machine.clock import moment_of
 from vertex_local.pipelines.values import defaults_of
 
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MINUTE, HOUR, DAY = 60, 3600, 86400
 TONES = {
     **dict.fromkeys(("succeeded", "active", "from the cache"), "good"),
@@ -57,7 +58,10 @@ def number(value: Any) -> str:
         return f"{int(value):,}"
     if abs(value) >= 1e4:  # noqa: PLR2004
         return f"{value:,.0f}"
-    return f"{Decimal(f'{value:.4g}'):,f}" if abs(value) >= 1e-9 else f"{value:.4g}"  # noqa: PLR2004
+    if abs(value) >= 1e-6:  # noqa: PLR2004
+        return f"{Decimal(f'{value:.4g}'):,f}"
+    factor, _, power = f"{value:.3e}".partition("e")
+    return f"{float(factor):g}·10{str(int(power)).translate(SUPERSCRIPTS)}"
 
 
 def exact(value: Any) -> str:

@@ -35,7 +35,8 @@ logger = logging.getLogger(__name__)
 SHELL_SIGNAL_BASE = 128
 TOO_LONG = "and Linux allows 128 KiB in an argument of a command; pass large values as artifacts"
 DEFAULT_BACKOFF_FACTOR, DEFAULT_MAX_BACKOFF = 2.0, "3600s"  # as kfp.local's
-EXECUTOR_INPUT = re.compile(r'\A.*"outputFile": "[^"]*"\n *\}\n\}\n', re.DOTALL)
+# Also if the first of the last lines are its end.
+EXECUTOR_INPUT = re.compile(r'\A((.*"outputFile": "[^"]*"\n)? +\}\n)?\}\n', re.DOTALL)
 EXECUTOR_FRAMES = re.compile(
     r'^  File "(?:<frozen runpy>|[^"]*/kfp/dsl/executor[^"]*)".*\n(?:    .*\n)*', re.MULTILINE
 )

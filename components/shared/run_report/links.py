@@ -47,12 +47,14 @@ def links_of(
     run = console_page(job["name"])
     texts = [str(of_task.get("Output", "")) for of_task in outputs.values()]
     version = next((text for text in texts if "/models/" in text), "")
+    champion = str(outputs.get("evaluate", {}).get("champion_version", ""))
     training = _custom_job(outputs.get("train", {}))
     addresses = {
         "console": run,
         "training job and its logs": console_page(training) if training else "",
         DATA_LINK: _address(summary.data_report, folder) if summary.data_report else "",
         summary.model_version: console_page(version) if version else "",
+        "champion": console_page(champion) if champion else "",
     }
     is_local = EMULATOR_VARIABLE in os.environ
     tasks = {

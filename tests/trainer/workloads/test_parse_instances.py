@@ -45,6 +45,14 @@ def test_a_plain_batch_is_not_read_one_by_one(monkeypatch):
     assert table.parse_instances(ROWS[1:2])["age"].tolist() == [2.5]
 
 
+@pytest.mark.parametrize("number", [4.7, 0.1, 1e-7, 123456.7, -3.0, 1.5e30])
+def test_numbers_of_an_instance_are_written_as_in_its_row(number):
+    features = TABLE.parse_instance({"age": number})
+    instance = TABLE.format_instance(features)
+    assert instance["age"] == number
+    assert TABLE.parse_instance(instance)["age"] == features["age"]
+
+
 @pytest.mark.parametrize(
     ("instance", "message"),
     [

@@ -267,7 +267,8 @@ def _is_marker(feature: Feature, value: Any) -> bool:
 
 def _format_one(feature: Feature, value: Any) -> Any:
     if is_float(feature):
-        return float(value) if np.isfinite(value) else None
+        # As a person writes it, 4.7: the same float32 as 4.699999809265137.
+        return float(str(np.float32(value))) if np.isfinite(value) else None
     if is_integer(feature):
         unit = UNIX_UNITS.get(getattr(feature, "format", ""), 1)
         return int(value) * unit if value != missing_value(feature) else None

@@ -1,6 +1,7 @@
 """The other pages, their forms, and what all pages have in common."""
 
 import re
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -73,7 +74,7 @@ def test_pages_escape_everything_and_run_only_their_own_script(client, service):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(2e-5, "0.00002"), (-3e-7, "-0.0000003"), (1234.56, "1,235"), (12345.6, "12,346"), (3.0, "3")],
+    [(2e-5, "0.00002"), (-2.608e-8, "-2.608·10⁻⁸"), (1234.56, "1,235"), (12345.6, "12,346"), (3.0, "3")],
 )
 def test_numbers_are_as_people_write_them(value, text):
     assert words.number(value) == text
@@ -118,6 +119,14 @@ def test_page_of_a_job_has_replicas_progress_and_the_log_of_one(client, service)
     assert "train-taxi" in text_of(client, "/jobs")
 
 
+def test_pages_of_a_job_and_an_endpoint_link_to_the_run_that_made_them(client, service):
+    run = service.store.get(add_run(service, "night", **FACTS))
+    for name in (add_job(service, "3"), add_endpoint(service, add_model(service, run_id="night"))):
+        service.store.update(name, lambda record: record.update(labels=run["labels"]))
+    assert 'job 3 of <a href="/runs/p/l/night">' in text_of(client, "/jobs/p/l/3")
+    assert 'by <a href="/runs/p/l/night">' in text_of(client, "/endpoints/p/l/9")
+
+
 def test_page_of_a_tuning_job_has_the_best_trial_first(client, service):
     add_study(service)
     html = text_of(client, "/tuning/p/l/5")
@@ -125,7 +134,7 @@ def test_page_of_a_tuning_job_has_the_best_trial_first(client, service):
     assert trials == ["2", "1", "3"]
     assert html.count("best</span>") == 1
     assert 'aria-label="loss by trial, 0.2 to 0.5"' in html
-    assert 'aria-label="loss of the best 8, 0.2 to 1"' in html
+    assert 'aria-label="loss of the best 2, 0.2 to 1"' in html
     assert '<td data-head="rate">0.002</td>' in html
     assert "3 of 4" in text_of(client, "/tuning")
 
@@ -221,6 +230,10 @@ def test_a_button_of_an_older_page_changes_nothing(client, service, verb, state)
     page = response.get_data(as_text=True)
     assert "is COMPLETED, not " in page
     assert '<a href="/schedules">The present state</a>' in page
+    service.store.delete(name)
+    page = submit(client, "/schedules/p/l/13:run").get_data(as_text=True)
+    assert "is not found" in page
+    assert '<a href="/schedules">The present state</a>' in page
 
 
 def test_run_now_starts_a_run_of_the_schedule(client, service, monkeypatch):
@@ -231,7 +244,9 @@ def test_run_now_starts_a_run_of_the_schedule(client, service, monkeypatch):
         pipelines, "plan", lambda service, body: {"pipelineSpec": body["pipelineSpec"]}
     )
     monkeypatch.setattr(pipelines, "launch", lambda service, job: launched.append(job))
+    monkeypatch.setattr(service.clock, "now", lambda: datetime(2026, 11, 27, tzinfo=UTC))
     response = submit(client, "/schedules/p/l/13:run")
+    assert submit(client, "/schedules/p/l/13:run").location == response.location  # twice clicked
     (job,) = launched
     assert response.location == f"/runs/p/l/{job['name'].rpartition('/')[2]}"
     assert service.store.get(job["name"])["scheduleName"] == name

@@ -289,6 +289,7 @@ def test_comparison_shows_what_differs_and_what_is_better(client, service, some_
     assert 'class="line c0"' in html
     assert "train/metrics: latency" in html  # of unknown direction, so not judged
     assert html.count("worse</small>") == 1  # gains may be over other models
+    assert "better</small>" not in html  # nor is a shorter run
 
 
 @pytest.mark.parametrize("count", [1, 9])

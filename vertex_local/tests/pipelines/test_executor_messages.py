@@ -3,6 +3,7 @@ import math
 
 import pytest
 
+from vertex_local.pipelines import tasks
 from vertex_local.pipelines.executor_messages import executor_input, read_outputs
 from vertex_local.pipelines.run_state import TaskError
 from vertex_local.pipelines.values import Values
@@ -89,3 +90,12 @@ def test_an_output_that_is_not_json_is_named(message, tmp_path):
     (tmp_path / "executor_output.json").write_text("{")
     with pytest.raises(TaskError, match=r"executor_output\.json is not the JSON of an Exec"):
         read_outputs(COMPONENT, message)
+
+
+@pytest.mark.parametrize("num_lines", [1, 10, 17, 18, 19, 20, 30])
+def test_the_error_of_a_step_has_its_own_last_lines_only(tmp_path, num_lines):
+    path = tmp_path / "step.log"
+    own = [f"line {number}" for number in range(num_lines)]
+    logged = json.dumps({"inputs": {}, "outputs": {"outputFile": "/x"}}, indent=4)
+    path.write_text("\n".join(["[KFP Executor] input:", logged, *own]))
+    assert tasks._exit_message(1, path).partition("Last lines:\n")[2].split("\n") == own[-20:]

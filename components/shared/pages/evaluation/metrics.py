@@ -19,7 +19,8 @@ def metrics_section(evaluation: Json, metrics: Json) -> str:
     metrics = evaluation.get("metrics") or metrics
     champion = evaluation.get("champion") or {}
     baseline = evaluation.get("baseline") or {}
-    limits = {c["name"]: c["limit"] for c in evaluation.get("checks", [])}
+    checks = evaluation.get("checks", [])
+    limits = {c["name"]: c["limit"] for c in checks if c["limit"] is not None}
     folds = evaluation.get("folds") or {}
     compared = [
         (title, model.get("metrics", {}))
@@ -35,14 +36,15 @@ def metrics_section(evaluation: Json, metrics: Json) -> str:
             escape(name),
             f"<b>{measured(value)}</b>",
             *(number(values.get(name)) for _, values in compared),
-            number(limits[name]) if limits.get(name) is not None else "",
+            *([number(limits[name]) if name in limits else ""] if limits else []),
         )
         for name, value in metrics.items()
     ]
     if not rows:
         return ""
     titles = [title.strip() for title, _ in compared]
-    body = table(("metric", "this model", *titles, "limit"), rows, css="numbers")
+    head = ("metric", "this model", *titles, *["limit"] * bool(limits))
+    body = table(head, rows, css="numbers")
     title = "Metrics of the test split" + " and by folds, which judge the model" * bool(folds)
     note = AT_THRESHOLD * bool(folds and "precision" in folds["metrics"])
     return section(title, body, _gain(evaluation), note=note)

@@ -122,6 +122,8 @@ def test_the_metrics_are_beside_those_of_the_champion(tmp_path):
     assert "0.0046 better than the champion" in page  # loss, of which less is better
     assert row
     assert re.findall(r"[\d.]+", re.sub("<[^>]*>", " ", row[1])) == ["0.9461", "0.9449", "0.9400"]
+    assert ">limit</th>" in page
+    assert ">limit</th>" not in page_of(tmp_path / "second", {**two_classes(), "checks": []})
 
 
 def test_without_a_champion_slices_show_the_metric_itself(tmp_path):
@@ -150,6 +152,8 @@ def linked(folder: Path, report: str) -> list[str]:
             task |= {"taskUniqueName": "train", "taskName": "train"}
             uri = "https://h/v1/projects/p/locations/l/customJobs/77"
             values["output:gcp_resources"] = json.dumps({"resources": [{"resourceUri": uri}]})
+        if task["taskName"] == "evaluate":
+            values["output:champion_version"] = "projects/p/locations/l/models/6@2"
         if task["taskName"] == "release-model":
             values = {"output:Output": "projects/p/locations/l/models/5@3"}
             task |= {"state": "SUCCEEDED", "execution": {"metadata": values}}
@@ -166,6 +170,7 @@ def test_a_report_links_to_the_pages_that_have_more(tmp_path, monkeypatch):
         "http://127.0.0.1:8085/jobs/p/l/77",
         "../taxi-0/prepare-examples/a%20b/report.html",
         "http://127.0.0.1:8085/models/p/l/5",
+        "http://127.0.0.1:8085/models/p/l/6",
         "http://127.0.0.1:8085/runs/p/l/taxi-1/tasks/train",
     ]
 
@@ -177,6 +182,7 @@ def test_on_vertex_ai_the_links_are_to_googles_console_and_the_bucket(tmp_path, 
         f"{GOOGLE}/vertex-ai/locations/l/training/77?project=p",
         "https://storage.cloud.google.com/b/x/report.html",
         f"{GOOGLE}/vertex-ai/models/locations/l/models/5/versions/3?project=p",
+        f"{GOOGLE}/vertex-ai/models/locations/l/models/6/versions/2?project=p",
     ]
 
 
