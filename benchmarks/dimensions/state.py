@@ -22,7 +22,7 @@ from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from vertex_local.client import service_pid
 
 TRAINYARD = [sys.executable, "-m", "pipelines.cli"]
-NUM_UPLOADS, NUM_GETS, NUM_PAGES = 40, 400, 10
+NUM_UPLOADS, NUM_GETS, NUM_PAGES, NUM_SCHEDULES = 40, 400, 40, 30
 PLACE = f"{LOCAL_PROJECT}/{DEFAULT_LOCATION}"
 MARKED = "&".join(f"run{n}={PARENT}/pipelineJobs/run-{n}" for n in range(8))
 # Pages of the console that read runs, all of them or some.
@@ -55,10 +55,10 @@ def measure_runs(size: int, folder: Path) -> dict[str, Cost]:
 
 
 def measure_pages(size: int, folder: Path) -> dict[str, Cost]:
-    """Return the CPU seconds of the service for a page of the console, with so many runs."""
+    """Return the CPU seconds of the service for `NUM_PAGES` of the console, with so many runs."""
     os.environ[PRELOAD_VARIABLE] = "json"
     spec = yaml.safe_load(compile_pipeline(IMAGE, config=RUNS[MODEL]()))
-    fill(folder / ".trainyard", spec=spec, num_runs=size)
+    fill(folder / ".trainyard", spec=spec, num_runs=size, num_schedules=NUM_SCHEDULES)
     root = folder / ".trainyard" / "vertex"
     with local_service(root) as service:
         process = psutil.Process(service_pid(root))
@@ -115,7 +115,7 @@ PAGES_OF_RUNS = Dimension(
     sizes=(100, 1_000),
     full_sizes=(100, 10_000),
     measure=measure_pages,
-    constant=("newest", "with settings", "one", "compared", "schedules"),
+    constant=("one", "compared", "schedules"),
 )
 VERSIONS = Dimension(
     name="versions",

@@ -20,8 +20,15 @@ PARENT = f"projects/{LOCAL_PROJECT}/locations/{DEFAULT_LOCATION}"
 MODEL = "mnist"
 
 
-def fill(state_dir: Path, *, spec: dict, num_runs: int = 0, num_versions: int = 0) -> None:
-    """Add finished runs of a pipeline, named run-0 and so on, and versions of one model."""
+def fill(
+    state_dir: Path,
+    *,
+    spec: dict,
+    num_runs: int = 0,
+    num_versions: int = 0,
+    num_schedules: int = 0,
+) -> None:
+    """Add finished runs of a pipeline, named run-0 and so on, versions of one model, schedules."""
     root = state_dir / "vertex"
     root.mkdir(parents=True, exist_ok=True)
     store = Store(root / "vertex.db")
@@ -30,6 +37,8 @@ def fill(state_dir: Path, *, spec: dict, num_runs: int = 0, num_versions: int = 
         with store.atomic():
             for number in range(num_runs):
                 _add_run(state_dir, store, f"run-{number}", spec=spec)
+            for number in range(num_schedules):
+                _add_schedule(store, number, spec=spec)
         for number in range(num_versions):
             _add_version(service, is_first=not number)
     finally:
@@ -86,6 +95,16 @@ def _write_journal(folder: Path, *, spec: dict, output: Path) -> None:
             output_artifacts={"examples": [artifact]},
         )
     journal.write("pipeline_ended", state="SUCCEEDED", error="")
+
+
+def _add_schedule(store: Store, number: int, *, spec: dict) -> None:
+    name, label = f"{PARENT}/schedules/{number}", f"schedule-{number}"
+    job = {"labels": {"trainyard_schedule": label, "trainyard_run": "run-1"}, "pipelineSpec": spec}
+    body = {"name": name, "displayName": label, "cron": "0 3 * * *", "state": "ACTIVE"}
+    body |= {"startedRunCount": "0", "maxConcurrentRunCount": "1", "createTime": now()}
+    body["nextRunTime"] = "2099-01-01T03:00:00Z"
+    request = {"parent": PARENT, "pipelineJob": job}
+    store.insert(name, {**body, "createPipelineJobRequest": request})
 
 
 def _add_version(service: Service, *, is_first: bool) -> None:

@@ -74,7 +74,13 @@ def test_pages_escape_everything_and_run_only_their_own_script(client, service):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(2e-5, "0.00002"), (-2.608e-8, "-2.608·10⁻⁸"), (1234.56, "1,235"), (12345.6, "12,346"), (3.0, "3")],
+    [
+        (2e-5, "0.00002"),
+        (-2.608e-8, "-2.608·10⁻⁸"),
+        (1234.56, "1,235"),
+        (12345.6, "12,346"),
+        (3.0, "3"),
+    ],
 )
 def test_numbers_are_as_people_write_them(value, text):
     assert words.number(value) == text
