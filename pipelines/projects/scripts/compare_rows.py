@@ -1,6 +1,7 @@
 """The rows that reached `fit`, compared with the rows of the file: which column went where."""
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 TOLERANCE = 3e-6  # of the range of a column: what float32 loses
 MOST_VALUES = 2_000  # distinct values of a column that is looked up
+MOST_CLOSED = 50  # values of a column of numbers or times that may be all there are
+DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 LOG_SHIFTS = (0.0, 1.0, 1e-3, 1e-6)
 
 
@@ -254,9 +257,21 @@ def _lookup(values: Array, column: FileColumn, rows: Array) -> Origin | None:
     if values.dtype.kind in "OUS":
         return None
     table = _table(column.values[rows], values.astype(float))
-    if table is None or len(set(table.values())) < 2:  # noqa: PLR2004
+    if table is None or len(set(table.values())) < 2 or _is_open(column, table):  # noqa: PLR2004
         return None
     return Origin(column.name, table=table)
+
+
+def _is_open(column: FileColumn, table: Mapping[Any, float]) -> bool:
+    """Return whether new rows have values that a table lacks: it has numbers or times, no codes."""
+    codes, counts = np.unique([*table.values()], return_counts=True)
+    is_one_hot = len(codes) == 2 and 1 in counts  # noqa: PLR2004
+    if len(table) <= MOST_CLOSED or is_one_hot:
+        return False
+    if column.is_text:
+        return all(DATE.match(key) for key in table if key)
+    are_whole = not (codes % 1).any()
+    return not are_whole or len(codes) < max(len(table), np.ptp(codes) / 2)
 
 
 def _table(keys: Array, values: Array) -> dict[Any, Any] | None:

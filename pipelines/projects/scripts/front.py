@@ -182,7 +182,7 @@ class Front:
             )
             variable = self._line(column, f"{self.source.of(make(vocabulary=words))}({plain})")
             return f'keras.ops.cast(keras.ops.maximum({variable} - 1, 0), "float32")'
-        unknown = [-1.0 if _are_codes(values) else min(values) for values in tables]
+        unknown = [min(values) for values in tables]
         rows = zip(
             *([fill, *table] for fill, table in zip(unknown, tables, strict=True)), strict=True
         )
@@ -240,10 +240,6 @@ def _hot(origin: Origin) -> Any:
     hot = [key for key, value in origin.table.items() if value == 1]
     remaining = {value for value in origin.table.values() if value != 1}
     return hot[0] if len(hot) == 1 and remaining == {0.0} and hot[0] is not None else None
-
-
-def _are_codes(values: Sequence[float]) -> bool:
-    return all(value == int(value) for value in values) and len(set(values)) > 2  # noqa: PLR2004
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,16 @@ class ScriptText:
             shown.append(f"{keyword}={value}" if keyword else value)
         return ", ".join(shown)
 
+    def argument_of(self, function: str, name: str, values: Mapping[str, Any]) -> Any:
+        """Return the value of a named argument of a function that the script calls, if it has it.
+
+        Raises:
+            ScriptFault: it is no plain value.
+        """
+        keywords = itertools.chain.from_iterable(call.keywords for call in self.calls(function))
+        nodes = [keyword.value for keyword in keywords if keyword.arg == name]
+        return ast.literal_eval(self._value(nodes[0], values)) if nodes else None
+
     def _value(self, node: ast.expr, values: Mapping[str, Any]) -> str:
         code = compile(ast.Expression(node), str(self.path), "eval")
         try:

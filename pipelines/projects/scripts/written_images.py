@@ -16,6 +16,8 @@ WHITE = 255.0
 LIGHT = 1.5  # the largest pixel of images from 0 to 1, or -1 to 1
 NUM_CHECKED = 8
 CHANNELS = (1, 3, 4)
+# Arguments that list the classes in the order of their numbers.
+CLASS_LISTS = {"image_dataset_from_directory": "class_names", "flow_from_directory": "classes"}
 # What ImageDataGenerator changes at random.
 RANDOM = (
     *("rotation_range", "width_shift_range", "height_shift_range", "shear_range", "zoom_range"),
@@ -30,7 +32,15 @@ class WrittenImages(WrittenModel):
 
     def __init__(self, script: ScriptText, recording: Recording, classes: Sequence[str]):
         super().__init__(script, recording)
-        self._classes = classes
+        self._classes = self._in_order(classes)
+
+    def _in_order(self, classes: Sequence[str]) -> Sequence[str]:
+        """Return the classes by their numbers in the script, which may list them."""
+        for function, argument in CLASS_LISTS.items():
+            listed = self.script.argument_of(function, argument, self.recording.variables)
+            if listed and sorted(listed) == sorted(classes):
+                return list(listed)
+        return classes
 
     def parts(self, rows: RecordedRows) -> Parts:
         """Return the layers before the model, and write down size, label and weights.

@@ -118,7 +118,8 @@ class WrittenTable(WrittenModel):
                 "the rows that reached fit are not rows of the file with its label"
                 f" {self._target.name!r}: give the file that the script reads, and the column that"
                 " it predicts, as it is; let pandas, NumPy or scikit-learn filter, shuffle and"
-                " split its rows"
+                " split its rows, and give fit arrays or a tf.data.Dataset of them, one row for an"
+                " example: no generator, and no windows of several rows"
             )
         return rows
 

@@ -55,8 +55,9 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
         size, channels = code.result["size"], code.result["channels"]
     rare = [(images.classes[at], counts[at]) for at in counts if counts[at] < FEWEST]
     shown = [f"{name} {counts[at]:,}" for at, name in enumerate(images.classes)]
-    is_binary = code is not None and code.result.get("label", {}).get("kind") == BINARY
-    names = "Binary, ImageFolder" if is_binary else "ImageFolder"
+    label = code.result.get("label", {}) if code else {}
+    pair = label["values"] if label.get("kind") == BINARY else ()
+    names = "Binary, ImageFolder" if pair else "ImageFolder"
     workload = SOURCE.format(
         title=f"{len(files):,} images: {', '.join(shown[:8])}{', …' if len(shown) > 8 else ''}.",  # noqa: PLR2004
         imports="\n".join([*(code.imports if code else ()), f"from trainyard import {names}"]),
@@ -67,7 +68,7 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
         modes=shape.modes,
         white=f"    white={shape.form.white},  # values reach {shape.largest:g}\n"
         * bool(shape.largest),
-        more="".join(f"{line}\n" for line in _more(code, images.classes, is_binary=is_binary)),
+        more="".join(f"{line}\n" for line in _more(code, pair)),
     )
     share = max(counts.values()) / len(files)
     return Start(
@@ -100,12 +101,11 @@ def _on_folders(images: ImageFolder) -> Iterator[str]:
         )
 
 
-def _more(
-    script: RecordedScript | None, classes: Sequence[str], *, is_binary: bool
-) -> Iterator[str]:
-    if is_binary:
-        names = f"({quoted(classes[0])}, {quoted(classes[1])})"
-        yield f'    label=Binary("label", positive={quoted(classes[1])}, names={names}),'
+def _more(script: RecordedScript | None, pair: Sequence[str]) -> Iterator[str]:
+    """Yield further arguments; `pair` is the negative and the positive class, if there are two."""
+    if pair:
+        negative, positive = map(quoted, pair)
+        yield f'    label=Binary("label", positive={positive}, names=({negative}, {positive})),'
     if script:
         yield "    model=model,"
         yield from script.arguments

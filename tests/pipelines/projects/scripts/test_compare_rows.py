@@ -69,6 +69,26 @@ def test_values_that_are_not_of_the_file_are_not_explained():
     assert explain(np.sin(CHARGE)[PART], COLUMNS, PART) is None
 
 
+DAYS = RANDOM.integers(1, 200, NUM)
+DATES = np.array([f"2023-{1 + day // 28}-{1 + day % 28}" for day in DAYS], dtype=object)
+ROOMS = RANDOM.integers(1, 9, NUM)
+OPEN = {
+    "squares": (DAYS**2, DAYS.astype(float), False),
+    "bins": (DAYS // 50, DAYS.astype(float), False),
+    "months": (DAYS // 28, DATES, False),
+    "one-hot": (DAYS[PART][0] == DAYS, DAYS.astype(float), True),
+    "codes": (np.unique(DAYS, return_inverse=True)[1], DAYS.astype(float), True),
+    "squares of few": (ROOMS**2, ROOMS.astype(float), True),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_a_table_of_numbers_or_times_explains_nothing_if_new_rows_have_others(name):
+    made, values, is_explained = OPEN[name]
+    origin = explain(made.astype(float)[PART], [FileColumn("of", values)], PART)
+    assert (origin is not None) == is_explained
+
+
 WHOLE = np.flatnonzero(~np.isnan(AGE))
 ORDERS = {
     "of the file": (np.arange(NUM), []),

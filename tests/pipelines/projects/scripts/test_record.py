@@ -499,6 +499,43 @@ def test_a_script_that_trains_on_images_becomes_a_workload(tmp_path):
     assert "  epochs: 3\n  batch_size: 4\n" in (tmp_path / "own/run.yaml").read_text()
 
 
+def test_classes_of_images_have_the_numbers_that_the_script_gives_them(tmp_path):
+    for name in ("cats", "dogs"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for at in range(12):
+            Image.new("RGB", (30, 30)).save(tmp_path / f"photos/{name}/{at}.png")
+    listed = 'label_mode="binary", class_names=NAMES'
+    text = IMAGE_SCRIPT.replace('label_mode="binary"', listed)
+    (tmp_path / "train.py").write_text(
+        text.replace("workers", 'NAMES = ["dogs", "cats"]\nworkers', 1)
+    )
+    begun = start_images(str(tmp_path / "photos"), script=tmp_path / "train.py")
+    assert 'Binary("label", positive="cats", names=("dogs", "cats"))' in begun.workload
+    assert 'class_weights={"dogs": 1, "cats": 2}' in begun.workload
+
+
+CODES = """\
+import csv
+import keras
+import numpy as np
+
+rows = list(csv.DictReader(open("iris.csv")))
+city = np.array(["lmnop".index(row["city"]) for row in rows])
+known = np.flatnonzero(city != 1)
+model = keras.Sequential([keras.layers.Embedding(5, 2), keras.layers.Flatten()])
+model.add(keras.layers.Dense(1))
+model.compile(loss="mse")
+model.fit(city[known][:, None], np.array([float(row["b"]) for row in rows])[known])
+"""
+
+
+def test_an_unknown_value_has_the_lowest_number_also_of_codes_with_gaps(folder):
+    rows = [f"{'lmnop'[at % 5]},{at * 0.7:.1f}" for at in range(120)]
+    (folder / "iris.csv").write_text("\n".join(["city,b", *rows, ""]))
+    begun = start(folder, CODES, label="b")
+    assert any("its 4 values, 0 for an unknown value" in note for note in begun.notes)
+
+
 FUNCTION = """\
 import keras
 
