@@ -83,6 +83,6 @@ def _file_of(arguments: argparse.Namespace) -> Path:
         if file.is_file():
             return file
     names = [path.stem for folder in folders for path in sorted((folder / FOLDER).glob("*.yaml"))]
-    known = f"there are {', '.join(dict.fromkeys(names))}" if names else f"there is no {FOLDER}/"
+    known = f"there are {', '.join(dict.fromkeys(names))}" if names else "none exists"
     places = " and no ".join(map(str, files))
     raise ConfigError(f"--env: there is no {places};{did_you_mean(arguments.env, names)} {known}")

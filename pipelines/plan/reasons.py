@@ -10,7 +10,7 @@ from components.prepare_examples.fingerprint import read_input
 from components.prepare_examples.settings.options import PrepareOptions
 from components.shared.run_summary.settings import SOURCE_DIGEST, WORKLOAD, settings_of
 from pipelines.plan.earlier_tasks import EarlierTask
-from pipelines.plan.forecast import PLACEHOLDER, TaskForecast
+from pipelines.plan.forecast import PLACEHOLDER, TaskForecast, Unknown
 from pipelines.projects.project import file_digests
 from trainer import Json
 from trainer.errors import InputError
@@ -25,11 +25,7 @@ RAW_DATA = "the raw data"
 
 def changes(task: TaskForecast, before: EarlierTask) -> list[str]:
     """Return what has changed since an earlier run's task: code, settings and data, in words."""
-    now = {
-        name: value
-        for name, value in task.inputs.parameters.items()
-        if not (isinstance(value, str) and PLACEHOLDER in value)
-    }
+    now = _known(task)
     earlier = {name: value for name, value in before.parameters.items() if name in now}
     workloads = [str(values.get(WORKLOAD, "")) for values in (earlier, now)]
     words = [*_code(task, before, workloads), *_project(*workloads)]
@@ -39,15 +35,30 @@ def changes(task: TaskForecast, before: EarlierTask) -> list[str]:
         words.append("another version to compare with")
     if any(earlier.get(name) != now.get(name) for name in PLAN):
         words.append("another plan of the training")
-    settings = [_settings(values) for values in (earlier, now)]
-    words += [
-        f"{name} {_shown(settings[0].get(name))} → {_shown(settings[1].get(name))}"
-        for name in dict.fromkeys([*settings[0], *settings[1]])
-        if settings[0].get(name) != settings[1].get(name)
-    ]
+    words += setting_changes(task, before)
     if before.artifacts != dict(task.inputs.artifacts) and not words:
         words.append("other inputs")
     return words
+
+
+def setting_changes(task: TaskForecast, before: EarlierTask) -> list[str]:
+    """Return the settings among the known inputs that have changed since an earlier run's task."""
+    now = _known(task)
+    earlier = _settings({name: value for name, value in before.parameters.items() if name in now})
+    return [
+        f"{name} {_shown(earlier.get(name))} → {_shown(setting)}"
+        for name, setting in {**dict.fromkeys(earlier), **_settings(now)}.items()
+        if earlier.get(name) != setting
+    ]
+
+
+def _known(task: TaskForecast) -> Json:
+    """Return the input parameters whose values are known before the run."""
+    return {
+        name: value
+        for name, value in task.inputs.parameters.items()
+        if not (isinstance(value, Unknown) or (isinstance(value, str) and PLACEHOLDER in value))
+    }
 
 
 def _settings(parameters: Json) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from components.shared.vertex.api import VertexApi
 from pipelines.plan.earlier_tasks import EarlierTask, EarlierTasks, LocalCache
 from pipelines.plan.forecast import CACHED, DEPENDS, RUNS, SKIPPED, TaskForecast, forecast
 from pipelines.plan.foreseen import foreseen, without_registry
-from pipelines.plan.reasons import changes
+from pipelines.plan.reasons import changes, setting_changes
 from pipelines.resources.names import duration
 from pipelines.runs.submit import Submission
 from trainer import Json
@@ -23,7 +23,7 @@ TRAINING_TASK = "train"
 CONDITIONS = {
     "if-new-data": "only if its trigger finds news in the data",
     "if-train": "only if its trigger finds news in the data",
-    "if-new": "only if the model passes the gate, or is kept as a challenger",
+    "if-new": "only if a new model passes the gate, or is kept as a challenger",
     "if-passed": "only if the model passes the gate",
     "if-known": "only if the model is the default version already",
 }
@@ -158,18 +158,24 @@ def _reason(task: TaskForecast, titles: Mapping[str, str]) -> str:
     if not task.can_be_cached:
         return "always runs"
     if task.inputs.unknown:
-        return f"its inputs come from {', '.join(titles[name] for name in task.inputs.unknown)}"
+        words = f"its inputs come from {', '.join(titles[name] for name in task.inputs.unknown)}"
+        changed = "; ".join(setting_changes(task, task.earlier) if task.earlier else [])
+        return f"{words}; {changed} since {_run(task.earlier)}" if changed else words
     return _since(task, task.earlier) if task.earlier else "no earlier run has finished it"
 
 
 def _since(task: TaskForecast, before: EarlierTask) -> str:
-    run = f"{before.run} ({ago(before.moment)})"
+    run = _run(before)
     if task.state == CACHED:
         return f"as in {run}"
     changed = "; ".join(changes(task, before))
     if changed:
         return f"{changed} since {run}"
     return f"the cache has no output of {run}" if before.is_over else f"{run} uses its output"
+
+
+def _run(task: EarlierTask | None) -> str:
+    return f"{task.run} ({ago(task.moment)})" if task else ""
 
 
 def ago(moment: datetime.datetime) -> str:

@@ -82,7 +82,7 @@ def plan_json(plan: RunPlan, *, location: str) -> Json:
 
 
 def _seconds(seconds: float | None, state: str) -> str:
-    return "" if seconds is None or state == CACHED else f"{seconds:.1f}"
+    return "" if seconds is None or state in (CACHED, SKIPPED) else f"{seconds:.1f}"
 
 
 def _price(price: TrainingPrice) -> str:

@@ -80,7 +80,7 @@ def within_cost(
         raise ConfigError(
             f"--max-cost is {in_dollars(limit)}, but the training costs about"
             f" {in_dollars(price.expected)} on Vertex AI, as in an earlier run"
-            f" ({price.kind}, {price.table})"
+            f" ({price.kind}, {price.table}); give more, or leave --max-cost out"
         )
     return submission
 

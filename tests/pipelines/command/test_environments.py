@@ -111,6 +111,13 @@ def test_a_wrong_setting_is_named_with_its_place(repository, capsys, text, messa
     assert re.match(f"trainyard: environments/dev.yaml, {message}", capsys.readouterr().err)
 
 
+def test_without_a_file_that_counts_none_exists(repository, capsys):
+    for path in (repository / "environments").glob("*.yaml"):
+        path.rename(path.with_suffix(".yml"))
+    assert main(["plan", "taxi", "--env", "prod"]) == 2
+    assert "no environments/prod.yaml; none exists" in capsys.readouterr().err
+
+
 def test_a_wrong_setting_of_the_command_is_not_one_of_the_environment(repository, capsys):
     (repository / "environments" / "dev.yaml").write_text("set: {train.epochs: 5}")
     command = ["plan", "taxi", "--env", "dev", "--set", "train.epochs=0"]

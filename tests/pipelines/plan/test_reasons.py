@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipelines.plan.reasons import changes
+from pipelines.plan.forecast import Unknown
+from pipelines.plan.reasons import changes, setting_changes
 
 pytestmark = pytest.mark.fast
 
@@ -45,3 +46,12 @@ def test_another_plan_of_the_training_is_not_shown_in_full():
         )
 
     assert changes(task("/b"), task("/a")) == ["another plan of the training"]
+
+
+def test_settings_that_have_changed_are_named_although_other_inputs_are_unknown():
+    now = {"train": '{"epochs": 2}', "input_fingerprint": Unknown("prepare")}
+    task = SimpleNamespace(inputs=SimpleNamespace(parameters=now, artifacts={}))
+    before = SimpleNamespace(
+        parameters={"train": '{"epochs": 1, "seed": 3}', "input_fingerprint": "a"}
+    )
+    assert setting_changes(task, before) == ["train.epochs 1 → 2", "train.seed 3 → none"]
