@@ -223,7 +223,8 @@ def _images(root: Path, folder: Path, refused: list[tuple[str, str]]) -> Iterato
                 refused.append((relative, "is a link out of the folder, or to no file"))
             elif os.path.splitext(name)[1].lower() not in SUFFIXES:
                 kinds = ", ".join(SUFFIXES)
-                refused.append((relative, f"is not an image; allowed are {kinds}"))
+                reason = f"is not an image that can be read; convert it to one of {kinds}"
+                refused.append((relative, reason))
             else:
                 yield relative
 

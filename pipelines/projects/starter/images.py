@@ -89,6 +89,10 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
 
 
 def _on_folders(images: ImageFolder) -> Iterator[str]:
+    if refused := images.refused:
+        path, reason = refused[0]
+        number = f"{len(refused):,} file{'s are' if len(refused) > 1 else ' is'}"
+        yield f"{number} left out: {path} {reason}{', …' * (len(refused) > 1)}"
     if folders := images.rule.files:
         splits = "; ".join(f"{Path(folder).name}: {split}" for folder, split in folders.items())
         yield f"split by the folders ({splits})"

@@ -289,7 +289,7 @@ def test_bad_files_are_quarantined_with_their_reasons(tmp_path, run, flowers):
         "iris/empty.jpg": "empty",
         "iris/text.png": "not an image",
         "iris/bomb.png": "decompression bomb",
-        "iris/notes.txt": r"not an image; allowed are .png",
+        "iris/notes.txt": r"not an image that can be read; convert it to one of .png",
         "iris/link.png": "a link out of the folder",
         "iris/gone.png": "a link out of the folder, or to no file",
         "top.png": "not in a class folder",
