@@ -32,7 +32,8 @@ def leaks_of(guesses: Sequence[Guess], label: LabelGuess) -> dict[str, str]:
         partners = [partner for partner in names if partner != name]
         shown = " and ".join(partners[:MOST_SHOWN])
         more = f" and {len(partners) - MOST_SHOWN} more" * (len(partners) > MOST_SHOWN)
-        warnings[name] = f"tells {label.column.name} together with {shown}{more}: {after}"
+        how = f"together with {shown}{more}" if partners else "alone"
+        warnings[name] = f"tells {label.column.name} {how}: {after}"
     return warnings
 
 

@@ -98,14 +98,17 @@ def _scaled(values: np.ndarray, white: float | None) -> np.ndarray:
     low, high = float(values.min()), float(values.max())
     limit = white or _SIXTEEN_BITS
     if not 0 <= low <= high <= limit:  # of NaN, too
-        raise ValueError(f"its values are {low:g} to {high:g}, but must be 0 to white={limit:g}")
+        raise ValueError(
+            f"its values are {low:g} to {high:g}, but must be 0 to white={limit:g}; shift or scale"
+            " them, or write another white"
+        )
     if white is None and (values.dtype.kind == "f" or 0 < high < _DARK):
         raise ValueError(
             f"its values are {low:g} to {high:g}, in a file for larger ones: to say which value is"
             f" white, write white={white_above(high)}, or white={_SIXTEEN_BITS} if pictures are"
             " dark"
         )
-    return np.asarray(values.astype(np.float64) * _WHITE // limit, np.uint8)
+    return np.asarray(values.astype(np.float32) * _WHITE // limit, np.uint8)
 
 
 def _check_colours(image: Any, white: float | None) -> None:

@@ -346,6 +346,7 @@ def test_columns_that_tell_a_number_or_a_sum_are_noted(tmp_path, label, told):
         ("sort", ("points", "age"), ["points"]),
         ("total", ("is_a", "is_b", "copy", "part", "rest"), ["copy", "part", "rest"]),
         ("city", ("code", "age"), ["code"]),
+        ("rounded", ("exact", "age"), ["exact"]),
     ],
 )
 def test_columns_that_encode_the_label_are_noted(tmp_path, label, features, told):
@@ -364,12 +365,15 @@ def test_columns_that_encode_the_label_are_noted(tmp_path, label, features, told
         "rest": rest,
         "total": part + rest,
         "copy": 2 * (part + rest),
+        "exact": np.round(points, 2),
+        "rounded": np.round(3 * points, 2),
         "city": np.char.add("city ", city.astype(str)),
         "code": np.char.add("c", (city * 7 % 55).astype(str)),
     }
     columns = {name: table[name].tolist() for name in (*features, label)}
     notes = start_table([str(write_csv(tmp_path / "a.csv", columns))], label).notes
     assert [note.partition(":")[0] for note in notes if " tells " in note] == told
+    assert "together with :" not in "".join(notes)
 
 
 def test_rows_with_other_numbers_of_fields_are_said_and_counted(tmp_path):
