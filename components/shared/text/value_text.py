@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 MAX_TEXT = 60
@@ -25,7 +26,7 @@ def number_text(value: float, *, digits: int = NUM_DIGITS) -> str:
         factor, _, power = f"{rounded:e}".partition("e")
         return f"{float(factor):g}·10{str(int(power)).translate(SUPERSCRIPTS)}"
     comma = "," * (abs(rounded) >= WITH_COMMAS)
-    return f"{rounded:{comma}.12f}".rstrip("0").removesuffix(".")
+    return f"{Decimal(str(rounded)):{comma}f}".rstrip("0").removesuffix(".")
 
 
 def percent_text(share: float) -> str:

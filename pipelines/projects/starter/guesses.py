@@ -31,7 +31,7 @@ KEPT_APART = 0.9  # of distinct whole numbers, which a float32 holds; less are c
 WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")  # in CustomerID
 ID_NAME = re.compile(r"(^|_)(id|uuid|guid|key|rowid|row_id|index|nr|no)$")
 CODE_NAME = re.compile(
-    r"(^|_)(zip|zipcode|postcode|code|type|kind|class|category|cat|area|region|id)$"
+    r"(^|_)(zip|zipcode|postcode|code|type|kind|class|category|cat|community_area|region|id)$"
 )
 # Of numbers that may be below 0 in other rows.
 SIGNED_NAME = re.compile(

@@ -131,6 +131,16 @@ def test_the_kind_of_the_label_is_guessed_or_given(tmp_path, columns, label, how
     assert workload_of(write_csv(tmp_path / "a.csv", chosen), label, **how).label == expected
 
 
+def test_an_area_is_a_number_and_a_numbered_district_a_category(tmp_path):
+    areas = {
+        "GrLivArea": [700 + k * k % 1901 for k in range(600)],
+        "pickup_community_area": [*range(60)] * 10,
+    }
+    path = write_csv(tmp_path / "a.csv", {**areas, "y": [0, 1, 1] * 200})
+    features = workload_of(path, "y").features
+    assert [type(feature).__name__ for feature in features] == ["Number", "Category"]
+
+
 @pytest.mark.parametrize("form", ["tab", "bom", "gzip", "parquet", "lines", "folder"])
 def test_other_files_give_the_same_workload(tmp_path, columns, form):
     chosen = {name: columns[name] for name in ("User ID", "price", "city", "zip_code", "left")}
