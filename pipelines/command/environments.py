@@ -2,6 +2,7 @@
 
 import argparse
 import itertools
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from components.shared.text.yaml_text import read_mapping, value_text
 from pipelines.command.target_options import TARGETS
 from trainer import paths
 from trainer.errors import ConfigError, did_you_mean
+
+logger = logging.getLogger(__name__)
 
 FOLDER = "environments"
 SETTINGS = "set"
@@ -52,6 +55,8 @@ def with_environment(
                 options.append(f"--set={text}")
                 if name not in own_settings:
                     places[text] = f"{path}, line {source.line}"
+        elif key == SETTINGS and hasattr(arguments, "image"):
+            logger.warning("%s: set is for runs; this command does not use it", place)
         elif key != SETTINGS and value is not None and hasattr(arguments, key):
             option, text = f"--{key.replace('_', '-')}", value_text(value, sources[key,])
             is_path = key in PATHS and not paths.is_in_bucket(text)

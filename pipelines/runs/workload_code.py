@@ -121,7 +121,7 @@ def check_data_is_remote(config: RunConfig) -> None:
         if not paths.is_in_bucket(file):
             raise ConfigError(
                 f"prepare.files is {file}, which a run on Vertex AI cannot read; copy it to a "
-                "bucket and give --set prepare.files=gs://BUCKET/FOLDER/…"
+                "bucket and set prepare.files to gs://BUCKET/FOLDER/…"
             )
 
 
