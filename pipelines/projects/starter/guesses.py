@@ -29,7 +29,10 @@ SKEW = 20  # times the median
 DENSE = 1.5  # numbers of rows in the span of different whole numbers that number the rows
 KEPT_APART = 0.9  # of distinct whole numbers, which a float32 holds; less are codes
 WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")  # in CustomerID
-ID_NAME = re.compile(r"(^|_)(id|uuid|guid|key|rowid|row_id|index|nr|no)$")
+ID_NAME = re.compile(
+    r"(^|_)(id|uuid|guid|key|rowid|row_id|index|nr|no|patient|subject|participant|person|customer"
+    r"|client|user|member|student|employee|household|device|session)$"
+)
 CODE_NAME = re.compile(
     r"(^|_)(zip|zipcode|postcode|code|type|kind|class|category|cat|community_area|region|id)$"
 )
@@ -41,8 +44,10 @@ SIGNED_NAME = re.compile(
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
 MOST_INFINITE = 0.02  # of rows, which are quarantined
 DIGITS = r"^[0-9]+$"
-# 1.2M, 2h 50m, 19:08; a letter or colon at least, unlike a version.
-QUANTITY = r"^[-+]?(([0-9][0-9.,']*\s?[A-Za-zµ]{1,3}\s?){1,3}|[0-9]{1,3}(:[0-9]{2}){1,2})$"
+# 1.2M, 2h 50m, 19:08, 120/80; a letter or colon or slash at least, unlike a version.
+QUANTITY = (
+    r"^[-+]?(([0-9][0-9.,']*\s?[A-Za-zµ]{1,3}\s?){1,3}|[0-9]{1,3}(:[0-9]{2}){1,2}|[0-9]+/[0-9]+)$"
+)
 MOST_OTHER = 0.1  # of the texts of quantities
 WORDS = 3  # mean number of words from which a column is a text
 

@@ -68,7 +68,11 @@ def read_texts(texts: pa.Array, *, is_german: bool = False) -> Reading:
     has_points = any("." in text for text in counts)
     kinds = [*([(",", ".")] if is_german and has_points else []), *SIGNS]
     units = _signs(list(counts)[:MAX_TRIED])
-    forms = (Written(decimal=a, thousands=b, signs=units) for a, b in kinds)
+    forms = (
+        Written(decimal=a, thousands=b, signs=units)
+        for a, b in kinds
+        if not (b and any(re.match(rf"\D*0{re.escape(b)}", text) for text in counts))  # 0,250
+    )
     for form in forms if counts else ():
         split = _split(counts, form)
         if split is not None:

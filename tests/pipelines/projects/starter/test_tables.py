@@ -585,6 +585,16 @@ READINGS = {
         [Number("age", low=0)],
         "phone: left out: another value in nearly every row, such as .*: an identifier",
     ),
+    "decimal commas with three digits": (
+        {"kwh": [f"{row % 5},{row % 9}70" for row in ROWS]},
+        [Number("kwh", low=0, decimal=",")],
+        "kwh: '0,070' is read as 0.07",
+    ),
+    "rows of patients": (
+        {"patient": [f"P{row // 4}" for row in ROWS], "age": AGES},
+        [Number("age", low=0)],
+        "patient: no feature, but group_by: rows of a value are in the same split",
+    ),
     "times of day": (
         {"at": [f"{row // 60}:{row % 60:02}" for row in ROWS], "age": AGES},
         [Number("age", low=0)],
