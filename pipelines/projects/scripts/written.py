@@ -295,8 +295,10 @@ class WrittenModel(Written, abc.ABC):
             made = scaled(parts.scale, made)
         scale = np.abs(wanted).max() or 1.0
         if made.shape != wanted.shape or not np.abs(made - wanted).max() <= CLOSE * scale:
+            policies = {layer.compute_dtype for layer in self.model._flatten_layers()} - {"float32"}
+            reason = f" (it has layers of {min(policies)}: remove the policy)" if policies else ""
             raise ScriptFault(
-                "the layers that would be written compute other numbers than its model"
+                f"the layers that would be written compute other numbers than its model{reason}"
             )
         return built
 

@@ -3,7 +3,7 @@
 import itertools
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from components.shared.text.value_text import shown_value
 from pipelines.projects.scripts.compare_rows import (
     Array,
     FileColumn,
@@ -217,44 +218,46 @@ class WrittenTable(WrittenModel):
 
     def _weights(self, rows: RecordedRows, file_rows: Array) -> None:
         values = self.result["label"].get("values", [])
-        class_weight = self.recording.fit.get("class_weight")
+        codes, numbers = np.unique(rows.class_numbers, return_inverse=True)
+        given = self.recording.fit.get("class_weight") or {}
+        weights = {at: given[code] for at, code in enumerate(codes[: len(values)]) if code in given}
         is_whole = len(rows.label) < self.most_rows
         if is_whole and (others := self._common_of_others(file_rows)):
             remedy = "remove the others from the file, or set prepare.split if they judge the model"
             self.notes.append(f"{others}; the workload uses all: {remedy}")
         elif is_whole:
-            class_weight = self._resampled(values, rows)
-        if class_weight:
-            self.class_weights(values, class_weight)
+            weights = self._resampled(values, numbers, weights)
+        if weights:
+            self.class_weights(values, weights)
         if rows.weights is None:
             return
         for column in self._columns:
             if not column.is_text and np.allclose(column.values[file_rows], rows.weights):
                 self.result["weight"] = column.name
                 return
-        codes = rows.class_numbers
-        of_class = {at: np.unique(rows.weights[codes == at]) for at in range(len(values))}
-        if not values or any(len(weights) != 1 for weights in of_class.values()):
+        of_class = [np.unique(rows.weights[numbers == at]) for at in range(len(values))]
+        if not values or any(len(weights) != 1 for weights in of_class):
             raise ScriptFault(
                 "sample_weight is neither a column of the file nor a number for each class: write"
                 " it into the file as a column"
             )
-        self.class_weights(values, {at: weights[0] for at, weights in of_class.items()})
+        self.class_weights(values, {at: weight for at, [weight] in enumerate(of_class)})
 
-    def _resampled(self, values: Sequence[Any], rows: RecordedRows) -> Mapping[int, float]:
-        weights = self.recording.fit.get("class_weight") or {}
+    def _resampled(
+        self, values: Sequence[Any], numbers: Array, weights: dict[int, float]
+    ) -> dict[int, float]:
         own = [int((self._target.values == value).sum()) for value in values]
         if not values or min(own) < FEWEST_OF_CLASS:
             return weights
-        shares = [float((rows.class_numbers == at).sum()) / own[at] for at in range(len(own))]
+        shares = [float((numbers == at).sum()) / own[at] for at in range(len(own))]
         if max(shares) <= RESAMPLED * min(shares):
             return weights
         shown = ", ".join(f"{share:.3g}" for share in shares)
         self.notes.append(
-            f"fit has the rows of {', '.join(map(str, values))} {shown} times as often as the file:"
+            f"fit has the rows of {shown_value([*values])} {shown} times as often as the file:"
             " class_weights stand for that"
         )
-        mean = len(rows.label) / sum(own)
+        mean = len(numbers) / sum(own)
         return {at: share / mean * weights.get(at, 1) for at, share in enumerate(shares)}
 
     def _common_of_others(self, file_rows: Array) -> str:

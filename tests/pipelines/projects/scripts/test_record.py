@@ -514,6 +514,35 @@ def test_classes_of_images_have_the_numbers_that_the_script_gives_them(tmp_path)
     assert 'class_weights={"dogs": 1, "cats": 2}' in begun.workload
 
 
+SIGNS = """\
+import csv
+import keras
+import numpy as np
+
+rows = list(csv.DictReader(open("iris.csv")))
+x = np.array([[float(row["a"])] for row in rows])
+y = np.array([1 if row["kind"] == "yes" else -1 for row in rows])
+model = keras.Sequential([keras.layers.Dense(1, activation="tanh")])
+model.compile(loss="hinge")
+model.fit(x, y, class_weight={-1: 1.0, 1: 3.0})
+"""
+
+
+def test_classes_of_any_numbers_have_the_weights_of_the_script(folder):
+    rows = [f"{at * 0.7:.1f},{'yes' if at % 3 else 'no'}" for at in range(120)]
+    (folder / "iris.csv").write_text("\n".join(["a,kind", *rows, ""]))
+    begun = start(folder, SIGNS)
+    assert 'class_weights={"no": 1, "yes": 3}' in begun.workload
+    assert not any("times as often" in note for note in begun.notes)
+
+
+def test_layers_of_half_precision_are_named(folder):
+    policy = 'keras.mixed_precision.set_global_policy("mixed_float16")\nx, y = load()'
+    text = SHUFFLED.replace("LINE", "").replace("x, y = load()", policy)
+    with pytest.raises(DataError, match=r"train\.py:17: .*it has layers of float16: remove"):
+        start(folder, text, label="b")
+
+
 CODES = """\
 import csv
 import keras
