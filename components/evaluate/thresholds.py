@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from components.shared.text.value_text import number_text
 from trainer import Json
 from trainer.config.settings import MOST
 from trainer.errors import ConfigError, did_you_mean
@@ -33,7 +34,7 @@ class Limit:
     value: float
 
     def __str__(self) -> str:
-        return f"{self.direction.replace('_', ' ')} {_plain(self.value)}"
+        return f"{self.direction.replace('_', ' ')} {_limit_text(self.value)}"
 
     def margin(self, value: float) -> float:
         """Return the distance of a metric from the limit, negative if the limit is not met."""
@@ -183,23 +184,29 @@ def judgement_of(checks: Sequence[Json]) -> Judgement:
 def format_metric(value: float) -> str:
     """Format a metric with four decimals, one if it is large, or three digits if it is tiny."""
     if value != 0 and abs(value) < _TINY:
-        return f"{value:.3g}"
-    return f"{value:.4f}" if abs(value) < _LARGE else f"{value:.1f}"
+        return number_text(value, digits=3)
+    return f"{value:.4f}" if abs(value) < _LARGE else f"{value:,.1f}"
+
+
+def _limit_text(value: float) -> str:
+    return number_text(value, digits=12)
 
 
 def _plain(value: float) -> str:
+    """Return a limit as settings have it."""
     return f"{value:.12g}"
 
 
 def _compare(limit: Limit, value: float, basis: str) -> tuple[bool, str]:
     shown = format_metric(value)
-    if float(shown) == limit.value != value:  # rounding would say "0.985 is below 0.985"
+    if value != limit.value and shown == format_metric(limit.value):
+        # Rounding would say "0.985 is below 0.985".
         shown = repr(value)
     shown += basis
     if limit.margin(value) >= 0:
         return True, f"{limit.metric} {shown} is {limit}"
     missed = "above" if limit.direction == AT_MOST else "below"
-    return False, f"{limit.metric} {shown} is {missed} {_plain(limit.value)}"
+    return False, f"{limit.metric} {shown} is {missed} {_limit_text(limit.value)}"
 
 
 def _directions(metric: str, threshold: Any) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from components.shared.run_summary.summary import Summary
+from components.shared.text.value_text import number_text
 from pipelines.resources.table import Table
 from pipelines.runs.output.tables import shown
 from trainer import Json
@@ -97,7 +98,7 @@ def _facts(first: Summary, second: Summary) -> Iterator[Difference]:
 def _cell(value: Any) -> str:
     if value is None:
         return MISSING
-    text = f"{value:.6g}" if isinstance(value, float) else shown(value)
+    text = number_text(value) if isinstance(value, float) else shown(value)
     if text.startswith("sha256:"):
         return text[len("sha256:") :][:DIGEST_DIGITS]
     return text if len(text) <= MAX_CELL_WIDTH else f"{text[: MAX_CELL_WIDTH - 1]}…"
@@ -111,8 +112,12 @@ def _judgement(fact: Difference, gains: "Mapping[str, Gain]") -> str:
     if not (gain := gains.get(fact.name)):
         return word
     doubt = ", not surely" * (gain.low <= 0 <= gain.high)
-    return f"{word}{doubt} ({gain.low:+.3g} to {gain.high:+.3g})"
+    return f"{word}{doubt} ({_signed(gain.low, digits=3)} to {_signed(gain.high, digits=3)})"
 
 
 def _change(fact: Difference) -> str:
-    return "" if fact.change in (None, 0.0) else f"{fact.change:+.4g}"
+    return _signed(fact.change, digits=4) if fact.change else ""
+
+
+def _signed(value: float, *, digits: int) -> str:
+    return "+" * (value > 0) + number_text(value, digits=digits)

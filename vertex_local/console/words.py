@@ -12,6 +12,7 @@ from vertex_local.machine.clock import moment_of
 from vertex_local.pipelines.values import defaults_of
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+UNITS = ((1e9, "B"), (1e6, "M"))
 MINUTE, HOUR, DAY = 60, 3600, 86400
 TONES = {
     **dict.fromkeys(("succeeded", "active", "from the cache"), "good"),
@@ -62,6 +63,14 @@ def number(value: Any) -> str:
         return f"{Decimal(f'{value:.4g}'):,f}"
     factor, _, power = f"{value:.3e}".partition("e")
     return f"{float(factor):g}·10{str(int(power)).translate(SUPERSCRIPTS)}"
+
+
+def short(value: float) -> str:
+    """Return a number for the axis of a chart: `64.74M`."""
+    for unit, suffix in UNITS:
+        if abs(value) >= unit:
+            return f"{number(float(f'{value / unit:.4g}'))}{suffix}"
+    return number(value)
 
 
 def exact(value: Any) -> str:
@@ -128,5 +137,5 @@ def _flat(values: Json, prefix: str = "") -> Json:
 
 FILTERS = {
     function.__name__: function
-    for function in (ago, elapsed, exact, href, number, settings, span, title, tone, word)
+    for function in (ago, elapsed, exact, href, number, settings, short, span, title, tone, word)
 }

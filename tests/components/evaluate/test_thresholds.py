@@ -51,7 +51,7 @@ def test_a_near_miss_is_not_rounded_away():
 
 def test_large_metrics_and_limits_are_written_out():
     judgement = judge(check_limits({"rmse": 1234567.89}, read_limits({"rmse": 1000000})))
-    assert judgement.reasons == ("rmse 1234567.9 is above 1000000",)
+    assert judgement.reasons == ("rmse 1,234,567.9 is above 1,000,000",)
 
 
 def test_an_unknown_metric_is_refused_with_the_known_ones():

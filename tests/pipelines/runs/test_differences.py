@@ -48,6 +48,17 @@ def test_two_runs_differ_in_settings_data_code_and_metrics():
     assert all(len(line) <= 80 for line in table_lines(differences_table(compare(first, second))))
 
 
+def test_numbers_have_no_exponents():
+    facts = [
+        Difference(kind="metrics", name="loss", first=6904847950.0, second=4440945863.0),
+        Difference(kind="settings", name="train.learning_rate", first=0.00002, second=0.00001),
+    ]
+    assert differences_table(facts).rows == [
+        ("test loss", "6,904,850,000", "4,440,950,000", "-2,464,000,000"),
+        ("train.learning_rate", "0.00002", "0.00001", "-0.00001"),
+    ]
+
+
 def classes(scores: list[float], **facts: object) -> dict:
     """Return the evaluation of a model of two classes that gives these scores."""
     predictions = np.stack([1 - np.array(scores), scores], axis=1)

@@ -87,6 +87,14 @@ def test_numbers_are_as_people_write_them(value, text):
 
 
 @pytest.mark.parametrize(
+    ("value", "text"),
+    [(64738667, "64.74M"), (-2.5e9, "-2.5B"), (3.2e13, "32,000B"), (999999.0, "999,999")],
+)
+def test_numbers_of_an_axis_are_short(value, text):
+    assert words.short(value) == text
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"),
     [(0.84, "0.8 s"), (59.4, "59 s"), (59.7, "1 min 0 s"), (179.7, "3 min 0 s"), (86399.9, "1 d")],
 )

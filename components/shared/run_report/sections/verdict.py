@@ -3,6 +3,7 @@
 from html import escape
 
 from components.model_version.decisions import HELD, NOT_PROMOTED, STOPS
+from components.shared.pages.charts.axis import tick_text
 from components.shared.pages.evaluation.metrics import fold_words
 from components.shared.pages.evaluation.sections import checks
 from components.shared.pages.html import measured, number, signed, tiles, verdict
@@ -21,7 +22,7 @@ from components.shared.vertex.labels import REJECTED, WAITING
 from trainer.metrics.directions import HIGHER_IS_BETTER, LOWER_IS_BETTER
 
 MAX_METRICS = 4
-LEAST_DOLLARS = 0.01
+LEAST_DOLLARS, LEAST_LARGE = 0.01, 1e6
 WORDS = {
     PROMOTED: "Promoted: {version} is the default version",
     SAME_MODEL: "Same model: {version} stays the default version",
@@ -57,7 +58,7 @@ def _tiles(content: Content) -> str:
     metrics = folds.get("metrics") or content.evaluation.get("metrics") or summary.metrics
     before = {} if folds else (content.evaluation.get("champion") or {}).get("metrics", {})
     shown = [
-        (measured(value), name, fold_words(folds) or _change(name, value, before.get(name)))
+        (_short(value), name, fold_words(folds) or _change(name, value, before.get(name)))
         for name, value in metrics.items()
         if not name.startswith("num_")
     ][:MAX_METRICS]
@@ -69,6 +70,12 @@ def _tiles(content: Content) -> str:
         text = f"${dollars:,.2f}" if dollars >= LEAST_DOLLARS else f"< ${LEAST_DOLLARS}"
         shown.append((text, "training on Vertex AI", "estimate"))
     return tiles(shown)
+
+
+def _short(value: float | None) -> str:
+    """Return a metric that fits into a tile: `4.441B` for 4,440,945,863."""
+    is_large = value is not None and abs(value) >= LEAST_LARGE
+    return tick_text(float(f"{value:.4g}")) if is_large else measured(value)
 
 
 def _change(name: str, value: float, before: float | None) -> str:

@@ -126,6 +126,12 @@ def test_the_metrics_are_beside_those_of_the_champion(tmp_path):
     assert ">limit</th>" not in page_of(tmp_path / "second", {**two_classes(), "checks": []})
 
 
+def test_a_large_metric_fits_into_its_tile(tmp_path):
+    page = page_of(tmp_path, {**two_classes(), "metrics": {"loss": 4440945863.0}})
+    assert "<b>4.441B</b>loss" in page
+    assert ">4,440,945,863<" in page  # in the table
+
+
 def test_without_a_champion_slices_show_the_metric_itself(tmp_path):
     page = page_of(tmp_path, two_classes(has_champion=False))
 
