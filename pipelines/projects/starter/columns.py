@@ -138,8 +138,14 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
     texts = {name: pa.concat_arrays(map(texts_of, chunks)) for name, chunks in parts.items()}
     is_row = pc.invert(_is_header(files[0], texts))
     texts = {name: column.filter(is_row) for name, column in texts.items()}
+    has_semicolons = any(file.separator == ";" for file in files)
     columns = [
-        Texts(name, read_texts(texts[name]), facts_of(parts[name]), declared)
+        Texts(
+            name,
+            read_texts(texts[name], has_semicolons=has_semicolons),
+            facts_of(parts[name]),
+            declared,
+        )
         for name, declared in valid_names(parts).items()
     ]
     if any(column.reading.form and column.reading.form.decimal == "," for column in columns):

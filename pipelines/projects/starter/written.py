@@ -59,14 +59,24 @@ class Reading:
         return replace(self, values=kept, odd={**self.odd, **positions}, mistake=mistake)
 
 
-def read_texts(texts: pa.Array, *, is_german: bool = False) -> Reading:
-    """Return a column as it is read; `is_german` if the file has decimal commas elsewhere."""
+def read_texts(
+    texts: pa.Array, *, has_semicolons: bool = False, is_german: bool = False
+) -> Reading:
+    """Return a column as it is read.
+
+    Args:
+        texts: the column.
+        has_semicolons: they separate columns, so a comma is rather decimal.
+        is_german: the file has decimal commas elsewhere.
+    """
     plain = plain_texts(texts)
     num_blank = pc.sum(pc.not_equal(pc.utf8_trim_whitespace(texts), texts)).as_py() or 0
     entries = plain.drop_null().value_counts().to_pylist()
     counts = {entry["values"]: int(entry["counts"]) for entry in entries}
-    has_points = any("." in text for text in counts)
-    kinds = [*([(",", ".")] if is_german and has_points else []), *SIGNS]
+    has_points, has_commas = (any(sign in text for text in counts) for sign in ".,")
+    kinds = [(",", ".")] if is_german and has_points else []
+    kinds += [(",", "")] if has_commas and (is_german or has_semicolons) else []
+    kinds += SIGNS
     units = _signs(list(counts)[:MAX_TRIED])
     forms = (
         Written(decimal=a, thousands=b, signs=units)

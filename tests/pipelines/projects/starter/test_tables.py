@@ -386,6 +386,21 @@ def test_columns_that_encode_the_label_are_noted(tmp_path, label, features, told
     assert "together with :" not in "".join(notes)
 
 
+@pytest.mark.parametrize(
+    ("delimiter", "texts", "form"),
+    [
+        (";", ["1,234", "2,500"], {"decimal": ","}),
+        (";", ["1,234,567", "2,500,000"], {"thousands": ","}),
+        (";", ["1.234", "2.500"], {}),
+        (",", ["1,234", "2,500"], {"thousands": ","}),
+    ],
+)
+def test_a_comma_is_decimal_where_semicolons_separate_columns(tmp_path, delimiter, texts, form):
+    rows = {"x": [texts[at % 2] for at in range(60)], "y": ["a", "b", "b"] * 20}
+    path = write_csv(tmp_path / "a.csv", rows, delimiter=delimiter)
+    assert workload_of(path, "y").features == (Number("x", low=0, **form),)
+
+
 def test_rows_with_other_numbers_of_fields_are_said_and_counted(tmp_path):
     lines = [f"{at},{'ab'[at % 2]}" for at in range(60)]
     lines[10:10] = ["Exported by me", "1,2,3"]
