@@ -10,7 +10,6 @@ from vertex_local.api.service import Service
 from vertex_local.console import runs, training, words
 from vertex_local.console.web import View
 from vertex_local.errors import invalid_argument
-from vertex_local.pipelines import resource as pipelines
 
 LEAST, MOST = 2, 8
 METRICS_TYPE = "system.Metrics"
@@ -23,8 +22,7 @@ def compare(service: Service, call: Call) -> Json:
     names = list(dict.fromkeys(v for key, v in call.query.items() if key.startswith("run")))
     if not LEAST <= len(names) <= MOST:
         raise invalid_argument(f"Runs marked: {len(names)}; mark {LEAST} to {MOST} to compare.")
-    stored = [service.store.with_spec(service.store.get(name)) for name in names]
-    records = [pipelines.with_tasks(service, record) for record in stored]
+    records = [runs.with_details(service, service.store.get(name)) for name in names]
     settings = [words.settings(record) for record in records]
     keys = sorted(set().union(*settings))
     differing = [key for key in keys if len({str(of_run.get(key)) for of_run in settings}) > 1]
@@ -83,7 +81,7 @@ def _measured(record: Json) -> Json:
 def _series(service: Service, record: Json) -> Mapping[str, training.Points]:
     series: Mapping[str, training.Points] = {}
     for detail in record.get("jobDetail", {}).get("taskDetails", []):
-        for name in runs.jobs_of(detail):
+        for name in detail["jobs"]:
             series = training.series_of(service.store.find(name) or {}) or series
     return series
 

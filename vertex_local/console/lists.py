@@ -43,8 +43,10 @@ def page(
 
 
 def run_of(service: Service, resource: Json) -> Json | None:
-    """Return the run that has created a resource, by its label; None without one."""
-    label = resource.get("labels", {}).get(BILLING_LABEL, "-")
-    query = f'labels.{BILLING_LABEL}="{label}"'
+    """Return the run that has created a resource, by its labels; None without one."""
+    labels, parent = resource.get("labels", {}), "/".join(resource["name"].split("/")[:4])
+    query = f'labels.{BILLING_LABEL}="{labels.get(BILLING_LABEL, "-")}"'
     rows: list[Json] = page(service, Call({}), "pipelineJobs", filter_text=query, size=1)["rows"]
-    return rows[0] if rows else None
+    ids = (value for key, value in labels.items() if key.endswith("_run"))
+    named = (service.store.find(f"{parent}/pipelineJobs/{run_id}") for run_id in ids)
+    return next(filter(None, (*rows, *named)), None)

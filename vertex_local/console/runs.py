@@ -57,12 +57,13 @@ def table(service: Service, call: Call) -> Json:
 
 def run(service: Service, call: Call) -> Json:
     """Return what the page of a run shows."""
-    record, tasks = _tasks(service, call)
+    record = with_details(service, service.store.get(call.name(pipelines.KIND.collection)))
+    tasks = record.get("jobDetail", {}).get("taskDetails", [])
     starts = [task["startTime"] for task in tasks if task.get("startTime")]
     start = min(starts, default=record["createTime"])
     total = max(words.seconds_between(start, record.get("endTime", "")), 0.001)
     artifacts = [artifact for task in tasks for artifact in _artifacts(task, "outputs")]
-    names = [*(job for task in tasks for job in jobs_of(task)), *map(_resource_name, artifacts)]
+    names = [*(job for task in tasks for job in task["jobs"]), *map(_resource_name, artifacts)]
     return {
         "run": record,
         "made": [found for name in dict.fromkeys(names) if (found := _with_page(service, name))],
@@ -88,17 +89,37 @@ def task(service: Service, call: Call) -> Json:
         "task": detail,
         "reason": _reason(record, detail, note=metadata.get("note", "")),
         "metadata": metadata,
-        "jobs": [job for job in jobs_of(detail) if _with_page(service, job)],
+        "jobs": [job for job in detail["jobs"] if _with_page(service, job)],
         "log": tail(folder / "tasks" / f"{detail['taskUniqueName']}.log"),
     }
 
 
-def jobs_of(detail: Json) -> list[str]:
-    """Return the names of the jobs that a task of Google's components has created."""
+def with_details(service: Service, run: Json) -> Json:
+    """Return a run with its tasks; these have also what only the journal has.
+
+    That is the `key` in the specification, the items of their loops, and the `jobs` that a task of
+    Google's components has created, also one that has not ended.
+    """
+    record = pipelines.with_tasks(service, service.store.with_spec(run))
+    events = journal.read(pipelines.KIND.folder_of(service, record["name"]))
+    started = {str(event["id"]): event for event in events if "key" in event}
+    items = {event["scope"]: event["item"] for event in events if "item" in event}
+    created = {str(event["id"]): event["resource"] for event in events if "resource" in event}
+    for detail in record.get("jobDetail", {}).get("taskDetails", []):
+        task_id = detail["taskId"]
+        parts = started[task_id].get("scope", "").split("/")
+        scopes = ("/".join(parts[: end + 1]) for end in range(len(parts)))
+        names = [created[task_id]] if task_id in created else _cached_jobs(detail)
+        detail["key"] = started[task_id]["key"]
+        detail["loop_items"] = [items[scope] for scope in scopes if scope in items]
+        detail["jobs"] = [name for name in names if "/customJobs/" in name]
+    return record
+
+
+def _cached_jobs(detail: Json) -> list[str]:
     text = detail["execution"].get("metadata", {}).get("output:gcp_resources")
     resources = (words.json_object(text) or {}).get("resources", [])
-    uris = [str(resource.get("resourceUri", "")) for resource in resources]
-    return [uri.partition("/v1/")[2] for uri in uris if "/customJobs/" in uri]
+    return [str(resource.get("resourceUri", "")).partition("/v1/")[2] for resource in resources]
 
 
 def artifact(service: Service, call: Call) -> Message:
@@ -181,24 +202,9 @@ def _bar(task: Json, start: str, total: float) -> Json:
     return {"offset": offset, "width": min(width, 100 - offset)}
 
 
-def _tasks(service: Service, call: Call) -> tuple[Json, list[Json]]:
-    """Return a run, and its tasks with their keys in its specification and their loops' items."""
-    record = pipelines.get(service, call)
-    events = journal.read(pipelines.KIND.folder_of(service, record["name"]))
-    started = {str(event["id"]): event for event in events if "key" in event}
-    items = {event["scope"]: event["item"] for event in events if "item" in event}
-    details = record.get("jobDetail", {}).get("taskDetails", [])
-    for detail in details:
-        detail["key"] = started[detail["taskId"]]["key"]
-        parts = started[detail["taskId"]].get("scope", "").split("/")
-        scopes = ("/".join(parts[: end + 1]) for end in range(len(parts)))
-        detail["loop_items"] = [items[scope] for scope in scopes if scope in items]
-    return record, details
-
-
 def _task(service: Service, call: Call) -> tuple[Json, Json]:
-    record, details = _tasks(service, call)
-    for detail in details:
+    record = with_details(service, service.store.get(call.name(pipelines.KIND.collection)))
+    for detail in record.get("jobDetail", {}).get("taskDetails", []):
         if detail["taskUniqueName"] == call.args["task"]:
             return record, detail
     raise not_found(f"Task {call.args['task']} of {record['name']}")

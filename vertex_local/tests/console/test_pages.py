@@ -135,8 +135,9 @@ def test_page_of_a_job_has_replicas_progress_and_the_log_of_one(client, service)
 
 def test_pages_of_a_job_and_an_endpoint_link_to_the_run_that_made_them(client, service):
     run = service.store.get(add_run(service, "night", **FACTS))
-    for name in (add_job(service, "3"), add_endpoint(service, add_model(service, run_id="night"))):
-        service.store.update(name, lambda record: record.update(labels=run["labels"]))
+    endpoint = add_endpoint(service, add_model(service, run_id="night"))
+    for name, labels in ((add_job(service, "3"), run["labels"]), (endpoint, {"a_run": "night"})):
+        service.store.update(name, lambda record, own=labels: record.update(labels=own))
     assert 'job 3 of <a href="/runs/p/l/night">' in text_of(client, "/jobs/p/l/3")
     assert 'by <a href="/runs/p/l/night">' in text_of(client, "/endpoints/p/l/9")
 

@@ -203,6 +203,18 @@ def test_pages_link_to_what_exists(client, service, some_runs):
     assert f'href="{pages[1]}/page"' in html
 
 
+def test_an_unfinished_task_links_to_the_job_that_it_has_created(client, service):
+    name = add_run(service, "busy", state="RUNNING")
+    add_job(service, "7")
+    events = journal.Journal(pipelines.KIND.folder_of(service, name))
+    named = {"name": "upload", "unique_name": "upload", "display_name": "", "key": "group/upload"}
+    events.write("task_started", id=7, **named)
+    for resource in ("operations/1", "customJobs/7"):
+        events.write("task_created", id=7, resource=f"{PARENT}/{resource}")
+    for path in (f"{RUN}/busy", f"{RUN}/busy/tasks/upload"):
+        assert 'href="/jobs/p/l/7"' in client.get(path).get_data(as_text=True)
+
+
 def test_tasks_of_a_loop_are_named_by_their_items_and_drawn_as_the_worst(client, service):
     name = add_run(service, "loop", state="RUNNING")
     events = journal.Journal(pipelines.KIND.folder_of(service, name))
