@@ -125,7 +125,8 @@ def _named(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
             "is new" if name not in before else "is gone" if name not in now else "changed"
         ]
     ]
-    more = f" and {len(words) - MAX_NAMED} more files" if len(words) > MAX_NAMED else ""
+    num_more = len(words) - MAX_NAMED
+    more = f" and {num_more} more file{'s' * (num_more > 1)}" if num_more > 0 else ""
     return ", ".join(words[:MAX_NAMED]) + more
 
 
