@@ -5,7 +5,7 @@ import subprocess
 
 from pipelines.config.run_config import RunConfig
 from pipelines.projects.project import Snapshot
-from pipelines.projects.runs import with_place_of_flag
+from pipelines.projects.runs import in_run_file
 from pipelines.projects.user_code import running
 from trainer import Json
 from trainer.errors import ConfigError
@@ -41,7 +41,7 @@ def describe(config: RunConfig, snapshot: Snapshot | None = None) -> Json:
     if "error" in described:
         problem = str(described["error"])
         run_file = snapshot.project.run_file if snapshot else None
-        raise ConfigError(with_place_of_flag(_in_users_words(problem, snapshot), config, run_file))
+        raise ConfigError(in_run_file(_in_users_words(problem, snapshot), config, run_file))
     return described
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib.metadata
-import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from pipelines.config.settings import (
     try_texts,
     with_setting_names,
 )
+from pipelines.errors import with_place
 from pipelines.projects.project import project_of
 from trainer import paths
 from trainer.errors import ClusterError, ConfigError, did_you_mean
@@ -113,33 +113,25 @@ def try_run_file(config: RunConfig, path: Path) -> tuple[RunConfig, list[ConfigE
     return config, errors + wrong
 
 
-def place_of(setting: str, value: Any, path: Path, *, item: int | None = None) -> str:
-    """Return `FILE, line N: ` if a run.yaml gives a setting this value, else "".
+def in_run_file(problem: str, config: RunConfig, path: Path | None) -> str:
+    """Return a problem with settings for the trainer's flags, and the line of a run.yaml's setting.
 
-    The setting is one of the trainer, as `batch_size`, or has its group, as `model.units`. The
-    value is the run's, which --set may have given; `item` is the index of the item of a list
-    that is meant.
+    A problem has a line if it begins with a setting to which --set has given no other value.
     """
-    key = setting if "." in setting else f"train.{setting}"
-    group, _, name = key.partition(".")
-    values, sources = read_mapping(path, example=EXAMPLE)
-    in_file = values.get(group, {}).get(name)
-    if value_text(in_file) != value_text(value):
-        return ""
-    source = sources[group, name]
-    if item is not None:
-        source = sources.get((group, name, str(item)), source)
-    return f"{path}, line {source.line}: "
-
-
-def with_place_of_flag(error: str, config: RunConfig, path: Path | None) -> str:
-    """Return an error of the trainer with settings for flags, and the place of the first."""
-    flag = re.match(r"--([\w.-]+\w)", error)
-    text = with_setting_names(error)
-    if not flag or not path:
-        return text
-    name = flag[1] if flag[1].startswith("model.") else flag[1].replace("-", "_")
-    return place_of(name, config.train[name], path) + text if name in config.train else text
+    text = with_setting_names(problem)
+    values, sources = read_mapping(path, example=EXAMPLE) if path else ({}, {})
+    places = {}
+    for group, settings in values.items():
+        of_run: Any = config.train if group == MODEL_GROUP else getattr(config, group, None)
+        for name, value in settings.items() if isinstance(of_run, dict) else ():
+            key, item = f"{group}.{name}", ""
+            if value_text(of_run.get(key if group == MODEL_GROUP else name)) != value_text(value):
+                continue
+            for number, listed in enumerate(value if isinstance(value, list) else ()):
+                item = str(number) if text.startswith(f"{key} has {listed!r}") else item
+            source = sources[(group, name, item) if item else (group, name)]
+            places[key] = f"{path}, line {source.line}"
+    return with_place(text, places)
 
 
 def _cluster(value: Any, path: Path, position: str) -> ClusterSpec:

@@ -15,7 +15,7 @@ from pipelines.places.target import Target, make_state_dir
 from pipelines.projects.description import describe
 from pipelines.projects.project import RUN_FILE, Project, Snapshot, take_snapshot
 from pipelines.projects.requirements import check_requirements
-from pipelines.projects.runs import find_run, place_of
+from pipelines.projects.runs import find_run, in_run_file
 from trainer import Json, paths
 from trainer.errors import ConfigError
 from trainer.references import CODE_DIR, SNAPSHOT
@@ -71,9 +71,12 @@ def snapshot_of(config: RunConfig, state_dir: Path) -> Snapshot:
 
 def _described(config: RunConfig, description: Json, *, run_file: Path | None = None) -> RunConfig:
     """Return the run with its model's settings as the types that the workload declares."""
-    check_data(config, description)
-    _check_thresholds(config, description, run_file=run_file)
-    _check_slices(config, description)
+    try:
+        check_data(config, description)
+        _check_thresholds(config, description)
+        _check_slices(config, description)
+    except ConfigError as error:
+        raise ConfigError(in_run_file(str(error), config, run_file)) from error
     typed = {f"{MODEL_GROUP}.{key}": value for key, value in description["model_settings"].items()}
     return dataclasses.replace(config, train={**config.train, **typed})
 
@@ -89,26 +92,20 @@ def _check_slices(config: RunConfig, description: Json) -> None:
     with_declared_names(rules, features, description.get("aliases", {}), owner=config.name)
 
 
-def _check_thresholds(config: RunConfig, description: Json, *, run_file: Path | None) -> None:
+def _check_thresholds(config: RunConfig, description: Json) -> None:
     """Check that the label's kind has the metrics of the thresholds.
 
     Those that a model of the user's own is compiled with are checked in the evaluate step.
 
     Raises:
-        ConfigError: it has not; names the line of run.yaml that sets the threshold.
+        ConfigError: it has not.
     """
     kind = description["label"]["kind"]
     for limit in read_limits(config.thresholds):
-        try:
-            if description["may_have_more_metrics"]:
-                check_direction(limit)
-            else:
-                check_metrics([limit], description["metrics"], owner=f"a label of kind {kind}")
-        except ConfigError as error:
-            name = f"thresholds.{limit.metric}"
-            value = config.thresholds[limit.metric]
-            position = place_of(name, value, run_file) if run_file else ""
-            raise ConfigError(f"{position}{error}") from error
+        if description["may_have_more_metrics"]:
+            check_direction(limit)
+        else:
+            check_metrics([limit], description["metrics"], owner=f"a label of kind {kind}")
 
 
 def check_data_is_remote(config: RunConfig) -> None:

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,13 +13,7 @@ from components.prepare_examples.settings.patterns import without_dates
 from pipelines.config.run_config import RunConfig
 from pipelines.projects.project import Project, Snapshot, copy_code, project_of
 from pipelines.projects.requirements import check_requirements
-from pipelines.projects.runs import (
-    default_run,
-    find_run,
-    place_of,
-    try_run_file,
-    with_place_of_flag,
-)
+from pipelines.projects.runs import default_run, find_run, in_run_file, try_run_file
 from pipelines.projects.trial.findings import NOT_TRIED, OK, TIMED_OUT, WRONG, Finding
 from pipelines.projects.trial.places import with_colons
 from pipelines.projects.user_code import STACKS_SECONDS, UserProcess, running
@@ -139,17 +132,8 @@ def _with_place_in_run_file(
 ) -> Finding:
     """Return the finding with the line of run.yaml of each setting or other entry that it names."""
     path = snapshot.project.run_file if snapshot else None
-
-    def place(problem: str) -> str:
-        metric = re.match(r"thresholds\.([^:\s]+)", problem)
-        if metric and path and metric[1] in config.thresholds:
-            return place_of(metric[0], config.thresholds[metric[1]], path) + problem
-        for number, text in enumerate(config.gate.get("slices", ())):
-            if path and problem.startswith(f"gate.slices has {text!r}"):
-                return place_of("gate.slices", config.gate["slices"], path, item=number) + problem
-        return with_place_of_flag(problem, config, path)
-
-    return dataclasses.replace(finding, problems=tuple(map(place, finding.problems)))
+    problems = tuple(in_run_file(problem, config, path) for problem in finding.problems)
+    return dataclasses.replace(finding, problems=problems)
 
 
 def _localized(finding: Finding, project: Project, snapshot: Snapshot | None = None) -> Finding:

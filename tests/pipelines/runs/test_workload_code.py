@@ -381,6 +381,14 @@ def test_a_threshold_that_the_label_does_not_have_is_named(
     assert re.search(message, refused(capsys, "run", "churn", *options))
 
 
+def test_a_slice_without_its_column_is_named_with_its_line(churn, capsys):
+    (churn / "workload.py").write_text(TABLE)
+    slices = "gate:\n  slices:\n    - plam = a\n"
+    (churn / "run.yaml").write_text(f"prepare: {{files: [data/a.csv]}}\n{slices}")
+    error = refused(capsys, "run", "churn")
+    assert re.search(r"run\.yaml, line 4: gate\.slices has 'plam = a', but", error)
+
+
 def test_a_threshold_may_be_a_metric_of_a_compiled_model_if_it_has_a_direction(churn, capsys):
     (churn / "workload.py").write_text(TABLE + "\n# it calls model.compile(…)\n")
     threshold = "--set=thresholds.specificity.at_least=0.7"
