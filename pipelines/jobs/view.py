@@ -13,7 +13,6 @@ from pipelines.resources.table import Table
 from trainer import Json
 from trainer.cluster.roles import ROLES
 
-_MEBIBYTE = 1024 * 1024
 _MOMENTS = (("created", "createTime"), ("started", "startTime"), ("ended", "endTime"))
 
 
@@ -99,7 +98,7 @@ def _cores(replica: Json) -> str:
 def _memory(replica: Json) -> str:
     """Return the memory in use, or the peak of a replica that has ended."""
     size = replica.get("memoryBytes", replica.get("peakMemoryBytes"))
-    return f"{size / _MEBIBYTE:.0f} MB" if size else ""
+    return f"{size / 1e6:.0f} MB" if size else ""
 
 
 def _seconds_between(start: Any, end: Any) -> float:

@@ -15,6 +15,7 @@ from components.shared.run_report.sections.data import data_section
 from components.shared.run_report.sections.learning import learning_section
 from components.shared.run_report.sections.tasks import tasks_section
 from components.shared.run_report.sections.verdict import verdict_section
+from components.shared.text.value_text import moment_text
 
 REPORT_FILE = "report.html"
 DATA_FILE = "data.html"
@@ -61,8 +62,8 @@ def render_data(content: Content) -> str:
 def render(content: Content) -> str:
     """Return the page of a run."""
     summary = content.summary
-    created = summary.created[:19].replace("T", " ") + " UTC" if summary.created else ""
-    about = [summary.workload, summary.schedule and f"schedule {summary.schedule}", created]
+    schedule, created = summary.schedule, moment_text(summary.created)
+    about = [summary.workload, schedule and f"schedule {schedule}", created]
     body = "\n".join(section_of(content) for section_of in SECTIONS)
     links = {**content.links.pages, **({DATA_LINK: DATA_FILE} if content.has_data_report else {})}
     return fill(

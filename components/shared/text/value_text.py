@@ -41,6 +41,11 @@ def time_text(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}".removesuffix(" 00:00")
 
 
+def moment_text(moment: str) -> str:
+    """Return a timestamp of Vertex AI as `2026-11-27 04:35:38 UTC`; "" without one."""
+    return f"{moment[:19].replace('T', ' ')} UTC" if moment else ""
+
+
 def shown_value(value: Any) -> str:
     """Return a value as text, cut to 60 characters; a list has commas between its items."""
     if isinstance(value, list):

@@ -194,7 +194,7 @@ def replicas() -> dict:
     """Return the response of a job's `replicas`, which have ended."""
     return {
         "replicas": [
-            {"name": name, "cpuSeconds": 61.5, "peakMemoryBytes": 500 * 2**20}
+            {"name": name, "cpuSeconds": 61.5, "peakMemoryBytes": 500_000_000}
             for name in ("chief/0", "worker/0")
         ]
     }

@@ -6,7 +6,7 @@ from components.model_version.decisions import STOPS
 from components.shared.pages.html import details, section, table
 from components.shared.run_report.content import Content
 from components.shared.run_summary.summary import GATE_FAILED, Summary
-from components.shared.text.value_text import shown_value
+from components.shared.text.value_text import moment_text, shown_value
 from components.shared.vertex.labels import WAITING
 
 DIGEST_DIGITS = 16
@@ -17,8 +17,8 @@ def settings_section(content: Content) -> str:
     summary = content.summary
     facts = {
         "schedule": summary.schedule,
-        "created": summary.created,
-        "ended": summary.ended,
+        "created": moment_text(summary.created),
+        "ended": moment_text(summary.ended),
         "data": summary.data_digest.removeprefix("sha256:")[:DIGEST_DIGITS],
         "code": summary.code_digest,
         "project": summary.project_digest,

@@ -8,8 +8,6 @@ from components.shared.run_report.content import Content, TrainingCost
 from components.shared.run_report.sections.learning import speed_chart
 from trainer import Json
 
-MEBIBYTE = 1024 * 1024
-
 
 def cluster_section(content: Content) -> str:
     """Return the section."""
@@ -23,7 +21,7 @@ def _usage(replicas: Sequence[Json]) -> str:
         (
             escape(replica["name"]),
             f"{replica['cpuSeconds']:,.1f} s",
-            f"{replica['peakMemoryBytes'] / MEBIBYTE:,.0f} MB",
+            f"{replica['peakMemoryBytes'] / 1e6:,.0f} MB",
         )
         for replica in replicas
         if "peakMemoryBytes" in replica

@@ -123,6 +123,8 @@ def test_the_metrics_are_beside_those_of_the_champion(tmp_path):
     assert row
     assert re.findall(r"[\d.]+", re.sub("<[^>]*>", " ", row[1])) == ["0.9461", "0.9449", "0.9400"]
     assert ">limit</th>" in page
+    assert page.count("2026-11-22 10:00:00 UTC") == 2  # below the title, and in the settings
+    assert "<td>500 MB</td>" in page  # as in the console: of a million bytes
     assert ">limit</th>" not in page_of(tmp_path / "second", {**two_classes(), "checks": []})
 
 
