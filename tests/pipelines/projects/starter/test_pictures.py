@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image as Picture
 
@@ -67,6 +68,17 @@ def test_a_price_is_learnt_from_pictures_and_numbers(new, rows):
     workload, _ = new([{**row, "price": 3.5 * at + 0.25} for at, row in enumerate(rows)], "price")
     assert isinstance(workload.label, Regression)
     assert Number("weight", low=0) in workload.features
+
+
+def test_white_of_deep_pictures_is_guessed(new, rows, tmp_path):
+    for at, row in enumerate(rows):
+        pixels = np.full(SIZE, 500 + 40 * at, np.uint16)
+        Picture.fromarray(pixels).save(tmp_path / "photos" / f"{row['file']}.png")
+    workload, notes = new(rows)
+    assert workload.used[0] == Image("file", size=SIZE, channels=1, white=4095)
+    assert [note for note in notes if "reach 2860, so white is 4095; change white" in note]
+    [first, _] = json.loads((tmp_path / "own/instances.json").read_text())
+    assert (workload.parse_instance(first)["file"] == 500 * 255 // 4095).all()
 
 
 def test_a_damaged_picture_is_no_instance(new, rows, tmp_path):
