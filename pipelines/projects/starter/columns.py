@@ -262,8 +262,9 @@ def _own_rows(file: TableFile, names: tuple[str, ...]) -> Iterator[Rows]:
                     raise DataError(
                         f"{file.path}: most rows have {reason}, row {num_rows + number + 1} as the"
                         f" first, {text[:MOST_SHOWN]!r}; if it is the header, remove the lines"
-                        " above it; else fields are between commas, semicolons, tabs or bars, and"
-                        " the first line or --header names all"
+                        " above it; if only rows end with a separator, add one to the header; else"
+                        " fields are between commas, semicolons, tabs or bars, and the first line"
+                        " or --header names all"
                     )
                 table = pa.table({name: block.raw[name].cast(pa.string()) for name in names})
                 ragged = [(num_rows + at + 1, reason, text) for at, reason, text in block.ragged]
