@@ -9,7 +9,7 @@ from vertex_local.console.words import tone
 from vertex_local.pipelines.record import ROOT, leaf_key
 from vertex_local.pipelines.values import upstream_of
 
-BY_BADNESS = ("off", "good", "wait", "busy", "bad")
+BY_BADNESS = ("good", "off", "wait", "busy", "bad")  # "off": cancelled
 WIDTH, HEIGHT, GAP_X, GAP_Y = 168, 34, 14, 26  # of a task's box, also in run.html
 
 

@@ -36,7 +36,7 @@ def render(
     """Return the page, which loads nothing from the network and can be read without its script.
 
     Args:
-        manifest: with the workload, and the names of classes of images.
+        manifest: with the workload, the label in words, and the names of classes of images.
         statistics: of all splits.
         rule: of the split, in words.
         anomalies: of all splits.
@@ -76,7 +76,7 @@ def render(
     return fill(
         f"Data of {manifest['workload']}",
         "".join(body),
-        about=rule,
+        about=f"{rule} · label {manifest['label']}" if "label" in manifest else rule,
         style=here.with_suffix(".css").read_text(encoding="utf-8"),
         script=here.with_suffix(".js").read_text(encoding="utf-8"),
     )

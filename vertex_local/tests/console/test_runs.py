@@ -279,6 +279,20 @@ def test_graph_tells_tasks_of_one_name_in_several_graphs_apart():
     assert len(drawing["edges"]) == 4
 
 
+@pytest.mark.parametrize(
+    ("states", "worst"),
+    [
+        (["CANCELLED", "SUCCEEDED"], "CANCELLED"),
+        (["RUNNING", "CANCELLED"], "RUNNING"),
+        (["FAILED", "RUNNING"], "FAILED"),
+    ],
+)
+def test_graph_has_the_worst_state_of_a_loop(states, worst):
+    drawing = dag.draw(SPEC, [{"key": "/train", "state": state} for state in states])
+    tasks = [node["task"] for node in drawing["nodes"] if node["name"] == "train"]
+    assert tasks == [{"key": "/train", "state": worst}]
+
+
 def test_graph_of_a_long_chain_is_drawn():
     tasks = {"t0": {"componentRef": {"name": "a"}}}
     for number in range(1, 1500):

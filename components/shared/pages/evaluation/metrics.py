@@ -19,8 +19,8 @@ def metrics_section(evaluation: Json, metrics: Json) -> str:
     metrics = evaluation.get("metrics") or metrics
     champion = evaluation.get("champion") or {}
     baseline = evaluation.get("baseline") or {}
-    checks = evaluation.get("checks", [])
-    limits = {c["name"]: c["limit"] for c in checks if c["limit"] is not None}
+    checks = [check for check in evaluation.get("checks", []) if check["name"] in metrics]
+    limits = {check["name"]: check["limit"] for check in checks if check["limit"] is not None}
     folds = evaluation.get("folds") or {}
     compared = [
         (title, model.get("metrics", {}))

@@ -151,7 +151,9 @@ def test_classes_of_images_have_their_names_and_channels_their_pixels():
     assert re.search(r"dog<td [^>]*><td>50.0 %", page)
     pixels = {"mean": [12.5, 100.25, 7.0], "std": [1.0, 2.0, 3.0]}
     part = {"num_examples": 4, "features": train, "pixels": pixels}
-    page = render({"workload": "x"}, {"splits": {"train": part}}, rule="r")
+    manifest = {"workload": "x", "label": "y: 1 if it is 'yes', else 0"}
+    page = render(manifest, {"splits": {"train": part}}, rule="r")
+    assert "r · label y: 1 if it is &#x27;yes&#x27;, else 0" in page
     assert "100.2 ± 2.000" in page or "100.2 ± 2" in page
 
 

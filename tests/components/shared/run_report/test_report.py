@@ -125,7 +125,8 @@ def test_the_metrics_are_beside_those_of_the_champion(tmp_path):
     assert ">limit</th>" in page
     assert page.count("2026-11-22 10:00:00 UTC") == 2  # below the title, and in the settings
     assert "<td>500 MB</td>" in page  # as in the console: of a million bytes
-    assert ">limit</th>" not in page_of(tmp_path / "second", {**two_classes(), "checks": []})
+    gain = {"name": "gain", "limit": 0.0, "ok": True, "text": "better"}
+    assert ">limit</th>" not in page_of(tmp_path / "second", {**two_classes(), "checks": [gain]})
 
 
 def test_a_large_metric_fits_into_its_tile(tmp_path):
