@@ -64,6 +64,14 @@ def local_service(root: Path, *, mounts: Sequence[Path] | None = None) -> Iterat
         yield service
 
 
+def runs_on(root: Path) -> bool:
+    """Return whether the service that `VERTEX_EMULATOR_HOST` names is that of a root."""
+    from vertex_local import client
+
+    host = os.environ.get(client.EMULATOR_VARIABLE, "")
+    return bool(client.announced(root).get("url") == f"http://{host}")
+
+
 def preload_flags(stages: str = PRELOAD) -> list[str]:
     """Return the flags of `vertex-local serve` for lists of modules, divided by spaces."""
     return [word for modules in stages.split() for word in ("--preload", modules)]

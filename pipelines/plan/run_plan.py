@@ -80,7 +80,8 @@ class RunPlan:
 def plan_of(api: VertexApi | None, submission: Submission, *, state_dir: Path | None) -> RunPlan:
     """Return the plan of a run; without an API, of what is known without earlier runs.
 
-    `state_dir` has this machine's step cache; None on Vertex AI, whose cache cannot be read.
+    `state_dir` has the step cache of this machine's service; None if the cache cannot be read, as
+    that of Vertex AI or of a service on another folder: then what has been executed is cached.
 
     Raises:
         TrainerError: the run would fail at its start: a file is missing.

@@ -11,6 +11,7 @@ from components.plan_training.shape import Shape
 from components.shared.vertex.api import connect
 from components.shared.vertex.errors import VertexError
 from pipelines.command.actions import print_json, print_table
+from pipelines.places.local_service import runs_on
 from pipelines.places.target import Target
 from pipelines.plan.run_plan import RunPlan, plan_of
 from pipelines.plan.text import dollars as in_dollars
@@ -38,7 +39,8 @@ def show_plan(arguments: argparse.Namespace, submission: "Submission", target: T
 
 def planned(arguments: argparse.Namespace, submission: "Submission", target: Target) -> RunPlan:
     """Return the plan of a run, without the earlier runs if these cannot be read."""
-    state_dir = target.state_dir if arguments.on == "local" else None
+    has_cache = arguments.on == "local" and runs_on(target.state_dir / "vertex")
+    state_dir = target.state_dir if has_cache else None
     from google.auth.exceptions import GoogleAuthError
 
     try:

@@ -180,6 +180,8 @@ def test_a_folder_in_which_an_unfinished_run_trains_is_not_free(tmp_path):
 
 
 def test_runs_of_the_same_pipeline_share_outputs(trainyard, tmp_path):
+    """The service's cache is in another folder than that of the state."""
+
     @dsl.component(install_kfp_package=False, base_image="python:3.11")
     def count(number: int) -> int:
         return number + 1
@@ -193,6 +195,6 @@ def test_runs_of_the_same_pipeline_share_outputs(trainyard, tmp_path):
         return str(tmp_path / f"{name}.yaml")
 
     assert trainyard("submit", package("first"), "--name", "run-1", "--wait")[0] == 0
-    for name, run in (("first", "run-1"), ("second", "")):
+    for name, state in (("first", "cached"), ("second", "runs")):
         plan = json.loads(trainyard("plan", package(name), "--json")[1])
-        assert [task["earlier"] for task in plan["tasks"]] == [run]
+        assert [task["state"] for task in plan["tasks"]] == [state]
