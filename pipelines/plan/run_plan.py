@@ -62,7 +62,7 @@ class TrainingPrice:
 class RunPlan:
     """The tasks of a run before its start, the price of its training, and the quota it needs.
 
-    A run that does not train, or trains on a persistent resource, or is of another repository's
+    A run that surely does not train, or trains on a persistent resource, or is of another repository's
     pipeline, has neither price nor quota.
     """
 
@@ -101,7 +101,7 @@ def plan_of(api: VertexApi | None, submission: Submission, *, state_dir: Path | 
     titles = {task.task: task.name for task in forecasts}
     tasks = tuple(_planned(task, earlier, titles) for task in forecasts)
     training = next((task for task in tasks if task.name == TRAINING_TASK), None)
-    if not config or not training or training.state == CACHED:
+    if not config or not training or training.state in (CACHED, SKIPPED):
         return RunPlan(run=submission.run, tasks=tasks)
     price = training_price(config.cluster, training.seconds)
     return RunPlan(

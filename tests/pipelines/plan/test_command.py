@@ -7,6 +7,8 @@ from kfp import compiler, dsl
 
 from components.prepare_examples import fingerprint
 from components.prepare_examples.raw_data.files import Object
+from components.start.trigger import NOTHING_NEW
+from pipelines.plan import run_plan
 from pipelines.plan.earlier_tasks import EarlierTask, LocalCache
 
 ENDED = {"state": "PIPELINE_STATE_FAILED"}
@@ -198,3 +200,15 @@ def test_runs_of_the_same_pipeline_share_outputs(trainyard, tmp_path):
     for name, state in (("first", "cached"), ("second", "runs")):
         plan = json.loads(trainyard("plan", package(name), "--json")[1])
         assert [task["state"] for task in plan["tasks"]] == [state]
+
+
+def test_a_training_that_is_skipped_costs_nothing(trainyard, monkeypatch):
+    def start(_):
+        return {"verdict": NOTHING_NEW}
+
+    monkeypatch.setattr(run_plan, "foreseen", lambda *_, **__: {"start": start})
+    code, output, error = trainyard("plan", "taxi", "--max-cost", "1e-9")
+    assert code == 0, error
+    assert "price " not in output
+    assert "quota " not in output
+    assert output.endswith("leaves    no new version\n")
