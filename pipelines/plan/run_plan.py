@@ -62,8 +62,8 @@ class TrainingPrice:
 class RunPlan:
     """The tasks of a run before its start, the price of its training, and the quota it needs.
 
-    A run that surely does not train, or trains on a persistent resource, or is of another repository's
-    pipeline, has neither price nor quota.
+    A run that surely does not train, or trains on a persistent resource, or is of another
+    repository's pipeline, has neither price nor quota.
     """
 
     run: str
