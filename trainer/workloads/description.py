@@ -44,7 +44,7 @@ _WORKLOADS: Mapping[str, type[Workload]] = {
 _NEEDED = (
     *("features", "label", "weight", "crosses"),
     *(field.name for field in dataclasses.fields(Decoding)),
-    *("key", "missing", "header"),
+    *("key", "missing", "header", "raw_inputs"),
 )
 _HOOKS = ("postprocess",)
 
@@ -105,7 +105,7 @@ def _read_workload(content: Json, *, trusts_code: bool, beside: str) -> Workload
     fields = {key: _from_json(value) for key, value in declaration.items()}
     if "aliases" in content:  # not in the declaration: a column may be called `type`
         fields["aliases"] = content["aliases"]
-    if kind is Records:  # which requires a model, but serving does not use it
+    if kind is Records or "raw_inputs" in fields:  # they need a model, but serving does not use it
         fields["model"] = lambda inputs: inputs
     return kind(**fields, name=name, reference=reference).with_facts(content["facts"])
 

@@ -160,9 +160,17 @@ class Table(Workload):
 
     @cached_property
     def _requested(self) -> list[Feature]:
-        """The features of a request, with all texts that mean a missing value."""
+        """The features of a request, with all texts that mean a missing value.
+
+        Only a model of raw values requires some: an encoded one has the mean for a missing value.
+        """
         return [
-            replace(feature, missing=(*self.missing, *feature.missing)) for feature in self.used
+            replace(
+                feature,
+                missing=(*self.missing, *feature.missing),
+                is_required=feature.is_required and self.raw_inputs,
+            )
+            for feature in self.used
         ]
 
     @property

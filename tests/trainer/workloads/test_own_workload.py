@@ -12,7 +12,7 @@ from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, parse_flags, resolve_folders
-from trainer.errors import ConfigError, InputError
+from trainer.errors import ConfigError, InputError, InstanceError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
 import_tensorflow()
@@ -242,7 +242,10 @@ def model(inputs, *, labels):
     return keras.Model(inputs, keras.layers.Dense(len(labels))(x))
 
 workload = Table(
-    [Number("size"), Category("plan"), Text("note"), Timestamp("since", format="%d.%m.%Y")],
+    [
+        *(Number("size"), Category("plan", is_required=True), Text("note")),
+        Timestamp("since", format="%d.%m.%Y"),
+    ],
     label=Classes("kind"),
     key="id",
     ignored=["tags", "worth", "kinds", "price"],
@@ -266,5 +269,9 @@ def test_a_model_of_raw_inputs_is_served_without_its_folder(rows_path, tmp_path)
         {"size": 40, "plan": "basic", "note": "Plan basic", "since": "3.4.2001"},
         {"plan": "team", "note": "a new word", "since": "3.4.2001"},
     ]
-    predictions = load_predictor(str(moved)).predict(rows)
+    predictor = load_predictor(str(moved))
+    predictions = predictor.predict(rows)
     assert [prediction["label"] for prediction in predictions] == ["a", "c"]
+    for absent in ({}, {"plan": None}, {"plan": ""}):
+        with pytest.raises(InstanceError, match="instance 1: plan is missing, and it is required"):
+            predictor.predict([rows[0], {"note": "a new word", **absent}])

@@ -22,7 +22,7 @@ class Feature:
 
     Attributes:
         name: the column's name.
-        is_required: quarantine rows without a value.
+        is_required: quarantine rows without a value; with `raw_inputs`, refuse requests, too.
         is_used: give the feature to the model; else it is only stored in the examples.
         missing: texts that mean a missing value, besides the empty one.
     """

@@ -108,6 +108,19 @@ def parse_value(feature: Feature, value: Any) -> np.ndarray:
     """Return the raw value of a field, None for a missing one; ValueError names the feature."""
     if isinstance(feature, Image):
         return _parse_image(feature, value)
+    parsed = _parse_plain(feature, value)
+    if feature.is_required and _are_missing(feature, parsed).all():
+        raise ValueError(f"{feature.name} is missing, and it is required")
+    return parsed
+
+
+def _are_missing(feature: Feature, values: np.ndarray) -> np.ndarray:
+    if is_float(feature):
+        return np.isnan(values)
+    return np.asarray(values == (missing_integer(feature) if is_integer(feature) else b""))
+
+
+def _parse_plain(feature: Feature, value: Any) -> np.ndarray:
     length = feature.list_length
     if not length:
         return _parse_one(feature, value)
@@ -134,7 +147,7 @@ def parse_value(feature: Feature, value: Any) -> np.ndarray:
 def parse_column(feature: Feature, values: list[Any]) -> np.ndarray:
     """Return the raw values of the fields of many requests, as `parse_value` does, but faster."""
     column = _plain_column(feature, values)
-    if column is None:
+    if column is None or (feature.is_required and _are_missing(feature, column).any()):
         return np.stack([parse_value(feature, value) for value in values])
     return column
 

@@ -121,6 +121,14 @@ def test_a_number_that_the_script_fills_is_not_required(folder):
     assert 'Number("b", is_required=True)' in begun.workload
 
 
+def test_the_requests_have_the_numbers_that_are_required(folder):
+    rows = (folder / "iris.csv").read_text()
+    (folder / "iris.csv").write_text(re.sub(r"\n([^,]+),[^,]+,", r"\n\1,,", rows, count=1))
+    whole = 'rows = [row for row in csv.DictReader(open("iris.csv")) if row["b"]]'
+    begun = start(folder, SCRIPT.replace('rows = list(csv.DictReader(open("iris.csv")))', whole))
+    assert [{*instance} for instance in begun.instances] == [{"a", "b", "d"}] * 2
+
+
 @pytest.mark.parametrize(
     ("rows", "note", "weights"),
     [
