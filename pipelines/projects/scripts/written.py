@@ -30,6 +30,7 @@ TAKEN = (
     *("x", "y", "verbose", "validation_batch_size", "validation_steps", "batch_size", "epochs"),
     *("steps_per_epoch", "class_weight", "sample_weight", "callbacks", "shuffle"),
 )
+HALF_PRECISION = {"float16", "bfloat16"}
 DEFAULT_BATCH = 32
 CLOSE = 1e-3
 
@@ -295,8 +296,9 @@ class WrittenModel(Written, abc.ABC):
             made = scaled(parts.scale, made)
         scale = np.abs(wanted).max() or 1.0
         if made.shape != wanted.shape or not np.abs(made - wanted).max() <= CLOSE * scale:
-            policies = {layer.compute_dtype for layer in self.model._flatten_layers()} - {"float32"}
-            reason = f" (it has layers of {min(policies)}: remove the policy)" if policies else ""
+            types = {layer.compute_dtype for layer in self.model._flatten_layers()}
+            half = HALF_PRECISION & types
+            reason = f" (it has layers of {min(half)}: remove the policy)" if half else ""
             raise ScriptFault(
                 f"the layers that would be written compute other numbers than its model{reason}"
             )

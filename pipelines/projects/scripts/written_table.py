@@ -205,6 +205,8 @@ class WrittenTable(WrittenModel):
         for separator in SEPARATORS:
             lists = [{*map(str.strip, text.split(separator))} for text in self._target.values]
             names = {*itertools.chain(*lists)} - {""}
+            if len(names) > rows.num_labels:
+                continue
             if {tuple(name in lists[at] for at in file_rows) for name in names} == wanted:
                 return
         raise ScriptFault(f"the labels of fit are not those in the lists of {self._target.name}")

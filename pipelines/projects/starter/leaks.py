@@ -61,13 +61,14 @@ def _has_order(numbers: Floats, label: Floats, *, has_classes: bool) -> bool:
     Of classes, each has a range of numbers, as grades have.
     """
     is_known = np.isfinite(numbers) & np.isfinite(label)
-    pairs = np.unique(np.stack([numbers[is_known], label[is_known]], axis=1), axis=0)
-    sizes = np.unique(label[is_known], return_counts=True)[1]
+    numbers, label = numbers[is_known], label[is_known]
+    sizes = np.unique(label, return_counts=True)[1]
     if len(sizes) < 2 or (sizes.min() if has_classes else len(sizes)) < FEWEST:  # noqa: PLR2004
         return False
-    if (np.diff(pairs[:, 0]) == 0).any():  # a number has two labels
+    rows = np.lexsort((label, numbers))
+    steps = np.diff(label[rows])
+    if steps[np.diff(numbers[rows]) == 0].any():  # a number has two labels
         return False
-    steps = np.diff(pairs[:, 1])
     if has_classes:
         return bool(np.count_nonzero(steps) == len(sizes) - 1)
     return bool((steps >= 0).all() or (steps <= 0).all())

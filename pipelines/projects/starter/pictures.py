@@ -20,6 +20,7 @@ from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts, 
 from trainer import Json
 from trainer.workloads.declarations.decoding import Decoding
 from trainer.workloads.encoding.image_files import (
+    DAMAGES,
     decode_image,
     largest_value,
     upright_size,
@@ -242,7 +243,7 @@ def guess_shape(paths: Sequence[Path]) -> Shape:
                 largest = max(largest, largest_value(image))
                 sizes[upright_size(image)] += 1
                 modes[image.mode] += 1
-        except (OSError, ValueError, bomb, Image.DecompressionBombError) as error:
+        except (*DAMAGES, ValueError, bomb, Image.DecompressionBombError) as error:
             wrong.append(f"{path}: {error}")
     if not sizes:
         raise DataError(f"no image can be read: {wrong[0]}")

@@ -27,6 +27,7 @@ CURRENCIES = ("USD", "EUR", "GBP", "CHF", "JPY", "CNY", "INR", "Rs", "Rs.", "US$
 # A number as a program writes it, without a sign around its digits.
 UNSIGNED = re.compile(r"[-+]?\d+(?:\.\d+)?")
 POINT_ZERO = r"\.0*$"  # of whole numbers
+GROUPED = re.compile(r",\d{3}[,.]")  # in 1,234,567 and 1,234.50: no decimal comma
 UNIT = re.compile(r"[°µ²³/\w]{1,8}")
 CODE = r"^0[0-9]+$"
 MAX_TRIED = 2_000  # distinct values whose signs are looked at
@@ -75,7 +76,8 @@ def read_texts(
     counts = {entry["values"]: int(entry["counts"]) for entry in entries}
     has_points, has_commas = (any(sign in text for text in counts) for sign in ".,")
     kinds = [(",", ".")] if is_german and has_points else []
-    kinds += [(",", "")] if has_commas and (is_german or has_semicolons) else []
+    may_be_decimal = has_commas and not any(map(GROUPED.search, counts))
+    kinds += [(",", "")] if may_be_decimal and (is_german or has_semicolons) else []
     kinds += SIGNS
     units = _signs(list(counts)[:MAX_TRIED])
     forms = (

@@ -13,6 +13,8 @@ import numpy as np
 from trainer.workloads.declarations.decoding import Decoding
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+# Errors of Pillow for a damaged file.
+DAMAGES = (OSError, SyntaxError, EOFError, IndexError, TypeError)
 # 9,459 by 9,459; Pillow's limit for decompression bombs.
 MAX_PIXELS = 89_478_485
 _WHITE = 255
@@ -59,7 +61,7 @@ def decode_image(data: bytes, form: Decoding) -> np.ndarray:
     except UnidentifiedImageError as error:
         kind = "is empty" if not data else "is not an image that Pillow can read"
         raise ValueError(f"the file {kind}") from error
-    except (OSError, SyntaxError, EOFError, IndexError, TypeError) as error:
+    except DAMAGES as error:
         raise ValueError(f"the image is damaged: {error}") from error
 
 
@@ -96,7 +98,7 @@ def white_above(value: float) -> int:
 
 def _scaled(values: np.ndarray, white: float | None) -> np.ndarray:
     low, high = float(values.min()), float(values.max())
-    limit = white or _SIXTEEN_BITS
+    limit = float(np.float32(white or _SIXTEEN_BITS))  # as pictures of floats have it
     if not 0 <= low <= high <= limit:  # of NaN, too
         raise ValueError(
             f"its values are {low:g} to {high:g}, but must be 0 to white={limit:g}; shift or scale"
@@ -108,7 +110,8 @@ def _scaled(values: np.ndarray, white: float | None) -> np.ndarray:
             f" white, write white={white_above(high)}, or white={_SIXTEEN_BITS} if pictures are"
             " dark"
         )
-    return np.asarray(values.astype(np.float32) * _WHITE // limit, np.uint8)
+    exact = "float32" if values.itemsize == 2 else "float64"  # noqa: PLR2004
+    return np.asarray(values.astype(exact) * _WHITE // limit, np.uint8)
 
 
 def _check_colours(image: Any, white: float | None) -> None:

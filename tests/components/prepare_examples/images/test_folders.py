@@ -451,6 +451,8 @@ def colour_picture(*values: int) -> bytes:
         (np.full((3, 3), 1000, np.uint16), "TIFF", 65_535, 3),
         (np.full((3, 3), 200_000, np.int32), "TIFF", 400_000, 127),
         (np.full((3, 3), 0.5, np.float32), "TIFF", 1, 127),
+        (np.full((3, 3), 200_003, np.int32), "TIFF", 200_003, 255),
+        (np.full((3, 3), 0.1, np.float32), "TIFF", 0.1, 255),
         (np.zeros((3, 3), np.uint16), "PNG", None, 0),
     ],
 )

@@ -89,6 +89,16 @@ def test_a_damaged_picture_is_no_instance(new, rows, tmp_path):
     assert [instance["place"] for instance in instances] == [rows[1]["place"], rows[2]["place"]]
 
 
+def test_a_damaged_picture_of_16_bits_is_said(new, rows, tmp_path):
+    damaged = tmp_path / "photos" / f"{rows[0]['file']}.png"
+    Picture.fromarray(np.full((4, 4), 60_000, np.uint16)).save(damaged)
+    data = bytearray(damaged.read_bytes())
+    data[data.index(b"IDAT") - 1] = 3  # the length of the pixels
+    damaged.write_bytes(data)
+    _, notes = new(rows)
+    assert [note for note in notes if note.startswith("1 of the pictures cannot be read, such as")]
+
+
 def test_what_new_writes_check_accepts_with_the_same_losses(new, rows, tmp_path):
     photos = tmp_path / "photos"
     (photos / "p001.png").unlink()

@@ -401,6 +401,14 @@ def test_a_comma_is_decimal_where_semicolons_separate_columns(tmp_path, delimite
     assert workload_of(path, "y").features == (Number("x", low=0, **form),)
 
 
+@pytest.mark.parametrize("largest", ["1,234,567", "1,234.5"])
+def test_one_number_shows_that_a_comma_is_between_thousands(tmp_path, largest):
+    rows = {"x": [f"{at + 1},250" for at in range(59)] + [largest], "y": ["a", "b", "b"] * 20}
+    path = write_csv(tmp_path / "a.csv", rows, delimiter=";")
+    [number] = workload_of(path, "y").features
+    assert number == Number("x", low=0, thousands=",", is_logarithmic=number.is_logarithmic)
+
+
 def test_rows_with_other_numbers_of_fields_are_said_and_counted(tmp_path):
     lines = [f"{at},{'ab'[at % 2]}" for at in range(60)]
     lines[10:10] = ["Exported by me", "1,2,3"]
