@@ -32,6 +32,7 @@ FIELDS = {
 RUNS = "runs"
 FACTS = ("outcome", "workload", "metric", "value", "gain", "seconds", "cost")
 FIELDS[RUNS] = (*FIELDS["pipelineJobs"], *FACTS)
+INTERRUPTED = "interrupted"  # the start of a run's error if the service or its runner ended
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 DEFAULT_FIELDS = ("display_name", "create_time", "update_time")
 # States of jobs and runs that have not ended.
@@ -87,8 +88,9 @@ def row_of(name: str, body: Json) -> dict[str, str]:
 
 def run_facts(run: Json) -> Json:
     """Return the facts of a run: those that its pipeline says, else what its record shows."""
+    state = str(run.get("state", "")).removeprefix("PIPELINE_STATE_").lower()
     return {
-        "outcome": str(run.get("state", "")).removeprefix("PIPELINE_STATE_").lower(),
+        "outcome": INTERRUPTED if _at(run, "error", "message").startswith(INTERRUPTED) else state,
         "workload": _at(run, "runtimeConfig", "parameterValues", "workload")
         or _at(run, "pipelineSpec", "pipelineInfo", "name"),
         "seconds": _seconds(run),

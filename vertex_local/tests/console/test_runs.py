@@ -67,6 +67,15 @@ def test_table_is_searched_filtered_and_sorted_by_its_address(client, some_runs,
     assert rows(client, query) == titles
 
 
+def test_an_interrupted_run_is_not_one_that_somebody_has_cancelled(client, service):
+    name = add_run(service, "busy", state="CANCELLED")
+    error = {"code": 1, "message": "interrupted: the service stopped"}
+    service.store.update(name, lambda run: run.update(error=error))
+    assert rows(client, "outcome=interrupted") == ["busy"]
+    html = client.get(f"{RUN}/busy").get_data(as_text=True)
+    assert '<span class="pill off">interrupted</span>' in html
+
+
 def test_table_has_pages_and_keeps_the_query(client, service):
     for number in range(60):
         add_run(service, f"run-{number:02}", **FACTS)
