@@ -24,27 +24,32 @@ class UnknownValues:
 
     def count(self, batch: Batch) -> None:
         """Count the values of a batch."""
-        for name, known in self._known.items() if batch.features else ():
-            assert batch.features is not None
-            values = np.asarray(batch.features[name]).ravel().tolist()
-            if new := set(values) - known:
-                example = min(new).decode(errors="replace")
-                entry = self.by_column.setdefault(name, {"values": 0, "example": example})
-                entry["values"] += sum(map(new.__contains__, values))
+        if not batch.features:
+            return
+        for column, known in self._known.items():
+            values = np.asarray(batch.features[column]).ravel().tolist()
+            if unknown := set(values) - known:
+                number = sum(value in unknown for value in values)
+                _add(self.by_column, column, values=number, example=min(unknown).decode())
 
 
 def merge_unknown(shards: Sequence[Json]) -> dict[str, Json]:
     """Return the counts of all parts."""
     merged: dict[str, Json] = {}
     for shard in shards:
-        for name, entry in shard["unknown"].items():
-            merged.setdefault(name, {**entry, "values": 0})["values"] += entry["values"]
+        for column, count in shard["unknown"].items():
+            _add(merged, column, **count)
     return merged
+
+
+def _add(counts: dict[str, Json], column: str, *, values: int, example: str) -> None:
+    count = counts.setdefault(column, {"values": 0, "example": example})
+    count["values"] += values
 
 
 def unknown_text(unknown: dict[str, Json]) -> str:
     """Return the counts as a text."""
     return ", ".join(
-        f"{name} ({entry['values']:,}, such as {entry['example']!r})"
-        for name, entry in unknown.items()
+        f"{column} ({count['values']:,}, such as {count['example']!r})"
+        for column, count in unknown.items()
     )

@@ -62,7 +62,8 @@ def plan_parts(
     by_kind: dict[str, list[str]] = {}
     for path in paths:
         kind = kind_of(path)
-        kind = TABLES if kind == LINES and _are_rows(path, predictor) else kind
+        if kind == LINES and _are_rows(path, predictor):
+            kind = TABLES
         by_kind.setdefault(kind, []).append(path)
     if PICTURES in by_kind and isinstance(getattr(predictor, "workload", None), ImageFolder):
         by_kind[PICTURES] += by_kind.pop(TABLES, [])  # errors, as in preparing class folders

@@ -34,6 +34,7 @@ MAX_ROWS = 300_000
 LARGE_BYTES = 50_000_000
 MOST_SHOWN = 60  # characters of a row in an error
 NUMBER = re.compile(NUMBER_PATTERN)
+DECIMAL_POINT = r"^[-+]?\d*\.(\d{1,2}|\d{4,})$"  # unlike 1.234, which may be 1234
 NO_HEADER = (
     "the first line has values, not the names of columns; add a line with the names, or give them"
     " with --header a,b,c"
@@ -138,14 +139,9 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
     texts = {name: pa.concat_arrays(map(texts_of, chunks)) for name, chunks in parts.items()}
     is_row = pc.invert(_is_header(files[0], texts))
     texts = {name: column.filter(is_row) for name, column in texts.items()}
-    has_semicolons = any(file.separator == ";" for file in files)
+    read = functools.partial(read_texts, prefers_comma=_prefers_comma(files, texts))
     columns = [
-        Texts(
-            name,
-            read_texts(texts[name], has_semicolons=has_semicolons),
-            facts_of(parts[name]),
-            declared,
-        )
+        Texts(name, read(texts[name]), facts_of(parts[name]), declared)
         for name, declared in valid_names(parts).items()
     ]
     if any(column.reading.form and column.reading.form.decimal == "," for column in columns):
@@ -171,6 +167,14 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
         paths=places,
         lacks=lacks,
     )
+
+
+def _prefers_comma(files: Sequence[TableFile], texts: Mapping[str, pa.Array]) -> bool:
+    """Return whether a comma is rather decimal: semicolons separate columns, and no point is."""
+    if not any(file.separator == ";" for file in files):
+        return False
+    has_points = (pc.match_substring_regex(column, DECIMAL_POINT) for column in texts.values())
+    return not any(pc.any(matches).as_py() for matches in has_points)
 
 
 def _is_header(file: TableFile, texts: Mapping[str, pa.Array]) -> pa.Array:

@@ -12,7 +12,7 @@ from pipelines.projects.literals import quoted
 from pipelines.projects.scripts.record import RecordedScript, record_images
 from pipelines.projects.starter.folder import Start
 from pipelines.projects.starter.labels import BINARY
-from pipelines.projects.starter.pictures import guess_shape, table_hint
+from pipelines.projects.starter.pictures import Shape, guess_shape, table_hint
 from trainer.workloads import Split
 
 FEWEST = 10  # images of a class
@@ -27,7 +27,7 @@ Written by `trainyard new`. Comments say what was seen.
 workload = ImageFolder(
     size={size},  # {seen}
     channels={channels},  # {modes}
-{white}{more})
+{more})
 '''
 
 
@@ -66,9 +66,7 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
         seen=shape.sizes,
         channels=channels,
         modes=shape.modes,
-        white=f"    white={shape.form.white},  # values reach {shape.largest:g}\n"
-        * bool(shape.largest),
-        more="".join(f"{line}\n" for line in _more(code, pair)),
+        more="".join(f"{line}\n" for line in _more(code, shape, pair)),
     )
     share = max(counts.values()) / len(files)
     return Start(
@@ -91,8 +89,8 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
 def _on_folders(images: ImageFolder) -> Iterator[str]:
     if refused := images.refused:
         path, reason = refused[0]
-        number = f"{len(refused):,} file{'s are' if len(refused) > 1 else ' is'}"
-        yield f"{number} left out: {path} {reason}{', …' * (len(refused) > 1)}"
+        files = "1 file is" if len(refused) == 1 else f"{len(refused):,} files are"
+        yield f"{files} left out: {path} {reason}"
     if folders := images.rule.files:
         splits = "; ".join(f"{Path(folder).name}: {split}" for folder, split in folders.items())
         yield f"split by the folders ({splits})"
@@ -105,8 +103,10 @@ def _on_folders(images: ImageFolder) -> Iterator[str]:
         )
 
 
-def _more(script: RecordedScript | None, pair: Sequence[str]) -> Iterator[str]:
+def _more(script: RecordedScript | None, shape: Shape, pair: Sequence[str]) -> Iterator[str]:
     """Yield further arguments; `pair` is the negative and the positive class, if there are two."""
+    if shape.form.white:
+        yield f"    white={shape.form.white},  # values reach {shape.largest:g}"
     if pair:
         negative, positive = map(quoted, pair)
         yield f'    label=Binary("label", positive={positive}, names=({negative}, {positive})),'

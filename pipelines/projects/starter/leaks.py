@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from components.shared.text.value_text import first_of
 from pipelines.projects.leaks import FEWEST, Floats, codes_of, parts_of
 from pipelines.projects.starter.labels import BINARY, CLASSES, REGRESSION, LabelGuess
 from pipelines.projects.starter.texts import FEATURE, Guess, Texts
@@ -30,10 +31,8 @@ def leaks_of(guesses: Sequence[Guess], label: LabelGuess) -> dict[str, str]:
     names = parts_of(values, numbers, has_classes=has_classes)
     for name in names:
         partners = [partner for partner in names if partner != name]
-        shown = " and ".join(partners[:MOST_SHOWN])
-        more = f" and {len(partners) - MOST_SHOWN} more" * (len(partners) > MOST_SHOWN)
-        how = f"together with {shown}{more}" if partners else "alone"
-        warnings[name] = f"tells {label.column.name} {how}: {after}"
+        with_whom = f"together with {first_of(partners, MOST_SHOWN)}" if partners else "alone"
+        warnings[name] = f"tells {label.column.name} {with_whom}: {after}"
     return warnings
 
 

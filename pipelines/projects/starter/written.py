@@ -60,14 +60,12 @@ class Reading:
         return replace(self, values=kept, odd={**self.odd, **positions}, mistake=mistake)
 
 
-def read_texts(
-    texts: pa.Array, *, has_semicolons: bool = False, is_german: bool = False
-) -> Reading:
+def read_texts(texts: pa.Array, *, prefers_comma: bool = False, is_german: bool = False) -> Reading:
     """Return a column as it is read.
 
     Args:
         texts: the column.
-        has_semicolons: they separate columns, so a comma is rather decimal.
+        prefers_comma: in 1,234 it is rather decimal, as in files with semicolons.
         is_german: the file has decimal commas elsewhere.
     """
     plain = plain_texts(texts)
@@ -77,7 +75,7 @@ def read_texts(
     has_points, has_commas = (any(sign in text for text in counts) for sign in ".,")
     kinds = [(",", ".")] if is_german and has_points else []
     may_be_decimal = has_commas and not any(map(GROUPED.search, counts))
-    kinds += [(",", "")] if may_be_decimal and (is_german or has_semicolons) else []
+    kinds += [(",", "")] if may_be_decimal and (is_german or prefers_comma) else []
     kinds += SIGNS
     units = _signs(list(counts)[:MAX_TRIED])
     forms = (

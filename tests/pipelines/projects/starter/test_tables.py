@@ -401,6 +401,13 @@ def test_a_comma_is_decimal_where_semicolons_separate_columns(tmp_path, delimite
     assert workload_of(path, "y").features == (Number("x", low=0, **form),)
 
 
+def test_a_comma_is_between_thousands_where_others_have_decimal_points(tmp_path):
+    rows = {"x": ["1,234", "2,500"] * 30, "size": ["0.5", "2.25"] * 30, "y": ["a", "b", "b"] * 20}
+    path = write_csv(tmp_path / "a.csv", rows, delimiter=";")
+    sizes = Number("size", low=0)
+    assert workload_of(path, "y").features == (Number("x", low=0, thousands=","), sizes)
+
+
 @pytest.mark.parametrize("largest", ["1,234,567", "1,234.5"])
 def test_one_number_shows_that_a_comma_is_between_thousands(tmp_path, largest):
     rows = {"x": [f"{at + 1},250" for at in range(59)] + [largest], "y": ["a", "b", "b"] * 20}
