@@ -146,9 +146,11 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
             f" {ranked_values(dict(column.ranked))}; correct the files, or choose --kind classes"
         )
     is_whole = column.has_whole_texts
-    literal = _listed(column, [chosen.strip()])
-    negative = [quoted(value.strip()) for value in values if value != chosen]
-    names = f", names=({negative[0]}, {literal})" if not is_whole else ""
+    names = [
+        str(int(float(value))) if is_whole else value.strip()
+        for value in sorted(values, key=chosen.__eq__)
+    ]
+    literal = _listed(column, names[-1:])
     why = (
         ""
         if positive or len(known) == 1
@@ -157,7 +159,7 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
     return LabelGuess(
         column,
         BINARY,
-        _declared(BINARY, column, f"positive={literal}{names}"),
+        _declared(BINARY, column, f"positive={literal}, names=({', '.join(map(quoted, names))})"),
         f"{chosen} in {share:.1%} of the rows{why}",
         "{auc: 0.7}",
         f"always the more frequent class: accuracy {max(share, 1 - share):.3f}, auc 0.5",

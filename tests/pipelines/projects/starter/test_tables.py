@@ -758,8 +758,8 @@ def test_repeated_headers_are_no_values(tmp_path):
         (["1,5", "2,25", "3"], 'Regression("y", decimal=",")'),
         (["NA", *map(str, range(50))], 'Regression("y", missing=("NA",))'),
         (["low", "none", "high"], 'Classes("y", values=("high", "low", "none"))'),
-        (["1", "1.0", "0", "0.0"], 'Binary("y", positive=1)'),
-        (["1", "1", "2"], 'Binary("y", positive=2)'),
+        (["1", "1.0", "0", "0.0"], 'Binary("y", positive=1, names=("0", "1"))'),
+        (["1", "1", "2"], 'Binary("y", positive=2, names=("1", "2"))'),
         (["01", "02"], 'Binary("y", positive="02", names=("01", "02"))'),
     ],
 )
