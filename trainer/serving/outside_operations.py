@@ -51,8 +51,8 @@ def _saved_model_class() -> Any:
         type_name=f".{graph.full_name}",
     )
     descriptor_pool.Default().AddSerializedFile(file.SerializeToString())
-    found = descriptor_pool.Default().FindMessageTypeByName("SavedModel")
-    return message_factory.GetMessageClass(found)
+    message = descriptor_pool.Default().FindMessageTypeByName("SavedModel")
+    return message_factory.GetMessageClass(message)
 
 
 _SavedModel = _saved_model_class()
@@ -122,8 +122,8 @@ class _Graph:
         if _TABLE_FILE.fullmatch(node.op):
             return not self._is_asset(scope, node.input[1] if len(node.input) > 1 else "", ())
         if node.op == "PrintV2":
-            stream = node.attr["output_stream"].s
-            return bool(stream.startswith(b"file:"))
+            stream = node.attr["output_stream"]
+            return bool(stream.placeholder or stream.s.startswith(b"file:"))  # of any caller
         return _OUTSIDE.fullmatch(node.op) is not None
 
     def _saver_operations(self) -> dict[tuple[bool, str], frozenset[str]]:

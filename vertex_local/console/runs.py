@@ -66,7 +66,7 @@ def run(service: Service, call: Call) -> Json:
     names = [*(job for task in tasks for job in task["jobs"]), *map(_resource_name, artifacts)]
     return {
         "run": record,
-        "made": [found for name in dict.fromkeys(names) if (found := _with_page(service, name))],
+        "made": list(filter(None, (_with_page(service, name) for name in dict.fromkeys(names)))),
         "tasks": [{**task, **_bar(task, start, total)} for task in tasks],
         "dag": dag.draw(record.get("pipelineSpec", {}), tasks),
     }
@@ -82,8 +82,8 @@ def task(service: Service, call: Call) -> Json:
         for artifact in made["artifacts"]:
             artifact["page"] = f"{page}/{name}" if _path(artifact).is_file() else ""
     for artifact in [*_artifacts(detail, "inputs"), *_artifacts(detail, "outputs")]:
-        if found := _with_page(service, _resource_name(artifact)):
-            artifact["page"] = words.href(found["name"])
+        if resource := _with_page(service, _resource_name(artifact)):
+            artifact["page"] = words.href(resource["name"])
     return {
         "run": record,
         "task": detail,

@@ -67,13 +67,11 @@ def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str 
     names = contents.names
     if name not in names:
         shown = [repr(own) if "\n" in own else own for own in names if own]
-        title = "; if the first line is a title, remove the lines above the header"
-        raise DataError(
-            f"--label {name}:{did_you_mean(name, names)} the columns are {', '.join(shown)}"
-            " (--header a,b,… names the columns of a file whose first line has values)"
-            + title
-            * any(own.startswith("Unnamed: ") for own in names)
-        )
+        remedy = " (--header a,b,… names the columns of a file whose first line has values)"
+        if any(own.startswith("Unnamed: ") for own in names):
+            remedy += "; if the first line is a title, remove the lines above the header"
+        hint = did_you_mean(name, names)
+        raise DataError(f"--label {name}:{hint} the columns are {', '.join(shown)}{remedy}")
     column = contents.of(name)
     if column.has_whole_texts:  # 1 and 1.0 are one value
         whole = pc.replace_substring_regex(column.values, POINT_ZERO, "")
@@ -145,17 +143,14 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
             f"--label {column.name}: it has {len(values)} values, and a binary label two:"
             f" {ranked_values(dict(column.ranked))}; correct the files, or choose --kind classes"
         )
-    is_whole = column.has_whole_texts
-    names = [
-        str(int(float(value))) if is_whole else value.strip()
-        for value in sorted(values, key=chosen.__eq__)
-    ]
-    literal = _listed(column, names[-1:])
-    why = (
-        ""
-        if positive or len(known) == 1
-        else "; positive is guessed, the rarer one; to change it, give --positive"
-    ) + _rarest(column)
+    [negative] = [value for value in values if value != chosen]
+    names = [value.strip() for value in (negative, chosen)]
+    if column.has_whole_texts:
+        names = [str(int(float(value))) for value in names]
+    literal = _listed(column, names[1:])
+    why = _rarest(column)
+    if not positive and len(known) != 1:
+        why = f"; positive is guessed, the rarer one; to change it, give --positive{why}"
     return LabelGuess(
         column,
         BINARY,
@@ -169,8 +164,9 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
 
 def _rarest(column: Texts) -> str:
     value, count = column.ranked[-1]
-    is_rare = count < FEWEST
-    return f"; the rarest is {value!r}, {rows_text(count)}: too few to learn or judge it" * is_rare
+    if count >= FEWEST:
+        return ""
+    return f"; the rarest is {value!r}, {rows_text(count)}: too few to learn or judge it"
 
 
 def _classes(column: Texts) -> LabelGuess:

@@ -130,6 +130,21 @@ def test_an_operation_anywhere_in_the_graph_is_named(function, operation, tmp_pa
         check(save(function, tmp_path / "model"))
 
 
+def test_a_print_to_where_its_caller_says_is_named(tmp_path):
+    def give_stream(meta):
+        [node] = [
+            node
+            for function in meta.graph_def.library.function
+            for node in function.node_def
+            if node.op == "PrintV2"
+        ]
+        node.attr["output_stream"].placeholder = "stream"
+
+    folder = edit(save(print_to_file, tmp_path / "model"), give_stream)
+    with pytest.raises(TrainerError, match="outside the model: PrintV2"):
+        check(folder)
+
+
 def test_printing_to_the_log_is_allowed(tmp_path):
     def serve(x):
         tf.print(x)
