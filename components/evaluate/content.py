@@ -1,7 +1,7 @@
 """Content of evaluation.json: everything that a report of an evaluation draws."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from components.evaluate.assess import Assessment
 from components.evaluate.gate.checks import is_slice_ok
 from components.evaluate.gate.comparison import CHAMPION, Slice
+from components.evaluate.gate.gain import is_same, measure_intervals
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.gate.undefined import find_not_finite
 from components.evaluate.held_out import HeldOut, Row
@@ -16,6 +17,7 @@ from components.evaluate.thresholds import Check
 from trainer import Json
 from trainer.metrics.class_metrics import calibration, predicted_classes
 from trainer.metrics.evaluate import Evaluation, score
+from trainer.metrics.resampling import comparable, statistic
 from trainer.serving.strict_json import finite
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import (
@@ -31,6 +33,7 @@ MAX_POINTS = 1000
 NUM_CURVE_POINTS = 100
 NUM_CLASSES = 2  # of a ROC curve
 MAX_ANSWERS = 100_000
+CONFIDENCE = 0.95  # of the intervals of metrics
 IMAGE_DIMENSIONS = (2, 3)
 
 
@@ -38,8 +41,10 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
     """Return the content; numbers that are not finite are null.
 
     `champion` or `baseline` is null without such a model; `gain` is the gain over the champion, or
-    else over the baseline; `folds` is null if the test split judges. `low` and `high` are the ends
-    of the interval of a slice's gain; its `ok` is null if it is `undefined`, with the reason.
+    else over the baseline; `intervals` are the ends of the 95 % interval of each metric for which
+    resampling gives the same value; `folds` is null if the test split judges. `low` and `high` are
+    the ends of the interval of a slice's gain; its `ok` is null if it is `undefined`, with the
+    reason.
     """
     evaluation, held_out = assessed.evaluation, assessed.held_out
     comparison, workload = assessed.comparison, assessed.predictor.workload
@@ -56,6 +61,7 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
         "num_mistakes": held_out.num_mistakes,
         "unit": getattr(held_out.label, "unit", ""),
         "metrics": evaluation.metrics,
+        "intervals": _intervals(held_out, evaluation.metrics),
         "folds": {**folds, "metrics": assessed.by_folds} if folds else None,
         "decision": assessed.predictor.decision,
         "importance": list(assessed.importance),
@@ -92,6 +98,19 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
 def _metrics(held_out: HeldOut, model: str, workload: Workload) -> dict[str, float]:
     label = held_out.rival_labels.get(model, workload.label)
     return score(held_out.rivals[model], held_out.labels, workload, label=label).metrics
+
+
+def _intervals(held_out: HeldOut, metrics: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    size, label = len(held_out.labels), held_out.label
+    if size > MAX_ANSWERS or len(find_not_finite(held_out.predictions)):
+        return {}
+    statistics = {
+        name: statistic(name, held_out.predictions, held_out.labels, label)
+        for name in comparable(label, len(held_out.names))
+    }
+    every = np.ones(size, np.int64)
+    same = {n: value for n, value in statistics.items() if is_same(metrics.get(n), value(every))}
+    return measure_intervals(same, num_examples=size, confidence=CONFIDENCE)
 
 
 def _slice(part: Slice, metric: str, options: GateOptions) -> Json:

@@ -1,13 +1,12 @@
 """Gains of one run's model over another's on the same test examples, with intervals."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from components.evaluate.gate.gain import Gain, measure_gain
+from components.evaluate.gate.gain import Gain, is_same, measure_gain
 from trainer import Json
 from trainer.metrics.class_metrics import CHOICE, predicted_classes
 from trainer.metrics.resampling import comparable, statistic
@@ -55,8 +54,8 @@ def measure_gains(first: Json, second: Json) -> Gains:
         gain.metric: gain
         for gain in gains
         if gain.is_defined
-        and _is_metric(first, gain.metric, gain.other)
-        and _is_metric(second, gain.metric, gain.candidate)
+        and is_same(first.get("metrics", {}).get(gain.metric), gain.other)
+        and is_same(second.get("metrics", {}).get(gain.metric), gain.candidate)
     }
     return Gains(words=_words(a, b), by_metric=known)
 
@@ -87,12 +86,6 @@ def _gain(metric: str, first: _Answers, second: _Answers) -> Gain:
     )
     size = len(second.labels)
     return measure_gain(metric, candidate, other, num_examples=size, confidence=CONFIDENCE)
-
-
-def _is_metric(evaluation: Json, name: str, value: float) -> bool:
-    """Return True if an evaluation's metric is this one; Keras may compute it by other rules."""
-    known = evaluation.get("metrics", {}).get(name)
-    return known is not None and math.isclose(known, value, rel_tol=1e-3, abs_tol=1e-6)
 
 
 def _words(first: _Answers, second: _Answers) -> str:

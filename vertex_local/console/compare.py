@@ -1,7 +1,7 @@
 """Page that compares two to eight runs; each is held against the first."""
 
+import math
 from collections.abc import Mapping
-from typing import Any
 
 from vertex_local import Json
 from vertex_local.api.query.fields import run_facts
@@ -49,20 +49,39 @@ def _metrics(records: list[Json]) -> dict[str, list[Json]]:
         }
         for of_run, record in zip(facts, records, strict=True)
     ]
-    return {
-        name: [
-            _judged(of_run.get(name), values[0].get(name), signs.get(name.rpartition(" ")[2], 0))
-            for of_run in values
+    rows: dict[str, list[Json]] = {}
+    for title in dict.fromkeys(title for of_run in values for title in of_run):
+        name = title.rpartition(" ")[2]
+        cells = [
+            {
+                "value": of_run.get(title),
+                "low": of_facts.get(f"{name}_low"),
+                "high": of_facts.get(f"{name}_high"),
+            }
+            for of_run, of_facts in zip(values, facts, strict=True)
         ]
-        for name in dict.fromkeys(name for of_run in values for name in of_run)
-    }
+        rows[title] = [{**cell, **_judged(cell, cells[0], signs.get(name, 0))} for cell in cells]
+    return rows
 
 
-def _judged(value: Any, base: Any, sign: int) -> Json:
-    difference = None if None in (value, base) else value - base
-    gain = (difference or 0) * sign
+def _judged(cell: Json, base: Json, sign: int) -> Json:
+    """Return the difference from the first run, the ends of its interval, and a verdict."""
+    if None in (cell["value"], base["value"]):
+        return {}
+    difference = cell["value"] - base["value"]
+    gain = difference * sign
     verdict = "better" if gain > 0 else "worse" if gain < 0 else ""
-    return {"value": value, "difference": difference, "verdict": verdict}
+    ends = [one[end] for one in (cell, base) for end in ("low", "high")]
+    if not all(isinstance(end, int | float) for end in ends):
+        return {"difference": difference, "verdict": verdict}
+    # As if of independent examples; of the same ones the interval is shorter.
+    half = math.hypot(ends[1] - ends[0], ends[3] - ends[2]) / 2
+    return {
+        "difference": difference,
+        "ends": (difference - half, difference + half),
+        "verdict": verdict,
+        "is_sure": abs(difference) > half,
+    }
 
 
 def _measured(record: Json) -> Json:

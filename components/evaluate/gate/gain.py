@@ -1,6 +1,7 @@
 """Gain of one model over another on the same examples, with a paired bootstrap interval."""
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -103,17 +104,44 @@ def _without_interval(
     )
 
 
+def is_same(known: float | None, value: float) -> bool:
+    """Return True if an evaluation's metric is this one; Keras may compute it by other rules."""
+    return known is not None and math.isclose(known, value, rel_tol=1e-3, abs_tol=1e-6)
+
+
+def measure_intervals(
+    statistics: Mapping[str, Statistic], *, num_examples: int, confidence: float
+) -> dict[str, tuple[float, float]]:
+    """Return the normal interval of each metric of one model; none of one that is not finite."""
+    values = {name: value(np.ones(num_examples, np.int64)) for name, value in statistics.items()}
+    drawn: dict[str, list[float]] = {name: [] for name in statistics}
+    for counts in _draws(num_examples, NUM_SLICE_DRAWS):
+        for name, value in statistics.items():
+            drawn[name].append(value(counts))
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    halves = {name: z * float(np.std(metrics)) for name, metrics in drawn.items()}
+    return {
+        name: (value - halves[name], value + halves[name])
+        for name, value in values.items()
+        if math.isfinite(value + halves[name])
+    }
+
+
 def _differences(
     metric: str, candidate: Statistic, other: Statistic, num_examples: int, num_draws: int
 ) -> NDArray[np.float64]:
+    draws = _draws(num_examples, num_draws)
+    values = [gain(metric, candidate(counts), other(counts)) for counts in draws]
+    return np.array([value for value in values if math.isfinite(value)], np.float64)
+
+
+def _draws(num_examples: int, num_draws: int) -> Iterator[NDArray[np.uint8]]:
+    """Yield how often each example is drawn."""
     random = np.random.Generator(np.random.SFC64(SEED))  # the fastest one
-    differences = np.empty(num_draws)
     # Allocated once: new memory pages in each draw would cost more time than the numbers.
     places, drawn = np.empty(num_examples), np.empty(num_examples, np.int64)
-    for at in range(num_draws):
+    for _ in range(num_draws):
         random.random(out=places)
         places *= num_examples
         drawn[:] = places
-        counts = np.bincount(drawn, minlength=num_examples).astype(np.uint8)
-        differences[at] = gain(metric, candidate(counts), other(counts))
-    return differences[np.isfinite(differences)]
+        yield np.bincount(drawn, minlength=num_examples).astype(np.uint8)

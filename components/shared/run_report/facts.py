@@ -36,8 +36,17 @@ def facts_of(content: Content) -> Json:
         "lower_is_better": " ".join(sorted(LOWER_IS_BETTER & metrics.keys())),
         "higher_is_better": " ".join(sorted(HIGHER_IS_BETTER & metrics.keys())),
         "commands": "\n".join(_commands(model)) if model else "",
+        **_ends(content.evaluation.get("intervals") or {}),
     }
     return {name: value for name, value in facts.items() if _is_known(value)}
+
+
+def _ends(intervals: Json) -> Json:
+    return {
+        f"{name}_{end}": value
+        for name, ends in intervals.items()
+        for end, value in zip(("low", "high"), ends, strict=True)
+    }
 
 
 def _is_known(value: str | float | None) -> bool:

@@ -82,6 +82,15 @@ def test_classes_are_compared_by_example(tmp_path):
     assert "Confusion matrix</h2>" in report_of(found)
 
 
+@pytest.mark.parametrize(("name", "metrics"), [("regression", "rmse mae r2"), ("multilabel", "f1")])
+def test_metrics_have_intervals(request, name, metrics):
+    evaluation = request.getfixturevalue(name).evaluation
+    intervals = evaluation["intervals"]
+    assert set(intervals) >= {*metrics.split(), "loss"}
+    for metric, (low, high) in intervals.items():
+        assert low < evaluation["metrics"][metric] < high
+
+
 def report_of(evaluation):
     """Return the page of a run with an evaluation, as the exit step writes it."""
     return render(Content(summary=summarize(job()), evaluation=evaluation))
@@ -182,7 +191,7 @@ def test_a_model_without_finite_predictions_fails_and_its_files_are_json(tmp_pat
 def test_the_gate_names_directions(regression):
     assert regression.judgement.verdict == "failed"
     first, second = regression.judgement.reasons
-    assert first.endswith("is at most 1000000")
+    assert first.endswith("is at most 1,000,000")
     assert second.endswith("is below 1")
 
 

@@ -327,6 +327,22 @@ def test_comparison_shows_what_differs_and_what_is_better(client, service, some_
     assert "better</small>" not in html  # nor is a shorter run
 
 
+def test_a_difference_that_may_be_chance_is_no_better_and_no_worse_surely(client, service):
+    for name, auc in [("a", 0.9), ("close", 0.91), ("far", 0.95), ("unmeasured", 0.91)]:
+        ends = {} if name == "unmeasured" else {"auc_low": auc - 0.012, "auc_high": auc + 0.012}
+        add_run(service, name, **{**FACTS, "value": auc, **ends})
+    names = "&".join(
+        f"run{n}={PARENT}/pipelineJobs/{name}"
+        for n, name in enumerate(("a", "close", "far", "unmeasured"))
+    )
+    html = " ".join(client.get(f"/compare?{names}").get_data(as_text=True).split())
+    assert '<td class="">0.91 <small>0.898 to 0.922</small>' in html
+    assert "+0.01, better, not surely (-0.006971 to 0.02697)" in html
+    assert '<td class="better">0.95 <small>0.938 to 0.962</small>' in html
+    assert "+0.05, better (0.03303 to 0.06697)" in html
+    assert '<td class="better">0.91 <br><small>+0.01, better</small>' in html
+
+
 @pytest.mark.parametrize("count", [1, 9])
 def test_comparison_takes_two_to_eight_runs(client, count):
     names = "&".join(f"run{n}={PARENT}/pipelineJobs/{n}" for n in range(count))

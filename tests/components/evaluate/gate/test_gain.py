@@ -10,7 +10,7 @@ import pytest
 from components.evaluate.gate import gain as gains
 from components.evaluate.gate.checks import check_comparison, check_size
 from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
-from components.evaluate.gate.gain import Gain, measure_gain
+from components.evaluate.gate.gain import Gain, measure_gain, measure_intervals
 from components.evaluate.gate.options import CONSTANT, LINEAR, GateOptions
 from components.evaluate.gate.slice_rules import parse_rule
 from components.evaluate.held_out import HeldOut
@@ -113,6 +113,20 @@ def test_the_interval_is_that_of_resampled_examples_and_the_same_each_time(
     assert found.difference == pytest.approx(hits[0].mean() - hits[1].mean())
     assert found.low == pytest.approx(found.difference - 1.645 * deviation, abs=0.15 * deviation)
     assert found.high == pytest.approx(found.difference + 1.645 * deviation, abs=0.15 * deviation)
+
+
+def test_the_interval_of_each_metric_of_one_model():
+    model = two_classes(1.0)
+    statistics = {name: statistic(name, model, TRUTH, Binary("y")) for name in ("accuracy", "auc")}
+    statistics["undefined"] = lambda counts: math.nan
+    intervals = measure_intervals(statistics, num_examples=SIZE, confidence=0.9)
+    assert intervals == measure_intervals(statistics, num_examples=SIZE, confidence=0.9)
+    assert set(intervals) == {"accuracy", "auc"}
+    hits = (model.argmax(axis=1) == TRUTH).astype(float)
+    half = 1.645 * hits.std() / math.sqrt(SIZE)
+    low, high = intervals["accuracy"]
+    assert (low + high) / 2 == pytest.approx(hits.mean())
+    assert (high - low) / 2 == pytest.approx(half, rel=0.2)
 
 
 def held_out(candidate, *, column=None, **rivals) -> HeldOut:

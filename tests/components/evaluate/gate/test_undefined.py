@@ -186,4 +186,5 @@ def test_an_evaluation_is_json_without_constants(value):
     content = evaluation_content(assessed, assessed.checks)
     text = json.dumps(content, allow_nan=False)
     assert json.loads(text)["metrics"]["auc"] is None
+    assert "auc" not in content["intervals"]
     assert "the slice has no 'yes'" in text
