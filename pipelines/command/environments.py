@@ -44,6 +44,7 @@ def with_environment(
     values, sources = read_mapping(path, example="project: my-project")
     options: list[str] = []
     places: dict[str, str] = {}
+    own_options = {word.partition("=")[0] for word in argv}
     own_settings = {text.partition("=")[0] for text in vars(arguments).get("settings", ())}
     for key, value in values.items():
         place = f"{path}, line {sources[key,].line}"
@@ -61,7 +62,7 @@ def with_environment(
             option, text = f"--{key.replace('_', '-')}", value_text(value, sources[key,])
             is_path = key in PATHS and not paths.is_in_bucket(text)
             options.append(f"{option}={path.parent / text if is_path else text}")
-            if not any(word.startswith(option) for word in argv):
+            if option not in own_options:
                 places[option] = place
     words = list(itertools.takewhile(lambda word: not word.startswith("-"), argv))
     return [*words, *options, *argv[len(words) :]], places

@@ -170,6 +170,7 @@ def _outputs_of(entry: Json) -> Iterator[Outputs]:
     """Yield the outputs of an entry; none of one that is damaged, which the service drops."""
     try:
         parameters, artifacts = entry["outputs"]["parameters"], entry["outputs"]["artifacts"]
-        yield parameters, _uris({name: {"artifacts": made} for name, made in artifacts.items()})
+        if "pending" in entry:
+            yield parameters, _uris({name: {"artifacts": made} for name, made in artifacts.items()})
     except (KeyError, TypeError, AttributeError):
         return

@@ -133,7 +133,11 @@ def test_steps_are_executed_on_this_machine_only(trainyard):
 
 
 @pytest.mark.parametrize(
-    "content", ["{}", '{"outputs": 5}', '{"outputs": {"parameters": {}}}', "["]
+    "content",
+    [
+        *("{}", "[", '{"outputs": 5}', '{"outputs": {"parameters": {}}}'),
+        '{"outputs": {"parameters": {}, "artifacts": {}}}',
+    ],
 )
 def test_a_damaged_entry_of_the_cache_has_no_outputs(tmp_path, content):
     folder = tmp_path / "vertex" / "step_cache"
