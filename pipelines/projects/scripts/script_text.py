@@ -164,7 +164,9 @@ class ScriptText:
         try:
             value = eval(code, dict(values))  # which the script has evaluated, too
         except Exception as error:  # whatever the user's expression raises
-            raise ScriptFault(f"{ast.unparse(node)}: {error}", line=node.lineno) from error
+            remedy = "; assign it outside of functions" if isinstance(error, NameError) else ""
+            problem = f"{ast.unparse(node)}: {error}{remedy}"
+            raise ScriptFault(problem, line=node.lineno) from error
         if not _is_plain(value):
             raise ScriptFault(
                 f"the argument {ast.unparse(node)} is {value!r:.60}; it must be a number, a text or"

@@ -32,7 +32,7 @@ class WrittenImages(WrittenModel):
 
     def __init__(self, script: ScriptText, recording: Recording, classes: Sequence[str]):
         super().__init__(script, recording)
-        self._classes = self._in_order(classes)
+        self._classes = classes
 
     def _in_order(self, classes: Sequence[str]) -> Sequence[str]:
         """Return the classes by their numbers in the script, which may list them."""
@@ -46,12 +46,14 @@ class WrittenImages(WrittenModel):
         """Return the layers before the model, and write down size, label and weights.
 
         Raises:
-            ScriptFault: the rows are no images, or have other classes than the folders.
+            ScriptFault: the rows are no images, have other classes than the folders, or an order
+                of them that is unknown.
         """
         [(images, _), *more] = inputs_of(self.model, rows)
         if more:
             raise ScriptFault("the model has several inputs, and images are one")
         shape = _shape(images.values.shape[1:])
+        self._classes = self._in_order(self._classes)
         self._label(rows)
         if weights := self.recording.fit.get("class_weight"):
             self.class_weights(self._classes, weights)

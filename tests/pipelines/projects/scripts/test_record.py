@@ -522,6 +522,20 @@ def test_classes_of_images_have_the_numbers_that_the_script_gives_them(tmp_path)
     assert 'class_weights={"dogs": 1, "cats": 2}' in begun.workload
 
 
+def test_class_names_within_a_function_are_refused_with_the_way_out(tmp_path):
+    for name in ("cats", "dogs"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        Image.new("RGB", (30, 30)).save(tmp_path / f"photos/{name}/a.png")
+    listed = 'label_mode="binary", class_names=names'
+    text = IMAGE_SCRIPT.replace('label_mode="binary"', listed)
+    load = "def load(names):\n    return keras.utils"
+    text = text.replace("data = keras.utils", load, 1)
+    text = text.replace("data = data.map", 'data = load(["dogs", "cats"]).map', 1)
+    (tmp_path / "train.py").write_text(text)
+    with pytest.raises(DataError, match=r"train.py:10: names: .*; assign it outside of functions"):
+        start_images(str(tmp_path / "photos"), script=tmp_path / "train.py")
+
+
 SIGNS = """\
 import csv
 import keras
