@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from components.batch_predict.inputs.lines import cut_lines
-from components.batch_predict.inputs.tables import plan_tables, schema_for_predictions
+from components.batch_predict.inputs.tables import (
+    missing_columns,
+    plan_tables,
+    schema_for_predictions,
+)
 from components.batch_predict.options import PredictOptions
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import local_path
@@ -108,7 +112,10 @@ def kind_of(path: str) -> str:
 
 
 def _are_rows(path: str, predictor: Any) -> bool:
-    """Return whether lines are rows of a table, since they have columns that no request has."""
+    """Return whether lines are rows of a table: they have all its columns, and other ones.
+
+    No request has other columns than the features, and the key by that name.
+    """
     workload = getattr(predictor, "workload", None)
     if not isinstance(workload, Table):
         return False
@@ -116,8 +123,10 @@ def _are_rows(path: str, predictor: Any) -> bool:
         names = list(next(json_rows(path), {}))
     except DataError:  # which the row will have, too
         return False
-    header = match_header(names, schema_for_predictions(workload))
-    return bool({*header.unknown} - {"key"})
+    schema = schema_for_predictions(workload)
+    header = match_header(names, schema)
+    has_more = not {*header.columns} <= {*workload.feature_names, "key"}
+    return has_more and not missing_columns(header, schema)
 
 
 def _num_parts(paths: Sequence[str]) -> int:

@@ -47,7 +47,7 @@ def plan_tables(
     names, unused = {}, set()
     for file in files:
         matched = columns.match_header(file.names, schema)
-        missing = [name for name in matched.missing if name not in (NO_LABEL.column, schema.key)]
+        missing = missing_columns(matched, schema)
         if matched.twice:
             raise DataError(f"{file.path}: the column {matched.twice[0]!r} occurs twice")
         if missing:
@@ -61,6 +61,11 @@ def plan_tables(
         unused |= {name for name in matched.columns if name not in known}
     plan = plan_table(files, columns=names, num_shards=num_parts, digest=lambda _: "")
     return [{"table": part} for part in plan.parts if part.inputs], sorted(unused)
+
+
+def missing_columns(header: columns.Header, schema: TableSchema) -> list[str]:
+    """Return the columns that predictions need and a file lacks."""
+    return [name for name in header.missing if name not in (NO_LABEL.column, schema.key)]
 
 
 def _open(path: str, schema: TableSchema, label: str) -> TableFile:

@@ -214,6 +214,26 @@ def test_every_kind_of_file_gets_the_servers_predictions(name, model, expected, 
     assert summary["unused_columns"] == unused
 
 
+def test_lines_without_label_and_with_the_key_are_rows_of_a_table(model, tmp_path):
+    rows = [csv_row(number) for number in range(3)]
+    new = [{name: row[name] for name in row if name not in ("kind", "remark")} for row in rows]
+    file = write_lines(tmp_path / "new.jsonl", new)
+    summary = predict_files(model, inputs=[str(file)], output_dir=tmp_path / "out")
+    assert (summary["predictions"], summary["unused_columns"]) == (3, [])
+
+
+def test_a_wrong_field_in_the_first_line_is_an_error_of_its_line(model, tmp_path):
+    file = write_lines(tmp_path / "rows.jsonl", [{**instance(1), "chargee": 2}, instance(2)])
+    predict_files(
+        model,
+        inputs=[str(file)],
+        output_dir=tmp_path / "out",
+        options=PredictOptions(max_errors=0.5),
+    )
+    [error] = errors_in(tmp_path / "out")
+    assert (error["row"], error["reason"][:23]) == (1, "unknown field 'chargee'")
+
+
 def test_lines_without_a_prediction_have_no_unknown_values(model, tmp_path):
     file = write_lines(tmp_path / "rows.jsonl", ["{broken", "[1]"])
     with pytest.raises(DataError, match="2 of 2 rows"):
