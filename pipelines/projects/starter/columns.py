@@ -1,6 +1,7 @@
 """The columns of a user's table as texts, with the counts that guesses are made from."""
 
 import functools
+import itertools
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,6 +52,7 @@ class Rows:
         ragged: number, reason and text of each row with another number of fields.
     """
 
+    file: TableFile
     table: pa.Table
     numbers: pa.Array
     ragged: Sequence[tuple[int, str, str]] = ()
@@ -111,31 +113,12 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
             raise DataError(f"{file.path}: the column {twice[0]!r} occurs twice; rename one")
     if sum(file.num_bytes for file in files) > LARGE_BYTES:
         logger.info("reading the first %s rows of %s …", f"{MAX_ROWS:,}", paths[0])
-    tables: list[pa.Table] = []
-    is_whole = True
-    numbers: list[pa.Array] = []
-    owners: list[pa.Array] = []
-    ragged: list[str] = []
-    for file, rows in ((each, rows) for each in files for rows in _rows(each)):
-        table = rows.table
-        if not tables and not header and not file.has_groups:
-            _check_names(file, table)
-        tables.append(table)
-        numbers.append(rows.numbers)
-        place = f"{file.path}, " * (len(files) > 1)
-        ragged += [
-            f"{place}row {row:,}, {text[:MOST_SHOWN]!r}, with {reason}"
-            for row, reason, text in rows.ragged
-        ]
-        owners.append(pa.array([file.path] * table.num_rows))
-        if sum(table.num_rows for table in tables) >= MAX_ROWS:
-            is_whole = False
-            break
-    num_rows = sum(table.num_rows for table in tables)
+    blocks = list(_first_rows(files, header))
+    num_rows = sum(rows.table.num_rows for rows in blocks)
     if not num_rows:
         raise DataError(f"{paths[0]} has a header but no rows")
     names = _common_names(files)
-    parts = _by_column(names, tables)
+    parts = _by_column(names, [rows.table for rows in blocks])
     texts = {name: pa.concat_arrays(map(texts_of, chunks)) for name, chunks in parts.items()}
     is_row = pc.invert(_is_header(files[0], texts))
     texts = {name: column.filter(is_row) for name, column in texts.items()}
@@ -149,8 +132,8 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
             replace(column, reading=read_texts(texts[column.name], is_german=True))
             for column in columns
         ]
-    kept = pa.concat_arrays(numbers).filter(is_row)
-    places = pa.concat_arrays(owners).filter(is_row) if len(files) > 1 else None
+    kept = pa.concat_arrays([rows.numbers for rows in blocks]).filter(is_row)
+    owners = [pa.array([rows.file.path] * rows.table.num_rows) for rows in blocks]
     lacks = {
         name: file.path
         for file in files
@@ -160,13 +143,31 @@ def read_columns(paths: Sequence[str], *, header: Sequence[str] = ()) -> Content
     return Contents(
         columns,
         len(kept),
-        is_whole,
+        is_whole=num_rows < MAX_ROWS,
         num_headers=num_rows - len(kept),
-        ragged=ragged,
+        ragged=[text for rows in blocks for text in _ragged(rows, has_path=len(files) > 1)],
         rows=kept,
-        paths=places,
+        paths=pa.concat_arrays(owners).filter(is_row) if len(files) > 1 else None,
         lacks=lacks,
     )
+
+
+def _first_rows(files: Sequence[TableFile], header: Sequence[str]) -> Iterator[Rows]:
+    """Yield the rows of files, of many at least the first `MAX_ROWS`."""
+    num_rows = 0
+    for rows in itertools.chain.from_iterable(map(_rows, files)):
+        if not num_rows and not header and not rows.file.has_groups:
+            _check_names(rows.file, rows.table)
+        yield rows
+        num_rows += rows.table.num_rows
+        if num_rows >= MAX_ROWS:
+            return
+
+
+def _ragged(rows: Rows, *, has_path: bool) -> Iterator[str]:
+    path = f"{rows.file.path}, " if has_path else ""
+    for number, reason, text in rows.ragged:
+        yield f"{path}row {number:,}, {text[:MOST_SHOWN]!r}, with {reason}"
 
 
 def _prefers_comma(files: Sequence[TableFile], texts: Mapping[str, pa.Array]) -> bool:
@@ -242,7 +243,7 @@ def _own_rows(file: TableFile, names: tuple[str, ...]) -> Iterator[Rows]:
         try:
             for batch in read(file.path):
                 numbers = range(num_rows + 1, num_rows + batch.num_rows + 1)
-                yield Rows(pa.Table.from_batches([batch]), pa.array(numbers, pa.int64()))
+                yield Rows(file, pa.Table.from_batches([batch]), pa.array(numbers, pa.int64()))
                 num_rows += batch.num_rows
         except pa.ArrowException as error:
             raise DataError(f"{file.path} cannot be read: {error}; write it again") from error
@@ -272,7 +273,7 @@ def _own_rows(file: TableFile, names: tuple[str, ...]) -> Iterator[Rows]:
                     )
                 table = pa.table({name: block.raw[name].cast(pa.string()) for name in names})
                 ragged = [(num_rows + at + 1, reason, text) for at, reason, text in block.ragged]
-                yield Rows(table, pa.array(num_rows + block.numbers + 1), ragged)
+                yield Rows(file, table, pa.array(num_rows + block.numbers + 1), ragged)
                 num_rows += block.num_rows
     except gzip_errors() as error:
         raise damaged(file.path, error) from error
