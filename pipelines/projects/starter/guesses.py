@@ -49,6 +49,7 @@ QUANTITY = (
     r"^[-+]?(([0-9][0-9.,']*\s?[A-Za-zµ]{1,3}\s?){1,3}|[0-9]{1,3}(:[0-9]{2}){1,2}|[0-9]+/[0-9]+)$"
 )
 MOST_OTHER = 0.1  # of the texts of quantities
+NO_UNIT = "; perhaps quantities: to use them as such, write numbers of one unit"
 WORDS = 3  # mean number of words from which a column is a text
 
 
@@ -169,21 +170,28 @@ def _words(column: Texts, num_rows: int) -> Guess:
     words = pc.mean(pc.count_substring(texts, " ")).as_py() + 1
     is_unique = unique > max(LARGE_SHARE * num_rows, MOST_CODES)
     has_many_words = words >= WORDS and unique > max(MOST_CODES, len(texts) / 10)
-    num_quantities = pc.sum(pc.match_substring_regex(texts, QUANTITY)).as_py()
-    is_quantity = unique > MOST_CODES and num_quantities >= (1 - MOST_OTHER) * len(texts)
-    quantity = "; perhaps quantities: to use them as such, write numbers of one unit"
+    are_quantities = _are_quantities(column)
     has_letters = pc.any(pc.match_substring_regex(texts, r"\pL")).as_py()  # unlike telephones
-    is_text = has_many_words or (is_unique and words >= 2 and not is_quantity)  # noqa: PLR2004
+    is_text = has_many_words or (is_unique and words >= 2 and not are_quantities)  # noqa: PLR2004
     if is_text and has_letters:
         return Guess(column, FEATURE, "Text", seen=f"{unique:,} texts of {words:.0f} words")
     if is_unique:
         seen = f"another value in nearly every row, such as {texts[0].as_py()!r}"
-        why = quantity if is_quantity else ": an identifier"
+        why = NO_UNIT if are_quantities else ": an identifier"
         return Guess(column, IGNORED, seen=seen + why)
     argument = f"hashed={_size(column)}" if unique > MAX_VOCABULARY else ""
     is_rare = unique > max(MOST_CODES, len(texts) / 2)
-    seen = _shares(column) + "; few rows of each" * is_rare + quantity * is_quantity
-    return Guess(column, FEATURE, "Category", argument, seen, is_said=is_rare or is_quantity)
+    seen = _shares(column)
+    if is_rare:
+        seen += "; few rows of each"
+    if are_quantities:
+        seen += NO_UNIT
+    return Guess(column, FEATURE, "Category", argument, seen, is_said=is_rare or are_quantities)
+
+
+def _are_quantities(column: Texts) -> bool:
+    number = pc.sum(pc.match_substring_regex(column.present, QUANTITY)).as_py()
+    return column.num_unique > MOST_CODES and number >= (1 - MOST_OTHER) * len(column.present)
 
 
 def _shares(column: Texts) -> str:

@@ -267,14 +267,14 @@ def _with_comment(line: str, comment: str) -> list[str]:
 def _instances(guesses: Sequence[Guess], picture: PictureColumn | None) -> list[Json]:
     features = [guess for guess in guesses if guess.role == FEATURE and guess.kind != "Image"]
     required = [guess.column.values for guess in features if "is_required" in guess.arguments]
+    rows: Iterable[tuple[int, Json]] = ((row, {}) for row in range(len(guesses[0].column.values)))
     whole = (
-        row
-        for row in range(len(guesses[0].column.values))
+        (row, instance)
+        for row, instance in (picture.instances() if picture else rows)
         if all(values[row].is_valid for values in required)
     )
-    rows: Iterable[tuple[int, Json]] = ((row, {}) for row in whole)
     instances = []
-    for row, instance in itertools.islice(picture.instances() if picture else rows, NUM_INSTANCES):
+    for row, instance in itertools.islice(whole, NUM_INSTANCES):
         values = [(guess, guess.column.values[row].as_py()) for guess in features]
         own = {g.column.name: _plain(g, value) for g, value in values if value is not None}
         instances.append({**instance, **own})
