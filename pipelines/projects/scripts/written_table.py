@@ -221,8 +221,10 @@ class WrittenTable(WrittenModel):
     def _weights(self, rows: RecordedRows, file_rows: Array) -> None:
         values = self.result["label"].get("values", [])
         codes, numbers = np.unique(rows.class_numbers, return_inverse=True)
-        given = self.recording.fit.get("class_weight") or {}
-        weights = {at: given[code] for at, code in enumerate(codes[: len(values)]) if code in given}
+        by_code = self.recording.fit.get("class_weight") or {}
+        if by_code and not values:
+            raise ScriptFault("class_weight is for a label of classes: remove it from fit")
+        weights = {at: by_code[code] for at, code in enumerate(codes) if code in by_code}
         is_whole = len(rows.label) < self.most_rows
         if is_whole and (others := self._common_of_others(file_rows)):
             remedy = "remove the others from the file, or set prepare.split if they judge the model"

@@ -388,11 +388,22 @@ model.fit(x[20:], y[20:])
 """
 
 
-@pytest.mark.parametrize("line", ["", "y[:, 0] = x[:, 0] > 4\n"], ids=["lists", "others"])
-def test_several_labels_of_a_row_are_those_in_the_lists_of_the_file(folder, line):
+def write_tags(path):
     lists = ["new|red", "cold", "red", "cold|new"]
     rows = [f"{at % 9},{lists[at % 4]}" for at in range(120)]
-    (folder / "iris.csv").write_text("size,tags\n" + "\n".join(rows) + "\n")
+    path.write_text("size,tags\n" + "\n".join(rows) + "\n")
+
+
+def test_weights_of_classes_that_a_label_lacks_are_refused(folder):
+    write_tags(folder / "iris.csv")
+    text = TAGS.replace("y[20:])", "y[20:], class_weight={0: 1.0, 1: 2.0})")
+    with pytest.raises(DataError, match=r"train.py:1\d: class_weight is for a label of classes"):
+        start(folder, text, label="tags")
+
+
+@pytest.mark.parametrize("line", ["", "y[:, 0] = x[:, 0] > 4\n"], ids=["lists", "others"])
+def test_several_labels_of_a_row_are_those_in_the_lists_of_the_file(folder, line):
+    write_tags(folder / "iris.csv")
     text = TAGS.replace("model = ", f"{line}model = ", 1)
     if line:
         with pytest.raises(DataError, match=r"train.py:1\d: .*tags"):
