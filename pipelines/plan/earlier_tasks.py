@@ -42,7 +42,7 @@ class EarlierTask:
 
     @property
     def is_over(self) -> bool:
-        """Whether the run has ended."""
+        """True if the run has ended."""
         return RUN.is_final(self.job)
 
     @property

@@ -160,8 +160,9 @@ def _reason(task: TaskForecast, titles: Mapping[str, str]) -> str:
         return "always runs"
     if task.inputs.unknown:
         words = f"its inputs come from {', '.join(titles[name] for name in task.inputs.unknown)}"
-        changed = "; ".join(setting_changes(task, task.earlier) if task.earlier else [])
-        return f"{words}; {changed} since {_run(task.earlier)}" if changed else words
+        if task.earlier and (changed := setting_changes(task, task.earlier)):
+            return f"{words}; {'; '.join(changed)} since {_run(task.earlier)}"
+        return words
     return _since(task, task.earlier) if task.earlier else "no earlier run has finished it"
 
 
@@ -175,8 +176,8 @@ def _since(task: TaskForecast, before: EarlierTask) -> str:
     return f"the cache has no output of {run}" if before.is_over else f"{run} uses its output"
 
 
-def _run(task: EarlierTask | None) -> str:
-    return f"{task.run} ({ago(task.moment)})" if task else ""
+def _run(task: EarlierTask) -> str:
+    return f"{task.run} ({ago(task.moment)})"
 
 
 def ago(moment: datetime.datetime) -> str:

@@ -71,11 +71,11 @@ def _judged(cell: Json, base: Json, sign: int) -> Json:
     difference = cell["value"] - base["value"]
     gain = difference * sign
     verdict = "better" if gain > 0 else "worse" if gain < 0 else ""
-    ends = [one[end] for one in (cell, base) for end in ("low", "high")]
+    ends = (cell["low"], cell["high"], base["low"], base["high"])
     if not all(isinstance(end, int | float) for end in ends):
         return {"difference": difference, "verdict": verdict}
     # As if of independent examples; of the same ones the interval is shorter.
-    half = math.hypot(ends[1] - ends[0], ends[3] - ends[2]) / 2
+    half = math.hypot(cell["high"] - cell["low"], base["high"] - base["low"]) / 2
     return {
         "difference": difference,
         "ends": (difference - half, difference + half),
