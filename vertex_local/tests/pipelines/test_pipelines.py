@@ -478,7 +478,8 @@ def test_a_service_limits_the_tasks_that_run_at_a_time(temp_folder, tmp_path):
         job = runs.run(twins)
         assert job["state"] == "PIPELINE_STATE_SUCCEEDED", job["error"]
         events = [event["event"] for event in journal.read(runs.files(job))]
-    assert events[1:-1] == ["task_started", "task_ended"] * 6
+    turns = [event for event in events if event in ("task_started", "task_ended")]
+    assert turns == ["task_started", "task_ended"] * 6
 
 
 @dsl.container_component
