@@ -13,8 +13,8 @@ from vertex_local.errors import invalid_argument
 
 LEAST, MOST = 2, 8
 METRICS_TYPE = "system.Metrics"
-# Not judged: gains may be over other models, and a run that fails or has cached tasks is short.
-FACTS = ("gain", "cost", "seconds")
+GAIN = "gain"  # without differences: runs may have gains over different models
+FACTS = (GAIN, "cost", "seconds")  # not judged: a run that fails or has cached tasks is short
 
 
 def compare(service: Service, call: Call) -> Json:
@@ -60,7 +60,9 @@ def _metrics(records: list[Json]) -> dict[str, list[Json]]:
             }
             for of_run, of_facts in zip(values, facts, strict=True)
         ]
-        rows[title] = [{**cell, **_judged(cell, cells[0], signs.get(name, 0))} for cell in cells]
+        if title != GAIN:
+            cells = [{**cell, **_judged(cell, cells[0], signs.get(name, 0))} for cell in cells]
+        rows[title] = cells
     return rows
 
 

@@ -323,7 +323,9 @@ def test_comparison_shows_what_differs_and_what_is_better(client, service, some_
     assert "-0.05, worse" in html
     assert 'class="line c0"' in html
     assert "train/metrics: latency" in html  # of unknown direction, so not judged
-    assert html.count("worse</small>") == 1  # gains may be over other models
+    assert html.count("worse</small>") == 1
+    assert "-0.04 <small>" in " ".join(html.split())  # the gain, which may be over another model,
+    assert "<small>-0.05 (" not in html  # has no difference
     assert "better</small>" not in html  # nor is a shorter run
 
 
