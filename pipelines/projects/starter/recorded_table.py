@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from components.prepare_examples.errors import DataError
 from pipelines.projects.scripts.record import RecordedScript, record_table
 from pipelines.projects.starter.columns import Contents
 from pipelines.projects.starter.labels import (
@@ -50,13 +51,25 @@ def as_used(guess: Guess, script: RecordedScript | None) -> Guess:
     return replace(guess, role=IGNORED if is_left_out else guess.role, seen=seen)
 
 
-def label_of(recorded: RecordedScript, contents: Contents, column: Texts) -> LabelGuess:
-    """Return the label that a script trains on, with its classes in the script's order."""
+def label_of(
+    recorded: RecordedScript, contents: Contents, column: Texts, *, kind: str, positive: str
+) -> LabelGuess:
+    """Return the label that a script trains on, with its classes in the script's order.
+
+    Raises:
+        DataError: `kind` or `positive`, the options of the command, are not the script's.
+    """
     label = recorded.result["label"]
     texts = [_text_of(value, column) for value in label.get("values", ())]
-    positive = texts[1] if label["kind"] == BINARY else ""
-    guess = guess_label(contents, column.name, kind=label["kind"], positive=positive)
-    guess = with_classes(guess, column, texts) if label["kind"] == CLASSES else guess
+    own_kind, own_positive = label["kind"], texts[1] if label["kind"] == BINARY else ""
+    for name, option, own in (("kind", kind, own_kind), ("positive", positive, own_positive)):
+        if option not in ("", own):
+            raise DataError(
+                f"--{name} {option}: {recorded.path.name} trains with {own or 'none'}; omit"
+                f" --{name}, or change the script"
+            )
+    guess = guess_label(contents, column.name, kind=own_kind, positive=own_positive)
+    guess = with_classes(guess, column, texts) if own_kind == CLASSES else guess
     return replace(guess, is_said=False)
 
 

@@ -72,7 +72,7 @@ def start_table(
     contents, target = _label(contents, label, files, kind=kind, positive=positive)
     code = record(script, contents, target.column) if script else None
     if code and not code.is_function:
-        target = label_of(code, contents, target.column)
+        target = label_of(code, contents, target.column, kind=kind, positive=positive)
     picture = find_picture_column(contents, label, images, paths) if images else None
     named = picture.column.name if picture else None
     guesses = _guesses(contents, (label, named), picture, code)

@@ -3,6 +3,7 @@
 import ast
 import random
 import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -60,6 +61,21 @@ for seed in range(3):
         ],
     )
 print(model.evaluate(x, y))
+"""
+
+
+BINARY_SCRIPT = """\
+import csv
+
+import keras
+import numpy as np
+
+rows = list(csv.DictReader(open("two.csv")))
+x = np.array([[float(row["a"])] for row in rows])
+y = np.array([row["kind"] == "x" for row in rows], int)
+model = keras.Sequential([keras.layers.Dense(1, activation="sigmoid")])
+model.compile("adam", "binary_crossentropy")
+model.fit(x, y)
 """
 
 
@@ -420,6 +436,22 @@ def test_the_logarithm_of_a_large_number_has_the_shift_of_the_script(folder):
     )
     write_folder(folder / "own", start(folder, text, label="b"))
     assert "keras.ops.log(labels + 1.0), keras.ops" in (folder / "own/workload.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"kind": "classes"}, "--kind classes: train.py trains with binary; omit --kind"),
+        ({"positive": "y"}, "--positive y: train.py trains with x; omit --positive"),
+        ({"kind": "binary", "positive": "x"}, ""),
+    ],
+)
+def test_options_that_contradict_the_script_are_refused(folder, options, words):
+    rows = [f"{at % 7},{'xy'[at % 2]}" for at in range(60)]
+    (folder / "two.csv").write_text("\n".join(["a,kind", *rows]) + "\n")
+    (folder / "train.py").write_text(BINARY_SCRIPT)
+    with pytest.raises(DataError, match=words) if words else nullcontext():
+        start_table([str(folder / "two.csv")], "kind", script=folder / "train.py", **options)
 
 
 def test_folds_and_absent_packages_in_comments_are_no_obstacle(folder):
