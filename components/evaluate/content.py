@@ -9,7 +9,7 @@ import numpy as np
 from components.evaluate.assess import Assessment
 from components.evaluate.gate.checks import is_slice_ok
 from components.evaluate.gate.comparison import CHAMPION, Slice
-from components.evaluate.gate.gain import is_same, measure_intervals
+from components.evaluate.gate.gain import CONFIDENCE, is_same, measure_intervals
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.gate.undefined import find_not_finite
 from components.evaluate.held_out import HeldOut, Row
@@ -33,7 +33,6 @@ MAX_POINTS = 1000
 NUM_CURVE_POINTS = 100
 NUM_CLASSES = 2  # of a ROC curve
 MAX_ANSWERS = 100_000
-CONFIDENCE = 0.95  # of the intervals of metrics
 IMAGE_DIMENSIONS = (2, 3)
 
 

@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.evaluate.gate.gain import Gain, is_same, measure_gain
+from components.evaluate.gate.gain import CONFIDENCE, Gain, is_same, measure_gain
 from trainer import Json
 from trainer.metrics.class_metrics import CHOICE, predicted_classes
 from trainer.metrics.resampling import comparable, statistic
 from trainer.workloads.declarations.labels import DEFAULT_THRESHOLD, Binary, Label, Regression
 
-CONFIDENCE = 0.95
 NO_ANSWERS = "No intervals: an evaluation does not have the predictions of all examples."
 OTHER_EXAMPLES = "No intervals: the runs have different test examples."
 

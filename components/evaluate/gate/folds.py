@@ -32,8 +32,8 @@ def held_out_by_folds(
 ) -> tuple[HeldOut, dict[str, float]]:
     """Return all rows with a label as examples, and the metrics without those in `compile`.
 
-    They have the simple rivals and columns of `test`. They have the classes and the threshold of
-    the model that the run deploys.
+    They have the simple rivals and columns of `test`, and the classes and the threshold of the
+    model that the run deploys.
     """
     import tensorflow as tf
 

@@ -12,6 +12,7 @@ from trainer import Json
 from trainer.metrics.class_metrics import Statistic
 from trainer.metrics.resampling import gain
 
+CONFIDENCE = 0.95  # of intervals for which no setting gives another one
 NUM_DRAWS = 1000
 # Enough for a standard deviation; a slice's interval needs no more.
 NUM_SLICE_DRAWS = 100
