@@ -75,6 +75,7 @@ setup(
             "uvicorn[standard]",
         ],
         "dev": [
+            "coverage",
             "google-cloud-logging",
             "hypothesis",
             "import-linter",

@@ -1,0 +1,269 @@
+"""Command line of the mutants; `python -m tools.mutants --help`."""
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from collections import Counter, defaultdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.mutants import __doc__ as description
+from tools.mutants.mistakes import mistakes_in
+from tools.mutants.recorder import FOLDER, ROOT, SITE_HOOK
+
+PACKAGES = ("pipelines", "components", "trainer", "vertex_local")
+MUTANTS = Path(__file__).with_name("mutants.jsonl")
+RECORDS = ROOT / "build" / "mutants"
+# Of the tests that execute a line, the quick ones first: sums of their seconds, a batch each.
+BATCHES = (10.0, 30.0, 60.0)
+MAX_TESTS = 60
+TIMEOUT_SECONDS = 240
+NO_TESTS_RAN = 5
+
+
+@dataclass(kw_only=True)
+class Mutant:
+    """A mistake in a file: its text `before` there is replaced; `fate` is how trying it ended."""
+
+    file: str
+    function: str
+    kind: str
+    line: int
+    start: int
+    before: str
+    after: str
+    fate: str = ""
+    test: str = ""
+
+
+def main() -> None:
+    """Run a command."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    command = commands.add_parser("record", help="run tests and record the lines of each")
+    command.add_argument("pytest", nargs="*", help="arguments of pytest, after --")
+    command.set_defaults(run=lambda options: record(options.pytest))
+    command = commands.add_parser("choose", help="choose mistakes and write them to mutants.jsonl")
+    command.add_argument("--count", type=int, default=320)
+    command.add_argument("--seed", type=int, default=52)
+    command.set_defaults(run=lambda options: choose(options.count, seed=options.seed))
+    command = commands.add_parser("try", help="try the mutants that have no fate yet")
+    command.add_argument("--part", default="1/1", help="2/3 tries the second third")
+    command.add_argument("--again", action="store_true", help="those that were caught, once more")
+    command.set_defaults(run=lambda options: try_all(options.part, again=options.again))
+    command = commands.add_parser("table", help="print what was caught, by package")
+    command.set_defaults(run=lambda options: table())
+    options = parser.parse_args()
+    sys.exit(options.run(options))
+
+
+def record(arguments: list[str]) -> int:
+    """Run the tests with the recorder in each of their processes."""
+    RECORDS.mkdir(parents=True, exist_ok=True)
+    hook = Path(sysconfig.get_path("purelib"), "zz_record_lines.pth")
+    hook.write_text(SITE_HOOK)
+    try:
+        words = [sys.executable, "-m", "pytest", "-p", "tools.mutants.plugin", *arguments]
+        environ = {**os.environ, FOLDER: str(RECORDS)}
+        return subprocess.run(words, cwd=ROOT, env=environ, check=False).returncode
+    finally:
+        hook.unlink()
+
+
+def choose(count: int, *, seed: int) -> None:
+    """Choose mistakes: of each package by its size, and of each kind alike."""
+    names = subprocess.run(
+        ["git", "ls-files", *PACKAGES], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    mutants = defaultdict[str, list[Mutant]](list)
+    for name in names:
+        if name.endswith(".py") and "/tests/" not in name:
+            source = (ROOT / name).read_bytes()
+            for mistake in mistakes_in(source.decode()):
+                mutant = Mutant(
+                    file=name,
+                    function=mistake.function,
+                    kind=mistake.kind,
+                    line=mistake.line,
+                    start=mistake.start,
+                    before=source[mistake.start : mistake.end].decode(),
+                    after=mistake.text,
+                )
+                mutants[package_of(name)].append(mutant)
+    total = sum(map(len, mutants.values()))
+    dice = random.Random(seed)
+    chosen: list[Mutant] = []
+    for candidates in mutants.values():
+        by_kind = defaultdict[str, list[Mutant]](list)
+        for mutant in candidates:
+            by_kind[mutant.kind].append(mutant)
+        for number in range(max(1, round(count * len(candidates) / total))):
+            kind = sorted(by_kind)[number % len(by_kind)]
+            chosen.append(dice.choice(by_kind[kind]))
+    _write(sorted({(m.file, m.start, m.after): m for m in chosen}.values(), key=_position))
+
+
+def _position(mutant: Mutant) -> tuple[str, int]:
+    return mutant.file, mutant.start
+
+
+def package_of(name: str) -> str:
+    """Return the package and its folder, such as `trainer/training`."""
+    return "/".join(Path(name).parent.parts[:2])
+
+
+def try_all(part: str, *, again: bool) -> None:
+    """Try mutants in this checkout, which must be clean, and write each one's fate."""
+    number, parts = map(int, part.split("/"))
+    tests_of = read_records()
+    mutants = read_mutants()
+    for position, mutant in enumerate(mutants):
+        if position % parts != number - 1 or bool(mutant.fate) != again:
+            continue
+        if again and mutant.fate != "caught":
+            continue
+        started = time.monotonic()
+        mutant.fate, mutant.test = try_mutant(mutant, tests_of)
+        seconds = time.monotonic() - started
+        print(f"{mutant.fate:9} {seconds:4.0f} s {mutant.file}:{mutant.line} {mutant.test}")
+        RECORDS.mkdir(parents=True, exist_ok=True)
+        with (RECORDS / f"fates-{number}.jsonl").open("a") as fates:
+            fates.write(json.dumps(asdict(mutant)) + "\n")
+
+
+def try_mutant(mutant: Mutant, tests_of: "Records") -> tuple[str, str]:
+    """Return `caught` with the test, `survived` or, with no test of the line, `not run`."""
+    path = ROOT / mutant.file
+    source = path.read_bytes()
+    before = mutant.before.encode()
+    assert source[mutant.start :].startswith(before), f"{mutant.file} has changed: {before!r}"
+    tests = tests_of.executing(mutant.file, range(mutant.line, mutant.line + 1))
+    if not tests:
+        return "not run", ""
+    changed = source[mutant.start + len(before) :]
+    path.write_bytes(source[: mutant.start] + mutant.after.encode() + changed)
+    try:
+        for batch in batches(tests, tests_of.seconds):
+            if failed := first_failure(batch):
+                return "caught", failed
+    finally:
+        path.write_bytes(source)
+    return "survived", ""
+
+
+def batches(tests: list[str], seconds: dict[str, float]) -> list[list[str]]:
+    """Deal tests into batches: those of the mutant's folder first, and the quick ones first."""
+    dealt: list[list[str]] = [[]]
+    budget = BATCHES[0]
+    for test in tests:
+        is_full = len(dealt[-1]) >= MAX_TESTS or (dealt[-1] and seconds[test] > budget)
+        if is_full:
+            if len(dealt) == len(BATCHES):
+                break
+            budget = BATCHES[len(dealt)]
+            dealt.append([])
+        dealt[-1].append(test)
+        budget -= seconds[test]
+    return dealt
+
+
+def first_failure(tests: list[str]) -> str:
+    """Return the test that fails, or the words that pytest ended with; "" if all pass."""
+    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    # A session of its own, whose processes end with it.
+    process = subprocess.Popen(
+        words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    try:
+        output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        return "timeout"
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if process.returncode in (0, NO_TESTS_RAN):
+        return ""
+    lines = output.decode(errors="replace").splitlines()
+    failed = [line.split()[1] for line in lines if line.startswith(("FAILED ", "ERROR "))]
+    return failed[0] if failed else f"exit code {process.returncode}"
+
+
+class Records:
+    """Which tests execute which lines, and their seconds; only of tests that passed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.seconds: dict[str, float] = {}
+        self._tests: dict[tuple[str, int], set[str]] = defaultdict(set)
+        for path in sorted(folder.glob("[0-9]*.jsonl")):
+            for line in path.read_text(encoding="utf-8").splitlines():
+                entry = json.loads(line)
+                if entry.get("outcome") == "passed":
+                    self.seconds[entry["test"]] = entry["seconds"]
+                for file, numbers in entry["lines"].items():
+                    for number in numbers:
+                        self._tests[file, number].add(entry["test"])
+
+    def executing(self, file: str, lines: range) -> list[str]:
+        """Return the tests that execute a line: of its folder first, then the quick ones."""
+        tests = set[str]().union(*(self._tests.get((file, line), set()) for line in lines))
+        folder = Path(file).parts
+
+        def order(test: str) -> tuple[int, float]:
+            parts = Path(test.partition("::")[0]).parts
+            depth = sum(part in parts for part in folder[:-1])
+            return -depth, self.seconds[test]
+
+        return sorted(tests & self.seconds.keys(), key=order)
+
+
+def read_records() -> Records:
+    """Return what `record` has written."""
+    return Records(RECORDS)
+
+
+def read_mutants() -> list[Mutant]:
+    """Return the mutants with the fates that `try` has written since."""
+    lines = MUTANTS.read_text(encoding="utf-8").splitlines()
+    mutants = {_key(mutant): mutant for mutant in (Mutant(**json.loads(line)) for line in lines)}
+    for path in RECORDS.glob("fates-*.jsonl"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            mutant = Mutant(**json.loads(line))
+            mutants[_key(mutant)] = mutant
+    return list(mutants.values())
+
+
+def _key(mutant: Mutant) -> tuple[Any, ...]:
+    return mutant.file, mutant.start, mutant.after
+
+
+def _write(mutants: list[Mutant]) -> None:
+    text = "".join(json.dumps(asdict(mutant), ensure_ascii=False) + "\n" for mutant in mutants)
+    MUTANTS.write_text(text, encoding="utf-8")
+
+
+def table() -> None:
+    """Write the fates into mutants.jsonl and print them by package."""
+    mutants = read_mutants()
+    _write(mutants)
+    counts = defaultdict[str, Counter[str]](Counter)
+    for mutant in mutants:
+        for name in (package_of(mutant.file), "all"):
+            counts[name][mutant.fate or "not tried"] += 1
+    fates = ("caught", "survived", "not run", "not tried")
+    print(f"{'package':36}", *(f"{fate:>9}" for fate in fates))
+    for name in sorted(counts, key=lambda name: (name == "all", name)):
+        print(f"{name:36}", *(f"{counts[name][fate]:9}" for fate in fates))
+
+
+if __name__ == "__main__":
+    main()
