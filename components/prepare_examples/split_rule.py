@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.settings.patterns import duration
 from components.prepare_examples.tfrecords.row_splits import split_numbers
 from components.prepare_examples.tfrecords.shards import SPLITS
+from components.shared.text.value_text import time_text
 from trainer import Json
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.split import DURATION, FILES, HASH, Split
@@ -288,8 +289,7 @@ def _start(text: str, until: int) -> int:
 
 
 def _moment(seconds: int) -> str:
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
-    return moment.replace(tzinfo=None).isoformat(" ").removesuffix(" 00:00:00")
+    return time_text(seconds, form="%Y-%m-%d %H:%M:%S").removesuffix(" 00:00:00")
 
 
 def _text(value: Any) -> str:

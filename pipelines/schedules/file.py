@@ -10,6 +10,7 @@ from typing import Any
 
 from cronsim import CronSim, CronSimError
 
+from components.prepare_examples.settings.patterns import FIRST_YEAR, LAST_YEAR, moment_of
 from components.shared.text.yaml_text import read_mapping, value_text
 from components.start.trigger import Trigger
 from pipelines.package.registry import is_address
@@ -21,6 +22,7 @@ from trainer.errors import ConfigError, did_you_mean
 NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 CRON_LIMITS = (59, 23, 31, 12, 7)  # minute, hour, day of month, month, day of week
 MAX_CONCURRENCY = 100
+MAX_AHEAD = datetime.timedelta(days=50 * 365)  # of a start: a cron that has no time until then ends
 CRON_VALUE = r"(?:[0-9]+|[A-Za-z]{3})"
 CRON_TERM = rf"(?:\*|{CRON_VALUE}(?:-{CRON_VALUE})?)(?:/[0-9]+)?"
 CRON_FIELD = re.compile(rf"{CRON_TERM}(?:,{CRON_TERM})*")
@@ -109,6 +111,8 @@ def read_schedule(path: Path) -> ScheduleFile:
         _check(path, key, value)
     zone = _zone(path, values.get("time_zone", "UTC"))
     start, end = (_moment(path, key, values.get(key), zone) for key in ("start", "end"))
+    if start and start > datetime.datetime.now(datetime.UTC) + MAX_AHEAD:
+        raise _error(path, "start", f"{values['start']} is more than fifty years ahead")
     if start and end and end <= start:
         raise _error(path, "end", f"{values['end']} is not after start, {values['start']}")
     cron = _cron(path, values.get("cron"))
@@ -211,9 +215,11 @@ def _moment(path: Path, key: str, value: Any, zone: zoneinfo.ZoneInfo) -> dateti
     if value is None:
         return None
     try:
-        moment = datetime.datetime.fromisoformat(str(value))  # a date is its midnight
+        return moment_of(str(value), zone=zone)
     except ValueError as error:
         raise _error(
-            path, key, f"{value!r} is not a time; write it as 2026-12-31 or 2026-12-31T06:00"
+            path,
+            key,
+            f"{value!r} is not a time from {FIRST_YEAR} to {LAST_YEAR}; write it as 2026-12-31 or"
+            " 2026-12-31T06:00",
         ) from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=zone)

@@ -13,7 +13,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.files import find_objects
 from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
-from components.prepare_examples.settings.patterns import duration, expand, has_dates
+from components.prepare_examples.settings.patterns import duration, expand, has_dates, moment_of
 from components.shared.text.json_object import parse_object
 from trainer import paths
 
@@ -60,10 +60,9 @@ def run_moment(
     zone = zoneinfo.ZoneInfo(options.run_time_zone or "UTC")
     for text, default in ((options.run_date, zone), (schedule_time, UTC), (create_time, UTC)):
         try:
-            moment = datetime.datetime.fromisoformat(text)
+            return moment_of(text, zone=default).astimezone(zone)
         except ValueError:
             continue
-        return (moment if moment.tzinfo else moment.replace(tzinfo=default)).astimezone(zone)
     return datetime.datetime.now(zone)
 
 

@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from components.prepare_examples.settings.patterns import check_absolute, check_pattern
+from components.prepare_examples.settings.patterns import (
+    FIRST_YEAR,
+    LAST_YEAR,
+    check_absolute,
+    check_pattern,
+    moment_of,
+)
 from components.prepare_examples.statistics.drift import NOTICEABLE
 from components.prepare_examples.tfrecords import shards
 from components.shared.text.json_object import Options
@@ -269,11 +275,11 @@ class PrepareOptions(
         if self.window and self.dates:
             raise ConfigError(f"window is {self.window!r}, and dates are given too; drop one")
         try:
-            datetime.datetime.fromisoformat(self.run_date or "2026-01-01")
+            moment_of(self.run_date or "2026-01-01", zone=datetime.UTC)
         except ValueError as error:
             raise ConfigError(
                 f"run_date is {self.run_date!r}; it must be a date such as 2026-11-01, or a time"
-                " such as 2026-11-01T03:00"
+                f" such as 2026-11-01T03:00, from {FIRST_YEAR} to {LAST_YEAR}"
             ) from error
 
     def _check_source(self) -> None:
@@ -344,8 +350,8 @@ def _check_days(dates: tuple[str, ...]) -> None:
         days = [datetime.date.fromisoformat(date) for date in dates]
     except ValueError:
         days = []
-    if dates and (len(days) != 2 or days[0] > days[1]):  # noqa: PLR2004
+    if dates and (len(days) != 2 or not days[0] <= days[1] < datetime.date.max):  # noqa: PLR2004
         raise ConfigError(
             f"dates is {','.join(dates)!r}; it must be the first and last day, such as "
-            "2016-01-01,2016-12-31"
+            "2016-01-01,2016-12-31, at most 9999-12-30"
         )

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from trainer.errors import ConfigError
 from trainer.paths import is_bucket_uri
 
-PLACEHOLDER = re.compile(r"\{run_date(?P<offset>[+-]\d+[hdw])?:(?P<form>[^{}]*)\}")
+PLACEHOLDER = re.compile(r"\{run_date(?P<offset>[+-]\d{1,4}[hdw])?:(?P<form>[^{}]*)\}")
 BRACES = re.compile(r"\{[^{}]*\}")
 LIKE_A_DATE = re.compile(r"run|date|%", re.IGNORECASE)  # other braces belong to the name
 CODE = re.compile(r"%(.?)")
 CODES = "YymdHjGVbB"  # of datetime.strftime
 EXAMPLE = "{run_date:%Y-%m-%d}, or {run_date-1d:%Y-%m-%d} for the day before"
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+FIRST_YEAR, LAST_YEAR = 1900, 2999  # any duration can be added to them, or taken from them
 
 
 def has_dates(pattern: str) -> bool:
@@ -83,6 +84,18 @@ def expand(
     for number in reversed(range(window // step)):
         names.setdefault(fill(pattern, moment - number * step), moment - number * step)
     return names
+
+
+def moment_of(text: str, *, zone: datetime.tzinfo) -> datetime.datetime:
+    """Return the moment of a date, which is its midnight, or of a time, in its zone or the default.
+
+    Raises:
+        ValueError: It is neither, or in a year with which calendars cannot calculate.
+    """
+    moment = datetime.datetime.fromisoformat(text)
+    if not FIRST_YEAR <= moment.year <= LAST_YEAR:
+        raise ValueError(f"the year of {text} is not from {FIRST_YEAR} to {LAST_YEAR}")
+    return moment if moment.tzinfo else moment.replace(tzinfo=zone)
 
 
 def duration(text: str) -> datetime.timedelta:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from components.prepare_examples.statistics.drift import has_all_values
 from components.shared.pages.charts.axis import Axis, round_axis
 from components.shared.pages.charts.plot import Frame
-from components.shared.text.value_text import percent_text
+from components.shared.text.value_text import percent_text, time_text
 from trainer import Json
 
 NUM_BINS = 20
@@ -84,10 +83,7 @@ def _x_axis(edges: NDArray[np.float64], first: Json) -> Axis:
     places = [low + share * (high - low) for share in ((0.2, 0.5, 0.8) if is_time else (0.2, 0.8))]
     if first["type"] == "INT":
         places = [place // unit * unit for place in places]
-    names = [
-        f"{datetime.fromtimestamp(tick, UTC):{form}}" if is_time else f"{tick:,.12g}"
-        for tick in places
-    ]
+    names = [time_text(tick, form=form) if is_time else f"{tick:,.12g}" for tick in places]
     return Axis(title="", low=low, high=high, ticks=tuple(places), names=tuple(names))
 
 

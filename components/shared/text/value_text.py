@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -36,9 +36,16 @@ def percent_text(share: float) -> str:
     return f"{number_text(100 * share, digits=3 if share >= PERCENT else 1)} %"
 
 
-def time_text(seconds: float) -> str:
-    """Return seconds since 1970 as a date with its time, `2013-01-06 13:30`."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}".removesuffix(" 00:00")
+def time_text(seconds: float, *, form: str = "%Y-%m-%d %H:%M") -> str:
+    """Return seconds since 1970 as a date with its time, `2013-01-06 13:30`.
+
+    Those before the year 1 or after 9999 stay a number, `1,000,000,000,000 s`.
+    """
+    try:
+        moment = datetime(1970, 1, 1) + timedelta(seconds=seconds)
+    except OverflowError:
+        return f"{number_text(seconds)} s"
+    return f"{moment:{form}}".removesuffix(" 00:00")
 
 
 def moment_text(moment: str) -> str:

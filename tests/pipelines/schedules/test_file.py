@@ -98,6 +98,12 @@ def test_the_request_is_the_golden_one(write):
         ({"time_zone": "Europe/Berln"}, "time_zone: 'Europe/Berln' is unknown"),
         ({"start": "2026-12-02", "end": "2026-12-01"}, "end: 2026-12-01 is not after start"),
         ({"start": "soon"}, "start: 'soon'.*2026-12-31"),
+        *(
+            ({field: text}, f"{field}: '{re.escape(text)}' is not a time from 1900 to 2999; ")
+            for field in ("start", "end")
+            for text in ("0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59Z", "1-01-01")
+        ),
+        ({"start": "2999-12-31"}, "start: 2999-12-31 is more than fifty years ahead"),
         (
             {"workload": "taxy"},
             r"workload: .*'taxy'.*did you mean 'taxi'\?.*mnist",

@@ -94,25 +94,32 @@ def parse_time(value: Any, feature: Timestamp) -> int:
         raise ValueError(f"{feature.name} is {value!r}; it must be a time")
     if not isinstance(value, str):
         raise ValueError(f"{feature.name} is {value!r}; it must be a text or a number of seconds")
-    moment = _parse_text(value.strip(), feature.format)
+    text = value.strip()
+    if not feature.format and re.fullmatch(r"-?\d{1,12}(\.0*)?", text, re.ASCII):
+        return int(text.partition(".")[0])
+    moment = _parse_text(text, feature)
     if moment is None:
         form = f"a time in the format {feature.format!r}" if feature.format else "ISO 8601"
         raise ValueError(f"{feature.name} is {value!r}, which is not a time; it must be {form}")
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(zoneinfo.ZoneInfo(feature.time_zone)).replace(tzinfo=None)
     return (moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
 
 
-def _parse_text(text: str, form: str) -> datetime | None:
-    if form:
-        return _try_format(text, form)
-    if re.fullmatch(r"-?\d{1,12}(\.0*)?", text, re.ASCII):
-        return datetime(1970, 1, 1) + timedelta(seconds=int(text.partition(".")[0]))
-    plain = _SPACE.sub("", _LABELLED.sub("", text))
+def _parse_text(text: str, feature: Timestamp) -> datetime | None:
+    """Return the wall time of a text; None if it is no time, or in its zone not from 1 to 9999."""
+    if feature.format:
+        moment = _try_format(text, feature.format)
+    else:
+        plain = _SPACE.sub("", _LABELLED.sub("", text))
+        try:
+            moment = datetime.fromisoformat(plain)
+        except ValueError:
+            moment = next((m for form in _FORMATS if (m := _try_format(plain, form))), None)
+    if moment is None or moment.tzinfo is None:
+        return moment
     try:
-        return datetime.fromisoformat(plain)
-    except ValueError:
-        return next((moment for form in _FORMATS if (moment := _try_format(plain, form))), None)
+        return moment.astimezone(zoneinfo.ZoneInfo(feature.time_zone))
+    except OverflowError:
+        return None
 
 
 def _try_format(text: str, form: str) -> datetime | None:

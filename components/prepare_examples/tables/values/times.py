@@ -26,7 +26,7 @@ DAY_SECONDS, HOUR_SECONDS, QUARTER_SECONDS = 86_400, 3_600, 900
 THURSDAY = 4  # 1 January 1970, counted from Sunday = 0
 MAX_SHORT_DAYS = 3  # the 31st of February is 3 March to Arrow
 FIRST_YEAR = 1000  # Arrow parses years of fewer digits, too
-YEARS_1_TO_9998 = (-62_135_596_800, 253_370_764_800)  # seconds
+YEARS_2_TO_9998 = (-62_104_060_800, 253_370_764_800)  # seconds; all zones know them
 
 
 def wall_times(column: pa.Array, known: Timestamp) -> pa.Array:
@@ -47,7 +47,7 @@ def _offsets(seconds: pa.Array, known: Timestamp) -> pa.Array:
     Computed by Python, once for each quarter of an hour: Arrow needs the system's time zone
     database, which small container images do not have.
     """
-    low, high = YEARS_1_TO_9998
+    low, high = YEARS_2_TO_9998
     low = low if known.low is None else max(low, int(known.low))
     high = high if known.high is None else min(high, int(known.high))
     zone = zoneinfo.ZoneInfo(known.time_zone)
@@ -188,10 +188,10 @@ def _by_python(column: pa.Array, spelling: str, zone: zoneinfo.ZoneInfo) -> pa.A
 def _seconds_of(text: str, spelling: str, zone: zoneinfo.ZoneInfo) -> int | None:
     try:
         moment = datetime.strptime(text.strip(), spelling)
-    except ValueError:
+        if moment.tzinfo is not None:
+            moment = moment.astimezone(zone)
+    except (ValueError, OverflowError):
         return None
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(zone)
     return round(moment.replace(tzinfo=UTC, microsecond=0).timestamp())
 
 

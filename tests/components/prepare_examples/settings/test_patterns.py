@@ -55,10 +55,14 @@ def test_a_window_of_names_with_hours_has_every_hour():
         ({"files": ("/d/{run_date:%Q}",)}, "has %Q; allowed are %Y"),
         ({"files": ("/d/{run_date:day}",)}, "has no date"),
         ({"window": "30"}, "window is '30'; it must be a number of days or weeks"),
+        ({"files": ("/d/{run_date+99999d:%Y}",)}, "is not a date"),
         ({"run_date": "1.11.2026"}, "run_date is '1.11.2026'; it must be a date such as"),
+        ({"run_date": "0001-01-01T00:00:00+05:00"}, "run_date is .* from 1900 to 2999"),
+        ({"run_date": "9999-12-31"}, "run_date is '9999-12-31'; .* from 1900 to 2999"),
         ({"run_time_zone": "Mars"}, "run_time_zone is 'Mars'"),
         ({"window": "7d", "dates": ("2026-01-01", "2026-01-02")}, "dates are given too; drop one"),
         ({"dates": ("2026-01-02", "2026-01-01")}, "it must be the first and last day"),
+        ({"dates": ("2026-01-02", "9999-12-31")}, "first and last day, .* at most 9999-12-30"),
     ],
 )
 def test_a_wrong_date_is_refused_with_its_field_and_value(settings, problem):

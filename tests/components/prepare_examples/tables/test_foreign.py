@@ -11,6 +11,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyarrow import parquet
 
@@ -273,6 +274,16 @@ def test_wall_times_are_right_where_clocks_change(day, zone):
     found = wall_times(pa.array([None, *moments], pa.timestamp("ms", "UTC")), column)
     expected = [moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None) for moment in moments]
     assert found.to_pylist() == [None, *expected]
+
+
+def test_instants_at_the_ends_of_the_calendar_have_a_wall_time():
+    ends = pa.array([-62_135_596_800, 253_402_300_799])  # of the years 1 and 9999
+    found = wall_times(ends.view(pa.timestamp("s", "UTC")), Timestamp("t", time_zone="Asia/Tokyo"))
+    local_mean_time, japan = 9 * 3600 + 18 * 60 + 59, 9 * 3600
+    shifts = pc.subtract(found.cast(pa.int64()), ends)
+    assert shifts.to_pylist() == [local_mean_time, japan]
+    west = wall_times(ends.view(pa.timestamp("s", "UTC")), Timestamp("t", time_zone="Etc/GMT+5"))
+    assert pc.subtract(west.cast(pa.int64()), ends).to_pylist() == [-5 * 3600] * 2
 
 
 def test_a_zone_without_arrows_schema_is_utc(same, write, rows):

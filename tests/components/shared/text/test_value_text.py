@@ -34,7 +34,13 @@ def test_a_number_has_as_many_digits_as_asked_for():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(1357000200, "2013-01-01 00:30"), (1356998400.0, "2013-01-01")]
+    ("seconds", "text"),
+    [
+        (1357000200, "2013-01-01 00:30"),
+        (1356998400.0, "2013-01-01"),
+        (10**12, "1,000,000,000,000 s"),
+        (-(2.0**62), "-4.61169·10¹⁸ s"),
+    ],
 )
 def test_seconds_are_written_as_a_date(seconds, text):
     assert time_text(seconds) == text
