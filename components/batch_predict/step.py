@@ -15,6 +15,7 @@ from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.beam.runner_flags import checked_flags
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import check_replaceable, local_path, published
+from components.prepare_examples.tables.reading.encodings import explained
 from trainer import Json, paths
 from trainer.config.trust import STRANGER, Trust
 
@@ -143,6 +144,7 @@ def _check_errors(shards: Sequence[Json], *, max_errors: float) -> None:
     if num_errors <= max_errors * total:
         return
     first = [error for shard in shards for error in shard["first_errors"]][:NUM_SHOWN]
+    first[0] = {**first[0], "reason": explained(first[0])}
     reasons = "; ".join(
         f"{error['file']} row {error['row']}: {error.get('column', '')} {error['reason']}"
         for error in first

@@ -13,11 +13,14 @@ from typing import IO, Any
 import numpy as np
 
 from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
+from components.prepare_examples.tables.reading.encodings import NOT_UTF_8
 from components.prepare_examples.tables.reading.kinds import (
     damaged,
     gzip_errors,
     is_gzip,
-    open_bytes,
+    is_plain,
+    open_text,
+    read_head,
 )
 from trainer import Json
 from trainer.serving.http.bodies import parse_json, parse_many
@@ -28,9 +31,9 @@ CHUNK_BYTES = 4 << 20
 def cut_lines(path: str, num_parts: int) -> list[Json]:
     """Return ranges of a file's bytes, each with the number of lines before it.
 
-    A gzipped file is one range, since it can be read from its start only.
+    A gzipped file, or one in UTF-16, is one range, since it can be read from its start only.
     """
-    if is_gzip(path):
+    if is_gzip(path) or not is_plain(read_head(path)):
         return [{"path": path, "start": 0, "stop": -1, "first_row": 0}]
     num_bytes = Path(path).stat().st_size
     targets = [num_bytes * number // num_parts for number in range(1, num_parts)]
@@ -60,8 +63,9 @@ def read_lines(part: Json, predictor: Any) -> Iterator[Batch]:
     Raises:
         DataError: the file is a damaged gzip file.
     """
-    with open_bytes(part["path"]) as file:
-        file.seek(part["start"])
+    with open_text(part["path"]) as file:
+        if part["start"]:
+            file.seek(part["start"])
         lines = _numbered(file, part)
         while chunk := list(itertools.islice(lines, BATCH_ROWS)):
             yield _parsed(part["path"], chunk, predictor)
@@ -99,7 +103,8 @@ def _parsed_one_by_one(path: str, lines: list[tuple[int, bytes]], workload: Any)
             instance = parse_json(line)
             parsed.append(workload.parse_instance(instance) if workload else instance)
         except (ValueError, OverflowError) as error:
-            errors.append({"row": row, "reason": str(error)})
+            is_other = isinstance(error, UnicodeDecodeError)
+            errors.append({"row": row, "reason": f"it {NOT_UTF_8}" if is_other else str(error)})
             continue
         rows.append(row)
         keys.append(_key(instance))

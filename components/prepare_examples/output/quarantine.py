@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 
 import google_crc32c
@@ -16,6 +17,7 @@ from trainer import Json
 
 NUM_COLUMNS, NUM_ROWS = 3, 3  # shown in an error
 CHUNK_BYTES = 1 << 20
+REASON = itemgetter("reason")
 
 
 @dataclass
@@ -64,8 +66,17 @@ def by_column(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{_shown(name)} {count:,}" for name, count in ranked(counts))
 
 
-def check_share(result: Json, folder: Path, *, max_share: float, what: str = "rows") -> None:
+def check_share(
+    result: Json,
+    folder: Path,
+    *,
+    max_share: float,
+    what: str = "rows",
+    explained: Callable[[Json], str] = REASON,
+) -> None:
     """Check that at most a share of all rows is quarantined: 0 allows no row, 1 all.
+
+    `explained` returns the reason of the first bad row of a column, perhaps with a remedy.
 
     Raises:
         DataError: names the worst columns with reasons, values and rows, from the side files.
@@ -74,7 +85,7 @@ def check_share(result: Json, folder: Path, *, max_share: float, what: str = "ro
         return
     tally = result["tally"]
     num_bad = sum(tally["quarantined"].values())
-    columns = worst_columns(result, folder)
+    columns = worst_columns(result, folder, explained)
     raise DataError(
         f"{num_bad:,} of {tally['read']:,} {what} ({num_bad / tally['read']:.1%}) are bad, and "
         f"max_quarantine is {max_share:.1%}: {columns}; correct the files, or raise "
@@ -88,10 +99,11 @@ def is_above(result: Json, max_share: float) -> bool:
     return bool(sum(tally["quarantined"].values()) > max_share * tally["read"])
 
 
-def worst_columns(result: Json, folder: Path) -> str:
+def worst_columns(result: Json, folder: Path, explained: Callable[[Json], str] = REASON) -> str:
     """Return the columns with most quarantined rows, with reasons, values and rows, as a text."""
     worst = ranked(result["tally"]["quarantined"])[:NUM_COLUMNS]
-    seen = _first_rows([folder / entry["file"] for entry in result["quarantine"]], dict(worst))
+    files = [folder / entry["file"] for entry in result["quarantine"]]
+    seen = _first_rows(files, dict(worst), explained)
     return "; ".join(f"{_shown(name)} {count:,} ({seen[name]})" for name, count in worst)
 
 
@@ -104,7 +116,9 @@ def _shown(column: str) -> str:
     return column or "number of fields"
 
 
-def _first_rows(files: list[Path], counts: dict[str, int]) -> dict[str, str]:
+def _first_rows(
+    files: list[Path], counts: dict[str, int], explained: Callable[[Json], str]
+) -> dict[str, str]:
     """Return the first rows of each column as a text: file, row and reason, with the value."""
     first: dict[str, list[str]] = {name: [] for name in counts}
     named: dict[str, str] = {}
@@ -118,7 +132,8 @@ def _first_rows(files: list[Path], counts: dict[str, int]) -> dict[str, str]:
                     path = "" if named.get(entry["column"]) == entry["file"] else entry["file"]
                     named[entry["column"]] = entry["file"]
                     row_text = f"row {entry['row']}:" if "row" in entry else ""
-                    rows.append(" ".join(filter(None, [path, row_text, entry["reason"]])))
+                    reason = entry["reason"] if rows else explained(entry)
+                    rows.append(" ".join(filter(None, [path, row_text, reason])))
                     num_left -= 1
                 if not num_left:
                     break

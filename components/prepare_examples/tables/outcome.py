@@ -19,6 +19,7 @@ from components.prepare_examples.output.manifest import (
 )
 from components.prepare_examples.parts import PartOptions, row_counts
 from components.prepare_examples.settings.options import PrepareOptions
+from components.prepare_examples.tables.reading.encodings import explained
 from components.prepare_examples.tables.table_schema import label_words
 from components.prepare_examples.tables.values.labels import binary_text
 from trainer import Json
@@ -63,7 +64,9 @@ class Outcome:
     def check_share(self) -> None:
         """Check that no more rows are bad than max_quarantine allows."""
         max_share = self.settings.max_quarantine
-        quarantine.check_share(self.result, self.folder, max_share=max_share, what=self.what)
+        quarantine.check_share(
+            self.result, self.folder, max_share=max_share, what=self.what, explained=explained
+        )
 
     def check_splits(self) -> None:
         """Check that each split has examples."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
 from components.prepare_examples.output.quarantine import BadRows
+from components.prepare_examples.tables.reading.encodings import NOT_UTF_8
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.written import (
     NUMBER_PATTERN,
@@ -249,7 +250,7 @@ def parse_texts(
     texts = utf8_or_null(column)
     is_wrong = pc.and_(texts.is_null(), column.is_valid())
     wrong = np.flatnonzero(is_wrong.to_numpy(zero_copy_only=False))
-    bad.add(wrong, known.name, lambda row: f"{_shown(column[row].as_py())} is not UTF-8")
+    bad.add(wrong, known.name, lambda row: f"{_shown(column[row].as_py())} {NOT_UTF_8}")
     return plain_texts(texts, markers, is_spelled=not isinstance(known, Text | Timestamp | Image))
 
 

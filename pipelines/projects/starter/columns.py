@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.tables.reading.csv_files import CONVERT, record_blocks
+from components.prepare_examples.tables.reading.csv_files import record_blocks
+from components.prepare_examples.tables.reading.encodings import remedy
 from components.prepare_examples.tables.reading.files import (
     JSON,
     TableFile,
@@ -256,9 +257,9 @@ def _own_rows(file: TableFile, names: tuple[str, ...]) -> Iterator[Rows]:
                 block = read_csv_block(records, names, schema, separator=file.separator)
                 if block.bad.reasons:
                     row, (name, reason) = min(block.bad.reasons.items())
-                    number = num_rows + int(block.numbers[row]) + 1
+                    where = f"row {num_rows + int(block.numbers[row]) + 1:,}"
                     raise DataError(
-                        f"{file.path}, row {number}: {name}: {reason}; {CONVERT.format(file.path)}"
+                        f"{file.path}, {where}: {name}: {reason}; {remedy(file.path, where)}"
                     )
                 if len(block.ragged) > block.num_rows / 2:
                     reasons = [reason for _, reason, _ in block.ragged]

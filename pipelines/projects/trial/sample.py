@@ -11,6 +11,7 @@ from components.prepare_examples.output.manifest import statistics_of
 from components.prepare_examples.output.publish import MANIFEST
 from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.statistics.drift import STATISTICS
+from components.prepare_examples.tables.reading.encodings import explained
 from components.prepare_examples.tfrecords.shards import SPLITS
 from pipelines.projects.trial.places import Places
 from trainer import Json
@@ -73,8 +74,9 @@ def first_bad_rows(folder: Path, *, what: str = "row") -> dict[str, str]:
     for file in sorted(folder.glob("quarantine-*.jsonl")):
         with file.open(encoding="utf-8") as lines:
             for entry in map(json.loads, lines):
-                text = f"{entry['file']}, {what} {entry['row']}: {entry['reason']}"
-                seen.setdefault(entry["column"], text)
+                if entry["column"] not in seen:
+                    reason = explained(entry)
+                    seen[entry["column"]] = f"{entry['file']}, {what} {entry['row']}: {reason}"
     return seen
 
 

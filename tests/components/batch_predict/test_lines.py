@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from components.batch_predict.inputs.lines import cut_lines, read_lines
+from components.batch_predict.step import _check_errors
+from components.prepare_examples.errors import DataError
 from trainer.errors import InstanceError
 
 pytestmark = pytest.mark.fast
@@ -41,14 +43,33 @@ def test_each_line_is_in_one_part(tmp_path, num_parts, end):
     assert len(parts) == min(num_parts, 49) or num_parts > 10
 
 
-def test_a_gzipped_file_is_one_part(tmp_path):
-    path = tmp_path / "rows.jsonl.gz"
-    path.write_bytes(gzip.compress("\n".join(LINES).encode()))
+@pytest.mark.parametrize("pack", [gzip.compress, lambda text: text.decode().encode("utf-16")])
+def test_a_file_that_is_read_from_its_start_is_one_part(tmp_path, pack):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(pack("\n".join(LINES).encode()))
 
     parts = cut_lines(str(path), 8)
 
     assert len(parts) == 1
     assert values_of(parts) == list(map(int, LINES))
+
+
+def test_a_line_in_another_encoding_is_named(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes('"Köln"\n'.encode() * 40 + '"Köln"\n'.encode("latin-1"))
+    [part] = cut_lines(str(path), 1)
+    [batch] = read_lines(part, Predictor())
+    assert batch.errors == [{"row": 41, "reason": "it is not UTF-8"}]
+    with pytest.raises(
+        DataError, match=r"it is not UTF-8; row 41 is in another encoding than the rest: 1 of 41"
+    ):
+        _check_errors(
+            [
+                {"num_errors": 1, "num_rows": 40, "first_errors": [{"file": str(path), **error}]}
+                for error in batch.errors
+            ],
+            max_errors=0,
+        )
 
 
 class Numbers:

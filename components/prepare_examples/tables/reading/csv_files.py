@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.tables.reading.encodings import NOT_UTF_8, remedy
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SEPARATORS = ",;\t|"
@@ -23,7 +24,6 @@ MAX_HEADER_BYTES = 1 << 20
 SAMPLE_BYTES = 1 << 15
 SAMPLE_ROWS = 50
 FEWEST_BY_BLANKS = 3  # fields; one field of text may have two words in each row
-CONVERT = "convert the file to UTF-8, as with iconv -f WINDOWS-1252 -t UTF-8 {} > NEW"
 BLOCK_BYTES = 4 << 20
 MAX_BLOCK_BYTES = 16 * BLOCK_BYTES
 COLUMN_BYTES = 8 << 10  # a thousand values of eight characters
@@ -67,7 +67,7 @@ def read_header(content: IO[bytes], path: str, *, names: Sequence[str] = ()) -> 
         text = record.decode()
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{path}: the header is not UTF-8 ({record[:20]!r}); {CONVERT.format(path)}"
+            f"{path}: the header {NOT_UTF_8} ({record[:20]!r}); {remedy(path, 'the header')}"
         ) from error
     sample = _sample(start, end)
     separator = _separator(sample, text)

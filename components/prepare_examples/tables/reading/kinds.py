@@ -1,5 +1,6 @@
 """Kinds of files, told by their first bytes, and texts of any encoding as UTF-8."""
 
+import codecs
 import gzip
 import io
 import json
@@ -20,6 +21,8 @@ OBJECT = "JSON object"  # of labels, or of further columns, by the name of a fil
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 HEAD_BYTES = 1 << 16
 UTF_8 = "utf-8"
+FEWEST_ZEROS = 0.02  # of the bytes of UTF-16
+CONTROL = re.compile(r"[\0-\x08\x0e-\x1f\ue000-\uf8ff]")  # of no text
 TAR_AT = 257
 SAVE = "save it as CSV or Parquet"
 OTHERS = {
@@ -115,13 +118,21 @@ def is_plain(head: bytes) -> bool:
 
 
 def encoding_of(head: bytes) -> str:
-    """Return the encoding of a text: UTF-16, by its mark or its zeros, or else UTF-8."""
+    """Return the encoding of a text: UTF-16, by its mark or its zeros, or else UTF-8.
+
+    Half of the bytes of ASCII are zeros; of other alphabets, those of separators and digits are.
+    """
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
-    half = len(head) // 4
-    if head[1::2].count(0) > half:
-        return "utf-16-le"
-    return "utf-16-be" if head[::2].count(0) > half else UTF_8
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    if max(even, odd) <= max(len(head) * FEWEST_ZEROS, 2 * min(even, odd)):
+        return UTF_8
+    encoding = "utf-16-be" if even > odd else "utf-16-le"
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(head)
+    except UnicodeDecodeError:
+        return UTF_8
+    return UTF_8 if CONTROL.search(text) else encoding
 
 
 def gzip_errors() -> tuple[type[Exception], ...]:

@@ -10,6 +10,7 @@ from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.reading import kinds
+from components.prepare_examples.tables.reading.encodings import NOT_UTF_8, remedy
 
 # Most rows of a batch; fewer of those with long lists, to bound memory.
 BATCH_ROWS, BATCH_BYTES, BATCH_VALUES = 32_768, 16 << 20, 1 << 20
@@ -86,6 +87,8 @@ def _parsed(text: bytes, path: str, part: str) -> list[dict[str, Any]]:
             parse_float=str,
             parse_constant=lambda word: NOT_FINITE.get(word, word),
         )
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}, {part} {NOT_UTF_8}; {remedy(path, part)}") from error
     except ValueError as error:
         raise DataError(
             f"{path}, {part} is not JSON: {error}; give an array of objects, or an object per line"

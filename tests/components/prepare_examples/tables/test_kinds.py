@@ -17,7 +17,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.reading import typed
-from components.prepare_examples.tables.reading.kinds import file_kind
+from components.prepare_examples.tables.reading.kinds import encoding_of, file_kind
 from tests.support.data.prepared import quarantined
 from trainer import Json
 
@@ -313,6 +313,10 @@ NAMED: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "Git LFS": (lambda: b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
     "half UTF-16": (lambda: "a,b\n1,2\n".encode("utf-16")[:-1], "not complete UTF-16"),
+    "Windows-1252": (
+        lambda: as_csv(make_rows()).encode("cp1252"),
+        r"1: 'K\\\\xf6ln' is not UTF-8; in Windows-1252 it has 'Köln': .*; row 6:",
+    ),
     "binary": (lambda: b"\x00\x01\x02" * 99, "of an unknown kind"),
 }
 
@@ -322,6 +326,16 @@ def test_what_is_no_table_is_named_with_what_to_do(tmp_path, run, content, probl
     (tmp_path / "rows.csv").write_bytes(content())
     with pytest.raises(DataError, match=rf"rows\.csv:? .*{problem}"):
         run(tmp_path / "rows.csv")
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be", "utf-16"])
+def test_utf_16_is_told_from_utf_8_in_any_alphabet(encoding):
+    for town in ("東京都港区六本木", "Москва", "a 😀"):
+        text = f"{town},年龄\n" + "".join(f"{town} {town},{at}\n" for at in range(40))
+        assert encoding_of(text.encode(encoding)[:1001]) == encoding
+    damaged = "town\n" + "a\0b\n\0" * 40
+    assert encoding_of(damaged.encode()) == "utf-8"
 
 
 def test_a_file_of_records_is_told_by_the_checksum_of_the_first_length(tmp_path):

@@ -202,6 +202,38 @@ def test_a_bad_file_is_named(tmp_path, content, label, expected):
         start_table([str(tmp_path / "bad.csv")], label)
 
 
+TOWNS = {
+    "one row": (
+        "utf-8",
+        ["Köln", "Nürnberg"],
+        17,
+        "row 18 is in another encoding than the rest: 1 of 90",
+    ),
+    "Windows-1252": ("cp1252", ["Köln", "Besançon"], None, "Windows-1252 it has 'Köln'.*1252 -t"),
+    "Shift-JIS": ("cp932", ["東京都", "ソニー"], None, "Shift-JIS it has '東京都'.*-f CP932"),
+    "Cyrillic": ("cp1251", ["Москва", "Тула"], None, "not known: save it as UTF-8"),
+    "Chinese": ("gbk", ["北京", "上海市"], None, "not known: save it as UTF-8"),
+}
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("form", ["csv", "gzip", "lines"])
+@pytest.mark.parametrize("case", TOWNS)
+def test_what_is_not_utf_8_has_advice_that_damages_nothing(tmp_path, case, form):
+    encoding, towns, bad, problem = TOWNS[case]
+    row = '{{"town": "{}"}}\n' if form == "lines" else "{}\n"
+    rows = [row.format(towns[at % 2]).encode(encoding) for at in range(90)]
+    if bad is not None:
+        rows[bad] = row.format(towns[1]).encode("cp1252")
+    content = b"".join([b"town\n" * (form != "lines"), *rows])
+    (tmp_path / "a.csv").write_bytes(gzip.compress(content) if form == "gzip" else content)
+    problem = problem.replace("row", "line") if form == "lines" else problem
+    with pytest.raises(DataError, match=problem) as failed:
+        read_columns([str(tmp_path / "a.csv")])
+    assert ("iconv" in str(failed.value)) == ("it has" in problem)
+    assert ("zcat" in str(failed.value)) == ("it has" in problem and form == "gzip")
+
+
 @pytest.mark.parametrize(
     "header",
     [("0", "1", "2"), ("country", "2019", "2020"), ("0.25", "0.5", "left"), ("male", "age", "y")],
