@@ -109,15 +109,9 @@ def _judgement(fact: Difference, gains: "Mapping[str, Gain]") -> str:
     if fact.kind != "metrics" or not fact.change or fact.name not in DIRECTIONS:
         return ""
     word = "better" if (fact.change > 0) is DIRECTIONS[fact.name] else "worse"
-    if not (gain := gains.get(fact.name)):
-        return word
-    doubt = ", not surely" * (gain.low <= 0 <= gain.high)
-    return f"{word}{doubt} ({_signed(gain.low, digits=3)} to {_signed(gain.high, digits=3)})"
+    return gains[fact.name].words if fact.name in gains else word
 
 
 def _change(fact: Difference) -> str:
-    return _signed(fact.change, digits=4) if fact.change else ""
-
-
-def _signed(value: float, *, digits: int) -> str:
-    return "+" * (value > 0) + number_text(value, digits=digits)
+    change = fact.change or 0.0
+    return f"{'+' * (change > 0)}{number_text(change, digits=4)}" if change else ""

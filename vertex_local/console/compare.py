@@ -14,6 +14,7 @@ from vertex_local.errors import invalid_argument
 LEAST, MOST = 2, 8
 METRICS_TYPE = "system.Metrics"
 GAIN = "gain"  # without differences: runs may have gains over different models
+Ends = tuple[float, float]
 FACTS = (GAIN, "cost", "seconds")  # not judged: a run that fails or has cached tasks is short
 
 
@@ -61,29 +62,45 @@ def _metrics(records: list[Json]) -> dict[str, list[Json]]:
             for of_run, of_facts in zip(values, facts, strict=True)
         ]
         if title != GAIN:
-            cells = [{**cell, **_judged(cell, cells[0], signs.get(name, 0))} for cell in cells]
+            own = [_ends_of_gain(of_facts, facts[0], name) for of_facts in facts]
+            cells = [
+                {**cell, **_judged(cell, cells[0], signs.get(name, 0), ends)}
+                for cell, ends in zip(cells, own, strict=True)
+            ]
         rows[title] = cells
     return rows
 
 
-def _judged(cell: Json, base: Json, sign: int) -> Json:
-    """Return the difference from the first run, the ends of its interval, and a verdict."""
+def _ends_of_gain(facts: Json, first: Json, metric: str) -> Ends | None:
+    """Return the ends of a run's gain in a metric, if it is over the model of the first run."""
+    is_over_first = facts.get("gain_over") and facts["gain_over"] == first.get("model")
+    if not is_over_first or facts.get("metric") != metric:
+        return None
+    low, high = facts.get("gain_low"), facts.get("gain_high")
+    return None if low is None or high is None else (low, high)
+
+
+def _judged(cell: Json, base: Json, sign: int, own: Ends | None) -> Json:
+    """Return the difference from the first run, the ends of its interval, and a verdict.
+
+    `own` are the ends of the gain over the first run's model, measured example by example.
+    """
     if None in (cell["value"], base["value"]):
         return {}
     difference = cell["value"] - base["value"]
     gain = difference * sign
     verdict = "better" if gain > 0 else "worse" if gain < 0 else ""
     ends = (cell["low"], cell["high"], base["low"], base["high"])
-    if not all(isinstance(end, int | float) for end in ends):
+    if own and own[0] <= gain <= own[1]:  # else the first run was measured on other examples
+        low, high = sorted(sign * end for end in own)
+    elif all(isinstance(end, int | float) for end in ends):
+        # As if of independent examples; of the same ones the interval is shorter.
+        half = math.hypot(cell["high"] - cell["low"], base["high"] - base["low"]) / 2
+        low, high = difference - half, difference + half
+    else:
         return {"difference": difference, "verdict": verdict}
-    # As if of independent examples; of the same ones the interval is shorter.
-    half = math.hypot(cell["high"] - cell["low"], base["high"] - base["low"]) / 2
-    return {
-        "difference": difference,
-        "ends": (difference - half, difference + half),
-        "verdict": verdict,
-        "is_sure": abs(difference) > half,
-    }
+    is_sure = low > 0 or high < 0
+    return {"difference": difference, "ends": (low, high), "verdict": verdict, "is_sure": is_sure}
 
 
 def _measured(record: Json) -> Json:

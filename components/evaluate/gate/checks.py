@@ -10,9 +10,6 @@ from components.model_version.companions import model_files
 from components.shared.text.value_text import first_of
 from trainer.metrics.directions import LOWER_IS_BETTER
 
-# Share of the champion's metric that a model may be worse by without `min_gain`: trainings that
-# differ only in their seed differ by as much.
-TOLERANCE = 0.002
 BYTES_PER_MB = 1_000_000
 NUM_SHOWN = 3
 SIMPLE_MODELS = {
@@ -79,28 +76,31 @@ def check_predictions(held_out: HeldOut) -> list[Check]:
 
 
 def is_slice_ok(part: Slice, options: GateOptions) -> bool | None:
-    """Return whether a slice is not certainly worse than the champion's by more than the margin.
+    """Return whether a slice is not surely worse than the champion's, by more than the margin.
 
-    None if the metric is not defined on the slice.
+    The measured loss is held against the margin, not the friendly end of its interval. None if the
+    metric is not defined on the slice.
     """
     if part.undefined:
         return None
     gain = part.gain
-    return gain is None or (gain.is_defined and gain.high >= _slice_limit(gain, options))
+    if gain is None:
+        return True
+    is_enough = gain.high >= 0 or gain.difference >= _slice_limit(gain, options)
+    return gain.is_defined and is_enough
 
 
 def _check_champion(gain: Gain, options: GateOptions, champion: str) -> Check:
     if not gain.is_defined:
         return _check_undefined("champion", gain, f"{champion}'s")
-    text = _compared(gain, f"{champion}'s")
-    if options.min_gain is None:
-        limit = -TOLERANCE * abs(gain.other)
-        is_ok = gain.high >= limit
-        text += f", within {TOLERANCE:.1%}" if limit <= gain.high < 0 else _doubt(gain)
-    else:
-        limit = options.min_gain
-        is_ok = gain.low >= limit
-        text += _doubt(gain) if is_ok else f"; its lower end must be at least {limit:g}"
+    text, limit = _compared(gain, f"{champion}'s"), options.min_gain
+    is_ok = gain.high >= 0 if limit is None else gain.low >= limit
+    if limit is None or not gain.is_sure:
+        text += _doubt(gain)
+    elif is_ok and gain.high < 0:
+        text += f"; gate.min_gain={limit:g} allows it"
+    if limit is not None and not is_ok:
+        text += f"; its lower end must be at least {limit:g}"
     return Check(
         name="champion",
         value=gain.difference,
@@ -127,7 +127,7 @@ def _check_baseline(gain: Gain, name: str, *, replaces: bool) -> Check:
     is_enough = gain.difference > 0 if name == CONSTANT else least >= 0
     is_ok = is_sure or (is_enough and not replaces)
     text = _compared(gain, f"that of {SIMPLE_MODELS[name]},")
-    text += ", which no model can beat" if is_perfect else _doubt(gain)
+    text += ": no model can beat it" if is_perfect else _doubt(gain)
     if not is_ok:
         text += f"; {REPLACING if is_enough else REQUIRED.get(name, REQUIRED[LINEAR])}"
     return Check(
@@ -137,11 +137,8 @@ def _check_baseline(gain: Gain, name: str, *, replaces: bool) -> Check:
 
 def _doubt(gain: Gain) -> str:
     """Return that an interval with zero in it proves nothing, in words; else ""."""
-    if not gain.low <= 0 <= gain.high:
-        return ""
-    relation = "worse" if gain.difference < 0 else "better"
     examples = "rows" if gain.basis else "test examples"
-    return f", not surely {relation}: {gain.num_examples:,} {examples} cannot tell"
+    return "" if gain.is_sure else f": {gain.num_examples:,} {examples} cannot tell"
 
 
 def _check_undefined(name: str, gain: Gain, other: str) -> Check:
@@ -158,10 +155,13 @@ def _check_slices(comparison: Comparison, options: GateOptions, champion: str) -
     checks = [_check_slice(part, options, champion) for part in worse]
     if judged and not worse:
         text = (
-            f"none of {len(judged)} slices is worse than {champion}'s by more than"
+            f"none of {len(judged)} slices is surely worse than {champion}'s, by more than"
             f" {options.slice_margin:.3g} of it"
         )
-        checks.append(Check(name="slices", is_ok=True, text=text))
+        lost = [part for part in judged if part.gain and part.gain.high < 0]
+        if lost:
+            text += f"; surely worse by less: {first_of([part.name for part in lost], NUM_SHOWN)}"
+        checks.append(Check(name="slices", is_ok=True, is_sure=not lost, text=text))
     few = f"it has fewer than {options.slice_min_examples} examples"
     not_judged = {part.name: part.undefined for part in comparison.slices if part.undefined}
     not_judged |= dict.fromkeys(comparison.small, few)
@@ -189,17 +189,11 @@ def _slice_limit(gain: Gain, options: GateOptions) -> float:
 
 
 def _compared(gain: Gain, other: str) -> str:
-    """Return `auc 0.9461 is 0.0012 better than version 3's 0.9449 (95 % interval 0.0002 to …)`."""
+    """Return `auc 0.9461 is 0.0012 better than version 3's 0.9449, surely better by …`."""
     size = format_metric(abs(gain.difference))
     words = f"{size} {'better than' if gain.difference > 0 else 'worse than'}"
     relation = words if gain.difference else "equal to"
-    confidence = f"{gain.confidence * 100:.4g}"
     return (
         f"{gain.metric} {format_metric(gain.candidate)}{gain.basis} is {relation} {other}"
-        f" {format_metric(gain.other)} ({confidence} % interval"
-        f" {_signed(gain.low)} to {_signed(gain.high)})"
+        f" {format_metric(gain.other)}, {gain.words}"
     )
-
-
-def _signed(value: float) -> str:
-    return format_metric(value) if value <= 0 else f"+{format_metric(value)}"

@@ -8,6 +8,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from components.evaluate.thresholds import format_metric
 from trainer import Json
 from trainer.metrics.class_metrics import Statistic
 from trainer.metrics.resampling import gain
@@ -50,9 +51,25 @@ class Gain:
         """The gain of the candidate, whichever direction of the metric is better."""
         return float(gain(self.metric, self.candidate, self.other))
 
+    @property
+    def is_sure(self) -> bool:
+        """True if the interval is wholly above or below zero."""
+        return self.low > 0 or self.high < 0
+
+    @property
+    def words(self) -> str:
+        """`surely worse by 0.0011 to 0.0044 (95 % interval)`, or that it is not sure."""
+        relation = "worse" if self.difference < 0 else "better"
+        interval = f"{self.confidence * 100:.4g} % interval"
+        if not self.is_sure:
+            ends = f"{_signed(self.low)} to {_signed(self.high)}"
+            return f"not surely {relation} ({interval} {ends})"
+        least, most = sorted((abs(self.low), abs(self.high)))
+        return f"surely {relation} by {format_metric(least)} to {format_metric(most)} ({interval})"
+
     def to_json(self) -> Json:
         """Return the gain for evaluation.json."""
-        names = ("metric", "difference", "low", "high", "confidence", "basis")
+        names = ("metric", "difference", "low", "high", "confidence", "basis", "words")
         return {name: getattr(self, name) for name in names}
 
 
@@ -74,7 +91,8 @@ def measure_gain(
         return gain
     ends = (1 - confidence) / 2
     low, high = map(float, np.quantile(differences, [ends, 1 - ends]))
-    return replace(gain, low=low, high=high)
+    # Of a skewed metric the draws may all be on one side of what was measured.
+    return replace(gain, low=min(low, gain.difference), high=max(high, gain.difference))
 
 
 def measure_slice_gain(
@@ -90,6 +108,10 @@ def measure_slice_gain(
         return gain
     half = NormalDist().inv_cdf((1 + confidence) / 2) * float(differences.std())
     return replace(gain, low=gain.difference - half, high=gain.difference + half)
+
+
+def _signed(value: float) -> str:
+    return "+" * (value > 0) + format_metric(value)
 
 
 def _without_interval(

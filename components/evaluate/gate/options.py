@@ -27,7 +27,7 @@ class GateOptions(Options):
     )
     min_gain: float | None = setting(
         "least gain over the default version, in the units of the metric, that the lower end of the"
-        " interval must reach; default: a model may be worse by chance",
+        " interval must reach; default: any, unless the whole interval is below zero",
         default=None,
     )
     confidence: float = setting(
@@ -63,7 +63,7 @@ class GateOptions(Options):
         "examples that a slice must have to be judged", default=50, at_least=2
     )
     slice_margin: float = setting(
-        "share of the default version's metric by which a slice may be worse",
+        "share of the default version's metric by which a slice may be surely worse",
         default=0.05,
         at_least=0,
         at_most=100,

@@ -43,9 +43,9 @@ Unfinished runs show their state.
 """
 DIFF_HELP = """\
 Shows the differences between two runs in settings, digests of data and code, and metrics; CHANGE is
-B minus A. Of each metric it says whether B is better or worse, and in brackets the 95 % interval of
-B's gain on the same test examples: if it includes zero, chance may have decided. The page that it
-names at a terminal compares the curves of the trainings, too; `vertex-local stop` ends it.
+B minus A. Of each metric it says whether B is better or worse: surely, if the 95 % interval of B's
+gain on the same test examples does not include zero. The page that it names at a terminal compares
+the curves of the trainings, too; `vertex-local stop` ends it.
 
   trainyard runs diff mnist-20261121-093015-4f1c mnist-20261122-093015-90b2
 """

@@ -23,8 +23,8 @@ WIDTH = 80
 INDENT = 18
 MAX_ERROR_LINES = 12
 DIGEST_DIGITS = 12
-# A reason of a comparison: `auc 0.9461 is 0.0012 better than version 3's 0.9449 (95 % interval …`.
-COMPARED = re.compile(r"(slice .*: )?(?P<metric>\S+) [\d.]+.* is .* % interval .*")
+# A comparison: `auc 0.9461 is 0.0012 better than version 3's 0.9449, surely better by …`.
+COMPARED = re.compile(r"(slice .*: )?(?P<metric>\S+) [\d.,]+.* is .* % interval.*")
 
 
 def runs_table(runs: list[Summary]) -> Table:

@@ -99,16 +99,18 @@ def test_a_model_of_a_number_is_better_or_worse_with_an_interval():
     first, second = numbers(2.0, seed=1), numbers(1.0, seed=2)
     better, worse = judgements(first, second), judgements(second, first)
 
-    assert re.fullmatch(r"better \(\+0\.\d+ to \+0\.\d+\)", better["rmse"])
-    assert all(text.startswith("better (+") for text in better.values())
-    assert all(text.startswith("worse (-") for text in worse.values())
+    assert re.fullmatch(r"surely better by 0\.\d+ to [\d.]+ \(95 % interval\)", better["rmse"])
+    assert all(text.startswith("surely better by") for text in better.values())
+    assert all(text.startswith("surely worse by") for text in worse.values())
     assert set(better) >= {"rmse", "mae", "r2"}
     assert "only B is nearer to the label on 2" in measure_gains(first, second).words
 
 
 def test_what_chance_may_have_decided_is_not_sure():
     doubtful = judgements(numbers(1.0, seed=1), numbers(1.0, seed=3))
-    assert re.fullmatch(r"(better|worse), not surely \(-\S+ to \+\S+\)", doubtful["rmse"])
+    assert re.fullmatch(
+        r"not surely (better|worse) \(95 % interval -\S+ to \+\S+\)", doubtful["rmse"]
+    )
 
 
 def test_a_model_of_classes_is_compared_by_example_and_by_every_metric():

@@ -51,6 +51,7 @@ def two_classes(*, has_champion: bool = True) -> dict:
             "low": 0.0002,
             "high": 0.0021,
             "confidence": 0.95,
+            "words": "surely better by 0.0002 to 0.0021 (95 % interval)",
         },
         "slices": rows,
         "checks": [

@@ -339,10 +339,32 @@ def test_a_difference_that_may_be_chance_is_no_better_and_no_worse_surely(client
     )
     html = " ".join(client.get(f"/compare?{names}").get_data(as_text=True).split())
     assert '<td class="">0.91 <small>0.898 to 0.922</small>' in html
-    assert "+0.01, better, not surely (-0.006971 to 0.02697)" in html
+    assert "+0.01, not surely better (95 % interval -0.006971 to 0.02697)" in html
     assert '<td class="better">0.95 <small>0.938 to 0.962</small>' in html
-    assert "+0.05, better (0.03303 to 0.06697)" in html
+    assert "+0.05, surely better by 0.03303 to 0.06697 (95 % interval)" in html
     assert '<td class="better">0.91 <br><small>+0.01, better</small>' in html
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ({"higher_is_better": "auc"}, "-0.003, surely worse by 0.001 to 0.005 (95 % interval)"),
+        ({"lower_is_better": "auc"}, "-0.003, not surely better (95 % interval"),
+    ],
+    ids=["gain", "not the gain"],
+)
+def test_a_gain_over_the_first_run_s_model_has_the_words_of_that_gain(
+    client, service, metric, words
+):
+    facts = {**FACTS, "higher_is_better": "", **metric, "auc_low": 0.93, "auc_high": 0.97}
+    add_run(service, "before", **{**facts, "model": "taxi@1"})
+    gain = {"gain": -0.003, "gain_low": -0.005, "gain_high": -0.001, "gain_over": "taxi@1"}
+    add_run(service, "after", **{**facts, "value": 0.947, **gain})
+    names = "&".join(
+        f"run{n}={PARENT}/pipelineJobs/{name}" for n, name in enumerate(("before", "after"))
+    )
+    html = " ".join(client.get(f"/compare?{names}").get_data(as_text=True).split())
+    assert words in html
 
 
 @pytest.mark.parametrize("count", [1, 9])

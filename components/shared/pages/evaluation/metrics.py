@@ -66,9 +66,8 @@ def _gain(evaluation: Json) -> str:
     if gain["difference"] is None:
         return f"<p>Gain in {escape(gain['metric'])}: <b>not defined</b>.</p>"
     return (
-        f"<p>Gain in {escape(gain['metric'])}: <b>{signed(gain['difference'])}</b>, "
-        f"{(gain.get('confidence') or 0) * 100:.4g} % interval {signed(gain['low'])} to"
-        f" {signed(gain['high'])}, on the same examples{escape(gain.get('basis', ''))}.</p>"
+        f"<p>Gain in {escape(gain['metric'])}: <b>{signed(gain['difference'])}</b>,"
+        f" {escape(gain['words'])}, on the same examples{escape(gain.get('basis', ''))}.</p>"
     )
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from components.evaluate.gate import gain as gains
-from components.evaluate.gate.checks import check_comparison, check_size
-from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
+from components.evaluate.gate.checks import check_comparison, check_size, is_slice_ok
+from components.evaluate.gate.comparison import CHAMPION, Comparison, Slice, compare
 from components.evaluate.gate.gain import Gain, measure_gain, measure_intervals
 from components.evaluate.gate.options import CONSTANT, LINEAR, GateOptions
 from components.evaluate.gate.slice_rules import parse_rule
@@ -199,20 +199,25 @@ CONSTANT_RULE = "every version must be better; --set gate.baseline=none allows i
     ("rival", "values", "is_ok", "is_sure", "words"),
     [
         (LINEAR, (0.9259, 0.9259, 0, 0, FEW), True, False, f"equal to .*{CANNOT_TELL}"),
-        (LINEAR, (0.93, 0.92, -0.01, 0.03, FEW), True, False, f"surely better: {CANNOT_TELL}"),
+        (LINEAR, (0.93, 0.92, -0.01, 0.03, FEW), True, False, f"not surely better .*{CANNOT_TELL}"),
         (LINEAR, (0.93, 0.90, 0.01, 0.05, MANY), True, True, "0.0300 better than"),
         (LINEAR, (0.89, 0.93, -0.11, 0, FEW), False, False, f"{CANNOT_TELL}; {LINEAR_RULE}"),
         (LINEAR, (0.80, 0.93, -0.2, -0.1, MANY), False, False, LINEAR_RULE),
-        (LINEAR, (1.0, 1.0, 0, 0, FEW), True, True, "which no model can beat"),
+        (LINEAR, (1.0, 1.0, 0, 0, FEW), True, True, "no model can beat it"),
         (CONSTANT, (0.40, 0.33, -0.1, 0.2, FEW), True, False, CANNOT_TELL),
         (CONSTANT, (0.33, 0.33, 0, 0, MANY), False, False, CONSTANT_RULE),
         (CONSTANT, (0.32, 0.33, -0.1, 0.2, FEW), False, False, f"{CANNOT_TELL}; {CONSTANT_RULE}"),
-        (CHAMPION, (0.89, 0.96, -0.19, 0, FEW), True, False, f"surely worse: {CANNOT_TELL}"),
-        (CHAMPION, (0.96, 0.96, 0, 0, FEW), True, False, f"surely better: {CANNOT_TELL}"),
-        (CHAMPION, (0.97, 0.95, 0.01, 0.03, MANY), True, True, "0.0200 better than version 3"),
-        (CHAMPION, (0.95, 0.951, -0.002, -0.001, MANY), True, False, "within 0.2%"),
+        (CHAMPION, (0.89, 0.96, -0.19, 0, FEW), True, False, f"not surely worse .*{CANNOT_TELL}"),
+        (CHAMPION, (0.96, 0.96, 0, 0, FEW), True, False, f"not surely better .*{CANNOT_TELL}"),
+        (CHAMPION, (0.97, 0.95, 0.01, 0.03, MANY), True, True, "surely better by 0.0100 to 0.0300"),
+        (CHAMPION, (0.95, 0.951, -0.002, -1e-9, MANY), False, False, "surely worse by 1·10⁻⁹ to"),
+        (
+            *(CHAMPION, (0.9907, 0.9934, -0.0044, -0.0011, MANY), False, False),
+            r"is 0.0027 worse than version 3's 0.9934, surely worse by 0.0011 to 0.0044 \(95 % int",
+        ),
         (CHAMPION, (0.90, 0.95, -0.07, -0.03, MANY), False, False, "0.0500 worse than"),
         (CHAMPION, (math.nan, 0.95, 0, 0, MANY), False, True, "accuracy is not defined"),
+        (CHAMPION, (0.96, 0.95, math.nan, 0.1, MANY), False, True, "accuracy is not defined"),
         (LINEAR, (math.nan, 0.95, 0, 0, MANY), False, True, "accuracy is not defined"),
     ],
 )
@@ -227,6 +232,50 @@ def test_the_rule_for_a_rival(rival, values, is_ok, is_sure, words):
     [check] = check_comparison(comparison, GateOptions(), champion="version 3")
     assert (check.is_ok, check.is_sure) == (is_ok, is_sure)
     assert re.search(words, check.text)
+
+
+def test_who_accepts_a_loss_says_so_and_the_reason_repeats_it():
+    shared = {"metric": "accuracy", "candidate": 0.9907, "other": 0.9934, "confidence": 0.95}
+    gain = Gain(**shared, low=-0.0044, high=-0.0011, num_examples=MANY)
+    comparison = Comparison(metric="accuracy", champion=gain)
+    [accepted] = check_comparison(comparison, GateOptions(min_gain=-0.005), champion="version 3")
+    [refused] = check_comparison(comparison, GateOptions(min_gain=-0.004), champion="version 3")
+    words = "surely worse by 0.0011 to 0.0044 (95 % interval); "
+    assert (accepted.is_ok, accepted.is_sure, refused.is_ok) == (True, False, False)
+    assert accepted.text.endswith(words + "gate.min_gain=-0.005 allows it")
+    assert refused.text.endswith(words + "its lower end must be at least -0.004")
+
+
+def test_an_interval_has_what_was_measured_in_it():
+    counts = iter([0.5, 0.6, *[0.4, 0.6] * 1000])
+    gain = measure_gain(
+        "accuracy", lambda _: 0.7, lambda _: next(counts), num_examples=9, confidence=0.95
+    )
+    assert gain.low <= gain.difference <= gain.high
+
+
+@pytest.mark.parametrize(
+    ("ends", "difference", "is_ok", "words"),
+    [
+        ((-0.2, -0.04), -0.12, False, "slice firm b (500 examples): accuracy .* surely worse by"),
+        ((-0.2, -0.06), -0.13, False, "surely worse by 0.0600 to 0.2000 (99 % interval)"),
+        ((-0.04, -0.02), -0.03, True, "by more than 0.05 of it; surely worse by less: firm b"),
+        ((-0.2, 0.04), -0.08, True, "surely worse than version 3's, by more than 0.05 of it"),
+        ((0.01, 0.03), 0.02, True, "none of 1 slices"),
+        ((math.nan, 0.03), 0.02, False, ""),
+    ],
+)
+def test_a_sure_loss_of_a_slice_is_not_hidden_by_the_friendly_end(ends, difference, is_ok, words):
+    other = {"metric": "accuracy", "other": 0.9, "confidence": 0.99, "num_examples": 500}
+    gain = Gain(**other, candidate=0.9 + difference, low=ends[0], high=ends[1])
+    equal = Gain(**other, candidate=0.9, low=0, high=0)
+    part = Slice(rule="firm", value="b", num_examples=500, candidate=gain.candidate, gain=gain)
+    comparison = Comparison(metric="accuracy", champion=equal, slices=[part])
+    assert is_slice_ok(part, GateOptions()) is is_ok
+    _, check = check_comparison(comparison, GateOptions(), champion="version 3")
+    assert check.is_ok is is_ok
+    assert re.search(re.sub("[()]", ".", words), check.text)
+    assert check.is_sure is ("by less" not in words)
 
 
 def test_an_error_that_is_worse_than_a_constant_s_fails_though_chance_may_explain_it():

@@ -154,7 +154,7 @@ def test_a_slice_with_one_class_or_few_rows_is_said():
     slices = "plan,plan = gold"
     settings = {"slices": slices, "slice_min_examples": 10}
     checks = checks_of(data, **settings)
-    assert checks[1].text.startswith("none of 1 slices is worse")
+    assert checks[1].text.startswith("none of 1 slices is surely worse")
     assert checks[2].text == (
         "not judged by auc: slice plan basic (the slice has no 'yes'),"
         " plan = gold (it has fewer than 10 examples)"

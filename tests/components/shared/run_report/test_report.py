@@ -262,6 +262,7 @@ def test_facts_of_a_run_have_what_decided_and_how_it_is_shown(tmp_path):
     assert (facts["outcome"], facts["tone"]) == (summarize(job).outcome, "good")
     assert (facts["metric"], facts["gain"]) == ("auc", 0.0012)
     assert (facts["gain_low"], facts["gain_high"]) == (0.0002, 0.0021)
+    assert facts["gain_over"] == "taxi@3"
     assert facts["report"] == REPORT_FILE
     assert "loss" in facts["lower_is_better"].split()
     assert "auc" in facts["higher_is_better"].split()

@@ -101,7 +101,8 @@ def test_listed_metric_of_a_failed_comparison_is_the_gates(thresholds):
     metrics = {"accuracy": 0.9, "rmse": 0.3, "auc": 0.8}
     reasons = (
         "auc 0.8000 is at least 0.79\n"
-        "rmse 0.3000 is 0.1000 worse than that of a linear model, 0.2000 (95 % interval -0.2 to 0)"
+        "rmse 0.3000 is 0.1000 worse than that of a linear model, 0.2000, surely worse by 0 to 1"
+        " (95 % interval)"
     )
     failed = job(task("evaluate", metrics=metrics, verdict="failed"), thresholds=thresholds)
     run = replace(summarize(failed), reasons=tuple(reasons.splitlines()))
