@@ -8,8 +8,7 @@ from pathlib import Path
 from vertex_local import Json
 from vertex_local.errors import invalid_argument
 from vertex_local.jobs import python_package
-from vertex_local.machine import buckets
-from vertex_local.machine.files import local_path
+from vertex_local.machine.files import local_path, path_problem
 
 logger = logging.getLogger(__name__)
 
@@ -140,10 +139,8 @@ def _of_package(spec: Json, field: str) -> Json:
     paths = [local_path(uri) for uri in package["packageUris"]]
     for uri, path in zip(package["packageUris"], paths, strict=True):
         if path is None or not path.is_file():
-            raise invalid_argument(
-                f'{field}.packageUris: "{uri}" is not a file of this machine; for gs://, '
-                f"{buckets.REMEDY}."
-            )
+            problem = "is no file" if path else path_problem(uri)
+            raise invalid_argument(f'{field}.packageUris "{uri}" {problem}.')
     logger.warning(
         "%s.executorImageUri %s: without --containers this service's Python stands for it",
         field,
@@ -184,8 +181,7 @@ def _output_dir(prefix: str) -> Path | None:
     path = local_path(prefix)
     if path is None:
         raise invalid_argument(
-            f'jobSpec.baseOutputDirectory.outputUriPrefix "{prefix}" is not a folder of this '
-            f"machine; give an absolute path or file:///path; for gs://, {buckets.REMEDY}."
+            f'jobSpec.baseOutputDirectory.outputUriPrefix "{prefix}" {path_problem(prefix)}.'
         )
     return path
 

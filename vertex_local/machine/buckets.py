@@ -14,8 +14,14 @@ VARIABLE = "VERTEX_LOCAL_BUCKETS"
 SCHEME = "gs://"
 MOUNT = Path("/gcs")  # where Vertex AI mounts buckets, for programs that know no gs://
 # https://cloud.google.com/storage/docs/buckets#naming
-NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
-REMEDY = "start the service with --buckets DIR, where gs://BUCKET is the folder DIR/BUCKET"
+NAME = re.compile(
+    r"(?!(?:\d+\.){3}\d+\Z)(?=[a-z0-9].{1,220}[a-z0-9]\Z)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*"
+)
+NAME_RULES = (
+    "the name of a bucket has 3 to 63 lowercase letters, digits, dashes and underscores, or several"
+    " such parts with dots between, 222 characters in all; it starts and ends with a letter or a"
+    " digit, and is no IP address"
+)
 
 
 def local_path(uri: str) -> Path | None:
@@ -30,6 +36,17 @@ def local_path(uri: str) -> Path | None:
         return Path("/", rest)
     folder = os.environ.get(VARIABLE)
     return Path(folder, name, rest) if folder and NAME.fullmatch(name) else None
+
+
+def problem_of(uri: str) -> str:
+    """Return why a gs:// URI has no path here."""
+    if VARIABLE not in os.environ:
+        return (
+            "is not on this machine; start the service with --buckets DIR, where gs://BUCKET is the"
+            " folder DIR/BUCKET"
+        )
+    name = uri.removeprefix(SCHEME).partition("/")[0]
+    return "leads out of its bucket" if NAME.fullmatch(name) else f"names no bucket: {NAME_RULES}"
 
 
 def uri_of(path: str) -> str:

@@ -47,6 +47,13 @@ def local_path(uri: str) -> Path | None:
     return Path(path) if path.startswith("/") and "\0" not in path else None
 
 
+def path_problem(uri: str) -> str:
+    """Return why a text has no path on this machine, and what to write instead."""
+    if uri.startswith(buckets.SCHEME):
+        return buckets.problem_of(uri)
+    return "is not on this machine; give an absolute path or file:///path"
+
+
 def make_private(folder: Path) -> None:
     """Create a folder with mode 700, or remove the access of others from an existing one.
 

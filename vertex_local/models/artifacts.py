@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 from vertex_local.errors import invalid_argument
-from vertex_local.machine import buckets, lost_and_found
-from vertex_local.machine.files import local_path
+from vertex_local.machine import lost_and_found
+from vertex_local.machine.files import local_path, path_problem
 from vertex_local.machine.lost_and_found import discard
 
 INCOMING = ".incoming"
@@ -27,10 +27,7 @@ def local_folder(uri: str, *, root: Path) -> Path:
     """
     path = local_path(uri)
     if path is None:
-        raise invalid_argument(
-            f'model.artifactUri "{uri}" is not on this machine; use an absolute path or '
-            f"file:///path; for gs://, {buckets.REMEDY}."
-        )
+        raise invalid_argument(f'model.artifactUri "{uri}" {path_problem(uri)}.')
     if not path.is_dir():
         problem = "is not a folder" if path.exists() else "does not exist"
         raise invalid_argument(f'model.artifactUri "{uri}" {problem}.')

@@ -18,7 +18,7 @@ from vertex_local.api.service import Service
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument, not_found
 from vertex_local.machine import buckets, lost_and_found
 from vertex_local.machine.clock import now
-from vertex_local.machine.files import local_path
+from vertex_local.machine.files import local_path, path_problem
 from vertex_local.models import artifacts
 from vertex_local.models import record as registry
 
@@ -212,7 +212,8 @@ def export(service: Service, call: Call) -> Json:
     title = re.sub(r"[^\w.-]", "_", model["displayName"])
     uri = f"{prefix.rstrip('/')}/model-export-{title}-{now()}"
     if not (target := local_path(uri)):
-        raise invalid_argument(f'artifactDestination.outputUriPrefix "{prefix}" is no folder here.')
+        problem = path_problem(uri)
+        raise invalid_argument(f'artifactDestination.outputUriPrefix "{prefix}" {problem}.')
 
     def work(cancelled: threading.Event) -> Json:
         shutil.copytree(storage_of(service, model), target)

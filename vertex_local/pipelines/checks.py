@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local import Json
-from vertex_local.machine import buckets
-from vertex_local.machine.files import local_path
+from vertex_local.machine.files import local_path, path_problem
 from vertex_local.pipelines import conditions, placeholders
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
 from vertex_local.pipelines.values import defaults_of
@@ -168,9 +167,7 @@ def uri_problem(uri: str) -> str:
         return ""
     if local_path(uri):
         return ""
-    reason = "which this service cannot read" if is_remote else "which is not an absolute path"
-    remedy = f"; or {buckets.REMEDY}" if uri.startswith(buckets.SCHEME) else ""
-    return f"it imports {uri}, {reason}; copy it to this machine and give its absolute path{remedy}"
+    return f"it imports {uri}, which {path_problem(uri)}"
 
 
 def _producers(value: Any) -> Iterator[str]:

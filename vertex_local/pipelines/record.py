@@ -7,7 +7,7 @@ from typing import Any
 from vertex_local import Json
 from vertex_local.errors import ApiError, invalid_argument
 from vertex_local.machine import buckets
-from vertex_local.machine.files import local_path
+from vertex_local.machine.files import local_path, path_problem
 from vertex_local.pipelines import placeholders
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
 from vertex_local.pipelines.values import runs_always, upstream_of
@@ -195,11 +195,7 @@ def _pipeline_root(root: str) -> str:
     field = "runtimeConfig.gcsOutputDirectory"
     folder = local_path(root)
     if folder is None:
-        raise invalid_argument(
-            f'{field} "{root}" is not a local folder; pipelines of this service write to this '
-            "machine, so give an absolute path, such as /tmp/runs; for gs://, "
-            f"{buckets.REMEDY}."
-        )
+        raise invalid_argument(f'{field} "{root}" {path_problem(root)}.')
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import requests
-from google.api_core.exceptions import NotFound, PreconditionFailed
+from google.api_core.exceptions import BadRequest, NotFound, PreconditionFailed
 from google.cloud import storage
 from kfp import dsl
 
@@ -55,6 +55,10 @@ def bucket(address, monkeypatch):
         ("gs://mine/a/../../other", None),
         ("gs://../etc", None),
         ("gs://Mine/a", None),
+        ("gs://10.0.0.1/a", None),
+        ("gs://-ab/a", None),
+        (f"gs://{'m' * 64}/a", None),
+        (f"gs://{'m' * 60}.{'n' * 60}/a", f"FOLDER/{'m' * 60}.{'n' * 60}/a"),
         ("gs://mine/a\0b", None),
         ("gs:////../etc", None),
     ],
@@ -115,6 +119,71 @@ def test_objects_are_files_and_files_are_objects(bucket, folder):
     assert {found.name for found in bucket.client.list_buckets()} == {"mine", "other"}
 
 
+def test_an_object_that_ends_with_a_slash_is_a_folder(bucket, folder):
+    bucket.blob("data/").upload_from_string("")
+    assert (folder / "mine" / "data").is_dir()
+    assert bucket.blob("data/").download_as_bytes() == b""
+    bucket.blob("data/rows.csv").upload_from_string("a,b")
+    (folder / "mine" / "made" / "empty").mkdir(parents=True)
+    assert [blob.name for blob in bucket.list_blobs()] == ["data/", "data/rows.csv", "made/empty/"]
+    listing = bucket.list_blobs(delimiter="/")
+    assert (list(listing), listing.prefixes) == ([], {"data/", "made/"})
+    generation = bucket.get_blob("data/").generation
+    bucket.blob("data/").upload_from_string("", if_generation_match=generation)
+    bucket.blob("data/").delete()
+    assert [blob.name for blob in bucket.list_blobs()] == ["data/rows.csv", "made/empty/"]
+    bucket.delete(force=True)
+    assert not (folder / "mine").exists()
+
+
+def test_a_name_is_a_files_or_a_folders(bucket, folder):
+    bucket.blob("a/b").upload_from_string("x")
+    for name in ("a", "a/b/", "a/b/c"):
+        with pytest.raises(BadRequest, match="a name is either; choose another"):
+            bucket.blob(name).upload_from_string("")
+    with pytest.raises(BadRequest, match="an object that ends with / is a folder here"):
+        bucket.blob("c/").upload_from_string("x")
+    bucket.blob("a/b").delete()
+    bucket.blob("a").upload_from_string("y")  # its folder went with its last file
+
+
+@pytest.mark.parametrize("content", [b"", b"{}"], ids=["empty", "JSON"])
+def test_a_media_upload_is_stored_as_it_is(bucket, folder, content):
+    """As TensorFlow and curl upload: tf.io.gfile.makedirs sends an empty one for `DIR/`."""
+    address = os.environ["STORAGE_EMULATOR_HOST"]
+    for name in ("file.json", "folder/file.json"):
+        response = requests.post(
+            f"{address}/upload/storage/v1/b/mine/o?uploadType=media&name={name}",
+            data=content,
+            headers={"Content-Type": "application/json"},
+            timeout=20,
+        )
+        assert (response.status_code, response.json()["size"]) == (200, str(len(content)))
+        assert (folder / "mine" / name).read_bytes() == content
+
+
+def test_nothing_is_written_through_a_link_that_leads_out_of_the_bucket(bucket, folder, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    (folder / "mine" / "file").symlink_to(outside / "kept")
+    (folder / "mine" / "folder").symlink_to(outside)
+    for name in ("file", "folder/kept", "folder/new", "folder/more/new", "folder/new/"):
+        with pytest.raises(BadRequest, match="a symbolic link leads out of the bucket"):
+            bucket.blob(name).upload_from_string("")
+        with pytest.raises(NotFound):
+            bucket.blob(name).delete()
+    assert [path.name for path in outside.iterdir()] == ["kept"]
+    assert (outside / "kept").read_text() == "kept"
+
+
+@pytest.mark.parametrize("name", ["UPPER", "ab", "a..b", "10.0.0.1", "google-x", "m" * 64])
+def test_a_name_that_cloud_storage_refuses_makes_no_bucket(bucket, folder, name):
+    with pytest.raises(BadRequest, match=f'bucket "{name}": the name of a bucket has 3 to 63'):
+        bucket.client.create_bucket(name)
+    assert [path.name for path in folder.iterdir()] == ["mine"]
+
+
 def test_large_objects_arrive_in_parts_and_many_at_a_time(bucket, folder):
     content = os.urandom(3_000_000)
     large = bucket.blob("large.bin", chunk_size=1 << 20)
@@ -146,6 +215,8 @@ def test_a_generation_that_is_not_the_wanted_one_is_refused(bucket, folder):
     [
         (("POST", "/upload/storage/v1/b/mine/o?uploadType=media&name=../../out"), {}, 400),
         (("GET", "/download/storage/v1/b/mine/o/..%2F..%2Fvertex%2Fvertex.db?alt=media"), {}, 400),
+        (("POST", "/storage/v1/b"), {"Content-Type": "application/json"}, 400),
+        (("POST", "/storage/v1/b/mine/o/kept/compose"), {}, 400),
         (("GET", "/wipe"), {}, 404),
         (("GET", "/storage/v1/b"), {"Origin": "https://example.com"}, 403),
         (("GET", "/storage/v1/b"), {"Host": "example.com"}, 403),
@@ -231,6 +302,18 @@ def test_jobs_and_models_use_buckets(service, folder, artifact_folder):
     lost = {"displayName": "m", **spec, "artifactUri": "gs://mine/nothing"}
     response = service.call("POST", "models:upload", {"model": lost})
     assert "does not exist" in response.json()["error"]["message"]
+
+
+def test_the_refusal_of_an_address_has_its_own_reason(service, tmp_path):
+    for uri, reason in {
+        "gs://ab/m": "names no bucket: the name of a bucket has 3 to 63",
+        "gs://mine/../m": "leads out of its bucket",
+        "s3://mine/m": "is not on this machine; give an absolute path or file:///path",
+    }.items():
+        spec = {"displayName": "m", "artifactUri": uri, "containerSpec": {"imageUri": "i"}}
+        message = service.call("POST", "models:upload", {"model": spec}).json()["error"]["message"]
+        assert message.startswith(f'model.artifactUri "{uri}" {reason}')
+        assert "--buckets" not in message
 
 
 def test_without_buckets_the_refusal_says_how_to_get_them(tmp_path):
