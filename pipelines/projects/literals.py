@@ -1,23 +1,104 @@
-"""Texts and lines of Python source, as the files that `trainyard new` writes have them."""
+"""Source that `trainyard new` writes, and the texts of the data in it."""
 
 import ast
 import json
+import math
+import os
+import shlex
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+import yaml
 
 SHORT = 24  # an item up to it shares a line with others
 
 
-def quoted(text: str) -> str:
-    """Return a text as Python source with double quotes."""
-    return json.dumps(text, ensure_ascii=False)
+class Source(str):
+    """Text that is source; any other text is one of the data, which must not become source."""
 
 
-def as_tuple(texts: Iterable[str]) -> str:
-    """Return a tuple of texts as Python source."""
-    shown = list(map(quoted, texts))
-    return f"({', '.join(shown)}{',' * (len(shown) == 1)})"
+NOTHING = Source("")
+
+
+def quoted(text: str) -> Source:
+    """Return a text as a literal of Python, which YAML reads as the same text."""
+    return Source(printable(json.dumps(text, ensure_ascii=False)))
+
+
+def in_docstring(text: str) -> Source:
+    """Return a text for a place between quotes."""
+    return Source(quoted(text)[1:-1])
+
+
+def in_yaml(content: Any) -> Source:
+    """Return lists and mappings of texts as YAML in one line."""
+    shown = yaml.safe_dump(content, default_flow_style=True, width=math.inf, sort_keys=False)
+    return Source(shown.strip())
+
+
+def comment(text: str) -> Source:
+    """Return a text in one line, for a comment."""
+    return Source(printable(" ".join(text.split())))
+
+
+def shell(*words: str) -> Source:
+    """Return a command in one line, as a shell reads it."""
+    return Source(" ".join(map(_shell_word, words)))
+
+
+def _shell_word(word: str) -> str:
+    if word.isprintable():
+        return shlex.quote(word)
+    signs = (
+        sign
+        if sign.isprintable() and sign not in "'\\"
+        else "".join(f"\\x{byte:02x}" for byte in os.fsencode(sign))
+        for sign in word
+    )
+    return f"$'{''.join(signs)}'"
+
+
+def printable(text: str) -> str:
+    """Return a text with escapes for control characters, such as line ends and marks of order."""
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text
+    )
+
+
+def literal(value: Any) -> Source:
+    """Return a value, such as a text, number, tuple or dict, as Python source."""
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, tuple):
+        return Source(f"({', '.join(map(literal, value))}{',' * (len(value) == 1)})")
+    if isinstance(value, Mapping):
+        pairs = (f"{literal(key)}: {literal(item)}" for key, item in value.items())
+        return Source(f"{{{', '.join(pairs)}}}")
+    return Source(repr(value))
+
+
+def call(function: str, *arguments: Any, **options: Any) -> Source:
+    """Return a call with these values as Python source."""
+    named = (f"{name}={literal(value)}" for name, value in options.items())
+    return Source(f"{function}({', '.join([*map(literal, arguments), *named])})")
+
+
+def fill(template: str, *parts: Source | float, **named: Source | float) -> Source:
+    """Return a template with its parts; of texts it takes source only.
+
+    The template is a constant, so that each text of the data is written by a function of this
+    module, see `tests/pipelines/projects/test_literals.py`.
+    """
+    for part in (*parts, *named.values()):
+        if not isinstance(part, Source | float | int):
+            raise TypeError(f"{part!r} is no source: write it as quoted, comment or shell")
+    return Source(template.format(*parts, **named))
+
+
+def joined(lines: Iterable[Source], separator: str = "\n") -> Source:
+    """Return several lines, or other parts, as one."""
+    return Source(separator.join(lines))
 
 
 def wrapped(line: str, width: int) -> str:

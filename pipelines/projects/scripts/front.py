@@ -98,11 +98,12 @@ class Front:
         for column in self.columns:
             num = sum(name.startswith(f"{column.original}_") for name in names)
             if num > 1 and not column.is_text:
+                name = quoted(column.original)
                 raise ScriptFault(
                     f"the model gets {num:,} columns for the values of {column.original}, which are"
                     " numbers, but one is a blank or a word, so the script reads them as texts:"
-                    f' before this line convert them: df["{column.original}"] ='
-                    f' pd.to_numeric(df["{column.original}"], errors="coerce").fillna(0)',
+                    f" before this line convert them: df[{name}] ="
+                    f' pd.to_numeric(df[{name}], errors="coerce").fillna(0)',
                     line=min(
                         (call.lineno for call in self.source.script.calls("get_dummies")), default=0
                     ),

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from components.prepare_examples.errors import DataError
-from pipelines.projects.literals import wrapped
+from pipelines.projects.literals import Source, in_docstring, literal, wrapped
 from pipelines.projects.user_code import running
 from trainer import Json
 
@@ -95,19 +95,20 @@ class RecordedScript:
         }
 
     @property
-    def imports(self) -> list[str]:
+    def imports(self) -> list[Source]:
         """The imports of the model."""
         has_files = bool(self.result["values"] or self.weights)
         own = [line for line in self.result["imports"] if line != "import keras"]
-        return [
+        lines = [
             *(["import json"] if self.result["values"] else []),
             *(["from pathlib import Path", ""] if has_files else []),
             "import keras",
             *own,
             "",
         ]
+        return [*map(Source, lines)]
 
-    def adapter(self, combined: str) -> str:
+    def adapter(self, combined: Source) -> Source:
         """Return the source that defines `model`.
 
         `combined` is an expression of all inputs as one tensor.
@@ -116,17 +117,19 @@ class RecordedScript:
         definitions = [*([read] if self.result["values"] else []), *self.result["definitions"]]
         source = "".join(f"{definition}\n\n\n" for definition in definitions)
         if direct := self.result.get("direct"):
-            return f"\n\n{source}" + ("" if direct == "model" else f"model = {direct}\n\n")
+            named = "" if direct == "model" else f"model = {direct}"
+            return Source(f"\n\n{source}{named}".rstrip("\n") + "\n\n")
         lines = [wrapped(line, WIDTH) for line in (*self.result["model"], *self.result["end"])]
         if self.combines:
             lines.insert(0, f"combined = {combined}")
-        return MODEL.format(
-            file=self.path.name,
+        text = MODEL.format(
+            file=in_docstring(self.path.name),
             definitions=source,
             lines=textwrap.indent("\n".join(lines), "    "),
             settings=f", *, labels{self.result['settings']}" if self.is_function else "",
             purpose="for these inputs" if self.combines else "for the file's own values",
         )
+        return Source(text)
 
     @property
     def remarks(self) -> list[str]:
@@ -138,20 +141,21 @@ class RecordedScript:
         return [f"Model and settings are from {name}, {origin}; it is not used."]
 
     @property
-    def arguments(self) -> list[str]:
+    def arguments(self) -> list[Source]:
         """The further arguments of the workload, a line each."""
         line = f"  # fit, line {self.result['fit_line']}"
         is_raw = self.result.get("is_raw", True)
         lines = ["    raw_inputs=True,"] if is_raw else []
         if weights := self.result.get("class_weights"):
-            shown = ", ".join(f"{_key(value)}: {weight:.7g}" for value, weight in weights)
+            pairs = ((literal(_key(value)), weight) for value, weight in weights)
+            shown = ", ".join(f"{key}: {weight:.7g}" for key, weight in pairs)
             lines.append(f"    class_weights={{{shown}}},{line}")
         if weight := self.result.get("weight"):
-            lines.append(f"    weight={json.dumps(weight)},{line}")
+            lines.append(f"    weight={literal(weight)},{line}")
         if callbacks := self.result["callbacks"]:
             shown = "\n".join(f"{wrapped(callback, WIDTH - 4)}," for callback in callbacks)
             lines += [f"    callbacks=[{line}", textwrap.indent(shown, " " * 8), "    ],"]
-        return lines
+        return [*map(Source, lines)]
 
 
 def record_table(
@@ -235,8 +239,6 @@ def _run(command: Sequence[str], path: Path, folder: Path) -> Json:
     return result
 
 
-def _key(value: object) -> str:
-    """Return a value of a label as source; whole numbers without a point."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return json.dumps(value, ensure_ascii=False)
+def _key(value: object) -> object:
+    """Return a value of a label; whole numbers without a point."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

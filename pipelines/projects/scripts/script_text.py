@@ -12,6 +12,7 @@ from types import CodeType
 from typing import Any, TypeVar
 
 from components.shared.text.user_file import read_text_file
+from pipelines.projects.literals import comment
 
 AFTER = ("fit", "evaluate", "predict", "save", "export", "save_weights", "load_weights")
 Node = TypeVar("Node", bound=ast.AST)
@@ -213,7 +214,8 @@ class ScriptText:
         first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
         lines = self.text.splitlines()[first - 1 : node.end_lineno]
         del defined[name]  # after what it uses
-        defined[name] = f"# Line {first} of {self.path.name}.\n" + textwrap.dedent("\n".join(lines))
+        origin = f"# Line {first} of {comment(self.path.name)}.\n"
+        defined[name] = origin + textwrap.dedent("\n".join(lines))
 
 
 def _global_names(code: CodeType) -> Iterator[str]:

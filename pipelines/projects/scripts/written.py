@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from pipelines.projects.literals import comment
 from pipelines.projects.scripts.compare_rows import Origin
 from pipelines.projects.scripts.keras_source import Source
 from pipelines.projects.scripts.model_source import ModelSource
@@ -221,7 +222,8 @@ class WrittenModel(Written, abc.ABC):
     def _write(
         self, parts: Parts, compiled: dict[str, str], rows: RecordedRows, folder: Path
     ) -> None:
-        line, name = self.script.line_of_variable(self.recording.line), self.script.path.name
+        line = self.script.line_of_variable(self.recording.line)
+        name = comment(self.script.path.name)
         own, outputs = self._own_lines(parts, rows, line)
         losses = []
         if parts.scale:

@@ -7,11 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tfrecords.shards import SPLITS
+from pipelines.projects.literals import (
+    NOTHING,
+    Source,
+    comment,
+    fill,
+    in_docstring,
+    in_yaml,
+    joined,
+    shell,
+)
 from trainer import Json
+from trainer.references import valid_name
 
 STEPS = 2_000  # about as many steps of training
 EPOCHS = (3, 60)
@@ -19,7 +28,10 @@ FEWEST_EXAMPLES = 30
 BATCHES = ((2_000, 32), (20_000, 64), (200_000, 128))  # rows below which a batch has this size
 LARGE_BATCH = 512
 FEW_ROWS = 300
-RATIOS = "  ratios: {train: 0.6, eval: 0.2, test: 0.2}  # few rows: larger eval and test splits\n"
+RATIOS = Source(
+    "  ratios: {train: 0.6, eval: 0.2, test: 0.2}  # few rows: larger eval and test splits\n"
+)
+SETTING = "  {}: {}\n"
 QUARANTINE = "  max_quarantine: {:.2g}  # share of rows without a required value, at most\n"
 MOST_DROPPED = 0.02  # of the rows; the default of max_quarantine is 0.05
 RUN = """\
@@ -36,16 +48,16 @@ train:
 # cluster: {{strategy: parameter_server, workers: 2, parameter_servers: 1}}
 """
 SCHEDULE = """\
-# A run every night, after `trainyard schedule apply {folder}/schedules`.
+# A run every night, after `trainyard schedule apply {schedules}`.
 workload: ..
 cron: "0 3 * * *"
 time_zone: UTC
-paused: true   # until `trainyard schedule resume {name}-nightly`
+paused: true   # until `trainyard schedule resume {name}`
 """
 TEST = '''\
 """Run it with `python -m pytest {folder}`; `trainyard check {folder}` tries the training, too."""
-{json}
-from pathlib import Path
+
+{json}from pathlib import Path
 
 from trainyard import load_workload
 
@@ -53,16 +65,16 @@ FOLDER = Path(__file__).parents[1]
 
 
 {function}'''
-REQUESTS = """\
+REQUESTS = Source("""\
 def test_requests_are_understood():
     workload = load_workload(str(FOLDER))
     for instance in json.loads((FOLDER / "instances.json").read_text()):
         assert workload.parse_instance(instance)
-"""
-LOADED = """\
+""")
+LOADED = Source("""\
 def test_the_workload_is_loaded():
     assert load_workload(str(FOLDER)).models()
-"""
+""")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,13 +91,13 @@ class Start:
         num_dropped: of rows without a value that is required, at most.
     """
 
-    workload: str
+    workload: Source
     data: tuple[str, ...]
     num_examples: int
     thresholds: str
     remark: str
     splits: Mapping[str, str] = field(default_factory=dict)
-    split: str = ""
+    split: Source = NOTHING
     instances: list[Json] = field(default_factory=list)
     notes: tuple[str, ...] = ()
     code: Mapping[str, str | bytes] = field(default_factory=dict)
@@ -116,15 +128,20 @@ def write_folder(folder: Path, start: Start) -> list[str]:
     """Write the files of a new folder; return their names."""
     check_new(folder)
     name = folder.resolve().name
+    schedule = f"schedules/{valid_name(name)}-nightly"
     shown = os.path.relpath(folder)
     files: dict[str, str | bytes] = {
         "workload.py": start.workload,
         "run.yaml": _run_file(folder, shown, start),
-        f"schedules/{name}-nightly.yaml": SCHEDULE.format(folder=shown, name=name),
+        f"{schedule}.yaml": fill(
+            SCHEDULE,
+            schedules=shell(f"{shown}/schedules"),
+            name=comment(Path(schedule).name),
+        ),
         **start.code,
     }
-    parts = ("\nimport json", REQUESTS) if start.instances else ("", LOADED)
-    test = TEST.format(folder=shown, json=parts[0], function=parts[1])
+    parts = (Source("import json\n"), REQUESTS) if start.instances else (NOTHING, LOADED)
+    test = fill(TEST, folder=in_docstring(shell(shown)), json=parts[0], function=parts[1])
     # pytest wants another name in each folder that it runs at once.
     files[f"tests/test_{re.sub(r'[^A-Za-z0-9_]', '_', name)}.py"] = test
     if start.instances:
@@ -141,37 +158,37 @@ def _instances(instances: list[Json]) -> str:
     return f"[\n  {lines}\n]\n"
 
 
-def _run_file(folder: Path, shown: str, start: Start) -> str:
+def _run_file(folder: Path, shown: str, start: Start) -> Source:
     size = next((size for most, size in BATCHES if start.num_examples < most), LARGE_BATCH)
     epochs = min(max(round(STEPS * size / max(start.num_examples, 1)), EPOCHS[0]), EPOCHS[1])
     share = start.num_dropped / max(start.num_examples, 1)
     train = start.train or {"epochs": epochs, "batch_size": size}
-    return RUN.format(
-        folder=shown,
+    is_small = start.num_examples < FEW_ROWS and not start.split
+    return fill(
+        RUN,
+        folder=shell(shown),
         files=_files(folder, start),
         split=start.split,
-        ratios=RATIOS * (start.num_examples < FEW_ROWS and not start.split),
-        quarantine=QUARANTINE.format(min(2 * share, 1.0)) * (share > MOST_DROPPED),
-        train="".join(f"  {name}: {value}\n" for name, value in train.items()),
-        thresholds=start.thresholds,
-        remark=start.remark[:1].upper() + start.remark[1:],
+        ratios=RATIOS if is_small else NOTHING,
+        quarantine=fill(QUARANTINE, min(2 * share, 1.0)) if share > MOST_DROPPED else NOTHING,
+        train=joined((fill(SETTING, comment(name), value) for name, value in train.items()), ""),
+        thresholds=comment(start.thresholds),
+        remark=comment(start.remark[:1].upper() + start.remark[1:]),
     )
 
 
-def _files(folder: Path, start: Start) -> str:
-    texts = [
-        yaml.safe_dump([_from(folder, path)], default_flow_style=True, width=10_000)
-        for path in start.data
-    ]
-    shown = {path: text.strip()[1:-1] for path, text in zip(start.data, texts, strict=True)}
+def _files(folder: Path, start: Start) -> Source:
+    """Return the files as YAML, by their splits if files decide these."""
+    paths = {path: _from(folder, path) for path in start.data}
     if not start.splits:
-        return f"[{', '.join(shown.values())}]"
-    by_split = {
-        split: ", ".join(shown[path] for path in shown if start.splits.get(path, "train") == split)
-        for split in SPLITS
-        if split in start.splits.values()
-    }
-    return f"{{{', '.join(f'{split}: [{files}]' for split, files in by_split.items())}}}"
+        return in_yaml([*paths.values()])
+    return in_yaml(
+        {
+            split: [paths[path] for path in paths if start.splits.get(path, "train") == split]
+            for split in SPLITS
+            if split in start.splits.values()
+        }
+    )
 
 
 def _from(folder: Path, data: str) -> str:

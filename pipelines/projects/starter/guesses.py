@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.tables.columns import INDEX_NAMES
-from pipelines.projects.literals import quoted
 from pipelines.projects.starter.texts import (
     FEATURE,
     GROUP,
@@ -20,6 +19,7 @@ from pipelines.projects.starter.texts import (
 )
 from pipelines.projects.starter.times import guess_time
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
+from trainer import Json
 from trainer.workloads.declarations.names import normal_form
 
 MOST_CODES = 50  # distinct values that are categories, however few rows there are
@@ -83,7 +83,7 @@ def _typed(column: Texts, num_rows: int) -> Guess | None:
         return Guess(column, IGNORED, seen=seen)
     if facts.length:
         seen = f"lists of {facts.length} numbers"
-        return Guess(column, FEATURE, "Number", f"length={facts.length}", seen)
+        return Guess(column, FEATURE, "Number", {"length": facts.length}, seen)
     return None
 
 
@@ -124,9 +124,8 @@ def _codes(column: Texts) -> Guess | None:
     is_code = column.reading.form is None and pc.all(pc.match_substring_regex(texts, DIGITS))
     if not is_code or not is_code.as_py():
         return None
-    argument = f"hashed={_size(column)}" if column.num_unique > MAX_VOCABULARY else ""
     seen = f"codes with zeros in front, such as {pc.min(texts).as_py()}; {_shares(column)}"
-    return Guess(column, FEATURE, "Category", argument, seen, is_said=True)
+    return Guess(column, FEATURE, "Category", _hashed(column), seen, is_said=True)
 
 
 def _number(column: Texts, form: str) -> Guess | None:
@@ -139,17 +138,17 @@ def _number(column: Texts, form: str) -> Guess | None:
     if column.is_whole and (is_named or is_long):
         if column.num_unique > max(MOST_CODES, len(column.present) / 2):
             return Guess(column, IGNORED, seen=f"{seen}: codes, too many to learn from")
-        argument = f"hashed={_size(column)}" if column.num_unique > MAX_VOCABULARY else ""
         why = "codes, by the name" if is_named else "codes with more digits than a Number keeps"
-        return Guess(column, FEATURE, "Category", argument, f"{seen}: {why}", is_said=is_long)
+        seen = f"{seen}: {why}"
+        return Guess(column, FEATURE, "Category", _hashed(column), seen, is_said=is_long)
     is_positive = low >= 0 and not SIGNED_NAME.search(form)
-    arguments = ["low=0"] if is_positive else []
+    arguments: Json = {"low": 0} if is_positive else {}
     seen += ", none below 0" if is_positive else ""
     median, top = summary["quantiles"][50], summary["quantiles"][99]
     if is_positive and median > 0 and top > SKEW * median:
-        arguments.append("is_logarithmic=True")
+        arguments["is_logarithmic"] = True
         seen += f"; half of them below {median:g}"
-    return Guess(column, FEATURE, "Number", ", ".join(arguments), seen)
+    return Guess(column, FEATURE, "Number", arguments, seen)
 
 
 def _is_too_long(column: Texts) -> bool:
@@ -164,9 +163,9 @@ def _words(column: Texts, num_rows: int) -> Guess:
     texts, unique = column.present, column.num_unique
     if separator := column.separator:
         shown = next(text for text, _ in column.ranked if separator in text)
-        argument, is_said = f"separator={quoted(separator)}", separator != LIST_SEPARATOR
+        arguments, is_said = {"separator": separator}, separator != LIST_SEPARATOR
         seen = f"lists, such as {shown!r}"
-        return Guess(column, FEATURE, "Category", argument, seen, is_said=is_said)
+        return Guess(column, FEATURE, "Category", arguments, seen, is_said=is_said)
     words = pc.mean(pc.count_substring(texts, " ")).as_py() + 1
     is_unique = unique > max(LARGE_SHARE * num_rows, MOST_CODES)
     has_many_words = words >= WORDS and unique > max(MOST_CODES, len(texts) / 10)
@@ -179,14 +178,14 @@ def _words(column: Texts, num_rows: int) -> Guess:
         seen = f"another value in nearly every row, such as {texts[0].as_py()!r}"
         why = NO_UNIT if are_quantities else ": an identifier"
         return Guess(column, IGNORED, seen=seen + why)
-    argument = f"hashed={_size(column)}" if unique > MAX_VOCABULARY else ""
     is_rare = unique > max(MOST_CODES, len(texts) / 2)
     seen = _shares(column)
     if is_rare:
         seen += "; few rows of each"
     if are_quantities:
         seen += NO_UNIT
-    return Guess(column, FEATURE, "Category", argument, seen, is_said=is_rare or are_quantities)
+    is_said = is_rare or are_quantities
+    return Guess(column, FEATURE, "Category", _hashed(column), seen, is_said=is_said)
 
 
 def _are_quantities(column: Texts) -> bool:
@@ -201,9 +200,11 @@ def _shares(column: Texts) -> str:
     return ", ".join(shown) + more
 
 
-def _size(column: Texts) -> int:
-    """Return a round number of hash buckets: about twice the number of values."""
+def _hashed(column: Texts) -> Json:
+    """Return the argument for many values: a round number of hash buckets, about twice theirs."""
+    if column.num_unique <= MAX_VOCABULARY:
+        return {}
     size = 1_000
     while size < column.num_unique:
         size *= 10
-    return min(size, 1_000_000)
+    return {"hashed": min(size, 1_000_000)}

@@ -8,7 +8,17 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.folders import ImageFolder, read_folder
 from components.prepare_examples.split_rule import SplitRule
 from components.prepare_examples.tfrecords.shards import DEFAULT_RATIOS
-from pipelines.projects.literals import quoted
+from components.shared.text.value_text import first_of
+from pipelines.projects.literals import (
+    NOTHING,
+    Source,
+    call,
+    comment,
+    fill,
+    in_docstring,
+    joined,
+    literal,
+)
 from pipelines.projects.scripts.record import RecordedScript, record_images
 from pipelines.projects.starter.folder import Start
 from pipelines.projects.starter.labels import BINARY
@@ -16,6 +26,9 @@ from pipelines.projects.starter.pictures import Shape, guess_shape, table_hint
 from trainer.workloads import Split
 
 FEWEST = 10  # images of a class
+MOST_SHOWN = 8  # classes
+IMPORT = Source("from trainyard import ImageFolder")
+BINARY_IMPORT = Source("from trainyard import Binary, ImageFolder")
 SOURCE = '''\
 """{title}
 
@@ -57,16 +70,17 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
     shown = [f"{name} {counts[at]:,}" for at, name in enumerate(images.classes)]
     label = code.result.get("label", {}) if code else {}
     pair = label["values"] if label.get("kind") == BINARY else ()
-    names = "Binary, ImageFolder" if pair else "ImageFolder"
-    workload = SOURCE.format(
-        title=f"{len(files):,} images: {', '.join(shown[:8])}{', …' if len(shown) > 8 else ''}.",  # noqa: PLR2004
-        imports="\n".join([*(code.imports if code else ()), f"from trainyard import {names}"]),
-        model=code.adapter("inputs") if code else "",
-        size=tuple(size),
-        seen=shape.sizes,
+    title = f"{len(files):,} images: {first_of(shown, MOST_SHOWN)}."
+    workload = fill(
+        SOURCE,
+        title=in_docstring(title),
+        imports=joined([*(code.imports if code else ()), BINARY_IMPORT if pair else IMPORT]),
+        model=code.adapter(Source("inputs")) if code else NOTHING,
+        size=literal(tuple(size)),
+        seen=comment(shape.sizes),
         channels=channels,
-        modes=shape.modes,
-        more="".join(f"{line}\n" for line in _more(code, shape, pair)),
+        modes=comment(shape.modes),
+        more=joined(_more(code, shape, pair), ""),
     )
     share = max(counts.values()) / len(files)
     return Start(
@@ -103,14 +117,14 @@ def _on_folders(images: ImageFolder) -> Iterator[str]:
         )
 
 
-def _more(script: RecordedScript | None, shape: Shape, pair: Sequence[str]) -> Iterator[str]:
+def _more(script: RecordedScript | None, shape: Shape, pair: Sequence[str]) -> Iterator[Source]:
     """Yield further arguments; `pair` is the negative and the positive class, if there are two."""
     if shape.form.white:
-        yield f"    white={shape.form.white},  # values reach {shape.largest:g}"
+        yield fill("    white={},  # values reach {:g}\n", shape.form.white, shape.largest)
     if pair:
-        negative, positive = map(quoted, pair)
-        yield f'    label=Binary("label", positive={positive}, names=({negative}, {positive})),'
+        label = call("Binary", "label", positive=pair[1], names=tuple(pair))
+        yield fill("    label={},\n", label)
     if script:
-        yield "    model=model,"
-        yield from script.arguments
-        yield "    augment_with=None,  # the default shifts images a little"
+        yield Source("    model=model,\n")
+        yield from (fill("{}\n", line) for line in script.arguments)
+        yield Source("    augment_with=None,  # the default shifts images a little\n")

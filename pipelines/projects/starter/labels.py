@@ -8,11 +8,12 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.outcome import ranked_values
-from pipelines.projects.literals import quoted
+from pipelines.projects.literals import Source, call
 from pipelines.projects.starter.columns import Contents
 from pipelines.projects.starter.texts import SEPARATORS, Texts, rows_text
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 from pipelines.projects.starter.written import POINT_ZERO
+from trainer import Json
 from trainer.errors import did_you_mean
 
 BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
@@ -33,24 +34,30 @@ class LabelGuess:
 
     Attributes:
         kind: BINARY, CLASSES, MULTILABEL or REGRESSION.
+        arguments: of the declaration, after the name.
         thresholds: that make sense, as YAML.
         is_said: the guess is unusual enough to be said on the terminal.
     """
 
     column: Texts
     kind: str
-    declaration: str
+    arguments: Json
     seen: str
     thresholds: str
     remark: str
     is_said: bool = False
 
+    @property
+    def declaration(self) -> Source:
+        """The label's declaration."""
+        kind = self.kind.title()
+        return call(kind, self.column.declared, **self.arguments, **self.column.arguments(kind))
+
     def with_spellings(self, spellings: Mapping[str, str]) -> "LabelGuess":
         """Return the guess of a label whose values some files spell in another way."""
-        pairs = ", ".join(f"{quoted(text)}: {quoted(value)}" for text, value in spellings.items())
         return replace(
             self,
-            declaration=f"{self.declaration[:-1]}, spellings={{{pairs}}})",
+            arguments={**self.arguments, "spellings": spellings},
             seen=f"{self.seen}; other spellings in some files: {', '.join(map(repr, spellings))}",
             is_said=True,
         )
@@ -118,15 +125,9 @@ def _without_mistakes(column: Texts) -> Texts:
     return replace(column, reading=column.reading.without(once, mistake))
 
 
-def _declared(kind: str, column: Texts, argument: str = "") -> str:
-    more = [*filter(None, [argument]), *column.arguments(kind.title())]
-    return f"{kind.title()}({', '.join([quoted(column.declared), *more])})"
-
-
-def _listed(column: Texts, values: Iterable[str]) -> str:
-    """Return values of a label as Python source: whole numbers, or texts."""
-    is_whole = column.has_whole_texts
-    return ", ".join(str(int(float(value))) if is_whole else quoted(value) for value in values)
+def _values(column: Texts, texts: Iterable[str]) -> tuple[str | int, ...]:
+    """Return values of a label: whole numbers, or texts."""
+    return tuple(int(float(text)) if column.has_whole_texts else text for text in texts)
 
 
 def _binary(column: Texts, positive: str) -> LabelGuess:
@@ -144,17 +145,14 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
             f" {ranked_values(dict(column.ranked))}; correct the files, or choose --kind classes"
         )
     [negative] = [value for value in values if value != chosen]
-    names = [value.strip() for value in (negative, chosen)]
-    if column.has_whole_texts:
-        names = [str(int(float(value))) for value in names]
-    literal = _listed(column, names[1:])
+    named = _values(column, [value.strip() for value in (negative, chosen)])
     why = _rarest(column)
     if not positive and len(known) != 1:
         why = f"; positive is guessed, the rarer one; to change it, give --positive{why}"
     return LabelGuess(
         column,
         BINARY,
-        _declared(BINARY, column, f"positive={literal}, names=({', '.join(map(quoted, names))})"),
+        {"positive": named[1], "names": tuple(map(str, named))},
         f"{chosen} in {share:.1%} of the rows{why}",
         "{auc: 0.7}",
         f"always the more frequent class: accuracy {max(share, 1 - share):.3f}, auc 0.5",
@@ -172,9 +170,7 @@ def _rarest(column: Texts) -> str:
 def _classes(column: Texts) -> LabelGuess:
     is_whole = column.has_whole_texts
     values = sorted(column.ranked, key=lambda entry: float(entry[0]) if is_whole else entry[0])
-    listed = ""
-    if len(values) <= MOST_CLASSES or column.ranked[-1][1] < RARE:
-        listed = f"values=({_listed(column, (value for value, _ in values))})"
+    is_listed = len(values) <= MOST_CLASSES or column.ranked[-1][1] < RARE
     most = column.ranked[0]
     share = most[1] / len(column.present)
     why = ""
@@ -184,7 +180,7 @@ def _classes(column: Texts) -> LabelGuess:
     return LabelGuess(
         column,
         CLASSES,
-        _declared(CLASSES, column, listed),
+        {"values": _values(column, (value for value, _ in values))} if is_listed else {},
         f"{column.num_unique} classes; the most frequent is {most[0]} ({share:.1%}){why}",
         "{accuracy: 0.8}",
         f"always the most frequent class: accuracy {share:.3f}",
@@ -194,8 +190,7 @@ def _classes(column: Texts) -> LabelGuess:
 
 def with_classes(guess: LabelGuess, column: Texts, values: Sequence[str]) -> LabelGuess:
     """Return the guess of classes with their values in another order."""
-    listed = f"values=({_listed(column, values)})"
-    return replace(guess, declaration=_declared(CLASSES, column, listed))
+    return replace(guess, arguments={"values": _values(column, values)})
 
 
 def _several(column: Texts) -> LabelGuess:
@@ -205,7 +200,7 @@ def _several(column: Texts) -> LabelGuess:
     return LabelGuess(
         column,
         MULTILABEL,
-        _declared(MULTILABEL, column, f"separator={quoted(separator)}"),
+        {"separator": separator},
         f"lists of {num_labels} labels",
         "{auc: 0.7}",
         "chance: auc 0.5",
@@ -224,7 +219,7 @@ def _number(column: Texts) -> LabelGuess:
     return LabelGuess(
         column,
         REGRESSION,
-        _declared(REGRESSION, column),
+        {},
         f"{summary['min']:g} to {summary['max']:g}, mean {summary['mean']:.4g}",
         f"{{rmse: {{at_most: {0.8 * summary['std']:.3g}}}}}",
         f"always the mean: rmse {summary['std']:.4g}, r2 0",

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.tables.columns import INDEX_NAMES
 from pipelines.projects.leaks import FEWEST, codes_of
-from pipelines.projects.literals import as_tuple, quoted
+from pipelines.projects.literals import call, literal, quoted
 from pipelines.projects.starter.columns import Contents
 from pipelines.projects.starter.labels import REGRESSION, LabelGuess
 from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts, rows_text
@@ -103,7 +103,7 @@ def _on_guess(contents: Contents, guess: Guess) -> Iterator[str]:
     elif guess.role != FEATURE:
         alias = f"{quoted(guess.column.name)}: {quoted(guess.name)}"
         add = f", add aliases={{{alias}}}" if guess.column.needs_alias else ""
-        declaration = guess.declaration if guess.kind else f"Category({quoted(guess.name)})"
+        declaration = guess.declaration if guess.kind else call("Category", guess.name)
         keep = (
             f"; to keep it, declare it in workload.py, as {declaration}{add}, and remove it from"
             " ignored"
@@ -120,8 +120,8 @@ def _on_missing(column: Texts) -> Iterator[str]:
     if values := column.perhaps_missing:
         shown = ", ".join(f"{text!r} ({rows_text(count)})" for text, count in values.items())
         yield (
-            f"perhaps missing: {shown}; if so, add missing={as_tuple(values)} to its declaration in"
-            " workload.py"
+            f"perhaps missing: {shown}; if so, add missing={literal(tuple(values))} to its"
+            " declaration in workload.py"
         )
 
 

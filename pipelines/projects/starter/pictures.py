@@ -81,8 +81,8 @@ class PictureColumn:
         """The column as a feature, and as what decides the split."""
         shape = self.shape
         num_named = len(self.paths) - self.paths.count(None)
-        arguments = f"size={shape.form.size}, channels={shape.form.channels}"
-        arguments += f", white={shape.form.white}" if shape.form.white else ""
+        arguments: Json = {"size": shape.form.size, "channels": shape.form.channels}
+        arguments |= {"white": shape.form.white} if shape.form.white else {}
         seen = f"{shape.sizes}; {shape.modes}"
         role, why = KEY, "a row for each picture"
         if self.num_contradicting > _most_bad(len(self.paths)):

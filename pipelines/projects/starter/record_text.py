@@ -1,11 +1,10 @@
 """Source text of a workload of records: declarations, encoding and a model."""
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.projects.literals import quoted
+from pipelines.projects.literals import Source, call, comment, fill, quoted
 
 IMAGES = (b"\x89PNG", b"\xff\xd8\xff")
 BUCKETS = 1_000
@@ -33,7 +32,7 @@ workload = Records(
     {{
 {features}
     }},
-    label={declaration},{seen}
+    label={declaration},  # {num_values} values
     encode_with=encode,
     model=model,
 {arguments})
@@ -53,7 +52,7 @@ def model(inputs, *, labels, units: int = 64, layers: int = 2):
         x = keras.layers.Dense(units, activation="relu")(x)
     return keras.Model(inputs, keras.layers.Dense({outputs})(x))
 '''
-DECODER = '''
+DECODER = Source('''
 
 def decode(data):
     """Return an image's pixels from 0 to 1; black ones for no data, as when a server starts."""
@@ -65,8 +64,11 @@ def decode(data):
         return tf.image.resize(image, [64, 64]) / 255.0
 
     return tf.cond(tf.equal(data, ""), lambda: tf.zeros([64, 64, 3]), read)
-'''
-CONVOLVED = """keras.layers.GlobalAveragePooling2D()(
+''')
+FLATTENED = """\
+        keras.layers.Flatten()(keras.layers.Embedding({buckets}, 8)(inputs[{name}]))"""
+CONVOLVED = """\
+        keras.layers.GlobalAveragePooling2D()(
             keras.layers.Conv2D(32, 3, 2, activation="relu")(inputs[{name}])
         )"""
 
@@ -160,42 +162,43 @@ def why_unused(seen: Seen) -> str:
     return "its number of values differs" if not seen.size else "long texts or several texts"
 
 
-def feature_line(name: str, seen: Seen, num_records: int) -> str:
+def feature_line(name: str, seen: Seen, num_records: int) -> Source:
     """Return the declaration of a feature, with what was seen."""
-    shape = "" if seen.size == 1 else f", [{seen.size}]"
-    default = {"float32": "0.0", "int64": "0", "string": '""'}[seen.dtype]
+    shape = [] if seen.size == 1 else [[seen.size]]
+    default = {"float32": 0.0, "int64": 0, "string": ""}[seen.dtype]
     is_always = seen.num_records == num_records
-    more = "" if is_always else f", default_value={default}"
+    more = {} if is_always else {"default_value": default}
     missing = "" if is_always else f"; missing in {num_records - seen.num_records:,} records"
-    note = f"{_shown(seen)}{missing}"
-    return f"        {quoted(name)}: Values({quoted(seen.dtype)}{shape}{more}),  # {note}"
+    declaration = call("Values", seen.dtype, *shape, **more)
+    note = comment(f"{_shown(seen)}{missing}")
+    return fill("        {}: {},  # {}", quoted(name), declaration, note)
 
 
 def _shown(seen: Seen) -> str:
     if seen.is_image:
         return "images"
     if seen.dtype == "string":
-        return "such as " + json.dumps(seen.values[0].decode(errors="replace"))[:40]
+        return "such as " + quoted(seen.values[0].decode(errors="replace"))[:40]
     return f"{min(seen.values):g} to {max(seen.values):g}"
 
 
-def encoded_line(name: str, seen: Seen) -> str:
+def encoded_line(name: str, seen: Seen) -> Source:
     """Return the item of a feature in the result of `encode`."""
-    source = f"features[{quoted(name)}]"
+    template = "        {input}: features[{name}],"
     if seen.is_image:
-        value = f"tf.map_fn(decode, {source}, tf.float32)"
+        template = "        {input}: tf.map_fn(decode, features[{name}], tf.float32),"
     elif seen.dtype == "string":
-        value = f"tf.strings.to_hash_bucket_fast({source}, {BUCKETS})"
-    else:
-        value = source if seen.dtype == "float32" else f"tf.cast({source}, tf.float32)"
-    return f"{quoted(seen.input)}: {value}"
+        template = "        {input}: tf.strings.to_hash_bucket_fast(features[{name}], {buckets}),"
+    elif seen.dtype != "float32":
+        template = "        {input}: tf.cast(features[{name}], tf.float32),"
+    return fill(template, input=quoted(seen.input), name=quoted(name), buckets=BUCKETS)
 
 
-def part_line(name: str, seen: Seen) -> str:
+def part_line(seen: Seen) -> Source:
     """Return the layers that make a vector of an input of the model."""
-    source = f"inputs[{quoted(seen.input)}]"
+    template = "        keras.layers.Reshape([{size}])(inputs[{name}])"
     if seen.is_image:
-        return CONVOLVED.format(name=quoted(seen.input))
-    if seen.dtype == "string":
-        return f"keras.layers.Flatten()(keras.layers.Embedding({BUCKETS}, 8)({source}))"
-    return f"keras.layers.Reshape([{seen.size}])({source})"
+        template = CONVOLVED
+    elif seen.dtype == "string":
+        template = FLATTENED
+    return fill(template, name=quoted(seen.input), size=seen.size or 0, buckets=BUCKETS)

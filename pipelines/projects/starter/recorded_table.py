@@ -35,7 +35,7 @@ def as_used(guess: Guess, script: RecordedScript | None) -> Guess:
         return guess
     is_whole = not guess.column.values.null_count
     if not script.has_columns:
-        arguments = ", ".join(filter(None, [guess.arguments, "is_required=True"]))
+        arguments = {**guess.arguments, "is_required": True}
         is_required = guess.kind == "Number" and is_whole
         return replace(guess, arguments=arguments) if is_required else guess
     used = {column["name"]: column for column in script.result["columns"]}
@@ -44,7 +44,7 @@ def as_used(guess: Guess, script: RecordedScript | None) -> Guess:
         kind = "Number" if not is_text else "Text" if guess.kind == "Text" else "Category"
         has_no_fill = not is_text and not column["is_filled"]
         is_required = guess.name in script.dropped or (is_whole and has_no_fill)
-        arguments = "is_required=True" if is_required else ""
+        arguments = {"is_required": True} if is_required else {}
         return replace(guess, role=FEATURE, kind=kind, arguments=arguments, is_said=False)
     is_left_out = guess.role == FEATURE
     seen = f"{script.path.name} does not use it; {guess.seen}" if is_left_out else guess.seen

@@ -14,7 +14,16 @@ from components.prepare_examples.existing_records.read import (
 )
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.reading.kinds import RECORDS, file_kind
-from pipelines.projects.literals import quoted
+from pipelines.projects.literals import (
+    NOTHING,
+    Source,
+    call,
+    comment,
+    fill,
+    in_docstring,
+    joined,
+    quoted,
+)
 from pipelines.projects.scripts.record import RecordedScript, record_function
 from pipelines.projects.starter.folder import Start, check_number
 from pipelines.projects.starter.guesses import ID_NAME, MOST_CODES
@@ -35,6 +44,7 @@ from trainer.errors import did_you_mean
 
 NUM_RECORDS = 1_000
 MOST_FILES = 50
+COMBINED = Source("keras.layers.concatenate(list(inputs.values()))")
 
 
 def start_records(
@@ -54,7 +64,7 @@ def start_records(
         hint, names = did_you_mean(label, seen), ", ".join(sorted(seen))
         raise DataError(f"--label {label}:{hint} the records have {names}")
     target = seen.pop(label)
-    chosen, declaration = _declaration(label, target, kind)
+    chosen = _kind(label, target, kind)
     used = _used(seen, num_records)
     if not used:
         why = "; ".join(_reasons(seen))
@@ -63,23 +73,23 @@ def start_records(
     code = record_function(script) if script else None
     told = f"tells {label} alone: remove it if it is known only afterwards"
     values = Counter(map(str, target.values))
+    reasons = _reasons(unused)
     lines = [feature_line(name, feature, num_records) for name, feature in used.items()]
     return Start(
-        workload=SOURCE.format(
-            names=", ".join(used),
-            label=label,
+        workload=fill(
+            SOURCE,
+            names=in_docstring(", ".join(used)),
+            label=in_docstring(label),
             num=num_records,
-            imports="".join(f"{line}\n" for line in code.imports) if code else "",
-            used=", ".join(sorted({"Records", "Values", declaration.partition("(")[0]})),
-            decoder=DECODER if any(feature.is_image for feature in used.values()) else "",
-            encoded="\n".join(
-                f"        {encoded_line(name, feature)}," for name, feature in used.items()
-            ),
+            imports=joined(code.imports) if code else NOTHING,
+            used=comment(", ".join(sorted({"Records", "Values", chosen.title()}))),
+            decoder=DECODER if any(feature.is_image for feature in used.values()) else NOTHING,
+            encoded=joined(encoded_line(name, feature) for name, feature in used.items()),
             model=_model_text(used, chosen, code),
-            features="\n".join([*lines, *(f"        # {reason}" for reason in _reasons(unused))]),
-            declaration=declaration,
-            seen=f"  # {len(values)} values",
-            arguments="".join(f"{line}\n" for line in code.arguments) if code else "",
+            features=joined([*lines, *(fill("        # {}", comment(why)) for why in reasons)]),
+            declaration=call(chosen.title(), label),
+            num_values=len(values),
+            arguments=joined(code.arguments) if code else NOTHING,
         ),
         data=data,
         num_examples=num_records,
@@ -96,14 +106,13 @@ def start_records(
     )
 
 
-def _model_text(used: Mapping[str, Seen], kind: str, script: RecordedScript | None) -> str:
+def _model_text(used: Mapping[str, Seen], kind: str, script: RecordedScript | None) -> Source:
     if script:
         first, *more = sorted(feature.input for feature in used.values())
-        combined = "keras.layers.concatenate(list(inputs.values()))"
-        return script.adapter(combined if more else f"inputs[{quoted(first)}]")
-    parts = ",\n".join(f"        {part_line(name, feature)}" for name, feature in used.items())
-    outputs = "len(labels)" if kind in (CLASSES, MULTILABEL) else "1"
-    return MODEL.format(parts=parts, outputs=outputs)
+        return script.adapter(COMBINED if more else fill("inputs[{}]", quoted(first)))
+    parts = joined(map(part_line, used.values()), ",\n")
+    outputs = Source("len(labels)") if kind in (CLASSES, MULTILABEL) else 1
+    return fill(MODEL, parts=parts, outputs=outputs)
 
 
 def _used(seen: Mapping[str, Seen], num_records: int) -> dict[str, Seen]:
@@ -170,7 +179,7 @@ def _read(paths: Sequence[Path], label: str) -> tuple[dict[str, Seen], int, tupl
     return seen, num_records, tuple(notes)
 
 
-def _declaration(label: str, seen: Seen, kind: str) -> tuple[str, str]:
+def _kind(label: str, seen: Seen, kind: str) -> str:
     values = set(seen.values)
     if len(values) < 2:  # noqa: PLR2004
         raise DataError(f"--label {label}: it has one value in all records that were read")
@@ -191,4 +200,4 @@ def _declaration(label: str, seen: Seen, kind: str) -> tuple[str, str]:
         raise DataError(f"--kind binary: {label} has {sorted(values)[:5]}, not 0 and 1")
     if kind == CLASSES and seen.dtype == "int64" and len(values) > MOST_CLASSES * 50:
         raise DataError(f"--label {label}: {len(values):,} whole numbers are no classes")
-    return kind, f"{kind.title()}({quoted(label)})"
+    return kind

@@ -1,6 +1,5 @@
 """The split that a table suggests: by files named for it, or by a time that orders its rows."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from components.prepare_examples.images.folders import GIVEN
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.values.times import DAY_SECONDS, HOUR_SECONDS, parse_times
 from components.prepare_examples.tfrecords.shards import SPLITS
+from pipelines.projects.literals import NOTHING, Source, comment, fill, quoted
 from pipelines.projects.starter.columns import Contents
 from pipelines.projects.starter.folder import FEW_ROWS
 from pipelines.projects.starter.labels import REGRESSION, LabelGuess
@@ -25,7 +25,11 @@ from trainer.workloads.declarations.features import Timestamp
 MOST_BACK = 0.01  # of the rows are earlier than the row before, at most
 FEWEST_TIMES = 20  # different times
 FEWEST_ROWS = 10  # of a split
-FORMAT = re.compile(r'format=("(?:[^"\\]|\\.)*")')
+RULE = "{{by: {}, eval: {}{sign}, test: {}{sign}}}"
+LINES = """\
+  # rows are ordered by {}: later rows judge the model, as in use. Without split: by a hash.
+  split: {}
+"""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class SplitGuess:
         notes: why, in words.
     """
 
-    line: str = ""
+    line: Source = NOTHING
     files: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -125,14 +129,14 @@ def _by_time(
     is_known = np.isfinite(seconds) & label.column.values.is_valid().to_numpy(zero_copy_only=False)
     shares = (0.6, 0.8) if contents.num_rows < FEW_ROWS else (0.8, 0.9)
     later = np.quantile(seconds[is_known], shares)
-    unit, sign = DAY_SECONDS, "d"
+    unit, sign = DAY_SECONDS, Source("d")
     end = np.ceil((seconds[is_known].max() + 1) / unit) * unit
     if end - later[1] < 2 * unit:
-        unit, sign = HOUR_SECONDS, "h"
+        unit, sign = HOUR_SECONDS, Source("h")
         end = np.ceil((seconds[is_known].max() + 1) / unit) * unit
     test = max(round((end - later[1]) / unit), 1)
     eval_ = max(round((end - test * unit - later[0]) / unit), 1)
-    rule = f"{{by: {json.dumps(name)}, eval: {eval_}{sign}, test: {test}{sign}}}"
+    rule = fill(RULE, quoted(name), eval_, test, sign=sign)
     ordered = f"rows are ordered by {name}"
     groups = [other.column.name for other in guesses if other.role == GROUP]
     starts = np.array([end - (test + eval_) * unit, end - test * unit])
@@ -148,8 +152,7 @@ def _by_time(
             )
         )
     return SplitGuess(
-        line=f"  # {ordered}: later rows judge the model, as in use. Without split: by a hash.\n"
-        f"  split: {rule}\n",
+        line=fill(LINES, comment(name), rule),
         notes=(
             f"{ordered}, so split: {rule}: later rows judge the model, as in use; remove it in"
             " run.yaml to split by a hash",
@@ -174,8 +177,7 @@ def _lacks(numbers: NDArray[np.int64], label: LabelGuess, is_known: NDArray[np.b
 
 
 def _seconds(guess: Guess) -> NDArray[np.float64] | None:
-    form = FORMAT.search(guess.arguments)
-    known = Timestamp(guess.name, format=json.loads(form[1]) if form else "")
+    known = Timestamp(guess.name, format=guess.arguments.get("format", ""))
     seconds = parse_times(guess.column.values.cast(pa.string()), BadRows(), known, zones=Counter())
     times: NDArray[np.float64] = seconds.cast(pa.float64()).fill_null(np.nan).to_numpy()
     return times

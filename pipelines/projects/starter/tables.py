@@ -10,7 +10,16 @@ from typing import Any
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
 from components.shared.text.value_text import first_of
-from pipelines.projects.literals import quoted
+from pipelines.projects.literals import (
+    NOTHING,
+    Source,
+    comment,
+    fill,
+    in_docstring,
+    joined,
+    literal,
+    quoted,
+)
 from pipelines.projects.scripts.record import RecordedScript
 from pipelines.projects.starter.columns import Contents, read_columns
 from pipelines.projects.starter.folder import Start, check_number
@@ -44,6 +53,13 @@ LINE = 100
 BATCHES = ((2_000, 32), (20_000, 128), (200_000, 256))  # rows below which a batch has this size
 LARGE_BATCH = 512
 MOST_SHOWN = 5
+COMBINED = Source("combine(inputs)")
+HEAD = '''\
+"""{title}
+
+{remarks}
+"""
+'''
 
 
 def start_table(
@@ -194,74 +210,73 @@ def _source(
     *,
     script: RecordedScript | None,
     header: Sequence[str],
-) -> str:
+) -> Source:
     features = [guess for guess in guesses if guess.role == FEATURE]
-    kinds = {guess.kind for guess in features} | {"Table", label.declaration.partition("(")[0]}
+    kinds = {guess.kind for guess in features} | {"Table", label.kind.title()}
     kinds |= {"combine"} if script and script.combines else set()
+    title = f"{label.column.name} from {len(features)} feature{'s' * (len(features) > 1)}."
     rows = "all" if contents.is_whole else "the first"
-    lines = [
-        f'"""{label.column.name} from {len(features)} feature{"s" * (len(features) > 1)}.',
-        "",
+    remarks = [
         f"Written by `trainyard new` from {rows} {contents.num_rows:,} rows. Comments say what was"
         " seen.",
         *(script.remarks if script else []),
-        '"""',
-        "",
+    ]
+    lines = [
+        fill(HEAD, title=in_docstring(title), remarks=joined(map(in_docstring, remarks))),
         *(script.imports if script else []),
-        f"from trainyard import {', '.join(sorted(kinds))}",
-        *([script.adapter("combine(inputs)").rstrip("\n"), ""] if script else []),
-        "",
-        "workload = Table(",
-        "    features=[",
+        fill("from trainyard import {}", comment(", ".join(sorted(kinds)))),
+        script.adapter(COMBINED) if script else NOTHING,
+        Source("workload = Table("),
+        Source("    features=["),
     ]
     for guess in features:
         name = guess.column.name * guess.column.needs_alias
         note = "; ".join(filter(None, [name, guess.seen, leaks.get(guess.name, "")]))
-        lines += _with_comment(f"        {guess.declaration},", note)
-    lines += ["    ],", *_with_comment(f"    label={label.declaration},", label.seen)]
+        lines += _with_comment(fill("        {},", guess.declaration), note)
+    lines.append(Source("    ],"))
+    lines += _with_comment(fill("    label={},", label.declaration), label.seen)
     for guess in guesses:
         if guess.role == KEY:
-            lines += _with_comment(f"    key={quoted(guess.name)},", guess.seen)
+            lines += _with_comment(fill("    key={},", quoted(guess.name)), guess.seen)
         elif guess.role == GROUP:
             seen = f"{guess.seen}, all in the same split"
-            lines += _with_comment(f"    group_by=[{quoted(guess.name)}],", seen)
+            lines += _with_comment(fill("    group_by=[{}],", quoted(guess.name)), seen)
     lines += _ignored([guess for guess in guesses if guess.role == IGNORED])
     known = {guess.column.name: guess.column for guess in guesses if guess.role != IGNORED}
     lines += _aliases([label.column, *known.values()])
     if header:
-        lines.append(f"    header=[{', '.join(map(quoted, header))}],")
+        lines.append(fill("    header={},", literal(list(header))))
     if script:
-        lines += ["    model=model,", *script.arguments]
-    return "\n".join([*lines, ")", ""])
+        lines += [Source("    model=model,"), *script.arguments]
+    return joined([*lines, Source(")\n")])
 
 
-def _ignored(guesses: Sequence[Guess]) -> list[str]:
-    if not guesses:
-        return []
-    lines = ["    ignored=["]
+def _ignored(guesses: Sequence[Guess]) -> list[Source]:
+    lines = []
     for guess in guesses:
         pattern = re.sub(r"([*?[])", r"[\1]", guess.column.name)
-        lines += _with_comment(f"        {quoted(pattern)},", guess.seen)
-    return [*lines, "    ],"]
+        lines += _with_comment(fill("        {},", quoted(pattern)), guess.seen)
+    return lines and [Source("    ignored=["), *lines, Source("    ],")]
 
 
-def _aliases(columns: Iterable[Texts]) -> list[str]:
+def _aliases(columns: Iterable[Texts]) -> list[Source]:
     pairs = [
-        f"        {quoted(column.name)}: {quoted(column.declared)},"
+        fill("        {}: {},", quoted(column.name), quoted(column.declared))
         for column in columns
         if column.needs_alias
     ]
-    return pairs and ["    aliases={", *pairs, "    },"]
+    return pairs and [Source("    aliases={"), *pairs, Source("    },")]
 
 
-def _with_comment(line: str, comment: str) -> list[str]:
-    plain = " ".join(comment.split())
+def _with_comment(line: Source, text: str) -> list[Source]:
+    """Return a line with a comment behind it, or before it if both are too long."""
+    shown = comment(text)
+    if len(line) + len(shown) + 4 <= LINE:
+        return [fill("{}  # {}", line, shown)]
     indent = len(line) - len(line.lstrip())
-    if len(line) + len(plain) + 4 <= LINE:
-        return [f"{line}  # {plain}"]
     room = LINE - indent - 2
-    cut = plain if len(plain) <= room else f"{plain[: room - 1]}…"
-    return [f"{' ' * indent}# {cut}", line]
+    cut = shown if len(shown) <= room else comment(f"{shown[: room - 1]}…")
+    return [fill("{:>{}} {}", Source("#"), indent + 1, cut), line]
 
 
 def _instances(guesses: Sequence[Guess], picture: PictureColumn | None) -> list[Json]:

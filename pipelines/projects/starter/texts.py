@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.tables.values.written import plain_numbers
-from pipelines.projects.literals import as_tuple, quoted
+from pipelines.projects.literals import Source, call
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TypeFacts
 from pipelines.projects.starter.written import FEWEST_NUMBERS, MISSING_NUMBERS, MOST_ODD, Reading
 from trainer import Json
@@ -51,15 +51,14 @@ class Texts:
         """The texts; null where the file has none, one for a missing value, or a mistake."""
         return self.reading.values
 
-    def arguments(self, kind: str) -> list[str]:
+    def arguments(self, kind: str) -> Json:
         """Return the arguments of a declaration of this kind that say how texts are read."""
-        form, arguments = self.reading.form, []
+        known: Json = {"missing": tuple(self.reading.markers)}
+        form = self.reading.form
         if form is not None and kind in ("Number", "Regression"):
-            arguments += [f'decimal="{form.decimal}"'] if form.decimal != "." else []
-            arguments += [f'thousands="{form.thousands}"'] if form.thousands else []
-            arguments += [f"signs={as_tuple(form.signs)}"] if form.signs else []
-        markers = self.reading.markers
-        return [*arguments, f"missing={as_tuple(markers)}"] if markers else arguments
+            signs = {"thousands": form.thousands, "signs": form.signs}
+            known = {"decimal": form.decimal.strip("."), **signs, **known}
+        return {name: value for name, value in known.items() if value}
 
     @cached_property
     def present(self) -> pa.Array:
@@ -192,7 +191,7 @@ class Guess:
     column: Texts
     role: str
     kind: str = ""
-    arguments: str = ""
+    arguments: Json = field(default_factory=dict)
     seen: str = ""
     is_said: bool = False
 
@@ -202,10 +201,9 @@ class Guess:
         return self.column.declared
 
     @property
-    def declaration(self) -> str:
+    def declaration(self) -> Source:
         """The feature's declaration."""
-        more = [*filter(None, [self.arguments]), *self.column.arguments(self.kind)]
-        return f"{self.kind}({', '.join([quoted(self.name), *more])})"
+        return call(self.kind, self.name, **self.arguments, **self.column.arguments(self.kind))
 
 
 def rows_text(number: int) -> str:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.values.times import parse_times
-from pipelines.projects.literals import quoted
 from pipelines.projects.starter.texts import FEATURE, IGNORED, Guess, Texts
+from trainer import Json
 from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
 
 FORMATS = (
@@ -44,9 +44,9 @@ def guess_time(column: Texts, form: str) -> Guess | None:
     if column.numbers is not None and not (column.is_whole and TIME_NAME.search(form)):
         return None
     if unit := _unix_unit(column):
-        argument = "" if unit == "seconds" else f"format={quoted(unit)}"
+        arguments = {} if unit == "seconds" else {"format": unit}
         seen = f"Unix {unit}"
-        return Guess(column, FEATURE, "Timestamp", argument, seen, is_said=bool(argument))
+        return Guess(column, FEATURE, "Timestamp", arguments, seen, is_said=bool(arguments))
     if column.numbers is None:
         return _texts(column, FORMATS)
     return _texts(column, ("%Y%m%d",)) if _are_within(column, DAYS) else None
@@ -67,18 +67,17 @@ def _texts(column: Texts, formats: tuple[str, ...]) -> Guess | None:
     example = tried[int(np.argmax(fits[chosen]))].as_py()
     also = f"; {', '.join(fitting[1:])} would fit, too" if len(fitting) > 1 and chosen else ""
     has_hours = bool(re.search(r"\d:\d\d", example))
-    arguments = [f"format={quoted(chosen)}"] if chosen else []
-    arguments += [] if has_hours else [_parts(tried, chosen)]
+    arguments: Json = {"format": chosen} if chosen else {}
+    arguments |= {} if has_hours else {"parts": _parts(tried, chosen)}
     seen = f"such as {example}{also}"
-    joined = ", ".join(arguments)
-    return Guess(column, FEATURE, "Timestamp", joined, seen, is_said=bool(also))
+    return Guess(column, FEATURE, "Timestamp", arguments, seen, is_said=bool(also))
 
 
-def _parts(texts: pa.Array, spelling: str) -> str:
+def _parts(texts: pa.Array, spelling: str) -> tuple[str, ...]:
     """Return the parts of days: the year, if they are of the same day of each year."""
     days = _parsed(texts, spelling, BadRows()).cast(pa.timestamp("s"))
     is_yearly = len(pc.strftime(days.drop_null(), "%m-%d").unique()) == 1
-    return 'parts=("year",)' if is_yearly else 'parts=("month", "weekday")'
+    return ("year",) if is_yearly else ("month", "weekday")
 
 
 def _parsed(texts: pa.Array, spelling: str, bad: BadRows) -> pa.Array:
