@@ -10,11 +10,10 @@ import numpy as np
 
 from components.endpoint.predict.parity import num_fitting
 from components.evaluate.folds import OutOfFold
-from components.evaluate.gate.baseline import constant
 from components.evaluate.gate.checks import check_comparison, check_predictions, check_size
 from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
 from components.evaluate.gate.folds import compare_folds, held_out_by_folds
-from components.evaluate.gate.options import CONSTANT, NO_BASELINE, GateOptions
+from components.evaluate.gate.options import GateOptions
 from components.evaluate.gate.rivals import find_rivals, find_rules, missing_numbers
 from components.evaluate.gate.undefined import check_classes, find_not_finite, why_undefined
 from components.evaluate.held_out import HeldOut, read_held_out
@@ -92,9 +91,6 @@ def assess(case: "Case", out_of_fold: OutOfFold | None = None) -> Assessment:
     held_out = read_held_out(case.examples_dir, predictor, rivals=rivals.models, columns=wanted)
     held_out = dataclasses.replace(held_out, rival_labels=rivals.labels)
     held_out, why_broken = without_broken_champion(held_out)
-    if options.baseline != NO_BASELINE:
-        best = constant(held_out.labels, held_out.label, len(held_out.names))
-        held_out = dataclasses.replace(held_out, rivals={**held_out.rivals, CONSTANT: best})
     if held_out.num_unlabelled:
         logger.warning(
             "%d examples of the test split are left out: their label is missing, or a class that"

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from components.evaluate.assess import Assessment
+from components.evaluate.gate.baseline import fit_constant
 from components.evaluate.gate.checks import is_slice_ok
 from components.evaluate.gate.comparison import CHAMPION, Slice
 from components.evaluate.gate.gain import CONFIDENCE, is_same, measure_intervals
-from components.evaluate.gate.options import GateOptions
+from components.evaluate.gate.options import CONSTANT, GateOptions
 from components.evaluate.gate.undefined import find_not_finite
 from components.evaluate.held_out import HeldOut, Row
 from components.evaluate.thresholds import Check
@@ -41,16 +42,18 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
 
     `champion` or `baseline` is null without such a model; `gain` is the gain over the champion, or
     else over the baseline; `intervals` are the ends of the 95 % interval of each metric for which
-    resampling gives the same value; `folds` is null if the test split judges. `low` and `high` are
-    the ends of the interval of a slice's gain; its `ok` is null if it is `undefined`, with the
-    reason.
+    resampling gives the same value; `own_constant` is the gate's metric of the best constant for
+    the very examples that judge, for information; `folds` is null if the test split judges. `low`
+    and `high` are the ends of the interval of a slice's gain; its `ok` is null if it is
+    `undefined`, with the reason.
     """
     evaluation, held_out = assessed.evaluation, assessed.held_out
     comparison, workload = assessed.comparison, assessed.predictor.workload
     options, champion = GateOptions.from_json(assessed.case.gate), assessed.case.champion
+    judged = assessed.judged
     gain = comparison.champion or comparison.baseline
     name = comparison.baseline_name
-    folds = assessed.judged.folds
+    folds = judged.folds
     content = {
         "workload": workload.name,
         "label_kind": type(held_out.label).__name__,
@@ -74,6 +77,7 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
         if comparison.baseline
         else None,
         "gain": gain.to_json() if gain else None,
+        "own_constant": _own_constant(judged, comparison.metric),
         "slices": [_slice(part, comparison.metric, options) for part in comparison.slices],
         "checks": [
             {
@@ -97,6 +101,15 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
 def _metrics(held_out: HeldOut, model: str, workload: Workload) -> dict[str, float]:
     label = held_out.rival_labels.get(model, workload.label)
     return score(held_out.rivals[model], held_out.labels, workload, label=label).metrics
+
+
+def _own_constant(held_out: HeldOut, metric: str) -> float | None:
+    labels = held_out.labels
+    if CONSTANT not in held_out.rivals or len(labels) > MAX_ANSWERS:
+        return None
+    best = fit_constant(labels, held_out.label, len(held_out.names))
+    value = statistic(metric, best({"label": labels}), labels, held_out.label)
+    return value(np.ones(len(labels), np.int64))
 
 
 def _intervals(held_out: HeldOut, metrics: Mapping[str, float]) -> dict[str, tuple[float, float]]:

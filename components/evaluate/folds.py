@@ -154,8 +154,8 @@ def cross_validate(case: "Case") -> OutOfFold | None:
 
 
 def _predict(folder: Path, *, case: "Case") -> None:
-    """Write the predictions of the trained model, and of a linear one of the same rows."""
-    from components.evaluate.gate.rivals import simple_models
+    """Write the predictions of the trained model, and of simple ones of the same rows."""
+    from components.evaluate.gate.rivals import best_constant, simple_models
     from trainer.config.trust import OWN
     from trainer.examples.manifest import checked_split, read_manifest
     from trainer.examples.tables import read_table
@@ -166,7 +166,9 @@ def _predict(folder: Path, *, case: "Case") -> None:
     split = checked_split(read_manifest(str(folder), workload=workload.name), "test")
     features, labels = read_table(split, workload, compression="", raw=True)
     models: dict[str, Predict] = {MODEL: predictor.predict_values}
-    models |= simple_models(workload, GateOptions.from_json(case.gate), str(folder))
+    options = GateOptions.from_json(case.gate)
+    models |= simple_models(workload, options, str(folder))
+    models |= best_constant(workload, options, str(folder))
     names = read_object(Path(case.model_dir, DESCRIPTION), "labels")["labels"]  # the deployed one's
 
     def predicted(predict: Predict) -> Array:

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.errors import InputError
-from trainer.metrics.class_metrics import CHOICE
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 from trainer.workloads.encoding.columns import split_columns
@@ -22,19 +21,13 @@ MAX_ROUNDS = 50
 SMALL_STEP = 1e-2
 
 
-def constant(labels: Array, label: Label, num_names: int) -> Array:
-    """Return the predictions of the best constant for these labels: their mean, or their shares."""
-    if isinstance(label, Regression):
-        return np.full(len(labels), labels.mean())
-    if isinstance(label, Multilabel):
-        return np.tile(labels.mean(axis=0), (len(labels), 1))
-    shares = np.bincount(labels, minlength=num_names) / len(labels)
-    if num_names == 2:  # noqa: PLR2004
-        return np.tile(shares, (len(labels), 1))
-    choices = np.empty(len(labels), CHOICE)
-    choices["predicted"], choices["likelihood"] = shares.argmax(), shares.max()
-    choices["truth"] = shares[labels]
-    return choices
+def fit_constant(labels: Array, label: Label, num_names: int) -> Predict:
+    """Return the best constant for these labels: their mean, or the shares of their classes."""
+    if isinstance(label, Regression | Multilabel):
+        best = np.asarray(labels.mean(axis=0, dtype=np.float64))
+    else:
+        best = np.bincount(labels, minlength=num_names) / len(labels)
+    return lambda features: np.broadcast_to(best, (len(next(iter(features.values()))), *best.shape))
 
 
 def has_columns(workload: Workload) -> bool:

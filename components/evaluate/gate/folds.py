@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.evaluate.folds import MODEL, OutOfFold
-from components.evaluate.gate.baseline import constant
 from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
-from components.evaluate.gate.options import CONSTANT, GateOptions
+from components.evaluate.gate.options import GateOptions
 from components.evaluate.held_out import HeldOut, as_texts, with_columns
 from components.model_version.companions import FOLDS_FILE, read_companion_object
 from trainer import Json
@@ -46,7 +45,6 @@ def held_out_by_folds(
     rows, each = np.flatnonzero(is_labelled), np.tile(is_labelled, out.num_repeats)
     truth = np.concatenate([labels.numpy()[rows]] * out.num_repeats)
     predictions = {name: predicted[each] for name, predicted in out.predictions.items()}
-    predictions[CONSTANT] = constant(truth, workload.label, len(workload.labels))
     judged = replace(
         test,
         labels=truth,

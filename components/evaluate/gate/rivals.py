@@ -3,15 +3,15 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from components.evaluate.gate.baseline import fit_linear, fit_trees, has_columns
+from components.evaluate.gate.baseline import fit_constant, fit_linear, fit_trees, has_columns
 from components.evaluate.gate.champion import NotComparableError, check_split, load_champion
 from components.evaluate.gate.comparison import CHAMPION
-from components.evaluate.gate.options import LINEAR, TREES, GateOptions
+from components.evaluate.gate.options import CONSTANT, LINEAR, NO_BASELINE, TREES, GateOptions
 from components.evaluate.gate.slice_rules import Rule, cut, with_declared_names
 from trainer.errors import ConfigError, InputError
 from trainer.metrics.evaluate import find_labelled
@@ -19,11 +19,15 @@ from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Label
 from trainer.workloads.encoding.storage import is_integer, missing_value
 
+if TYPE_CHECKING:  # imports TensorFlow
+    from trainer.examples.manifest import Split
+
 logger = logging.getLogger(__name__)
 
 # By `gate.baseline`: the model and the most rows that it is fitted to, which takes seconds.
 SIMPLE_MODELS = {LINEAR: (fit_linear, 5_000), TREES: (fit_trees, 100_000)}
 
+MOST_LABELS = 1_000_000  # of the train split, for the best constant
 MAX_CLASSES = 1000  # of which simple models are fitted in seconds, and in some megabytes
 
 Predict = Callable[[Mapping[str, Any]], NDArray[Any]]
@@ -44,16 +48,41 @@ class Rivals:
 def find_rivals(
     workload: Workload, options: GateOptions, *, champion_uri: str, examples_dir: str
 ) -> Rivals:
-    """Return the champion if it can be compared, else a simple model of the train split."""
-    why_not = ""
+    """Return the best constant of the train split, and the champion if it can be compared.
+
+    Without a champion there is also a simple model of the train split.
+    """
+    why_not, constant = "", best_constant(workload, options, examples_dir)
     if champion_uri:
         try:
             predict, label = load_champion(champion_uri, workload)
             check_split(champion_uri, examples_dir)
-            return Rivals(models={CHAMPION: predict}, labels={CHAMPION: label})
+            return Rivals(models={CHAMPION: predict, **constant}, labels={CHAMPION: label})
         except NotComparableError as error:
             why_not = str(error)
-    return Rivals(models=simple_models(workload, options, examples_dir), why_not=why_not)
+    simple = simple_models(workload, options, examples_dir)
+    return Rivals(models={**simple, **constant}, why_not=why_not)
+
+
+def best_constant(
+    workload: Workload, options: GateOptions, examples_dir: str
+) -> dict[str, Predict]:
+    """Return the best constant for the labels of the train split; {} if none is compared."""
+    if options.baseline == NO_BASELINE:
+        return {}
+    from trainer.examples.tables import Decoder, as_tensors, whole
+    from trainer.runtime.tracing import plain
+
+    train, compression = _train_split(workload, examples_dir)
+    every = -(-train.num_examples // MOST_LABELS)
+    decoder = Decoder(workload=workload, compression=compression, is_raw=True, every=every)
+    with decoder.explaining_errors(train.shards):
+        records = decoder.records(as_tensors(whole(train)))
+        # A graph, of which TensorFlow runs only what the labels need: no picture is decoded.
+        pieces = records.map(plain(lambda batch: decoder.decode(batch)[1]))
+        labels = np.concatenate([*pieces.as_numpy_iterator()])
+    labels = labels[_find_labelled(labels, workload)]
+    return {CONSTANT: fit_constant(labels, workload.label, len(workload.labels))}
 
 
 def simple_models(
@@ -108,30 +137,43 @@ def _fit(workload: Workload, examples_dir: str, name: str) -> Predict:
     """Return a simple model of the first rows of each file of the train split."""
     import tensorflow as tf
 
-    from trainer.examples.manifest import read_manifest
     from trainer.examples.tables import Decoder, Slice, as_tensors
 
     if len(workload.labels) > MAX_CLASSES:
         raise InputError(f"{len(workload.labels):,} classes are more than {MAX_CLASSES:,}")
-    manifest = read_manifest(examples_dir, workload=workload.name)
-    train = manifest.splits.get("train")
-    if train is None or not train.num_examples:
-        raise InputError("the examples have no train split")
+    train, compression = _train_split(workload, examples_dir)
     fit, most_rows = SIMPLE_MODELS[name]
     share = -(-most_rows // len(train.shards))
     slices = [
         Slice(shard=shard, skip=0, take=min(share, shard.num_examples)) for shard in train.shards
     ]
-    decoder = Decoder(workload=workload, compression=manifest.compression, is_raw=True)
+    decoder = Decoder(workload=workload, compression=compression, is_raw=True)
     with decoder.explaining_errors(train.shards):
         # Not `read`, whose tracing would take longer than these few examples.
         tables = [decoder.decode(records) for records in decoder.records(as_tensors(slices))]
     labels = np.concatenate([column.numpy() for _, column in tables])
-    known = find_labelled(labels, workload.label)
-    if not known.any():
-        raise InputError("no example of the train split has a label")
+    known = _find_labelled(labels, workload)
     features = {
         name: tf.boolean_mask(tf.concat([columns[name] for columns, _ in tables], axis=0), known)
         for name in tables[0][0]
     }
     return fit(workload, features, labels[known])
+
+
+def _train_split(workload: Workload, examples_dir: str) -> tuple["Split", str]:
+    """Return the train split and the compression of its files; InputError without one."""
+    from trainer.examples.manifest import read_manifest
+
+    manifest = read_manifest(examples_dir, workload=workload.name)
+    train = manifest.splits.get("train")
+    if train is None or not train.num_examples:
+        raise InputError("the examples have no train split")
+    return train, manifest.compression
+
+
+def _find_labelled(labels: NDArray[Any], workload: Workload) -> NDArray[Any]:
+    """Return which labels of the train split are not missing; InputError if all are."""
+    known = find_labelled(labels, workload.label)
+    if not known.any():
+        raise InputError("no example of the train split has a label")
+    return known

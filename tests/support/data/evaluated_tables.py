@@ -69,6 +69,7 @@ class Evaluated:
         gate: str = '{"baseline": "none"}',
         champion: str = "",
         rows=None,
+        train=None,
         features=FEATURES,
         **declared,
     ):
@@ -82,7 +83,7 @@ class Evaluated:
             flat = FlatModel(self.model)
             compiled = CompiledMetrics(table, flat, Objective(table, flat, batch_size=7))
         export_model(self.model, table, str(self.model_dir), compiled=compiled)
-        write_examples(examples, rows)
+        write_examples(examples, rows, train=train)
         self.metrics = Metrics(name="metrics", uri=str(folder / "metrics"))
         self.confusion = ClassificationMetrics(name="confusion", uri=str(folder / "confusion"))
         case = Case(
@@ -110,15 +111,16 @@ class Evaluated:
         self.report = (folder / "report.html").read_text()
 
 
-def write_examples(folder: Path, rows) -> None:
+def write_examples(folder: Path, test, *, train=None) -> None:
     folder.mkdir()
-    path = folder / "test-00000-of-00001.tfrecord.gz"
-    with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
-        for row in rows:
-            writer.write(make_example(row))
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    shard = {"file": path.name, "num_examples": len(rows), "sha256": digest}
-    split = {"num_examples": len(rows), "shards": [shard]}
-    splits = {"train": split, "test": split}
+    splits = {}
+    for name, rows in {"train": train or test, "test": test}.items():
+        path = folder / f"{name}-00000-of-00001.tfrecord.gz"
+        with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
+            for row in rows:
+                writer.write(make_example(row))
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        shard = {"file": path.name, "num_examples": len(rows), "sha256": digest}
+        splits[name] = {"num_examples": len(rows), "shards": [shard]}
     manifest = {"workload": "t", "compression": "GZIP", "splits": splits}
     (folder / "manifest.json").write_text(json.dumps(manifest))

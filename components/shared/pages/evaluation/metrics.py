@@ -47,7 +47,7 @@ def metrics_section(evaluation: Json, metrics: Json) -> str:
     body = table(head, rows, css="numbers")
     title = "Metrics of the test split" + " and by folds, which judge the model" * bool(folds)
     note = AT_THRESHOLD * bool(folds and "precision" in folds["metrics"])
-    return section(title, body, _gain(evaluation), note=note)
+    return section(title, body, _gain(evaluation), _own_constant(evaluation), note=note)
 
 
 def fold_words(folds: Json) -> str:
@@ -68,6 +68,16 @@ def _gain(evaluation: Json) -> str:
     return (
         f"<p>Gain in {escape(gain['metric'])}: <b>{signed(gain['difference'])}</b>,"
         f" {escape(gain['words'])}, on the same examples{escape(gain.get('basis', ''))}.</p>"
+    )
+
+
+def _own_constant(evaluation: Json) -> str:
+    value, gain = evaluation.get("own_constant"), evaluation.get("gain")
+    if value is None or not gain:
+        return ""
+    return (
+        f"<p>For information: the best constant for these very examples, which nobody knows before,"
+        f" has {escape(gain['metric'])} {number(value)}; the gate's is that of the train split.</p>"
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from components.evaluate.gate import options
-from components.evaluate.gate.baseline import constant, fit_linear, fit_trees, has_columns
+from components.evaluate.gate.baseline import fit_constant, fit_linear, fit_trees, has_columns
 from components.evaluate.gate.champion import NotComparableError, check_split
 from tests.support.data.encoded_tables import adapted
 from tests.support.data.evaluated_tables import FEATURES, MODEL, NUM_ROWS, Evaluated, rows_of
@@ -50,6 +50,37 @@ def test_no_version_is_worse_than_a_constant_though_it_beats_the_champion(first,
     assert checks == {"champion": True, "baseline": False}
     assert evaluated.judgement.verdict == "failed"
     assert "the best constant prediction" in evaluated.judgement.reasons[1]
+
+
+@pytest.mark.parametrize(
+    ("label", "train", "test", "values"),
+    [
+        (Regression("y"), [0.0, 2.0, 4.0, 6.0], [8.0, 10.0, 12.0, 14.0], (8.3066, 2.2361)),
+        (Classes("y", values=("a", "b", "c")), "aaab", "bbbc", (0, 0.75)),
+        (Classes("y", values=("a", "b")), "aaab", "bbbb", (0, 1)),
+        (
+            Multilabel("y", values=("a", "b")),
+            ["a", "a", "b", "a"],
+            ["b", "b", "ab"],
+            (1 / 6, 5 / 6),
+        ),
+    ],
+    ids=["number", "classes", "two classes", "several"],
+)
+def test_the_best_constant_is_learnt_from_the_train_split(tmp_path, label, train, test, values):
+    is_several = isinstance(label, Multilabel)
+    train, test = (
+        [{"age": 1.0, "y": list(y) if is_several else y} for y in split] for split in (train, test)
+    )
+    train += [{"age": 1.0}] * (not is_several)  # without a label
+    metric = "rmse" if isinstance(label, Regression) else "accuracy"
+    gate = json.dumps({"baseline": "constant", "metric": metric})
+    evaluated = Evaluated(tmp_path, label, gate=gate, rows=test, train=train, features=FEATURES[:1])
+    found = evaluated.evaluation
+    assert found["baseline"]["name"] == "constant"
+    measured = (found["baseline"]["metrics"][metric], found["own_constant"])
+    assert measured == pytest.approx(values, abs=1e-4)
+    assert "For information: the best constant for these very examples" in evaluated.report
 
 
 RULE, COLUMNS = "by a hash of all values of a row: train 0.8", ["age", "y"]
@@ -278,8 +309,11 @@ def test_trees_without_scikit_learn_say_what_to_install(monkeypatch):
 
 
 def test_the_best_constant_is_the_mean_or_the_shares():
-    assert constant(np.array([1.0, 3.0]), Regression("y"), 0).tolist() == [2, 2]
-    shares = constant(np.array([0, 0, 1, 0]), Classes("y"), 3)
-    assert shares.tolist() == [(0, 0.75, truth) for truth in (0.75, 0.75, 0.25, 0.75)]
-    assert constant(np.eye(2), Multilabel("y"), 2).tolist() == [[0.5, 0.5]] * 2
+    features = {"age": np.zeros(2)}
+    mean = fit_constant(np.array([1.0, 3.0]), Regression("y"), 0)
+    assert mean(features).tolist() == [2, 2]
+    shares = fit_constant(np.array([0, 0, 1, 0]), Classes("y"), 3)
+    assert shares(features).tolist() == [[0.75, 0.25, 0]] * 2
+    means = fit_constant(np.array([[1.0, 0], [1, 1]]), Multilabel("y"), 2)
+    assert means(features).tolist() == [[1, 0.5]] * 2
     assert not has_columns(ImageFolder(name="t"))
