@@ -70,6 +70,7 @@ def _measure() -> coverage.Coverage:
     measured = coverage.Coverage(
         data_file=None, config_file=False, include=SOURCE, omit=["*/tests/*"], messages=False
     )
+    measured.set_option("run:disable_warnings", ["no-data-collected"])
     measured.start()
     return measured
 
