@@ -104,7 +104,7 @@ def torn_down(
             try:
                 tear_down(RunResources.of_run(api, submission.run), keep_endpoint=keep_endpoint)
             except (StepError, VertexError, OSError) as error:
-                logger.error("the teardown of %s is incomplete: %s", submission.run, error)
+                logger.error("%s; trainyard teardown %s tries it again", error, submission.run)
 
 
 def write_result(api: VertexApi, result: RunResult, *, target: Target) -> None:

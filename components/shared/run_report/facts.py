@@ -21,11 +21,12 @@ def facts_of(content: Content) -> Json:
     checked = [check["name"] for check in content.evaluation.get("checks", [])]
     metric = gain.get("metric") or next((n for n in checked if n in metrics), "")
     model, champion = summary.model_version.partition("@")[0], content.evaluation.get("champion")
+    reasons = (summary.promoted_before, summary.stop, *summary.reasons, *summary.news)
     facts = {
         "outcome": summary.outcome,
         "tone": _tone(content),
         "workload": summary.workload,
-        "reasons": "\n".join(filter(None, (summary.stop, *summary.reasons, *summary.news))),
+        "reasons": "\n".join(filter(None, reasons)),
         "metric": metric,
         "value": metrics.get(metric),
         "gain": gain.get("difference"),

@@ -108,13 +108,22 @@ class Summary:
         return next((task["name"] for task in self.tasks if task["state"] == "FAILED"), "")
 
     @property
+    def promoted_before(self) -> str:
+        """Words for the version that a run promoted before it failed; "" if there is none."""
+        if self.outcome not in BAD or not self.is_new_version:
+            return ""
+        version = self.model_version
+        return f"{version} was promoted all the same: it is the default, and serves where deployed"
+
+    @property
     def headline(self) -> str:
         """The result of the run in one line."""
         of_schedule = f" of the schedule {self.schedule}" if self.schedule else ""
         reasons = {GATE_FAILED: self.reasons, NO_NEWS: self.news}.get(self.outcome, ())
         stop = self.stop.partition(": ")[2] if self.outcome in STOPS else ""
         why = "; ".join(reasons) or stop or self.error.partition("\n")[0]
-        return ": ".join(filter(None, [f"{self.run}{of_schedule}", self.outcome, why]))
+        result = ": ".join(filter(None, [f"{self.run}{of_schedule}", self.outcome, why]))
+        return "; ".join(filter(None, [result, self.promoted_before]))
 
     def to_json(self) -> str:
         """Return the content of `summary.json`."""

@@ -94,6 +94,8 @@ def print_outcome(summary: Summary, *, target: Target) -> None:
         print(f"data report: {summary.data_report}")
     if summary.error:
         print(f"trainyard: {summary.error}", file=sys.stderr)
+    if summary.promoted_before:
+        print(summary.promoted_before)
     if summary.state != "SUCCEEDED":
         print(f"try: {after_failure(summary, target)[0]}", file=sys.stderr)
     elif summary.outcome == NO_NEWS:

@@ -34,6 +34,7 @@ def print_result(
         **_metrics(summary),
         "verdict": ": ".join(filter(None, [summary.verdict, "; ".join(reasons)])),
         "new data": "; ".join(summary.news),
+        "promoted": summary.promoted_before,
         "not promoted": summary.stop if summary.outcome in STOPS else "",
         "model version": _version(summary),
         "report": str(folder / REPORT_FILE),

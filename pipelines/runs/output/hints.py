@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from components.model_version.decisions import HELD
-from components.shared.run_summary.summary import Summary
+from components.shared.run_summary.summary import EXIT_TASK, Summary
 from components.shared.vertex.labels import WAITING
 from pipelines.places.target import LOCAL_PROJECT, Target, default_state_dir
 
@@ -35,11 +35,12 @@ def stop_command(target: Target) -> str:
 
 def after_failure(summary: Summary, target: Target) -> list[str]:
     """Return commands to try after a run that did not succeed."""
-    run = summary.run
+    run, task = summary.run, summary.failed_task
+    repeat = f"teardown {run}" if task == EXIT_TASK else f"runs resume {run} --wait"
     return [
-        log_command(run, summary.failed_task, target),
+        log_command(run, task, target),
         command(f"trainyard runs show {run}", target),
-        command(f"trainyard runs resume {run} --wait", target),
+        command(f"trainyard {repeat}", target),
     ]
 
 

@@ -5,7 +5,7 @@ from html import escape
 from components.model_version.decisions import STOPS
 from components.shared.pages.html import details, section, table
 from components.shared.run_report.content import Content
-from components.shared.run_summary.summary import GATE_FAILED, Summary
+from components.shared.run_summary.summary import EXIT_TASK, GATE_FAILED, Summary
 from components.shared.text.value_text import moment_text, shown_value
 from components.shared.vertex.labels import WAITING
 
@@ -97,10 +97,10 @@ def _gate_advice(content: Content) -> list[tuple[str, str]]:
 
 def _failure_advice(summary: Summary) -> list[tuple[str, str]]:
     task = f" --task {summary.failed_task}" if summary.failed_task else ""
-    return [
-        ("Read the log:", f"trainyard runs logs {summary.run}{task}"),
-        (
-            "Continue the run, with the finished steps from the cache:",
-            f"trainyard runs resume {summary.run} --wait",
-        ),
-    ]
+    repeat = (
+        "Continue the run, with the finished steps from the cache:",
+        f"trainyard runs resume {summary.run} --wait",
+    )
+    if summary.failed_task == EXIT_TASK:
+        repeat = ("Remove what the run left:", f"trainyard teardown {summary.run}")
+    return [("Read the log:", f"trainyard runs logs {summary.run}{task}"), repeat]

@@ -48,8 +48,9 @@ def verdict_section(content: Content) -> str:
         content.evaluation, is_passed=summary.verdict == "passed", reasons=summary.reasons
     )
     result = verdict(words, is_good=summary.is_good)
-    stop = f"<p>{escape(summary.stop)}</p>" if summary.outcome in STOPS else ""
-    return f"{result}{stop}{reasons}{error}{warnings}{_tiles(content)}"
+    remark = summary.stop if summary.outcome in STOPS else summary.promoted_before
+    remark = f"<p>{escape(remark)}</p>" if remark else ""
+    return f"{result}{remark}{reasons}{error}{warnings}{_tiles(content)}"
 
 
 def _tiles(content: Content) -> str:

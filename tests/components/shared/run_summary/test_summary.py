@@ -7,6 +7,9 @@ import re
 import pytest
 from rich.console import Console
 
+from components.shared.run_report.content import Content
+from components.shared.run_report.facts import facts_of
+from components.shared.run_report.page import REPORT_FILE, write_report
 from components.shared.run_summary.settings import settings_of
 from components.shared.run_summary.summary import as_ended, summarize
 from pipelines.command.running.execution import print_outcome
@@ -85,6 +88,34 @@ def test_a_version_that_the_teardown_promoted_counts():
     assert summary.outcome == "interrupted"
     assert summary.model_version == "mnist@3"
     assert summary.warnings == ("a", "b")
+
+
+def test_a_run_that_fails_after_its_promotion_says_what_serves_and_how_to_clean_up(
+    target, tmp_path, capsys
+):
+    """As on a full disk: the version serves, and the teardown could not remove the rest."""
+    words = "mnist@3 was promoted all the same: it is the default, and serves where deployed"
+    error = "teardown of run m-1 is incomplete: No space left on device"
+    steps = task("release-model", Output=VERSION), task("teardown", state="FAILED")
+    found = job(PASSED, *steps, state="FAILED", error=error)
+    summary = summarize({**found, "pipelineSpec": pipeline("release-model", "teardown", *STEPS)})
+
+    assert summary.headline == f"m-1: failed: {error}; {words}"
+    content = Content(summary=summary)
+    write_report(content, tmp_path)
+    page = (tmp_path / REPORT_FILE).read_text()
+    assert words in page
+    assert "trainyard teardown m-1" in page
+    assert "runs resume" not in page
+    assert facts_of(content)["reasons"].startswith(words)
+    print_outcome(summary, target=target)
+    assert words in capsys.readouterr().out
+    console = Console(file=io.StringIO(), width=200)
+    view = view_of(found, task_names={})
+    result = RunResult(summary=summary, view=view, is_interrupted=False)
+    print_result(result, config=find_run("mnist"), target=target, is_kept=False, console=console)
+    assert words in console.file.getvalue()
+    assert "trainyard teardown m-1" in console.file.getvalue()
 
 
 def test_the_facts_of_a_run_come_from_its_pipeline_job():
