@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from components.endpoint.expiry import DURATION
 from components.model_version.decisions import REQUIRED
 from components.plan_training.findings import Findings
 from components.plan_training.machines import Machine, accelerator_error, machine_error
@@ -89,11 +88,6 @@ class ReleaseOptions(Options):
         default="",
         pattern=r"bq://[^./\s]+(\.[^./\s]+){0,2}",
         form="bq://PROJECT.DATASET.TABLE",
-    )
-    expires: str = setting(
-        "time after which the next run deletes the endpoint, if it is a new one; default: never",
-        default="",
-        **DURATION,
     )
     timeout_seconds: float = setting(
         "time, besides a canary's, after which a step of the release ends itself as failed",

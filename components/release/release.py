@@ -18,7 +18,6 @@ from components.endpoint.deployments import (
     undeploy_version,
 )
 from components.endpoint.ensure import ensure_endpoint, find_endpoint
-from components.endpoint.expiry import set_expiry
 from components.endpoint.predict.step import check_version, predict_golden
 from components.endpoint.request_log import set_request_log
 from components.endpoint.traffic import WHOLE, all_to, with_share
@@ -71,8 +70,7 @@ def release_version(
         raise StepError(f"the endpoint {endpoint_name} was deleted during the run; start it again")
     endpoint = body["name"]
     values = replay_logged(api, body, version, options=options)
-    earlier_traffic = {**traffic_of(body), find_deployed(body, version): 0}
-    _set_up(api, body, options, served_before=any(earlier_traffic.values()))
+    _log_requests(api, body, options)
     with ExitStack() as stack:
         contest.check()
         for percentage in options.canary_shares:
@@ -155,11 +153,10 @@ def serve_promoted(
     if default != version.name:
         logger.warning("the default is %s now, which stays in service", default or "no version")
         return
-    served_before = bool(endpoint and is_serving(endpoint))
-    if not keep_endpoint and not served_before:
+    if not keep_endpoint and not (endpoint and is_serving(endpoint)):
         return
     endpoint = endpoint or ensure_endpoint(api, endpoint_name, run=run)
-    _set_up(api, endpoint, options, served_before=served_before)
+    _log_requests(api, endpoint, options)
     if traffic_of(endpoint).get(find_deployed(endpoint, version)) == WHOLE:
         scale(api, endpoint, version, resources)
     else:
@@ -168,9 +165,6 @@ def serve_promoted(
     undeploy_idle(api, endpoint["name"], keep=version, keep_previous=options.keep_previous)
 
 
-def _set_up(
-    api: VertexApi, endpoint: Json, options: ReleaseOptions, *, served_before: bool
-) -> None:
-    set_expiry(api, endpoint, options.expires, served_before=served_before)
+def _log_requests(api: VertexApi, endpoint: Json, options: ReleaseOptions) -> None:
     if options.log_requests is not None:
         set_request_log(api, endpoint, rate=options.log_requests, table=options.log_table)

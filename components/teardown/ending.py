@@ -16,7 +16,6 @@ from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import WAITING
 from components.shared.vertex.task_details import replicas_of_jobs
-from components.teardown.expired import delete_expired
 from components.teardown.lost import tear_down_earlier
 from components.teardown.run_resources import RunResources
 from components.teardown.teardown import tear_down
@@ -91,16 +90,12 @@ def end_run(
 
 
 def _end_earlier(api: VertexApi, resources: RunResources) -> list[str]:
-    """Tear down earlier runs that were lost, and delete the endpoints that have expired.
-
-    Return failures, which do not fail this run.
-    """
+    """Tear down earlier runs that were lost; return failures, which do not fail this run."""
     try:
-        earlier = tear_down_earlier(api, resources.job)
-        return [*earlier, *delete_expired(api, run=resources.run)]
+        return list(tear_down_earlier(api, resources.job))
     except (VertexError, OSError) as error:
-        logger.warning("earlier runs and expired endpoints were not looked at: %s", error)
-        return [f"earlier runs and expired endpoints were not looked at: {error}"]
+        logger.warning("earlier runs were not looked at: %s", error)
+        return [f"earlier runs were not looked at: {error}"]
 
 
 def _write(content: Content, folder: Path) -> None:

@@ -61,8 +61,7 @@ def left_by(config: RunConfig) -> str:
         return "no version (release.promote=false)"
     if release.get("approval"):
         return f"{model} that waits for `trainyard models approve`, if it passes the gate"
-    expires = f" and expires {release['expires']} later" if release.get("expires") else ""
-    kept = f"stays{expires}" if config.keep_endpoint else "stays only if it served before this run"
+    kept = "stays" if config.keep_endpoint else "stays only if it served before this run"
     return (
         f"{model}, if it passes the gate and is new: its default version; endpoint"
         f" {config.endpoint_name} {kept}"

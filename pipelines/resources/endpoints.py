@@ -1,12 +1,11 @@
 """Endpoints: show, change and delete."""
 
 from components.endpoint.deployments import server_states
-from components.endpoint.expiry import seconds_left
 from components.endpoint.request_log import set_request_log
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.resource_name import ResourceName
-from pipelines.resources.names import duration, endpoint_of, short_name
+from pipelines.resources.names import endpoint_of, short_name
 from pipelines.resources.table import Table
 from trainer import Json
 
@@ -24,7 +23,6 @@ def list_endpoints(api: VertexApi) -> list[Json]:
                 _served(entry, endpoint, names) for entry in endpoint.get("deployedModels", [])
             ],
             "status": _serving_state(api, endpoint),
-            "seconds_left": seconds_left(endpoint),
         }
         for endpoint in endpoints
     ]
@@ -55,15 +53,8 @@ def endpoints_table(endpoints: list[Json]) -> Table:
     rows = []
     for endpoint in endpoints:
         serves = ", ".join(f"{each['version']} {each['traffic']}%" for each in endpoint["serves"])
-        status = endpoint["status"] + _time_left(endpoint["seconds_left"])
-        rows.append((endpoint["endpoint"], endpoint["id"], serves or "-", status))
+        rows.append((endpoint["endpoint"], endpoint["id"], serves or "-", endpoint["status"]))
     return Table(("ENDPOINT", "ID", "SERVES", "STATUS"), rows)
-
-
-def _time_left(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    return f", expires in {duration(seconds)}" if seconds > 0 else ", expired"
 
 
 def _serving_state(api: VertexApi, endpoint: Json) -> str:

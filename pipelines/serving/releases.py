@@ -5,14 +5,12 @@ from functools import partial
 
 from components.endpoint.deployments import (
     find_deployed,
-    is_serving,
     resources_beside,
     traffic_of,
     undeploy_version,
     version_of,
 )
 from components.endpoint.ensure import ensured_endpoint
-from components.endpoint.expiry import has_expired, set_expiry
 from components.endpoint.traffic import WHOLE, Split, handed_over, with_share
 from components.model_version.companions import read_golden
 from components.model_version.decisions import decide, decisions_of, is_rejected
@@ -53,17 +51,16 @@ def deploy_version(
     endpoint_name: str,
     percentage: int,
     serving: Json,
-    expires: str = "",
 ) -> list[str]:
     """Deploy MODEL@VERSION to an endpoint, created if missing, and check its predictions.
 
-    The endpoint has the model's name if `endpoint_name` is "", and expires after a time such as
-    `8h` if one is given. A version deployed alone gets all of the traffic. `serving` has settings
-    of its machines (ServingOptions) that the version's run has not; {} stands for the machines of
-    the version of the model that the endpoint serves, if it does.
+    The endpoint has the model's name if `endpoint_name` is "". A version deployed alone gets all of
+    the traffic. `serving` has settings of its machines (ServingOptions) that the version's run has
+    not; {} stands for the machines of the version of the model that the endpoint serves, if it
+    does.
 
     Raises:
-        ResourceError: the name has no version, or the endpoint has expired.
+        ResourceError: the name has no version.
         StepError: the predictions differ; the endpoint has been restored.
     """
     version = version_called(api, name)
@@ -72,13 +69,6 @@ def deploy_version(
     move = partial(with_share, percentage=percentage)
     endpoint_name = endpoint_name or model["displayName"]
     with ensured_endpoint(api, endpoint_name, run=BY_HAND) as endpoint:
-        if expires:  # first, so that no teardown deletes it meanwhile
-            set_expiry(api, endpoint, expires, served_before=is_serving(endpoint))
-        elif has_expired(endpoint):
-            raise ResourceError(
-                f"the endpoint {endpoint_name} has expired, and the next run deletes it; give"
-                " --expires TIME"
-            )
         resources = resources_beside(endpoint, version)
         if serving or not resources:
             resources = resources_of_run(parameters_of_run(api, model), serving)

@@ -38,7 +38,6 @@ ONLY_PARSED = {
     "trainyard upload": "needs an Artifact Registry repository; test_registry.py runs it",
     "trainyard step": "needs a run with a training; whole_runs/test_step.py runs it",
     "trainyard runs resume": "needs an interrupted training; test_resume.py runs it",
-    "trainyard runs list --where": "needs runs with metrics; test_selection.py selects some",
     "trainyard jobs evaluate": "needs a training; test_jobs_submit.py runs it",
     "trainyard tune": "trains many times; test_tune.py runs it",
     "trainyard run cars --from": "needs a tuning job; test_tuning.py builds such a configuration",

@@ -25,9 +25,6 @@ HELD_LABEL = "trainyard_held"
 # On the same version: the first digits of a digest of its files, to recognize the same model.
 MODEL_LABEL = "trainyard_model"
 
-# On an endpoint: the moment in UTC from which the teardown of any run deletes it.
-EXPIRES_LABEL = "trainyard_expires"
-
 # On each run of a schedule: the schedule's name.
 SCHEDULE_LABEL = "trainyard_schedule"
 

@@ -25,9 +25,7 @@ from pipelines.runs.output.tables import run_lines, runs_table, tasks_table
 from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import delete_run
 from pipelines.runs.request import comparison_url
-from pipelines.runs.selection import chosen_table, select
 from pipelines.runs.view import run_log_lines
-from trainer.config.settings import split_list
 
 DEFAULT_LIMIT = 20
 LIST_HELP = """\
@@ -37,8 +35,6 @@ pass), cancelled, failed, interrupted (killed), or succeeded (a pipeline of anot
 Unfinished runs show their state.
 
   trainyard runs list --schedule mnist-nightly --limit 7
-  trainyard runs list --where train.epochs=5 --where 'auc>=0.94' --sort auc:desc \\
-      --columns train.learning_rate,auc,outcome
   trainyard runs list --json | jq '.[] | [.run, .outcome, .metrics.accuracy]'
 """
 DIFF_HELP = """\
@@ -64,19 +60,6 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
         help="default: %(default)s; 0: all",
     )
     list_.add_argument("--schedule", default="", metavar="NAME", help="only runs of this schedule")
-    list_.add_argument(
-        "--where",
-        action="append",
-        default=[],
-        metavar="CONDITION",
-        help="only runs with this setting or metric, NAME=VALUE, or with != < <= > >=; repeatable",
-    )
-    list_.add_argument(
-        "--sort", default="", metavar="NAME", help="by a setting or metric; NAME:desc: falling"
-    )
-    list_.add_argument(
-        "--columns", type=split_list, default=(), metavar="NAME,…", help="settings and metrics"
-    )
     list_.add_argument("--json", action="store_true", help="a list of summary.json contents")
     show = add_action(
         actions, "show", with_api(_show), "show a run and the state of its tasks", "RUN"
@@ -105,14 +88,10 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(api: VertexApi, arguments: argparse.Namespace) -> int:
-    is_selected = arguments.where or arguments.sort
-    limit = 0 if is_selected else arguments.limit
-    runs = newest_runs(api, limit=limit, schedule=arguments.schedule)
-    runs = select(runs, where=arguments.where, sort=arguments.sort)[: arguments.limit or None]
+    runs = newest_runs(api, limit=arguments.limit, schedule=arguments.schedule)
     if arguments.json:
         return print_json([json.loads(run.to_json()) for run in runs])
-    columns = arguments.columns
-    return print_table(chosen_table(runs, columns) if columns else runs_table(runs))
+    return print_table(runs_table(runs))
 
 
 def _show(api: VertexApi, arguments: argparse.Namespace) -> int:

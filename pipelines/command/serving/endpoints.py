@@ -100,8 +100,6 @@ def _add_deploy_and_undeploy(actions: Any) -> None:
         metavar="KEY=VALUE",
         help="change of the run's settings, as max_replicas=5; default: the endpoint's machines",
     )
-    text = "time, such as 8h, after which the next run deletes a new endpoint; default: never"
-    deploy.add_argument("--expires", default="", metavar="TIME", help=text)
     text = "stop serving MODEL@VERSION; the other versions get its traffic"
     undeploy = add_action(actions, "undeploy", with_api(_undeploy), text, "MODEL@VERSION")
     deploy.add_argument(
@@ -165,7 +163,6 @@ def _predict(arguments: argparse.Namespace) -> int:
 
 
 def _deploy(arguments: argparse.Namespace) -> int:
-    from components.release.options import ReleaseOptions
     from pipelines.config.settings import with_settings
     from pipelines.projects.runs import default_run
 
@@ -179,7 +176,6 @@ def _deploy(arguments: argparse.Namespace) -> int:
             endpoint_name=arguments.endpoint,
             percentage=arguments.traffic,
             serving=serving,
-            expires=ReleaseOptions(expires=arguments.expires).expires,
         )
         print("\n".join(lines))
     return 0

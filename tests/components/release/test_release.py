@@ -14,7 +14,6 @@ from components.endpoint.deployments import (
     undeploy_version,
 )
 from components.endpoint.ensure import ensure_endpoint
-from components.endpoint.expiry import seconds_left
 from components.endpoint.predict.parity import request_predictions
 from components.endpoint.request_log import LoggedRequest
 from components.errors import StepError
@@ -31,7 +30,6 @@ from components.release.release import release_version
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.shared.vertex.labels import (
     CANDIDATE,
-    EXPIRES_LABEL,
     MODEL_LABEL,
     REJECTED,
     STATE_LABEL,
@@ -435,15 +433,3 @@ def test_a_version_that_is_better_than_a_new_default_replaces_it(
         assert shares(api)[version.version] == 100
         assert default_champion(api, version.unversioned).version == version.name
         assert api.get(version.name)["versionDescription"] == "accuracy is 0.1 better"
-
-
-def test_a_release_counts_the_expiry_anew_and_one_without_it_ends_it(api, tmp_path):
-    """An endpoint that served before and was not to expire never is."""
-    name, left = endpoint_of(api)["name"], []
-    for labels, options in (({}, "8h"), ({EXPIRES_LABEL: "20260101-000000"}, "8h"), (None, "")):
-        if labels is not None:
-            api.patch(f"{name}?updateMask=labels", {"labels": labels})
-        with deployed(api, "classes") as version:
-            put(api, version, tmp_path, expires=options)
-        left.append(seconds_left(endpoint_of(api)))
-    assert left == [None, pytest.approx(8 * 3600, abs=300), None]

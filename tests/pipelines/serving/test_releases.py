@@ -16,7 +16,6 @@ from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import (
     CANDIDATE,
-    EXPIRES_LABEL,
     MODEL_LABEL,
     RUN_LABEL,
     STATE_LABEL,
@@ -81,22 +80,6 @@ def test_versions_are_deployed_with_a_share_and_undeployed(api, version, trainya
     code, _, error = trainyard("endpoints", "undeploy", "tiny@1")
     assert code == 2
     assert "tiny@1 is not deployed to tiny" in error
-
-
-def test_an_endpoint_of_a_trial_expires(api, version, trainyard):
-    version()
-    deploy = ("endpoints", "deploy", "tiny@1", "--endpoint", "trial", "--expires")
-    assert trainyard(*deploy, "8h")[0] == 0
-    assert "RUNNING, expires in 8h" in trainyard("endpoints", "list")[1]
-    code, _, error = trainyard(*deploy, "8 hours")
-    assert (code, "it must be a time, as 30m, 8h or 3d" in error) == (2, True)
-    [endpoint] = api.list_resources("endpoints")
-    api.patch(
-        f"{endpoint['name']}?updateMask=labels", {"labels": {EXPIRES_LABEL: "20260101-000000"}}
-    )
-    code, _, error = trainyard(*deploy[:-1])
-    assert (code, "trial has expired, and the next run deletes it" in error) == (2, True)
-    assert trainyard(*deploy, "8h")[0] == 0
 
 
 def test_failed_check_of_a_deployment_changes_nothing(api, version, trainyard):
