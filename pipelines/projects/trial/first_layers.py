@@ -1,4 +1,7 @@
-"""Checks of the layers that interpret inputs: the values that they get are those they are for."""
+"""Checks of the layers that interpret inputs: the values that they get are those they are for.
+
+The range of values behind weights is free: a last layer may bring them to the size of any label.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -6,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from trainer.training.model.embeddings import replaced_calls
 
@@ -17,10 +21,14 @@ _MATRIX = 2
 
 @dataclass
 class _Call:
-    """A call of a layer; without a result if it failed."""
+    """A call of a layer; without a result if it failed.
+
+    `is_input` is False if weights have a part in the values.
+    """
 
     layer: Any
     values: np.ndarray
+    is_input: bool
     result: np.ndarray | None = None
 
 
@@ -34,16 +42,22 @@ def layer_problems(model: Any, inputs: Any) -> Iterator[str]:
         keras.layers.Normalization: _check_range,
     }
     layers = [layer for layer in model._flatten_layers() if type(layer) in checks]
+    weights = [variable.value for variable in model.weights]
     calls: list[_Call] = []
 
     def record(layer: Any, values: Any) -> Any:
-        calls.append(call := _Call(layer, np.asarray(values)))
+        with tape.stop_recording():
+            gradients = tape.gradient(values, weights) if values.dtype.is_floating else []
+        is_input = all(gradient is None for gradient in gradients)
+        calls.append(call := _Call(layer, np.asarray(values), is_input))
         result = type(layer).call(layer, values)
         call.result = np.asarray(result)
         return result
 
     # An id that is too large fails; what else fails is found by the training.
-    with contextlib.suppress(Exception), replaced_calls(layers, record):
+    tape = tf.GradientTape(persistent=True)
+    with contextlib.suppress(Exception), replaced_calls(layers, record), tape:
+        tape.watch(weights)
         model(inputs, training=False)
     for call in calls:
         if problem := checks[type(call.layer)](call):
@@ -67,9 +81,9 @@ def _check_ids(call: _Call) -> str:
 
 
 def _check_range(call: _Call) -> str:
-    """Return a problem if the values hardly differ any more, or are far from 0."""
+    """Return a problem if scaled values hardly differ any more, or are far from 0."""
     values, result = call.values, call.result
-    if result is None or not values.size:
+    if result is None or not (call.is_input and values.size):
         return ""
     if values.ndim == _MATRIX:
         differs = values.std(axis=0) > 0
@@ -77,12 +91,19 @@ def _check_range(call: _Call) -> str:
     axis = 0 if values.ndim == _MATRIX else None
     if not values.size or values.std() == 0:
         return ""
-    deviation = float(np.median(result.std(axis=axis)))
-    mean = float(np.median(np.abs(result.mean(axis=axis))))
-    if deviation >= _CONSTANT and (deviation >= _FAR_DEVIATION or mean <= _FAR_MEAN):
+    is_scaled = max(_moments(values, axis)) <= _FAR_MEAN
+    mean, deviation = _moments(result, axis)
+    is_scaled_well = deviation >= _CONSTANT and (deviation >= _FAR_DEVIATION or mean <= _FAR_MEAN)
+    if is_scaled_well or not is_scaled:
         return ""
     return (
         f"gets values from {values.min():.4g} to {values.max():.4g} and returns"
         f" {result.min():.4g} to {result.max():.4g}, which hardly differ: the inputs are scaled"
         " already, so remove the layer, or let the workload have raw_inputs=True"
     )
+
+
+def _moments(values: np.ndarray, axis: int | None) -> tuple[float, float]:
+    """Return the usual distance of a column's mean from 0, and the usual deviation."""
+    mean, deviation = np.abs(values.mean(axis=axis)), values.std(axis=axis)
+    return float(np.median(mean)), float(np.median(deviation))

@@ -215,11 +215,13 @@ class Trial:
         return f"{name}, {weights}, returns {objective.output_kind}"
 
     def _misfits(self, model: Any) -> Iterator[str]:
-        """Yield the layers that get other inputs than they are for, with the model's line."""
+        """Yield the layers of the user's model that get other inputs than they are for."""
         from pipelines.projects.trial.first_layers import NUM_ROWS, layer_problems
         from trainer.examples.tables import gather_rows
 
         job = self._job
+        if job.workload.model is None:
+            return
         table = job.decoder.read_split(job.train)
         features, _ = gather_rows(table, range(min(NUM_ROWS, job.train.num_examples)))
         position = self.places.of_model(job.workload, self._train.get("model", ""))

@@ -149,6 +149,22 @@ def test_mistakes_of_a_table_are_named_with_their_lines(attempt, rows, changes, 
         assert found["training"].state == "not tried", "it needs data"
 
 
+@pytest.mark.parametrize("model", ["model", "None"])
+def test_a_regression_whose_labels_hardly_differ_is_right(attempt, rows, model):
+    lines = rows.read_text().splitlines()
+    labels = [f"{4.2 + at % 7 / 9:.2f}" for at in range(len(lines))]
+    rows.write_text("\n".join(f"{line},{label}" for line, label in zip(lines, labels, strict=True)))
+    rows.write_text(rows.read_text().replace(",left,4.20", ",left,rating"))
+    text = table(LOSS="'mse'").replace(
+        "Dense(OUTPUTS)(combine(inputs))".replace("OUTPUTS", "1"),
+        "Rescaling(0.5, offset=4.2)(keras.layers.Dense(1)(combine(inputs)))",
+    )
+    text = text.replace('label=Binary("left", positive="yes")', 'label=Regression("rating")')
+    text = text.replace("model=model,", f"model={model}, ignored=['left'],")
+    findings = attempt(text, rows)
+    assert {finding.state for finding in findings.values()} == {"ok"}, findings
+
+
 @pytest.mark.parametrize(
     ("gate", "state"),
     [({"folds": 0}, "wrong"), ({"folds": 0, "metric": "accuracy"}, "ok"), ({}, "ok")],
