@@ -3,6 +3,7 @@
 import glob
 import hashlib
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -70,7 +71,7 @@ def examples_of(config: RunConfig, target: Target, *, examples_dir: str | None) 
     if not (folder / MANIFEST).is_file():
         raise ConfigError(
             f"--examples-dir {folder} has no {MANIFEST}; prepare the examples with: {PREPARE} "
-            f"--workload {config.workload} --output-dir {folder}"
+            f"--workload {shlex.quote(config.workload)} --output-dir {shlex.quote(str(folder))}"
         )
     return Examples(str(folder))
 
@@ -96,11 +97,12 @@ def prepare_flags(options: PrepareOptions) -> list[str]:
 
 
 def _default_examples(config: RunConfig, target: Target, *, is_remote: bool) -> Examples:
+    workload = shlex.quote(config.workload)
     if is_remote:
         raise ConfigError(
             "a job on Vertex AI needs --examples-dir gs://BUCKET/FOLDER: use the output of the "
-            f"prepare-examples step of a `trainyard run {config.workload}`, or create one with "
-            f"{PREPARE} --workload {config.workload} --output-dir FOLDER and copy it"
+            f"prepare-examples step of a `trainyard run {workload}`, or create one with "
+            f"{PREPARE} --workload {workload} --output-dir FOLDER and copy it"
         )
     if not config.is_built_in:
         return _own_examples(config, target)

@@ -26,11 +26,6 @@ def quoted(text: str) -> Source:
     return Source(printable(json.dumps(text, ensure_ascii=False)))
 
 
-def in_docstring(text: str) -> Source:
-    """Return a text for a place between quotes."""
-    return Source(quoted(text)[1:-1])
-
-
 def in_yaml(content: Any) -> Source:
     """Return lists and mappings of texts as YAML in one line."""
     shown = yaml.safe_dump(content, default_flow_style=True, width=math.inf, sort_keys=False)
@@ -42,9 +37,9 @@ def comment(text: str) -> Source:
     return Source(printable(" ".join(text.split())))
 
 
-def shell(*words: str) -> Source:
+def shell(*words: str) -> str:
     """Return a command in one line, as a shell reads it."""
-    return Source(" ".join(map(_shell_word, words)))
+    return " ".join(map(_shell_word, words))
 
 
 def _shell_word(word: str) -> str:
@@ -84,16 +79,17 @@ def call(function: str, *arguments: Any, **options: Any) -> Source:
     return Source(f"{function}({', '.join([*map(literal, arguments), *named])})")
 
 
-def fill(template: str, *parts: Source | float, **named: Source | float) -> Source:
-    """Return a template with its parts; of texts it takes source only.
+def fill(template: str, *parts: str | float, **named: str | float) -> Source:
+    """Return a template, which is a constant, with its parts.
 
-    The template is a constant, so that each text of the data is written by a function of this
-    module, see `tests/pipelines/projects/test_literals.py`.
+    A text that is no source is escaped as between the quotes of a literal or docstring.
     """
-    for part in (*parts, *named.values()):
-        if not isinstance(part, Source | float | int):
-            raise TypeError(f"{part!r} is no source: write it as quoted, comment or shell")
-    return Source(template.format(*parts, **named))
+    shown = {name: _escaped(part) for name, part in named.items()}
+    return Source(template.format(*map(_escaped, parts), **shown))
+
+
+def _escaped(part: str | float) -> str | float:
+    return part if isinstance(part, Source | float | int) else quoted(part)[1:-1]
 
 
 def joined(lines: Iterable[Source], separator: str = "\n") -> Source:

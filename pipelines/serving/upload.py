@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,12 +173,12 @@ def _check_location(uri: str, *, is_remote: bool) -> None:
     if is_remote and not paths.is_bucket_uri(uri):
         raise ResourceError(
             f"{uri} is a local folder, which Vertex AI cannot read; copy it to a bucket "
-            f"(gcloud storage cp -r {uri} gs://BUCKET/FOLDER) and give gs://BUCKET/FOLDER"
+            f"(gcloud storage cp -r {shlex.quote(uri)} gs://BUCKET/FOLDER) and give gs://BUCKET/FOLDER"
         )
     if not is_remote and paths.is_bucket_uri(uri):
         raise ResourceError(
             f"{uri} is in a bucket, which this machine's service cannot read; copy it here "
-            f"(gcloud storage cp -r {uri} FOLDER) and give FOLDER, or use --on vertex"
+            f"(gcloud storage cp -r {shlex.quote(uri)} FOLDER) and give FOLDER, or use --on vertex"
         )
 
 

@@ -25,6 +25,8 @@ _SCHEMA = {
     "int": r"[-+]?(?:0|[1-9][0-9]*)",
     "float": rf"(?![-+]?[0-9]+$){NUMBER}|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
 }
+# A sign beyond 16 bits in a JSON text, which YAML would read as two characters that are none.
+_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 # The C loader reads a package six times as fast, but not every PyYAML is built with it.
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -33,6 +35,9 @@ class _Loader(_BASE):  # type: ignore[misc]
     """Loader of `_SCHEMA`, in which all keys are texts, as in JSON."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, text: str):
+        super().__init__(_PAIR.sub(lambda pair: json.loads(f'"{pair[0]}"'), text))
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         for key, _ in node.value:

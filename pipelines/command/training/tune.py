@@ -1,6 +1,7 @@
 """`trainyard tune`: trials of a workload's training with different settings, as a tuning job."""
 
 import argparse
+import shlex
 import sys
 import time
 
@@ -153,7 +154,8 @@ def _follow(api: VertexApi, job: Json, arguments: argparse.Namespace, target: Ta
         print_table(trials_table(facts))
         print(best_line(facts))
         if facts["best"]:
-            run = f"trainyard run {arguments.workload} --from {facts['name']}"
+            workload = shlex.quote(arguments.workload)
+            run = f"trainyard run {workload} --from {facts['name']}"
             print(f"{command(run, target)}   # train it again, and let the gate judge it")
     if is_interrupted:
         return INTERRUPTED

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from components.prepare_examples.errors import DataError
-from pipelines.projects.literals import Source, in_docstring, literal, wrapped
+from pipelines.projects.literals import Source, literal, quoted, wrapped
 from pipelines.projects.user_code import running
 from trainer import Json
 
@@ -123,7 +123,7 @@ class RecordedScript:
         if self.combines:
             lines.insert(0, f"combined = {combined}")
         text = MODEL.format(
-            file=in_docstring(self.path.name),
+            file=quoted(self.path.name)[1:-1],
             definitions=source,
             lines=textwrap.indent("\n".join(lines), "    "),
             settings=f", *, labels{self.result['settings']}" if self.is_function else "",

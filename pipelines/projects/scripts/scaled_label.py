@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from pipelines.projects.literals import in_docstring
+from pipelines.projects.literals import quoted
 from pipelines.projects.scripts.compare_rows import Array, Origin
 from pipelines.projects.scripts.keras_source import Source, number
 
@@ -26,7 +26,7 @@ def scaled_loss(scale: Origin, loss: Any, source: Source) -> str:
     elif isinstance(loss, keras.losses.Loss):
         made = f"{made}.call"
     return LOSS.format(
-        file=in_docstring(source.script.path.name),
+        file=quoted(source.script.path.name)[1:-1],
         loss=made,
         labels=forward(scale, "labels"),
         outputs=forward(scale, "outputs"),

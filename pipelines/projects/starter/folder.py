@@ -14,7 +14,6 @@ from pipelines.projects.literals import (
     Source,
     comment,
     fill,
-    in_docstring,
     in_yaml,
     joined,
     shell,
@@ -135,13 +134,13 @@ def write_folder(folder: Path, start: Start) -> list[str]:
         "run.yaml": _run_file(folder, shown, start),
         f"{schedule}.yaml": fill(
             SCHEDULE,
-            schedules=shell(f"{shown}/schedules"),
-            name=comment(Path(schedule).name),
+            schedules=comment(shell(f"{shown}/schedules")),
+            name=Path(schedule).name,
         ),
         **start.code,
     }
     parts = (Source("import json\n"), REQUESTS) if start.instances else (NOTHING, LOADED)
-    test = fill(TEST, folder=in_docstring(shell(shown)), json=parts[0], function=parts[1])
+    test = fill(TEST, folder=shell(shown), json=parts[0], function=parts[1])
     # pytest wants another name in each folder that it runs at once.
     files[f"tests/test_{re.sub(r'[^A-Za-z0-9_]', '_', name)}.py"] = test
     if start.instances:
@@ -166,13 +165,13 @@ def _run_file(folder: Path, shown: str, start: Start) -> Source:
     is_small = start.num_examples < FEW_ROWS and not start.split
     return fill(
         RUN,
-        folder=shell(shown),
+        folder=comment(shell(shown)),
         files=_files(folder, start),
         split=start.split,
         ratios=RATIOS if is_small else NOTHING,
         quarantine=fill(QUARANTINE, min(2 * share, 1.0)) if share > MOST_DROPPED else NOTHING,
-        train=joined((fill(SETTING, comment(name), value) for name, value in train.items()), ""),
-        thresholds=comment(start.thresholds),
+        train=joined((fill(SETTING, name, value) for name, value in train.items()), ""),
+        thresholds=start.thresholds,
         remark=comment(start.remark[:1].upper() + start.remark[1:]),
     )
 

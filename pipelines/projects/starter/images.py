@@ -13,9 +13,7 @@ from pipelines.projects.literals import (
     NOTHING,
     Source,
     call,
-    comment,
     fill,
-    in_docstring,
     joined,
     literal,
 )
@@ -70,16 +68,15 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
     shown = [f"{name} {counts[at]:,}" for at, name in enumerate(images.classes)]
     label = code.result.get("label", {}) if code else {}
     pair = label["values"] if label.get("kind") == BINARY else ()
-    title = f"{len(files):,} images: {first_of(shown, MOST_SHOWN)}."
     workload = fill(
         SOURCE,
-        title=in_docstring(title),
+        title=f"{len(files):,} images: {first_of(shown, MOST_SHOWN)}.",
         imports=joined([*(code.imports if code else ()), BINARY_IMPORT if pair else IMPORT]),
         model=code.adapter(Source("inputs")) if code else NOTHING,
         size=literal(tuple(size)),
-        seen=comment(shape.sizes),
+        seen=shape.sizes,
         channels=channels,
-        modes=comment(shape.modes),
+        modes=shape.modes,
         more=joined(_more(code, shape, pair), ""),
     )
     share = max(counts.values()) / len(files)

@@ -20,7 +20,6 @@ from pipelines.projects.literals import (
     call,
     comment,
     fill,
-    in_docstring,
     joined,
     quoted,
 )
@@ -78,11 +77,11 @@ def start_records(
     return Start(
         workload=fill(
             SOURCE,
-            names=in_docstring(", ".join(used)),
-            label=in_docstring(label),
+            names=", ".join(used),
+            label=label,
             num=num_records,
             imports=joined(code.imports) if code else NOTHING,
-            used=comment(", ".join(sorted({"Records", "Values", chosen.title()}))),
+            used=", ".join(sorted({"Records", "Values", chosen.title()})),
             decoder=DECODER if any(feature.is_image for feature in used.values()) else NOTHING,
             encoded=joined(encoded_line(name, feature) for name, feature in used.items()),
             model=_model_text(used, chosen, code),

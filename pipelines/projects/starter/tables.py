@@ -15,7 +15,6 @@ from pipelines.projects.literals import (
     Source,
     comment,
     fill,
-    in_docstring,
     joined,
     literal,
     quoted,
@@ -57,8 +56,8 @@ COMBINED = Source("combine(inputs)")
 HEAD = '''\
 """{title}
 
-{remarks}
-"""
+Written by `trainyard new` from {rows} {num_rows:,} rows. Comments say what was seen.
+{remarks}"""
 '''
 
 
@@ -216,15 +215,11 @@ def _source(
     kinds |= {"combine"} if script and script.combines else set()
     title = f"{label.column.name} from {len(features)} feature{'s' * (len(features) > 1)}."
     rows = "all" if contents.is_whole else "the first"
-    remarks = [
-        f"Written by `trainyard new` from {rows} {contents.num_rows:,} rows. Comments say what was"
-        " seen.",
-        *(script.remarks if script else []),
-    ]
+    remarks = [fill("{}\n", line) for line in script.remarks] if script else []
     lines = [
-        fill(HEAD, title=in_docstring(title), remarks=joined(map(in_docstring, remarks))),
+        fill(HEAD, title=title, rows=rows, num_rows=contents.num_rows, remarks=joined(remarks, "")),
         *(script.imports if script else []),
-        fill("from trainyard import {}", comment(", ".join(sorted(kinds)))),
+        fill("from trainyard import {}", ", ".join(sorted(kinds))),
         script.adapter(COMBINED) if script else NOTHING,
         Source("workload = Table("),
         Source("    features=["),

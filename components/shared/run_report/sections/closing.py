@@ -1,5 +1,6 @@
 """Last sections: what to do next, and the settings."""
 
+import shlex
 from html import escape
 
 from components.model_version.decisions import STOPS
@@ -90,7 +91,7 @@ def _gate_advice(content: Content) -> list[tuple[str, str]]:
     if slices:
         text = f"Look at the examples of {', '.join(slices)}: more of them, or a feature, may help."
         advice.append((text, f"trainyard runs logs {run} --task evaluate"))
-    workload = content.summary.workload
+    workload = shlex.quote(content.summary.workload)
     advice.append(("Train longer:", f"trainyard run {workload} --set train.epochs=N"))
     return advice
 

@@ -1,5 +1,7 @@
 """YAML of users: aliases are refused wherever YAML is read, with file and line."""
 
+import json
+
 import pytest
 
 from components.plan_training.prices import read_prices
@@ -80,3 +82,7 @@ def test_valid_yaml_is_parsed():
         assert load_yaml(f"a: {written}\n1: 2") == {"a": written, "1": 2}
     assert load_yaml("[1e3, -0, +5, .5, 1.10]") == [1000.0, 0, 5, 0.5, 1.1]
     assert load_documents("a: 1\n---\nb: 2") == [{"a": 1}, {"b": 2}]
+
+
+def test_json_has_signs_beyond_sixteen_bits():
+    assert load_yaml(json.dumps({"by": "Zeit \U0001f600"})) == {"by": "Zeit \U0001f600"}
