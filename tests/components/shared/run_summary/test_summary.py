@@ -98,9 +98,9 @@ def test_a_run_that_fails_after_its_promotion_says_what_serves_and_how_to_clean_
     error = "teardown of run m-1 is incomplete: No space left on device"
     steps = task("release-model", Output=VERSION), task("teardown", state="FAILED")
     found = job(PASSED, *steps, state="FAILED", error=error)
-    summary = summarize({**found, "pipelineSpec": pipeline("release-model", "teardown", *STEPS)})
+    summary = summarize(found)
 
-    assert summary.headline == f"m-1: failed: {error}; {words}"
+    assert summary.headline == f"m-1 of the schedule nightly: failed: {error}; {words}"
     content = Content(summary=summary)
     write_report(content, tmp_path)
     page = (tmp_path / REPORT_FILE).read_text()
