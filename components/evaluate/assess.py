@@ -13,6 +13,7 @@ from components.evaluate.folds import OutOfFold
 from components.evaluate.gate.checks import check_comparison, check_predictions, check_size
 from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
 from components.evaluate.gate.folds import compare_folds, held_out_by_folds
+from components.evaluate.gate.leaks import check_leaks
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.gate.rivals import find_rivals, find_rules, missing_numbers
 from components.evaluate.gate.undefined import check_classes, find_not_finite, why_undefined
@@ -112,6 +113,7 @@ def assess(case: "Case", out_of_fold: OutOfFold | None = None) -> Assessment:
     checks = [
         *check_predictions(held_out),
         *check_classes(held_out, case.examples_dir),
+        *check_leaks(case.examples_dir, workload, {**evaluation.metrics, **by_folds}),
         *check_limits(
             {**evaluation.metrics, **by_folds},
             limits,

@@ -40,21 +40,15 @@ def measure_importance(
     `low` and `high` are the ends of its interval. Of many columns only some of the most important
     are returned. It is [] for a single input, and where the metric is not defined.
     """
-    from trainer.examples.manifest import read_manifest
-    from trainer.examples.tables import gather_rows, read_table
+    from trainer.examples.tables import gather_rows
 
     workload = predictor.workload
-    columns = _columns(workload)
+    columns = columns_of(workload)
     if len(columns) < 2:  # noqa: PLR2004
         return []
-    manifest = read_manifest(examples_dir, workload=workload.name)
-    split = manifest.splits["test"]  # whose checksums `read_held_out` has verified
     num_rows = max(MIN_ROWS, min(MAX_ROWS, MAX_PREDICTIONS // len(columns)))
-    every = -(-split.num_examples // num_rows)
-    table = read_table(split, workload, compression=manifest.compression, raw=True, every=every)
-    rows = np.flatnonzero(find_labelled(table[1].numpy(), workload.label))
-    features, labels = gather_rows(table, rows)
-    shuffled = np.random.default_rng(SEED).permutation(len(rows))
+    features, labels = read_some(examples_dir, workload, split="test", num_rows=num_rows)
+    shuffled = np.random.default_rng(SEED).permutation(len(labels))
 
     def measured(changed: Mapping[str, Any]) -> Any:
         table = {**features, **changed}
@@ -69,11 +63,11 @@ def measure_importance(
             metric,
             whole,
             measured({name: gather_rows(features[name], shuffled) for name in names}),
-            num_examples=len(rows),
+            num_examples=len(labels),
             confidence=confidence,
         )
 
-    num_values = max(len(rows), MIN_COUNTED) * len(columns)
+    num_values = max(len(labels), MIN_COUNTED) * len(columns)
     most = max(MIN_MEASURED, MAX_VALUES // num_values)
     gains = largest_gains(list(columns), gain_without, most=most)
     losses = [
@@ -82,6 +76,21 @@ def measure_importance(
         if g.is_defined
     ]
     return sorted(losses, key=lambda row: -row["loss"])
+
+
+def read_some(examples_dir: str, workload: Workload, *, split: str, num_rows: int) -> Any:
+    """Return the raw features and the labels of about so many rows of all parts of a split.
+
+    Its checksums are verified elsewhere.
+    """
+    from trainer.examples.manifest import read_manifest
+    from trainer.examples.tables import gather_rows, read_table
+
+    manifest = read_manifest(examples_dir, workload=workload.name)
+    part = manifest.splits[split]
+    every = -(-part.num_examples // num_rows)
+    table = read_table(part, workload, compression=manifest.compression, raw=True, every=every)
+    return gather_rows(table, np.flatnonzero(find_labelled(table[1].numpy(), workload.label)))
 
 
 def largest_gains(
@@ -117,7 +126,7 @@ def largest_gains(
     return singles
 
 
-def _columns(workload: Workload) -> dict[str, list[str]]:
+def columns_of(workload: Workload) -> dict[str, list[str]]:
     """Return the inputs by the column of the data that they come from, without pictures."""
     columns: dict[str, list[str]] = {}
     declared = {feature.name: feature for feature in getattr(workload, "used", ())}

@@ -1,19 +1,17 @@
-"""Columns that together tell the label: parts of a number, or the other ones of one-hot columns."""
+"""Columns that tell the label alone, or together: parts of a number, or one-hot columns."""
 
 from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+
+from components.evaluate.gate.telling import FEWEST, Floats, words_of
 
 EXACT = 1e-7  # of the label's variance, which a sum leaves: values are rounded
 LEAST = 1e-3  # of the largest part, by its deviation
 MOST_ROWS = 2_000
 MOST_COLUMNS = 200  # those most like the label
-FEWEST = 10  # rows of a class, or values of a number, whose order is no chance
 AFTER = "remove what is known only afterwards"
-
-Floats = NDArray[np.float64]
 
 
 def codes_of(values: pa.Array) -> Floats:
@@ -22,6 +20,25 @@ def codes_of(values: pa.Array) -> Floats:
     ranks = np.argsort(np.argsort(np.asarray(values.dictionary.to_pylist(), object)))
     codes = pa.array(ranks, pa.float64()).take(values.indices)
     return np.asarray(codes.fill_null(np.nan))
+
+
+def told_alone(
+    columns: Mapping[str, tuple[pa.Array, Floats]], label: Floats, *, has_classes: bool
+) -> dict[str, str]:
+    """Return how each column that tells the label does so, by its name, in words.
+
+    A column has values and, if they are numbers or two values, numbers.
+    """
+    words = {
+        name: words_of(_numbered(values), numbers, label, has_classes=has_classes)
+        for name, (values, numbers) in columns.items()
+    }
+    return {name: text for name, text in words.items() if text}
+
+
+def _numbered(values: pa.Array) -> Floats:
+    indices = values.dictionary_encode().indices
+    return np.asarray(indices.cast(pa.float64()).fill_null(np.nan))
 
 
 def parts_of(

@@ -8,8 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pyarrow.compute as pc
 
+from components.evaluate.gate.telling import FEWEST
 from components.prepare_examples.tables.columns import INDEX_NAMES
-from pipelines.projects.leaks import FEWEST, codes_of
+from pipelines.projects.leaks import codes_of
 from pipelines.projects.literals import call, literal, quoted
 from pipelines.projects.starter.columns import Contents
 from pipelines.projects.starter.labels import REGRESSION, LabelGuess

@@ -6,8 +6,10 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
+from components.evaluate.gate.telling import Floats
 from components.prepare_examples.parts import Part, Tally, finish
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables import columns
@@ -17,9 +19,11 @@ from components.prepare_examples.tables.reading.files import STREAM, TableFile, 
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.step import OpenedTable, make_job, open_files
 from components.prepare_examples.tables.write import usable_rows, write_part
-from pipelines.projects.leaks import AFTER, MOST_ROWS, Floats, codes_of, parts_of
+from components.shared.text.value_text import first_of
+from pipelines.projects.leaks import AFTER, codes_of, parts_of, told_alone
 from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.sample import (
+    NUM_SHOWN,
     Sample,
     bad_rows,
     first_bad_rows,
@@ -30,8 +34,8 @@ from trainer.errors import did_you_mean
 from trainer.workloads import (
     Binary,
     Category,
+    Image,
     Multilabel,
-    Number,
     Regression,
     Split,
     Workload,
@@ -108,29 +112,33 @@ def _leaks(job: TableJob) -> list[str]:
     schema = job.options.schema
     if isinstance(schema.label, Multilabel):
         return []
-    tables = []
-    for _, block in blocks(job.table.parts[0].inputs[0], schema):
-        tables.append(usable_rows(block, schema, job.options.period, Tally()))
-        if sum(table.num_rows for table in tables) >= MOST_ROWS:
-            break
-    rows = pa.concat_tables(tables)
-    numbers = {}
+    read = (block for _, block in blocks(job.table.parts[0].inputs[0], schema))
+    rows = pa.concat_tables(
+        usable_rows(block, schema, job.options.period, Tally()) for block in read
+    )
+    columns: dict[str, tuple[pa.Array, Floats]] = {}
     for column in schema.stored:
         values = rows[column.name].combine_chunks()
-        if isinstance(column, Number) and not column.is_list:
-            numbers[column.name] = _floats(values)
-        elif isinstance(column, Category) and not column.is_list and len(values.unique()) == 2:  # noqa: PLR2004
-            numbers[column.name] = codes_of(values)
-    label = rows[schema.label.name].combine_chunks()
+        if not column.is_list and not isinstance(column, Image):
+            is_flag = isinstance(column, Category) and len(values.unique()) == 2  # noqa: PLR2004
+            numbers = codes_of(values) if is_flag else _floats(values)
+            columns.setdefault(getattr(column, "of", column.name), (values, numbers))
     has_classes = not isinstance(schema.label, Regression)
-    told = parts_of(
-        codes_of(label) if has_classes else _floats(label), numbers, has_classes=has_classes
-    )
-    verb = "tells" if len(told) == 1 else "tell"
-    return [f"{' and '.join(told)} {verb} {schema.label.name}: {AFTER}"] if told else []
+    name = schema.label.name
+    label = rows[name].combine_chunks()
+    target = codes_of(label) if has_classes else _floats(label)
+    alone = told_alone(columns, target, has_classes=has_classes)
+    numbers_left = {own: numbers for own, (_, numbers) in columns.items() if own not in alone}
+    parts = parts_of(target, numbers_left, has_classes=has_classes)
+    told = [f"{own} tells {name} {words}" for own, words in alone.items()]
+    if parts:
+        told.append(f"{' and '.join(parts)} {'tells' if len(parts) == 1 else 'tell'} {name}")
+    return [f"{first_of(told, NUM_SHOWN)}: {AFTER}"] if told else []
 
 
 def _floats(values: pa.Array) -> Floats:
+    if not pa.types.is_floating(values.type) and not pa.types.is_integer(values.type):
+        return np.full(len(values), math.nan)
     floats: Floats = values.cast(pa.float64()).fill_null(math.nan).to_numpy(zero_copy_only=False)
     return floats
 

@@ -419,6 +419,38 @@ def test_columns_that_encode_the_label_are_noted(tmp_path, label, features, told
 
 
 @pytest.mark.parametrize(
+    ("label", "name", "values", "told"),
+    [
+        ("left", "closed_on", lambda at, left, _: "" if left else f"2025-0{1 + at % 9}-10", True),
+        ("left", "closed_on", lambda at, left, _: "" if left else 1 + at % 97, True),
+        ("left", "boat", lambda at, left, _: at % 9 + 1 if left and at % 31 else "", True),
+        ("left", "code", lambda at, left, _: f"{at % 44}{'PASS' if left else 'FAIL'}", True),
+        ("kind", "kept", lambda at, left, kind: "" if kind == "b" else at % 50, True),
+        ("price", "product", lambda at, left, _: f"p{at % 70}", True),
+        ("left", "seen", lambda at, left, _: "" if at % 7 == 0 else at % 50, False),
+        ("left", "town", lambda at, left, _: f"town {at * at % 211}", False),
+        ("kind", "town", lambda at, left, _: f"town {at // 3}", False),
+    ],
+)
+def test_a_column_that_tells_by_its_codes_or_by_what_is_missing(
+    tmp_path, label, name, values, told
+):
+    rows = range(880)
+    left = [at * 7 % 11 < 3 for at in rows]
+    kinds = ["abc"[at * 5 % 13 % 3] for at in rows]
+    table = {
+        name: [values(at, left[at], kinds[at]) for at in rows],
+        "age": [at * 13 % 63 for at in rows],
+        "left": ["yes" if is_left else "no" for is_left in left],
+        "kind": kinds,
+        "price": [at % 70 * 1.5 for at in rows],
+    }
+    columns = {own: table[own] for own in (name, "age", label)}
+    notes = start_table([str(write_csv(tmp_path / "a.csv", columns))], label).notes
+    assert [note.split(" tells ")[0] for note in notes if " tells " in note] == [f"{name}:"] * told
+
+
+@pytest.mark.parametrize(
     ("delimiter", "texts", "form"),
     [
         (";", ["1,234", "2,500"], {"decimal": ","}),

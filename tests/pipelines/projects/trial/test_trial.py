@@ -350,6 +350,24 @@ def test_features_that_together_tell_the_label_are_said(attempt, tmp_path, label
     assert (warning in finding.detail) if warning else ("tell cnt" not in finding.detail)
 
 
+def test_features_that_tell_the_label_alone_are_said(attempt, tmp_path):
+    lines = ["age,closed_on,code,left"]
+    for at in range(300):
+        left = at * 7 % 11 < 3
+        day = "" if left else f"2025-0{1 + at % 9}-10"
+        lines.append(f"{at * 13 % 63},{day},{at % 22}{'AB'[left]},{'yes' if left else 'no'}")
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join([*lines, ""]))
+    finding = attempt(
+        "from trainyard import Binary, Category, Number, Table, Timestamp\n"
+        "features = [Number('age'), Timestamp('closed_on', parts=('month',)), Category('code')]\n"
+        "workload = Table(features, label=Binary('left', positive='yes'))\n",
+        path,
+    )["data"]
+    told = "closed_on tells left by the rows that miss it, code tells left alone: remove what"
+    assert told in finding.detail
+
+
 @pytest.mark.parametrize("has_last", [True, False])
 def test_features_that_encode_the_label_are_said(attempt, tmp_path, has_last):
     lines = ["is_a,is_b,is_c,hour"]

@@ -1,0 +1,59 @@
+"""Check of a verdict that is as good as perfect, because a column tells the label."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from components.evaluate.gate.telling import Floats, words_of
+from components.evaluate.importance import MAX_ROWS, columns_of, read_some
+from components.evaluate.thresholds import Check, format_metric
+from components.shared.text.value_text import first_of
+from trainer.metrics.resampling import comparable
+from trainer.workloads.base import Workload
+from trainer.workloads.declarations.features import Image
+from trainer.workloads.declarations.labels import Multilabel, Regression
+
+PERFECT = 0.99  # from which on a column is looked for, and what it tells alone
+NUM_SHOWN = 3
+
+
+def check_leaks(examples_dir: str, workload: Workload, metrics: Mapping[str, float]) -> list[Check]:
+    """Return a check, met but not sure, of columns that alone explain a nearly perfect model.
+
+    They are judged by rows of the train split, which are more than those of the test split.
+    """
+    label, used = workload.label, getattr(workload, "used", ())
+    has_classes = not isinstance(label, Regression)
+    metric = comparable(label, len(workload.labels))[0] if has_classes else "r2"
+    is_perfect = metrics.get(metric, 0.0) >= PERFECT
+    if not is_perfect or isinstance(label, Multilabel) or any(isinstance(f, Image) for f in used):
+        return []
+    features, labels = read_some(examples_dir, workload, split="train", num_rows=MAX_ROWS)
+    truth = labels.numpy().astype(float)
+    told = {}
+    for column, names in columns_of(workload).items() if used else ():
+        for values in (features[name].numpy() for name in names):
+            words = _words_of(values, truth, has_classes=has_classes) if values.ndim == 1 else ""
+            if words:
+                told[column] = f"{column} tells {label.column} {words}"
+    if not told:
+        return []
+    text = (
+        f"{metric} {format_metric(metrics[metric])}, since {first_of([*told.values()], NUM_SHOWN)};"
+        " remove what is known only afterwards"
+    )
+    return [Check(name="leaks", is_ok=True, is_sure=False, text=text)]
+
+
+def _words_of(values: NDArray[Any], labels: Floats, *, has_classes: bool) -> str:
+    """Return how the values of a raw feature tell the label, in words, or ""."""
+    is_number = values.dtype.kind in "fiu"
+    numbers = values.astype(float) if is_number else np.full(len(values), np.nan)
+    codes: Floats = np.unique(values, return_inverse=True)[1].astype(float)
+    codes[np.isnan(numbers) if is_number else values == b""] = np.nan
+    words = words_of(codes, numbers, labels, has_classes=has_classes, least=PERFECT)
+    if words or has_classes or not np.isfinite(numbers).all() or not np.ptp(numbers):
+        return words
+    return "alone" if np.square(np.corrcoef(numbers, labels)[0, 1]) >= PERFECT else ""
