@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +23,7 @@ from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 from trainer import Json
 from trainer.workloads.declarations.names import normal_form
 
+MOST_OFF = 0.5  # steps between a number of a row and the one in its place: it is rounded
 MOST_CODES = 50  # distinct values that are categories, however few rows there are
 FEW_SHARE = 0.005  # of rows with a value: too few to learn from
 LARGE_SHARE = 0.9  # of distinct values: an identifier
@@ -100,11 +102,10 @@ def _useless(column: Texts, form: str, num_rows: int) -> str:
 
 
 def _identifier(column: Texts, form: str, num_rows: int) -> Guess | None:
-    if column.num_unique == num_rows and column.is_whole:
-        span = column.summary["max"] - column.summary["min"] + 1
-        if span <= DENSE * num_rows:
-            few = "" if span == num_rows else "nearly "
-            return Guess(column, KEY, seen=f"{few}consecutive numbers, another in every row")
+    written = column.reading.form  # of numbers; those with a currency or unit are amounts
+    may_count = written is not None and not written.signs and column.num_unique == num_rows
+    if may_count and not guess_time(column, form) and (seen := _row_numbers(column)):
+        return Guess(column, KEY, "Number", seen=f"{seen}, another in every row")
     if not ID_NAME.search(form) or not (column.numbers is None or column.is_whole):
         return None
     if column.num_unique == num_rows:
@@ -116,6 +117,21 @@ def _identifier(column: Texts, form: str, num_rows: int) -> Guess | None:
             column, GROUP, seen=f"ids: {column.num_unique:,} values, {mean:.1f} rows of each"
         )
     return None
+
+
+def _row_numbers(column: Texts) -> str:
+    """Return why different numbers only number the rows, or "".
+
+    Whole ones do in any order, with gaps; others, or of another step than 1, in the file's order.
+    """
+    numbers = column.per_row
+    span = int(np.ptp(numbers)) + 1
+    if column.is_whole and span <= DENSE * len(numbers):
+        return "consecutive numbers" if span == len(numbers) else "nearly consecutive numbers"
+    step = (numbers[-1] - numbers[0]) / (len(numbers) - 1)
+    if np.abs((numbers - numbers[0]) / step - np.arange(len(numbers))).max() < MOST_OFF:
+        return f"numbers in steps of {step:.6g} in the order of the rows"
+    return ""
 
 
 def _codes(column: Texts) -> Guess | None:

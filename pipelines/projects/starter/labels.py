@@ -94,6 +94,9 @@ def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str 
     chosen = kind or (BINARY if positive else _kind(column))
     makers = {CLASSES: _classes, MULTILABEL: _several, REGRESSION: _number}
     guess = _binary(column, positive) if chosen == BINARY else makers[chosen](column)
+    if column.perhaps_missing:
+        perhaps = ", ".join(map(repr, column.perhaps_missing))
+        guess = replace(guess, seen=f"{guess.seen}; perhaps missing: {perhaps}")
     num_missing = contents.num_rows - len(column.present) - len(column.reading.odd)
     if not num_missing:
         return guess

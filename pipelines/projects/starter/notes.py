@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from components.evaluate.gate.telling import FEWEST
 from components.prepare_examples.tables.columns import INDEX_NAMES
+from components.shared.text.value_text import first_of
 from pipelines.projects.leaks import codes_of
 from pipelines.projects.literals import call, literal, quoted
 from pipelines.projects.starter.columns import Contents
@@ -20,7 +21,7 @@ from trainer.workloads.declarations.names import normal_form
 from trainer.workloads.declarations.written import Written
 
 MOST_VALUES = 1_000  # distinct texts that are compared
-MOST_SHOWN = 8  # columns with the same marker
+MOST_SHOWN = 8  # columns with the same note
 MOST_TOTALS = 3  # rows at the end of a file
 SAME = 1e-6
 TOTAL = re.compile(
@@ -34,20 +35,23 @@ MOST_ALIKE = 3  # groups of values that differ only by case
 def notes_of(contents: Contents, guesses: Sequence[Guess], label: LabelGuess) -> list[str]:
     """Return the notes on the columns of a table and on its rows."""
     remarks = [f"read as {label.declaration}: {label.seen}"] if label.is_said else []
-    remarks += [*_on_values(contents, label.column, label.kind), *_on_missing(label.column)]
+    remarks += _on_values(contents, label.column, label.kind)
     notes = [f"{label.column.name}: {note}" for note in remarks]
-    markers = _markers(
-        [label.column, *(guess.column for guess in guesses if guess.role == FEATURE)]
-    )
+    columns = [label.column, *(guess.column for guess in guesses if guess.role == FEATURE)]
+    # Columns whose notes differ only by their names share a note.
+    shared: dict[str, tuple[str, list[str]]] = {}
     for guess in guesses:
         name = guess.column.name or "the column without a name"
-        notes += [f"{name}: {note}" for note in _on_guess(contents, guess)]
+        for note in _on_guess(contents, guess):
+            shared.setdefault(note.replace(quoted(guess.name), ""), (note, []))[1].append(name)
+    notes += [f"{first_of(names, MOST_SHOWN)}: {note}" for note, names in shared.values()]
     if contents.num_headers:
         repeated = "repeats" if contents.num_headers == 1 else "repeat"
         notes.append(f"{rows_text(contents.num_headers)} {repeated} the header: left out")
     if contents.ragged:
         notes.append(f"{rows_text(len(contents.ragged))} left out: {contents.ragged[0]}")
-    return [*notes, *markers, *_on_totals(contents, label)]
+    of_columns = (*_blanks(columns), *_perhaps_missing(columns), *_markers(columns))
+    return [*notes, *of_columns, *_on_totals(contents, label)]
 
 
 def _on_totals(contents: Contents, label: LabelGuess) -> Iterator[str]:
@@ -81,22 +85,45 @@ def _total_of(contents: Contents, start: int, row: int) -> str:
     return ""
 
 
+def _blanks(columns: Sequence[Texts]) -> Iterator[str]:
+    counts = {own.name: own.reading.num_blank for own in columns if own.reading.num_blank}
+    if counts:
+        names = first_of([*counts], MOST_SHOWN)
+        yield f"{names}: blanks around {sum(counts.values()):,} values are no part of them"
+
+
+def _perhaps_missing(columns: Sequence[Texts]) -> Iterator[str]:
+    by_texts: dict[tuple[str, ...], list[Texts]] = {}
+    for column in columns:
+        if column.perhaps_missing:
+            by_texts.setdefault(tuple(column.perhaps_missing), []).append(column)
+    for texts, same in by_texts.items():
+        sums = {text: sum(column.perhaps_missing[text] for column in same) for text in texts}
+        is_one = len(same) == 1
+        shown = (f"{t!r} ({rows_text(n) if is_one else f'{n:,} values'})" for t, n in sums.items())
+        yield (
+            f"{first_of([column.name for column in same], MOST_SHOWN)}: perhaps missing:"
+            f" {', '.join(shown)}; if so, add missing={literal(texts)} to"
+            f" {'its declaration' if is_one else 'their declarations'} in workload.py"
+        )
+
+
 def _markers(columns: Sequence[Texts]) -> Iterator[str]:
     by_marker: dict[str, list[str]] = {}
     for column in columns:
         for text, count in column.reading.markers.items():
             by_marker.setdefault(text, []).append(f"{column.name} ({rows_text(count)})")
     for text, shown in by_marker.items():
-        more = f" and {len(shown) - MOST_SHOWN} more columns" if len(shown) > MOST_SHOWN else ""
         yield (
-            f"{text!r} is read as missing in {', '.join(shown[:MOST_SHOWN])}{more}; if that is"
-            " wrong, change missing in workload.py"
+            f"{text!r} is read as missing in {first_of(shown, MOST_SHOWN)}; if that is wrong,"
+            " change missing in workload.py"
         )
 
 
 def _on_guess(contents: Contents, guess: Guess) -> Iterator[str]:
     if guess.role == KEY:
-        yield f"the key, which is no feature: {guess.seen}"
+        change = f"; to make it one, declare it, as {guess.declaration}, and remove key"
+        yield f"the key, which is no feature: {guess.seen}{change if guess.kind else ''}"
     elif guess.role == GROUP:
         yield f"no feature, but group_by: rows of a value are in the same split: {guess.seen}"
     elif normal_form(guess.column.name) in INDEX_NAMES:
@@ -114,16 +141,6 @@ def _on_guess(contents: Contents, guess: Guess) -> Iterator[str]:
         if guess.is_said or guess.column.facts.num_infinite:
             yield f"read as {guess.declaration}: {guess.seen}"
         yield from _on_values(contents, guess.column, guess.kind)
-        yield from _on_missing(guess.column)
-
-
-def _on_missing(column: Texts) -> Iterator[str]:
-    if values := column.perhaps_missing:
-        shown = ", ".join(f"{text!r} ({rows_text(count)})" for text, count in values.items())
-        yield (
-            f"perhaps missing: {shown}; if so, add missing={literal(tuple(values))} to its"
-            " declaration in workload.py"
-        )
 
 
 def _on_values(contents: Contents, column: Texts, kind: str) -> Iterator[str]:
@@ -141,8 +158,6 @@ def _on_values(contents: Contents, column: Texts, kind: str) -> Iterator[str]:
             f"{contents.row_text(reading.odd[text])}: {text!r} {reading.mistake}, so the row is"
             " left out; correct the file"
         )
-    if reading.num_blank:
-        yield f"blanks around {reading.num_blank:,} values are no part of them"
     is_compared = kind not in ("Number", "Text", "Timestamp", "Image", REGRESSION)
     if is_compared and column.num_unique <= MOST_VALUES:
         groups = alike(column.ranked)

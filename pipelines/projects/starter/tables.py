@@ -159,6 +159,8 @@ def _guesses(
     columns = [column for column in contents.columns if column.name not in taken]
     guesses = [guess_column(column, contents.num_rows) for column in columns]
     guesses = _with_one_split([*(picture.guesses if picture else ()), *guesses])
+    if not any(guess.role == FEATURE for guess in guesses):  # x of a curve, perhaps
+        guesses = [replace(g, role=FEATURE, is_said=True) if g.kind else g for g in guesses]
     return [as_used(guess, script) for guess in guesses]
 
 

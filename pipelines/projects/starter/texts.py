@@ -169,12 +169,18 @@ def _ranked(counted: pa.StructArray) -> list[tuple[str, int]]:
 
 
 def _is_far(value: float, numbers: pa.Array) -> bool:
-    """Return whether a number is no value like the others: of another sign, or far from them."""
-    limits = pc.min_max(numbers.filter(pc.not_equal(numbers, value)))
-    low, high = limits["min"].as_py(), limits["max"].as_py()
-    if low is None:
+    """Return whether a number is no value like the others.
+
+    It is of another sign, far from them, or beyond a gap that no others have between them.
+    """
+    rest = np.unique(numbers.filter(pc.not_equal(numbers, value)))
+    if not len(rest):
         return False
-    return bool(value < 0 <= low) or abs(value) > FAR * max(abs(low), abs(high))
+    low, high = float(rest[0]), float(rest[-1])
+    if value < 0 <= low or abs(value) > FAR * max(abs(low), abs(high)):
+        return True
+    gaps = np.diff(rest)
+    return len(gaps) >= FEWEST_NUMBERS and max(low - value, value - high) > FAR * gaps.max()
 
 
 @dataclass(frozen=True)

@@ -775,6 +775,35 @@ READINGS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "code", "is_told"),
+    [(-19, 446, -200, True), (-19, 44.6, -200, True), (-197, 446, -200, False), (1, 60, 99, True)],
+)
+def test_a_missing_code_of_the_label_is_told_as_in_other_columns(
+    tmp_path, low, high, code, is_told
+):
+    span = high - low
+    values = [code if at % 23 == 0 else round(low + at * 37 % 299 / 298 * span) for at in ROWS]
+    rows = {"age": AGES, "rain": values, "y": values[::-1]}
+    start = start_table([str(write_csv(tmp_path / "a.csv", rows))], "y", kind="regression")
+    told = (
+        f"y, rain: perhaps missing: '{code}' (28 values); if so, add missing=(\"{code}\",) to their"
+    )
+    assert any(note.startswith(told) for note in start.notes) == is_told
+    assert start.workload.count(f"; perhaps missing: '{code}'") == 2 * is_told
+
+
+def test_notes_of_one_kind_are_one_note(tmp_path):
+    names = [f"c{at}" for at in range(14)]
+    rows = {name: [f" {'xyz'[at * 7 % 11 % 3]}" for at in ROWS] for name in names}
+    rows |= {f"empty {at}": [""] * 300 for at in range(3)}
+    path = write_csv(tmp_path / "a.csv", {**rows, "left": LEFT})
+    empty, blanks = start_table([str(path)], "left").notes
+    assert empty.startswith("empty 0, empty 1, empty 2: left out: empty in all rows; to keep it,")
+    shown = ", ".join(names[:8])
+    assert blanks == f"{shown} and 6 more: blanks around 4,200 values are no part of them"
+
+
 @pytest.mark.parametrize("case", READINGS)
 def test_each_reading_is_declared_and_said(tmp_path, case):
     columns, expected, note = READINGS[case]
@@ -794,7 +823,13 @@ def test_each_reading_is_declared_and_said(tmp_path, case):
         ("rownames", range(1, 301), "rownames"),
         ("instant", range(891, 1191), "instant"),
         ("CustomerID", range(0, 900, 3), "CustomerID"),
-        ("visits", range(0, 900, 3), ""),
+        ("visits", range(0, 900, 3), "visits"),
+        ("visits", [3 * (at * 7 % 300) for at in range(300)], ""),
+        ("year", [f"{1978 + at / 12:.2f}" for at in range(300)], "year"),
+        ("wave", [f"{9 - at * 0.025:g}" for at in range(300)], "wave"),
+        ("price", [f"{at + at % 7 / 2}" for at in range(300)], ""),
+        ("ts", range(1_760_000_000, 1_760_000_300), ""),
+        ("at", range(1_760_000_000, 1_761_080_000, 3600), ""),
     ],
 )
 def test_numbers_of_rows_are_a_key(tmp_path, name, values, key):
@@ -802,6 +837,17 @@ def test_numbers_of_rows_are_a_key(tmp_path, name, values, key):
     workload = workload_of(write_csv(tmp_path / "a.csv", columns), "left")
     assert workload.key == key
     assert len(workload.features) == (1 if key else 2)
+    notes = start_table([str(tmp_path / "a.csv")], "left").notes
+    change = f'to make it one, declare it, as Number("{key.lower()}"), and remove key'
+    assert any(change in note for note in notes) == (bool(key) and key != "CustomerID")
+
+
+def test_the_only_column_is_a_feature_though_it_numbers_the_rows(tmp_path):
+    columns = {"x": [at / 10 for at in range(300)], "y": [(at / 10 - 7) ** 2 for at in range(300)]}
+    path = write_csv(tmp_path / "a.csv", columns)
+    assert workload_of(path, "y").features == (Number("x"),)
+    [note] = start_table([str(path)], "y").notes
+    assert note.startswith('x: read as Number("x"): numbers in steps of 0.1 in the order of the')
 
 
 def test_repeated_headers_are_no_values(tmp_path):
