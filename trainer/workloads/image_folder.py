@@ -157,7 +157,7 @@ class ImageFolder(Workload, Decoding):
     def parse_instance(self, instance: Any) -> Features:
         """Return the features of {"image": …} or an image: nested rows, a flat list, or {"b64": …}.
 
-        The base64 text encodes raw pixels, or a PNG, JPEG, GIF or BMP file; the text of an instance
+        The base64 text encodes an image file, or else raw pixels; the text of an instance
         without the field `image` may also be a serialized tf.train.Example.
         """
         if is_example(instance, ()) and self._may_be_example(instance["b64"]):

@@ -10,6 +10,7 @@ import pytest
 from trainer.errors import InstanceError, TrainerError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import load_workload
+from trainer.workloads.encoding.image_files import encode_png
 
 import_tensorflow()
 
@@ -81,6 +82,14 @@ def test_a_serialized_example_is_predicted_by_its_signature_too(exported):
     [found] = predictor.predict([sent], "examples")
     assert found["label"] == expected["label"]
     np.testing.assert_allclose(found["probabilities"], expected["probabilities"])
+
+
+def test_a_file_with_as_many_bytes_as_pixels_is_predicted_as_a_file(exported):
+    predictor = load_predictor(str(exported))
+    image = np.full((28, 28), 90, np.uint8)
+    sent = {"b64": base64.b64encode(encode_png(image).ljust(784, b"\0")).decode()}
+    of_file, expected = predictor.predict([{"image": sent}, image.tolist()])
+    assert of_file == expected
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image as Picture
 
 from trainer.runtime.tensorflow_logs import import_tensorflow
-from trainer.workloads import Classes, Image, Number, Regression, Table
+from trainer.workloads import Classes, Image, ImageFolder, Number, Regression, Table
 from trainer.workloads.description import describe, read_description
 
 import_tensorflow()
@@ -18,6 +18,8 @@ import tensorflow as tf  # noqa: E402
 
 SIZE = (6, 4)
 WHITE = 255
+SQUARE = (40, 40)
+MODES = {"JPEG": "L", "WEBP": "RGB"}
 
 
 def table(channels: int = 3, more=(), **options) -> Table:
@@ -51,6 +53,51 @@ def file_of(image: np.ndarray, kind: str = "PNG", mode: str = "RGB", size=SIZE) 
 def test_a_request_has_a_picture_file_of_any_kind_and_size(kind, mode, size):
     features = table().parse_instance({"photo": file_of(pixels(), kind, mode, size)})
     np.testing.assert_array_equal(features["photo"], pixels())
+
+
+def padded(image: Picture.Image, kind: str, num_bytes: int) -> dict:
+    """Return an image's file of this size, as a request has it: the bytes behind it are ignored."""
+    file = io.BytesIO()
+    image.save(file, kind)
+    data = file.getvalue().ljust(num_bytes, b"\0")
+    assert len(data) == num_bytes
+    return {"b64": base64.b64encode(data).decode()}
+
+
+@pytest.mark.parametrize("num_bytes", [1_599, 1_600, 1_601])
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP"])
+def test_a_file_with_as_many_bytes_as_pixels_is_no_raw_pixels(kind, num_bytes):
+    sent = padded(Picture.new("1", SQUARE, 0).convert(MODES.get(kind, "1")), kind, num_bytes)
+    square = Table([Image("photo", size=SQUARE, channels=1)], label=Regression("y"), name="t")
+    folder = ImageFolder(size=SQUARE, channels=1)
+    assert square.parse_instance({"photo": sent})["photo"].max() == 0
+    assert folder.parse_instance({"image": sent})["image"].max() == 0
+
+
+@pytest.mark.parametrize("num_bytes", [3_199, 3_200, 3_201])
+def test_a_noisy_picture_of_12_bits_is_a_file_of_any_size(num_bytes):
+    noise = np.random.default_rng(4).integers(0, 4_096, (40, 80), np.uint16)
+    noise[:, 40:] = 4_095  # which a PNG has in few bytes
+    photo = Image("photo", size=(40, 80), channels=1, white=4_095)
+    table = Table([photo], label=Regression("y"), name="t")
+    features = table.parse_instance({"photo": padded(Picture.fromarray(noise), "PNG", num_bytes)})
+    np.testing.assert_array_equal(features["photo"], noise.astype(int) * 255 // 4_095)
+
+
+def test_raw_pixels_may_begin_with_two_letters_but_not_as_a_file():
+    table = Table([Image("photo", size=SQUARE, channels=1)], label=Regression("y"), name="t")
+    image = np.full(SQUARE, 77, np.uint8)
+    image[0, 0] = 66  # BM, as a BMP
+    sent = {"b64": base64.b64encode(image.tobytes()).decode()}
+    np.testing.assert_array_equal(table.parse_instance({"photo": sent})["photo"], image)
+    image[0, :3] = 255, 216, 255
+    sent = {"b64": base64.b64encode(image.tobytes()).decode()}
+    with pytest.raises(
+        ValueError, match=r"photo: .* a JPEG file: .*; send raw pixels .* as a list"
+    ):
+        table.parse_instance({"photo": sent})
+    sent = {"photo": image.tolist()}
+    np.testing.assert_array_equal(table.parse_instance(sent)["photo"], image)
 
 
 def test_transparent_pixels_are_white_as_in_preparing():

@@ -13,6 +13,15 @@ import numpy as np
 from trainer.workloads.declarations.decoding import Decoding
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+_SIGNATURES = {
+    "PNG": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "JPEG": re.compile(rb"\xff\xd8\xff"),
+    "GIF": re.compile(rb"GIF8[79]a"),
+    # Two letters begin many pictures of raw pixels; the size of a BMP's second header is one of 7.
+    "BMP": re.compile(rb"BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\0{3}", re.DOTALL),
+    "WebP": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
+    "TIFF": re.compile(rb"II\*\0|MM\0\*"),
+}
 # Errors of Pillow for a damaged file.
 DAMAGES = (OSError, SyntaxError, EOFError, IndexError, TypeError)
 # 9,459 by 9,459; Pillow's limit for decompression bombs.
@@ -63,6 +72,11 @@ def decode_image(data: bytes, form: Decoding) -> np.ndarray:
         raise ValueError(f"the file {kind}") from error
     except DAMAGES as error:
         raise ValueError(f"the image is damaged: {error}") from error
+
+
+def kind_of_file(data: bytes) -> str:
+    """Return the kind of image file that data begins as, such as PNG; "" for none."""
+    return next((kind for kind, form in _SIGNATURES.items() if form.match(data)), "")
 
 
 def encode_png(image: np.ndarray) -> bytes:

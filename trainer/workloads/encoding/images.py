@@ -10,7 +10,7 @@ import numpy as np
 
 from trainer.request_values import decode_base64
 from trainer.runtime.lazy import tf
-from trainer.workloads.encoding.image_files import encode_png
+from trainer.workloads.encoding.image_files import encode_png, kind_of_file
 
 _WHITE = 255
 _MAX_SHARE = 16  # of the height, by which the default augmentation shifts an image
@@ -103,20 +103,25 @@ def flip(images: Any, noise: Any) -> Any:
 def parse_image(
     value: Any, shape: tuple[int, ...], decode_file: Callable[[bytes], np.ndarray]
 ) -> np.ndarray:
-    """Return an image of this shape; ValueError if the value is invalid."""
+    """Return an image of this shape; ValueError if the value is invalid.
+
+    Bytes that begin as an image file are one, even if they are as many as the raw pixels.
+    """
     if isinstance(value, dict) and set(value) == {"b64"}:
         try:
             data = decode_base64(value["b64"])
         except ValueError as error:
             raise ValueError(f"image: {error}") from error
-        if len(data) == math.prod(shape):
+        kind, has_size = kind_of_file(data), len(data) == math.prod(shape)
+        if has_size and not kind:
             return np.frombuffer(data, np.uint8).reshape(shape)
         try:
             return decode_file(data)
         except ValueError as error:
+            form = f"a {kind} file" if kind else "neither raw pixels nor an image file that fits"
+            remedy = "; send raw pixels that begin as such a file as a list" if has_size else ""
             raise ValueError(
-                f"image has {len(data)} bytes of base64: neither raw pixels nor an image file that"
-                f" fits: {error}"
+                f"image has {len(data)} bytes of base64: {form}: {error}{remedy}"
             ) from error
     if not isinstance(value, list):
         raise ValueError(f"image must be a list of pixels, not {type(value).__name__}")
