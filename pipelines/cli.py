@@ -11,7 +11,7 @@ from pipelines.command.output import open_output
 from pipelines.command.parser import SHELLS, Parser, PrintCompletion, ShowVersion
 from pipelines.errors import RegistryError, ResourceError, ServiceError, with_place
 from pipelines.exit_codes import FAILED, INTERRUPTED, OK, USAGE
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, InputError
 
 # Name, the function of pipelines.command that adds the arguments, and help. The function's module
 # is imported only when the command is used.
@@ -101,6 +101,7 @@ examples:
 USAGE_ERRORS = (ConfigError, ResourceError)
 FAILURES = (
     StepError,
+    InputError,
     VertexError,
     RegistryError,
     ServiceError,

@@ -35,7 +35,7 @@ def batch_predict(
     from components.batch_predict.options import PredictOptions
     from components.batch_predict.step import describe, predict_files
     from components.errors import StepError, errors_in_one_line
-    from components.model_version.champion import find_champion
+    from components.model_version.champion import check_replaced, find_champion
     from components.prepare_examples.settings.patterns import check_absolute
     from components.shared.vertex.api import connect
     from components.time_limit import A_DAY_SECONDS
@@ -47,6 +47,7 @@ def batch_predict(
         champion = find_champion(connect(project, location), model_name)
         if not champion.version:
             raise StepError("the model has no promoted version yet; train one first")
+        check_replaced(champion)
         patterns = inputs.split(",")
         check_absolute("inputs", *patterns)
         check_absolute("output_dir", output_dir)

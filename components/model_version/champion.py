@@ -1,10 +1,15 @@
 """The champion, the promoted default version of a model, and a trained model beside it."""
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.model_version.companions import model_files
+from components.errors import StepError
+from components.model_version.companions import (
+    RUN_DIGESTS_FILE,
+    model_files,
+    read_companion,
+    read_digests,
+)
 from components.model_version.decisions import stop_of
 from components.model_version.registry import (
     DEFAULT,
@@ -16,7 +21,13 @@ from components.model_version.registry import (
 )
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import MODEL_LABEL
-from trainer import Json
+from trainer import Json, paths
+from trainer.serving.digests import (
+    COPY_AGAIN,
+    check_files,
+    combined,
+    file_digest,
+)
 
 DIGEST_DIGITS = 32
 FINGERPRINT = "fingerprint.pb"
@@ -24,10 +35,23 @@ FINGERPRINT = "fingerprint.pb"
 
 @dataclass(frozen=True, kw_only=True)
 class Champion:
-    """The default version of a model and the folder of its files; both "" without one."""
+    """The default version of a model and the folder of its files; both "" without one.
+
+    `digest` is that of its label, "" of a version that another program has registered.
+    """
 
     version: str = ""
     model_uri: str = ""
+    digest: str = ""
+
+    @classmethod
+    def from_record(cls, version: Json) -> "Champion":
+        """Return a version of the registry."""
+        return cls(
+            version=version_name(version).name,
+            model_uri=version.get("artifactUri", ""),
+            digest=version.get("labels", {}).get(MODEL_LABEL, ""),
+        )
 
 
 def find_champion(api: VertexApi, display_name: str) -> Champion:
@@ -48,7 +72,7 @@ def default_champion(api: VertexApi, model: str) -> Champion:
 def champion_of(versions: list[Json]) -> Champion:
     """Return the promoted default version among the versions of a model."""
     version = with_alias(versions, DEFAULT)
-    return _champion(version) if version and was_promoted(version) else Champion()
+    return Champion.from_record(version) if version and was_promoted(version) else Champion()
 
 
 def find_compared(api: VertexApi, version: str) -> Champion:
@@ -64,11 +88,7 @@ def find_compared(api: VertexApi, version: str) -> Champion:
     latest = max(ours, key=lambda evaluation: str(evaluation["createTime"]))
     compared = _facts(latest)["champion"]
     version_record = api.find(compared["version"]) if compared else None
-    return _champion(version_record) if version_record else Champion()
-
-
-def _champion(version: Json) -> Champion:
-    return Champion(version=version_name(version).name, model_uri=version.get("artifactUri", ""))
+    return Champion.from_record(version_record) if version_record else Champion()
 
 
 def _facts(evaluation: Json) -> Json:
@@ -98,7 +118,7 @@ class Standing:
 
 def find_standing(api: VertexApi, display_name: str, model_dir: Path) -> Standing:
     """Look a trained model up among the versions of a display name."""
-    digest = model_digest(model_dir)
+    digest = model_digest(str(model_dir))
     parent = find_model(api, display_name)
     versions = list_versions(api, parent) if parent else []
     known = find_promoted(versions, digest)
@@ -111,20 +131,55 @@ def find_standing(api: VertexApi, display_name: str, model_dir: Path) -> Standin
     )
 
 
-def model_digest(model_dir: Path) -> str:
+def model_digest(model_uri: str) -> str:
     """Return 32 hexadecimal digits of the SHA-256 of the names and bytes of a model's files.
 
     The files that a run writes beside a model are left out, and TensorFlow's fingerprint, in
-    which each export has another random uuid: the rest of it follows from the other files.
+    which each export has another random uuid: the rest of it follows from the other files. The
+    files are compared with the digests beside them; in a bucket these are taken as they are, and a
+    model without any has the digest "".
+
+    Raises:
+        InputError: a file differs; has its path.
     """
-    digest = hashlib.sha256()
-    files = model_files(model_dir)
-    files.pop(FINGERPRINT, None)
-    for name, path in files.items():
-        with path.open("rb") as file:
-            content = hashlib.file_digest(file, "sha256").digest()
-        digest.update(name.encode() + b"\0" + content)
-    return digest.hexdigest()[:DIGEST_DIGITS]
+    if paths.is_bucket_uri(model_uri):
+        digests = read_digests(model_uri)
+    else:
+        folder = paths.local_path(model_uri)
+        digests = check_files(str(folder)) or {
+            name: file_digest(str(path)) for name, path in model_files(folder).items()
+        }
+    digests.pop(FINGERPRINT, None)
+    return combined(digests)[:DIGEST_DIGITS] if digests else ""
+
+
+def check_registered(version: Json) -> None:
+    """Check that the folder of a version has the files that were registered.
+
+    Of a model in a bucket, the files that the server loads are left to it.
+
+    Raises:
+        InputError: a file differs; has its path.
+        StepError: all files are replaced by other ones.
+    """
+    known = Champion.from_record(version)
+    for name in read_digests(known.model_uri, RUN_DIGESTS_FILE):
+        read_companion(known.model_uri, name)
+    check_replaced(known)
+
+
+def check_replaced(known: Champion) -> None:
+    """Check that the digest of a version's files is that of its label.
+
+    Raises:
+        InputError, StepError: as `check_registered`.
+    """
+    digest = model_digest(known.model_uri) if known.digest and known.model_uri else ""
+    if digest and digest != known.digest:
+        raise StepError(
+            f"{known.model_uri} has other files than version {known.version} was registered with,"
+            f" by the digest in its label {MODEL_LABEL}: {COPY_AGAIN}"
+        )
 
 
 def find_promoted(versions: list[Json], digest: str) -> str:

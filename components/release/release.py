@@ -22,7 +22,7 @@ from components.endpoint.predict.step import check_version, predict_golden
 from components.endpoint.request_log import set_request_log
 from components.endpoint.traffic import WHOLE, all_to, with_share
 from components.errors import StepError
-from components.model_version.champion import default_champion
+from components.model_version.champion import check_registered, default_champion
 from components.model_version.registry import set_default
 from components.release.canary import watch
 from components.release.options import ReleaseOptions
@@ -112,6 +112,7 @@ def released(
     traffic, nothing but the server's health is checked, which the deployment does itself.
 
     Raises:
+        InputError: A file of the version differs from its digest; nothing is deployed.
         StepError: The version does not repeat its golden predictions.
         VertexError: The deployment or a request failed.
     """
@@ -119,6 +120,7 @@ def released(
     is_new = not find_deployed(endpoint, version)
     try:
         if is_new:
+            check_registered(api.get(version.name))
             deploy(api, name, version, resources=resources)
         scale(api, endpoint, version, resources)
         with moved_traffic(api, name, version, move=move) as share:

@@ -28,6 +28,7 @@ from pipelines.runs.workload_code import with_code
 from trainer import Json, paths
 from trainer.errors import ConfigError
 from trainer.references import SNAPSHOT, VERSIONED, workload_name
+from trainer.serving.digests import check_files, write_digests
 
 TASKS = ("start", "prepare-examples", "plan-training", "evaluate")
 MODEL = "model"
@@ -125,10 +126,12 @@ def link_model(model_dir: Path, folder: Path, *, reference: str) -> None:
 
     Raises:
         ResourceError: there is no model.
+        InputError: a file differs from its digest.
     """
     from components.model_version.saved_model import DESCRIPTION  # these import NumPy
     from trainer.workloads.description import needs_code
 
+    check_files(str(model_dir))
     files = model_files(model_dir)
     if DESCRIPTION not in files:
         raise ResourceError(f"the run's model is no longer in {model_dir}")
@@ -140,6 +143,7 @@ def link_model(model_dir: Path, folder: Path, *, reference: str) -> None:
         (folder / DESCRIPTION).unlink()
         text = json.dumps({**description, "reference": reference})
         (folder / DESCRIPTION).write_text(text, encoding="utf-8")
+    write_digests(str(folder), files)
 
 
 def _with_code_of_now(config: RunConfig, folder: str) -> RunConfig:

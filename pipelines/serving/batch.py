@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from components.model_version.champion import check_registered
 from components.model_version.registry import trust_of, version_name
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.resource_name import ResourceName
@@ -33,11 +34,14 @@ def find_version(api: VertexApi, name: str) -> tuple[ResourceName, str, Trust]:
 
     Raises:
         ResourceError: the version has no files of its own.
+        InputError, StepError: they are not those that were registered.
     """
     model = get_model(api, name)
     uri = str(model.get("artifactUri", ""))
     if not uri:
         raise ResourceError(f"{name} has no artifactUri, so its files are unknown")
+    if not paths.is_bucket_uri(uri):
+        check_registered(model)
     return version_name(model), uri, trust_of(model)
 
 

@@ -24,6 +24,7 @@ from pipelines.resources.kinds import JOB
 from pipelines.resources.names import short_name
 from trainer import Json, paths
 from trainer.config.trust import OWN, STRANGER, Trust
+from trainer.errors import InputError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_. -]{0,127}", re.ASCII)
 # Model.version_aliases of Vertex AI's REST API.
@@ -67,10 +68,11 @@ def upload(
     if is_remote:
         image = by_digest(image)
     try:
+        digest = model_digest(origin.uri)
         description = check_saved_model(origin.uri, trust=trust)
-    except StepError as error:
+    except (StepError, InputError) as error:
         raise ResourceError(str(error)) from error
-    labels = {} if is_remote else {MODEL_LABEL: model_digest(Path(origin.uri))}
+    labels = {MODEL_LABEL: digest} if digest else {}
     moved = _moved_aliases(api, name, aliases)
     version = upload_version(
         api,

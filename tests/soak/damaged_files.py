@@ -31,14 +31,14 @@ import yaml
 from kfp import compiler, dsl
 
 from components.model_version.companions import (
-    GOLDEN_FILE,
-    STATISTICS_FILE,
-    read_golden,
+    COMPANIONS,
+    RUN_DIGESTS_FILE,
+    read_companion_object,
     write_companion,
 )
-from components.prepare_examples.statistics.drift import read_baseline
 from tests.support.processes.everything import EVERYTHING
 from tests.support.processes.replicas import free_ports, write_examples
+from trainer.serving.digests import DIGESTS_FILE
 from vertex_local.machine import lost_and_found
 from vertex_local.tests.support.forks import forks_with
 from vertex_local.tests.support.service import (
@@ -106,8 +106,7 @@ class Area:
     state: Path
     use: Callable[[Path], Result]
     is_json: bool = False
-    whole: str = ""  # folder of a model, which is copied or exported as a whole
-    may_be_missing: bool = False
+    whole: str = ""  # folder of a model, which has digests and is copied or exported as a whole
 
 
 def use_service(folder: Path) -> Result:
@@ -253,12 +252,12 @@ def use_model(folder: Path) -> Result:
 
 
 def use_companions(folder: Path) -> Result:
-    """Read the golden predictions and the statistics that a run has written beside its model."""
+    """Read the files that a run has written beside its model."""
     values: list[Any] = []
     said = ""
-    for read in (lambda: read_golden({"artifactUri": str(folder)}), lambda: read_baseline(folder)):
+    for name in sorted(COMPANIONS):
         try:
-            values.append(read())
+            values.append(read_companion_object(str(folder), name))
         except Exception as error:  # a step prints it
             values.append("failed")
             said += f"{error}\n"
@@ -268,11 +267,8 @@ def use_companions(folder: Path) -> Result:
 def make_companions(folder: Path) -> None:
     """Write the files beside a model."""
     feature = {"type": "number", "mean": 1.5, "num_missing": 0}
-    splits = {"train": {"num_examples": 3, "features": {"x": feature}}}
-    (folder / STATISTICS_FILE).write_text(json.dumps({"splits": splits}))
-    write_companion(
-        str(folder), GOLDEN_FILE, {"instances": [{"x": 1}], "predictions": [2], "labels": ["a"]}
-    )
+    for name in sorted(COMPANIONS):
+        write_companion(str(folder), name, {"splits": {"x": feature}, "predictions": [2.5]})
 
 
 def make_training_state(folder: Path) -> None:
@@ -320,10 +316,8 @@ def areas(home: Path) -> Iterator[Area]:
     companions = home / "companions"
     companions.mkdir()
     make_companions(companions)
-    beside = ("golden.json", "statistics.json")
-    yield Area(
-        "beside a model", beside, companions, use_companions, is_json=True, may_be_missing=True
-    )
+    beside = (*sorted(COMPANIONS), RUN_DIGESTS_FILE)
+    yield Area("beside a model", beside, companions, use_companions, True, whole=".")
     yield Area("step cache", ("vertex/step_cache/*.json",), stopped, use_service, True)
     files = (
         "vertex/pipelines/first/state.json",
@@ -336,9 +330,11 @@ def areas(home: Path) -> Iterator[Area]:
     yield Area("examples", shards, training, use_training)
     checkpoint = (f"{last}/checkpoint.json", f"{last}/state.data*", f"{last}/state.index")
     yield Area("checkpoint", checkpoint, training, use_training)
-    model = tuple(f"model/{name}" for name in ("saved_model.pb", "variables/*.data*"))
-    yield Area("model", model, training, use_model, whole="model")
-    yield Area("model's JSON", ("model/workload.json",), training, use_model, True)
+    model = ("saved_model.pb", "fingerprint.pb", "variables/*.data*", "variables/*.index")
+    files = tuple(f"model/{name}" for name in model)
+    yield Area("model", files * 3, training, use_model, whole="model")
+    described = ("model/workload.json", f"model/{DIGESTS_FILE}")
+    yield Area("model's JSON", described, training, use_model, True, whole="model")
 
 
 class Trial:
@@ -371,15 +367,13 @@ def count(area: Area, chance: random.Random) -> tuple[Counter[str], list[str]]:
     problems = []
     for pattern in area.files:
         for kind, change in damages(chance, is_json=area.is_json).items():
-            if kind == "removed" and area.may_be_missing:
-                continue
             path = trial.damage(pattern, change)
             result = area.use(area.state)
             whole = area.state / area.whole if area.whole else path
             outcome = judge(result, expected, file=path, whole=whole)
             outcomes[outcome] += 1
             # A digit that changes in a JSON file without a checksum cannot be noticed.
-            is_digit = (outcome, kind, area.is_json) == ("silently", "byte", True)
+            is_digit = (outcome, kind, area.is_json, area.whole) == ("silently", "byte", True, "")
             if outcome not in ("harmless", "noticed") and not is_digit:
                 words = " | ".join(result.text.splitlines()[-4:])[-600:]
                 problems.append(f"{area.name}, {path.name}, {kind}: {outcome}: {words}")

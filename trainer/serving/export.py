@@ -4,6 +4,7 @@ import contextlib
 import gc
 import json
 import keyword
+import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,6 +21,7 @@ from trainer.metrics.class_metrics import LEAST_LIKELIHOOD, LIKELY
 from trainer.metrics.decision import Decision
 from trainer.runtime.tracing import traced
 from trainer.serving.compiled import COMPILED, CompiledScore
+from trainer.serving.digests import DIGESTS_FILE, check_files, write_digests
 from trainer.serving.outputs import main_output, output_kind, probabilities
 from trainer.serving.outside_operations import check_graph
 from trainer.serving.rows import check_finite, find_signature, make_zeros, predict_rows
@@ -28,6 +30,8 @@ from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import DEFAULT_THRESHOLD, Multilabel, Regression
 from trainer.workloads.declarations.names import distinct_names
 from trainer.workloads.description import UntrustedCodeError, describe, read_description
+
+logger = logging.getLogger(__name__)
 
 LOAD_ERRORS = (tf.errors.OpError, OSError, ValueError, LookupError, TypeError)
 
@@ -272,6 +276,7 @@ def export_model(
         with tf.io.gfile.GFile(f"{temporary}/{DESCRIPTION_FILE}", "w") as file:
             decided = {"decision": asdict(decision)} if decision != Decision() else {}
             file.write(json.dumps(finite({**describe(workload), **decided})))
+        write_digests(temporary, _files_in(temporary))
         _replace_folder(temporary, model_dir)
     finally:
         if tf.io.gfile.exists(temporary):
@@ -285,6 +290,7 @@ def load_predictor(model_dir: str, *, trust: Trust = STRANGER, beside: str = "")
     """
     path = f"{model_dir.rstrip('/')}/{DESCRIPTION_FILE}"
     try:
+        is_checked = bool(check_files(model_dir))
         with tf.io.gfile.GFile(path, "r") as file:
             description = json.loads(file.read())
         workload = read_description(description, trusts_code=trust.code, beside=beside)
@@ -292,6 +298,12 @@ def load_predictor(model_dir: str, *, trust: Trust = STRANGER, beside: str = "")
         raise TrainerError(f"{path}: {error}") from error
     except LOAD_ERRORS as error:
         raise unloadable(path, error) from error
+    if not is_checked:
+        logger.warning(
+            "the files of %s are not checked: %s, which earlier versions did not write, is missing",
+            model_dir,
+            DIGESTS_FILE,
+        )
     try:
         check_trusted_graph(model_dir, trust)
         loaded = tf.saved_model.load(model_dir)
@@ -323,7 +335,8 @@ def check_trusted_graph(model_dir: str, trust: Trust) -> None:
 def is_foreign(model_dir: str) -> bool:
     """Return whether the folder holds a SavedModel exported by another program."""
     folder, exists = model_dir.rstrip("/"), tf.io.gfile.exists
-    return exists(f"{folder}/{GRAPH_FILE}") and not exists(f"{folder}/{DESCRIPTION_FILE}")
+    own = (DESCRIPTION_FILE, DIGESTS_FILE)
+    return exists(f"{folder}/{GRAPH_FILE}") and not any(exists(f"{folder}/{name}") for name in own)
 
 
 def as_predictions(outputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
@@ -345,6 +358,13 @@ def _as_json(name: str, output: np.ndarray) -> list[Any]:
             output
         ).tolist()
     return output.tolist()
+
+
+def _files_in(folder: str) -> list[str]:
+    """Return the paths of all files in a folder, relative to it."""
+    walked = tf.io.gfile.walk(folder)
+    files = [f"{parent.rstrip('/')}/{name}" for parent, _, names in walked for name in names]
+    return [path.removeprefix(f"{folder}/") for path in files]
 
 
 def _replace_folder(new: str, target: str) -> None:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from components.errors import StepError
 from components.evaluate.held_out import with_columns
+from components.model_version.champion import Champion, check_replaced
 from components.model_version.companions import INPUT_FILE, read_companion_object
 from components.prepare_examples.output.manifest import split_of
 from components.prepare_examples.output.publish import MANIFEST
@@ -27,16 +29,17 @@ class NotComparableError(Exception):
     """The champion cannot predict these examples; the message says why."""
 
 
-def load_champion(model_uri: str, workload: Workload) -> tuple[Predict, Label]:
+def load_champion(known: Champion, workload: Workload) -> tuple[Predict, Label]:
     """Return the function from raw features to the champion's predictions, and its label.
 
     Its probabilities have the columns of the workload's classes; a class that the champion does not
     know has probability 0.
 
     Raises:
-        NotComparableError: it cannot be loaded, or has another label or other inputs.
+        NotComparableError: it cannot be loaded, its files have changed, or it has another label or
+            other inputs.
     """
-    champion = _load(paths.uri(model_uri), beside=workload.reference)
+    champion = _load(known, beside=workload.reference)
     _check_label(champion.workload, workload)
     _check_inputs(champion.workload.input_specs(), workload.input_specs())
     _try_out(champion)
@@ -101,15 +104,17 @@ def _difference(before: Json, now: Json) -> str:
     return f"when the files had other columns ({', '.join(changed)} came or went)"
 
 
-def _load(model_uri: str, *, beside: str) -> "Predictor":
+def _load(known: Champion, *, beside: str) -> "Predictor":
     """Return the champion's predictor; its graph was checked when it came into the registry."""
     from trainer.serving.export import is_foreign, load_predictor
 
+    model_uri = paths.uri(known.model_uri)
     if is_foreign(model_uri):
         raise NotComparableError("it was exported by another program")
     try:
+        check_replaced(known)
         return load_predictor(model_uri, trust=Trust(graph=True), beside=beside)
-    except TrainerError as error:
+    except (StepError, TrainerError) as error:
         raise NotComparableError(str(error)) from error
 
 

@@ -13,6 +13,7 @@ from components.evaluate.gate.champion import NotComparableError, check_split, l
 from components.evaluate.gate.comparison import CHAMPION
 from components.evaluate.gate.options import CONSTANT, LINEAR, NO_BASELINE, TREES, GateOptions
 from components.evaluate.gate.slice_rules import Rule, cut, with_declared_names
+from components.model_version.champion import Champion
 from trainer.errors import ConfigError, InputError
 from trainer.metrics.evaluate import find_labelled
 from trainer.workloads.base import Workload
@@ -46,17 +47,17 @@ class Rivals:
 
 
 def find_rivals(
-    workload: Workload, options: GateOptions, *, champion_uri: str, examples_dir: str
+    workload: Workload, options: GateOptions, *, champion: Champion, examples_dir: str
 ) -> Rivals:
     """Return the best constant of the train split, and the champion if it can be compared.
 
     Without a champion there is also a simple model of the train split.
     """
     why_not, constant = "", best_constant(workload, options, examples_dir)
-    if champion_uri:
+    if champion.model_uri:
         try:
-            predict, label = load_champion(champion_uri, workload)
-            check_split(champion_uri, examples_dir)
+            predict, label = load_champion(champion, workload)
+            check_split(champion.model_uri, examples_dir)
             return Rivals(models={CHAMPION: predict, **constant}, labels={CHAMPION: label})
         except NotComparableError as error:
             why_not = str(error)

@@ -10,7 +10,6 @@ from trainer.config.settings import make_settings
 from trainer.errors import ConfigError, InputError
 
 RUN_AGAIN = "repeat the run with --no-cache, which executes the step that writes it"
-TRAIN_AGAIN = "train a new version with trainyard run --no-cache"
 
 
 def parse_object(text: str, *, name: str) -> Json:

@@ -9,7 +9,7 @@ import pytest
 from components.endpoint.deployments import moved_traffic
 from components.endpoint.traffic import with_share
 from components.model_version.champion import find_promoted, model_digest
-from components.model_version.companions import GOLDEN_FILE, write_companion
+from components.model_version.companions import GOLDEN_FILE, RUN_DIGESTS_FILE, write_companion
 from components.model_version.history import promoted_by
 from components.model_version.registry import list_versions, set_default
 from components.shared.vertex.api import VertexApi
@@ -125,7 +125,8 @@ def test_deployment_without_a_check_is_reported(api, version, trainyard, service
     assert (code, shares(api)) == (0, {"1": 100, "2": 0})
     assert "not checked" in output
 
-    (service.root / "models" / first.unversioned.rpartition("/")[2] / "1" / GOLDEN_FILE).unlink()
+    for name in (GOLDEN_FILE, RUN_DIGESTS_FILE):
+        (service.root / "models" / first.unversioned.rpartition("/")[2] / "1" / name).unlink()
     trainyard("endpoints", "undeploy", "tiny@1")
     code, output, _ = trainyard("endpoints", "deploy", "tiny@1")
     assert (code, shares(api)) == (0, {"2": 0, "1": 100})
@@ -378,7 +379,7 @@ def test_the_same_model_is_known_by_its_files_but_not_while_it_is_a_candidate(ap
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "weights").write_bytes(b"1")
-    digest = model_digest(folder)
+    digest = model_digest(str(folder))
     model = {"displayName": "tiny", "labels": {MODEL_LABEL: digest, STATE_LABEL: CANDIDATE}}
     body = {"model": {**model, "containerSpec": {"imageUri": "i"}}}
     name = api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)["model"]
@@ -391,13 +392,13 @@ def test_the_same_model_is_known_by_its_files_but_not_while_it_is_a_candidate(ap
 
 def test_the_digest_covers_names_and_bytes_but_not_the_golden_predictions(tmp_path):
     (tmp_path / "a").write_bytes(b"1")
-    before = model_digest(tmp_path)
+    before = model_digest(str(tmp_path))
 
     write_companion(str(tmp_path), GOLDEN_FILE, {"instances": []})
-    assert model_digest(tmp_path) == before
+    assert model_digest(str(tmp_path)) == before
     assert json.loads((tmp_path / GOLDEN_FILE).read_text()) == {"instances": []}
     (tmp_path / "a").rename(tmp_path / "b")
-    assert model_digest(tmp_path) != before
+    assert model_digest(str(tmp_path)) != before
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from components.batch_predict.__main__ import main as batch_predict
 from components.endpoint.watch.step import read_workload
 from components.errors import StepError
 from components.evaluate.gate.champion import NotComparableError, load_champion
+from components.model_version.champion import Champion
 from components.model_version.recorded import serving_container
 from components.model_version.saved_model import check_saved_model
 from pipelines.cli import main
@@ -18,6 +19,7 @@ from trainer.config.trust import OWN, Trust
 from trainer.errors import TrainerError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.serve import load_ready_predictor
+from trainer.serving.digests import DIGESTS_FILE
 from trainer.workloads import load_workload
 
 pytestmark = pytest.mark.timeout(180)
@@ -51,6 +53,7 @@ def stranger(plain_model, tmp_path, mark, monkeypatch):
         folder = tmp_path / "m"
         shutil.copytree(plain_model, folder)
         (folder / "workload.py").write_text(CODE.format(mark=str(mark)))
+        (folder / DIGESTS_FILE).unlink()
         path = folder / "workload.json"
         content = json.loads(path.read_text()) | {"workload": "x", "hooks": ["postprocess"]}
         path.write_text(json.dumps(content | {"reference": reference} | changes))
@@ -117,7 +120,7 @@ def test_watch_asks_for_the_trust_of_the_version(stranger, mark):
 
 def test_a_champion_is_not_loaded_with_a_strangers_code(stranger, mark):
     with pytest.raises(NotComparableError, match="names Python code"):
-        load_champion(str(stranger()), load_workload("mnist"))
+        load_champion(Champion(model_uri=str(stranger())), load_workload("mnist"))
     assert not mark.exists()
 
 

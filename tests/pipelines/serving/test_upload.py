@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from components.errors import StepError
-from components.model_version import saved_model
+from components.model_version import champion, saved_model
 from components.model_version.recorded import serving_container, upload_version
 from components.model_version.saved_model import check_saved_model
 from components.prepare_examples.raw_data.files import Object
@@ -20,6 +20,7 @@ from pipelines.serving import upload as upload_module
 from pipelines.serving.upload import upload
 from tests.support.servers.models import aliases, versions
 from trainer.errors import ConfigError
+from trainer.serving.digests import combined
 from vertex_local.tests.support.service import running_service
 
 WAIT_SECONDS = 60
@@ -219,6 +220,8 @@ def test_vertex_ai_gets_a_buckets_model_and_the_jobs_image(api, job, monkeypatch
     contents = {"saved_model.pb": b"", "workload.json": DESCRIBED.encode()}
     monkeypatch.setattr(saved_model, "find_objects", lambda pattern: objects)
     monkeypatch.setattr(saved_model, "read_companion", lambda uri, name: contents[name])
+    digests = {"saved_model.pb": "0" * 64}
+    monkeypatch.setattr(champion, "read_digests", lambda _uri: digests)
     monkeypatch.setattr(upload_module, "upload_version", fake)
     with pytest.raises(ConfigError, match="--image"):
         upload(api, "gs://b/m", name="m", is_remote=True)
@@ -232,6 +235,10 @@ def test_vertex_ai_gets_a_buckets_model_and_the_jobs_image(api, job, monkeypatch
 
     upload(api, "gs://b/m/", name="m", image="r.example/i:1", is_remote=True)
     assert (sent["artifact_uri"], sent["image"]) == ("gs://b/m", "r.example/i:1")
+    assert sent["labels"] == {MODEL_LABEL: combined(digests)[:32]}
+    digests.clear()  # of another program's model
+    upload(api, "gs://b/m/", name="m", image="r.example/i:1", is_remote=True)
+    assert sent["labels"] == {}
     source = upload_module.find_source(api, job())
     assert source.job_image == "registry.example/job:1"
 

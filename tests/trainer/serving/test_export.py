@@ -9,6 +9,8 @@ import pytest
 
 from trainer.errors import InstanceError, TrainerError
 from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.serve import load_ready_predictor
+from trainer.serving.digests import DIGESTS_FILE
 from trainer.workloads import load_workload
 from trainer.workloads.encoding.image_files import encode_png
 
@@ -137,15 +139,35 @@ def exported(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("content", [None, b"", b"[]", b"{}", b"\xff", b'{"workload": 7}'])
-@pytest.mark.parametrize(
-    "name", ["workload.json", "saved_model.pb", "variables/variables.data-00000-of-00001"]
-)
-def test_a_damaged_file_of_a_model_is_an_error_that_says_what_to_do(
-    exported, tmp_path, name, content
+def flipped(data: bytes) -> bytes:
+    """Return data with one bit flipped in the middle."""
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+DAMAGES = {"flipped": flipped, "cut": lambda data: data[:-1], "empty": lambda data: b""}
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, "removed"])
+def test_a_damaged_file_of_a_model_is_an_error_that_says_what_to_do(exported, tmp_path, damage):
+    names = [path.relative_to(exported) for path in exported.rglob("*") if path.is_file()]
+    assert len(names) == 6
+    for name in names:
+        folder = shutil.copytree(exported, tmp_path / f"model-{names.index(name)}")
+        path = folder / name
+        path.write_bytes(DAMAGES[damage](path.read_bytes())) if damage in DAMAGES else path.unlink()
+        if str(name) == DIGESTS_FILE and damage == "removed":
+            continue
+        with pytest.raises(TrainerError, match="copy the model again") as error:
+            load_ready_predictor(str(folder))
+        assert str(path if str(name) != DIGESTS_FILE else folder) in str(error.value)
+
+
+def test_a_model_of_an_earlier_version_is_loaded_and_a_warning_says_that_it_is_not_checked(
+    exported, tmp_path, caplog
 ):
     folder = shutil.copytree(exported, tmp_path / "model")
-    (folder / name).unlink() if content is None else (folder / name).write_bytes(content)
-    with pytest.raises(TrainerError, match="export or copy the model again") as error:
-        load_predictor(str(folder))
-    assert str(folder / name if name == "workload.json" else folder) in str(error.value)
+    (folder / DIGESTS_FILE).unlink()
+    load_predictor(str(folder))
+    [warning] = [record for record in caplog.records if DIGESTS_FILE in record.message]
+    assert warning.message.startswith(f"the files of {folder} are not checked: ")
