@@ -73,10 +73,10 @@ def evaluate(
 
     Returns:
         verdict: `passed` or `failed`; reasons: one line for each check; state: of the version to
-        upload, `candidate`, `waiting`, `challenger`, or empty for none; known_version: the default
-        version if it is the same model, and passed, else empty; digest: of the model's files;
-        champion_version: the version that it was compared with; stop: why this run does not promote
-        a model that passed, such as `held: by ann@desk …`, else empty.
+        upload, `candidate`, `waiting`, `challenger`, or empty for none; known_version: the version
+        that is the same model, if it passed and may be served, else empty; digest: of the model's
+        files; champion_version: the version that it was compared with; stop: why this run does not
+        promote a model that passed, such as `held: by ann@desk …`, else empty.
     """
     from pathlib import Path
 
@@ -102,7 +102,7 @@ def evaluate(
             champion=standing.champion,
             flags=trainer_args({"workload": workload, **parse_object(train, name="train")}),
         )
-        evaluated = evaluate_model(case, image=image)
+        evaluated = evaluate_model(case, image=image).with_note(standing.words)
         publish(
             evaluated,
             metrics=metrics,

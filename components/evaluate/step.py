@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,6 +86,12 @@ class Evaluated:
     def folds_text(self) -> str:
         """Folds, rows and metrics, a JSON object, for the summary of the run; {} without folds."""
         return json.dumps(self.content.get("folds") or {})
+
+    def with_note(self, text: str) -> "Evaluated":
+        """Return the same with a first reason that is met; "" for none."""
+        note = {"name": "note", "value": None, "limit": None, "ok": True, "sure": True}
+        checks = [{**note, "text": text}] * bool(text) + self.content["checks"]
+        return replace(self, content={**self.content, "checks": checks})
 
 
 def evaluate_model(case: Case, *, image: str) -> Evaluated:
@@ -173,7 +179,7 @@ class Course(NamedTuple):
 
     Attributes:
         state: of the version to upload: CANDIDATE, WAITING, CHALLENGER, or "" for none.
-        known_version: the default version to serve, if it is the same model, else "".
+        known_version: the version to serve, if one is the same model, else "".
         stop: why a model that passed is not promoted by this run, else "": one of STOPS or
             NOT_PROMOTED, a colon and the reason.
     """
@@ -190,12 +196,14 @@ def course_of(judgement: Judgement, standing: Standing, *, gate: Json, release: 
     if not judgement.is_passed:
         is_kept = gate.get("keep_challenger") and not standing.known_version
         return Course(state=CHALLENGER if is_kept and standing.champion.version else "")
-    if standing.known_version:
-        return Course(known_version=standing.known_version)
     if standing.stop:
         return Course(stop=standing.stop)
-    if release.get("approval") == REQUIRED:
-        return Course(state=WAITING, stop=f"{WAITING}: a person must approve or reject it")
+    if release.get("approval") == REQUIRED and not standing.is_default:
+        why = "; ".join(filter(None, [standing.words, "a person must approve or reject it"]))
+        state = "" if standing.known_version else WAITING
+        return Course(state=state, stop=f"{WAITING}: {why}")
+    if standing.known_version:
+        return Course(known_version=standing.known_version)
     return Course(state=CANDIDATE)
 
 

@@ -14,6 +14,7 @@ from components.model_version.decisions import stop_of
 from components.model_version.registry import (
     DEFAULT,
     find_model,
+    is_candidate,
     list_versions,
     version_name,
     was_promoted,
@@ -21,6 +22,7 @@ from components.model_version.registry import (
 )
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import MODEL_LABEL
+from components.shared.vertex.resource_name import ResourceName
 from trainer import Json, paths
 from trainer.serving.digests import (
     COPY_AGAIN,
@@ -103,17 +105,28 @@ class Standing:
 
     Attributes:
         parent: resource name of the model that it would be a version of, "" for a new one.
-        known_version: the default version if it is the same model, else "".
+        known_version: the version that is the same model, "" for a new one.
+        is_default: True if that is the promoted default version.
         champion: the version to compare with: the promoted default version, or, if the model is
             the same, the one that it was compared with before.
-        stop: why a person's decision does not allow to promote it (`decisions.stop_of`), or "".
+        stop: why a person's decision does not allow to promote it (`decisions.stop_of`), or "";
+            the default version needs no promotion.
     """
 
     digest: str
     parent: str
     known_version: str
     champion: Champion
+    is_default: bool = False
     stop: str = ""
+
+    @property
+    def words(self) -> str:
+        """The older version that is the same model, in words; "" for another or a new one."""
+        if self.is_default or not self.known_version:
+            return ""
+        number = ResourceName.from_version_name(self.known_version).version
+        return f"the model is that of version {number}"
 
 
 def find_standing(api: VertexApi, display_name: str, model_dir: Path) -> Standing:
@@ -121,13 +134,15 @@ def find_standing(api: VertexApi, display_name: str, model_dir: Path) -> Standin
     digest = model_digest(str(model_dir))
     parent = find_model(api, display_name)
     versions = list_versions(api, parent) if parent else []
-    known = find_promoted(versions, digest)
+    known, champion = find_known(versions, digest), champion_of(versions)
+    is_default = known == champion.version != ""
     return Standing(
         digest=digest,
         parent=parent,
         known_version=known,
-        champion=find_compared(api, known) if known else champion_of(versions),
-        stop=stop_of(versions, digest),
+        champion=find_compared(api, known) if is_default else champion,
+        is_default=is_default,
+        stop="" if is_default else stop_of(versions, digest),
     )
 
 
@@ -182,8 +197,16 @@ def check_replaced(known: Champion) -> None:
         )
 
 
-def find_promoted(versions: list[Json], digest: str) -> str:
-    """Return the resource name of a model's promoted default version if it has this digest."""
-    version = with_alias(versions, DEFAULT) or {}
-    is_same = version.get("labels", {}).get(MODEL_LABEL) == digest
-    return champion_of(versions).version if is_same else ""
+def find_known(versions: list[Json], digest: str) -> str:
+    """Return the resource name of the version of a model with this digest, "" without one.
+
+    Of several it is the default version, else the newest. A candidate is not known: it belongs to
+    another run, whose teardown may delete it.
+    """
+    same = [
+        record
+        for record in versions
+        if record.get("labels", {}).get(MODEL_LABEL) == digest and not is_candidate(record)
+    ]
+    version = with_alias(same, DEFAULT) or (same[-1] if same else None)
+    return version_name(version).name if version else ""

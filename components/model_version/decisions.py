@@ -107,8 +107,9 @@ def stop_of(versions: list[Json], digest: str) -> str:
     same = [v for v in versions if digest and v.get("labels", {}).get(MODEL_LABEL) == digest]
     for version in same:
         if is_rejected(version):
-            number = version["versionId"]
-            return f"{REJECTED}: the model is that of version {number}, {_last(version, REJECTED)}"
+            number, name = version["versionId"], version.get("displayName", "MODEL")
+            why = f"the model is that of version {number}, {_last(version, REJECTED)}"
+            return f"{REJECTED}: {why}; to end that: trainyard models approve {name}@{number}"
     for version in same:
         if version["labels"].get(STATE_LABEL) == WAITING:
             return f"{WAITING}: version {version['versionId']} is the same model and waits already"

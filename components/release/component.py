@@ -105,17 +105,20 @@ def release_model(
     reasons: str,
     metrics: dsl.Output[dsl.Metrics],
     table: dsl.Output[dsl.Markdown],
+    evaluation: dsl.Input[dsl.Artifact],
     release: str = "{}",
     serving: str = "{}",
-) -> str:
-    """Serve a version, make it the default unless it is, and return its resource name.
+) -> NamedTuple(  # type: ignore[valid-type]
+    "Released", [("Output", str), ("promoted", str)]
+):
+    """Serve a version, and make it the default unless it is.
 
     Args:
         project: Project of the endpoint.
         location: Location of the endpoint.
         run: Name of the run, for the model's history.
         version: Resource name of the version. A new one is deployed.
-        is_known: The version is the default one, which equals the trained model. It is deployed
+        is_known: The version equals the trained model, and is registered already. It is deployed
             only if the endpoint is to be kept, or served another version before.
         endpoint_name: Display name of the endpoint.
         keep_endpoint: Keep the version deployed after the run.
@@ -129,20 +132,27 @@ def release_model(
         metrics: Latencies, the largest difference from an offline prediction, and measurements of
             the replay and the canary; empty for a known version.
         table: Each prediction with the true label.
+        evaluation: Content of evaluation.json, for a known version that becomes the default again.
         release: Settings (ReleaseOptions), a JSON object.
         serving: Machines of the endpoint (ServingOptions), a JSON object.
+
+    Returns:
+        Output: resource name of the version; promoted: the same if this run made it the default.
     """
     from components.endpoint.deployments import scale
     from components.endpoint.ensure import find_endpoint
     from components.errors import errors_in_one_line
+    from components.model_version.champion import default_champion
     from components.model_version.companions import GOLDEN_FIELDS
     from components.model_version.history import promoted_by
+    from components.model_version.recorded import record_evaluation
     from components.release.options import ReleaseOptions, ServingOptions
     from components.release.overlap import Contest
-    from components.release.release import release_version, serve_promoted
+    from components.release.release import promote_known, release_version, serve_promoted
     from components.shared.text.json_object import read_object
     from components.shared.vertex.api import connect
     from components.shared.vertex.resource_name import ResourceName
+    from trainer import Json
 
     api = connect(project, location)
     name = ResourceName.from_version_name(version)
@@ -166,31 +176,30 @@ def release_model(
         timeout_seconds = options.timeout_seconds + canary_seconds
         limit.set(timeout_seconds, setting="release.timeout_seconds")
         resources = ServingOptions.from_json(serving).resources
-        known = read_object(golden.path, *GOLDEN_FIELDS)
-        if is_known:
-            serve_promoted(
-                api,
-                name,
-                endpoint_name=endpoint_name,
-                resources=resources,
-                keep_endpoint=keep_endpoint,
-                run=run,
-                golden=known,
-                options=options,
-            )
-        else:
+        contest = Contest(api, name, champion=champion_version, reasons=reasons, judge=judge)
+        shared: Json = {
+            "endpoint_name": endpoint_name,
+            "golden": read_object(golden.path, *GOLDEN_FIELDS),
+            "options": options,
+        }
+        served: Json = {"resources": resources, "keep_endpoint": keep_endpoint, "run": run}
+        promotion: Json = {
+            "contest": contest,
+            "cause": promoted_by(run),
+            "metrics": metrics,
+            "table_path": table.path,
+        }
+        default = default_champion(api, name.unversioned).version
+        if not is_known:
             # `ModelDeployOp` takes no autoscaling target.
             scale(api, find_endpoint(api, endpoint_name) or {}, name, resources)
-            contest = Contest(api, name, champion=champion_version, reasons=reasons, judge=judge)
-            release_version(
-                api,
-                name,
-                endpoint_name=endpoint_name,
-                contest=contest,
-                options=options,
-                cause=promoted_by(run),
-                golden=known,
-                metrics=metrics,
-                table_path=table.path,
-            )
-    return version
+            release_version(api, name, **shared, **promotion)
+        elif default == champion_version != version:
+            promote_known(api, name, **shared, **served, **promotion)
+            content = read_object(evaluation.path, "label_kind", "metrics")
+            reasons = contest.reasons
+            record_evaluation(api, name, content, verdict="passed", reasons=reasons, state="")
+        else:
+            serve_promoted(api, name, **shared, **served)
+            return version, ""
+    return version, version

@@ -17,7 +17,7 @@ from components.endpoint.deployments import (
     undeploy_idle,
     undeploy_version,
 )
-from components.endpoint.ensure import ensure_endpoint, find_endpoint
+from components.endpoint.ensure import ensure_endpoint, ensured_endpoint, find_endpoint
 from components.endpoint.predict.step import check_version, predict_golden
 from components.endpoint.request_log import set_request_log
 from components.endpoint.traffic import WHOLE, all_to, with_share
@@ -131,6 +131,55 @@ def released(
         if is_new:
             undeploy_version(api, api.get(name), version)
         raise
+
+
+def promote_known(
+    api: VertexApi,
+    version: ResourceName,
+    *,
+    endpoint_name: str,
+    resources: Json,
+    keep_endpoint: bool,
+    run: str,
+    contest: Contest,
+    options: ReleaseOptions,
+    cause: str,
+    golden: Json,
+    metrics: "Metrics",
+    table_path: str,
+) -> bool:
+    """Make a registered version the default; return whether an endpoint serves it.
+
+    It is deployed without traffic and released if the endpoint is to be kept or is serving; if that
+    fails, it is undeployed. The arguments are as in `release_version`; `run` is the label of a new
+    endpoint.
+
+    Raises:
+        StepError: The version must not be released; says why.
+        VertexError: A request failed.
+    """
+    contest.check()
+    endpoint = find_endpoint(api, endpoint_name)
+    if not (keep_endpoint or (endpoint and is_serving(endpoint))):
+        set_default(api, version, cause=cause, reasons=contest.reasons, confirm=contest.confirm)
+        return False
+    no_traffic = partial(with_share, percentage=0)
+    with (
+        ensured_endpoint(api, endpoint_name, run=run) as endpoint,
+        released(api, endpoint, version, golden=golden, resources=resources, move=no_traffic),
+    ):
+        release_version(
+            api,
+            version,
+            endpoint_name=endpoint_name,
+            contest=contest,
+            options=options,
+            cause=cause,
+            golden=golden,
+            metrics=metrics,
+            table_path=table_path,
+        )
+    return True
 
 
 def serve_promoted(

@@ -9,7 +9,7 @@
    upload_model, record_version   register a version with its evaluation
    deploy_model      deploy to a reused or new endpoint, without traffic yet
    release_model     replay requests, move the traffic, make it the default; or move it back
-   if it passed and is known: serve_known   the endpoint keeps serving
+   if it passed and is a version already: serve_known   that one serves, and is the default again
 5. teardown          always: delete what the run created except what it promoted; summary.json
 """
 
@@ -167,6 +167,7 @@ def train_and_deploy(
                     "model": model,
                     "examples": examples,
                     "golden": evaluated.outputs["golden"],
+                    "evaluation": evaluated.outputs["evaluation"],
                     "champion_version": evaluated.outputs["champion_version"],
                     "reasons": evaluated.outputs["reasons"],
                     "release": release,

@@ -4,11 +4,10 @@ import datetime
 import logging
 from collections.abc import Callable
 
-from components.model_version.champion import champion_of, find_champion
+from components.model_version.champion import champion_of, find_champion, find_known
 from components.model_version.decisions import stop_of
 from components.model_version.registry import find_model, list_versions
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.labels import MODEL_LABEL
 from components.start.step import start_run
 from components.start.trigger import TRAIN
 from pipelines.plan.earlier_tasks import EarlierTasks
@@ -66,14 +65,12 @@ def foreseen(api: VertexApi, *, run: str, earlier: EarlierTasks) -> dict[str, Fo
         outputs = before.output_parameters
         model = find_model(api, str(inputs.parameters["model_name"]))
         versions = list_versions(api, model) if model else []
-        champion = champion_of(versions).version
-        digest = outputs["digest"]
-        same = [v for v in versions if v.get("labels", {}).get(MODEL_LABEL) == digest]
-        is_known = any(champion_of([version]).version == champion for version in same)
-        if is_known and outputs["verdict"] == PASSED and not outputs["stop"]:
-            return {**outputs, "state": "", "known_version": champion}
-        if outputs["champion_version"] != champion or stop_of(versions, digest):
+        champion, digest = champion_of(versions).version, outputs["digest"]
+        is_served = outputs["verdict"] == PASSED and not outputs["stop"]
+        known = find_known(versions, digest) if is_served else ""
+        is_stale = outputs["champion_version"] != champion or stop_of(versions, digest)
+        if is_stale and not (known and known == champion):
             return None
-        return outputs
+        return {**outputs, "state": "", "known_version": known} if known else outputs
 
     return {**unread, "start": start, "evaluate": evaluate}

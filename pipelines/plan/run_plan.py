@@ -25,7 +25,7 @@ CONDITIONS = {
     "if-train": "only if its trigger finds news in the data",
     "if-new": "only if a new model passes the gate, or is kept as a challenger",
     "if-passed": "only if the model passes the gate",
-    "if-known": "only if the model is the default version already",
+    "if-known": "only if the model is a version already",
 }
 
 

@@ -4,9 +4,6 @@ import tempfile
 from functools import partial
 from typing import NoReturn
 
-from components.endpoint.deployments import is_serving
-from components.endpoint.ensure import ensured_endpoint, find_endpoint
-from components.endpoint.traffic import with_share
 from components.errors import StepError
 from components.model_version.champion import Champion, default_champion, find_compared
 from components.model_version.companions import read_golden
@@ -22,14 +19,13 @@ from components.model_version.history import approved_by
 from components.model_version.registry import (
     DEFAULT,
     list_versions,
-    set_default,
     version_name,
     was_promoted,
     with_alias,
 )
 from components.release.options import ReleaseOptions
 from components.release.overlap import Contest
-from components.release.release import release_version, released
+from components.release.release import promote_known
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import HELD_LABEL, REJECTED
 from components.shared.vertex.resource_name import ResourceName
@@ -107,6 +103,8 @@ def approve(api: VertexApi, name: str, *, reason: str = "", is_compared: bool = 
         ResourceError: it is the default version, or nothing can check it.
         StepError: a check failed, the model is held, or it was not compared with the default.
     """
+    from kfp.dsl import Metrics  # imports for a second
+
     version = version_called(api, name)
     record = api.get(version.name)
     _refuse_default(record, version)
@@ -125,23 +123,21 @@ def approve(api: VertexApi, name: str, *, reason: str = "", is_compared: bool = 
         judge=partial(_refuse_comparison, name, compared),
         lifts_rejection=is_rejected(record),
     )
-    cause = approved_by(this_person())
-    endpoint = find_endpoint(api, endpoint_name)
-    is_served = bool(parameters.get("keep_endpoint") or (endpoint and is_serving(endpoint)))
-    if is_served:
-        _serve(
+    with tempfile.TemporaryDirectory(prefix="trainyard-approve-") as folder:
+        is_served = promote_known(
             api,
             version,
             endpoint_name=endpoint_name,
             resources=resources,
+            keep_endpoint=bool(parameters.get("keep_endpoint")),
+            run=BY_HAND,
             contest=contest,
             options=options,
-            cause=cause,
+            cause=approved_by(this_person()),
             golden=golden,
+            metrics=Metrics(name="metrics", uri=f"{folder}/metrics.json"),
+            table_path=f"{folder}/table.md",
         )
-    else:
-        contest.check()
-        set_default(api, version, cause=cause, reasons=contest.reasons, confirm=contest.confirm)
     decide(api, version, APPROVED, by=this_person(), reason=reason)
     serving = f"served by {endpoint_name}" if is_served else "and no endpoint serves its model"
     return [f"the default is {version_text(record, version)}, {serving}"]
@@ -155,40 +151,6 @@ def _golden(record: Json, name: str) -> Json:
         f"{name} has no golden.json, so nothing can check its predictions; serve it with"
         f" `trainyard endpoints deploy {name}` and `trainyard models set-default {name}`"
     )
-
-
-def _serve(
-    api: VertexApi,
-    version: ResourceName,
-    *,
-    endpoint_name: str,
-    resources: Json,
-    contest: Contest,
-    options: ReleaseOptions,
-    cause: str,
-    golden: Json,
-) -> None:
-    """Deploy a version without traffic and release it; if that fails, undeploy it."""
-    from kfp.dsl import Metrics  # imports for a second
-
-    contest.check()
-    no_traffic = partial(with_share, percentage=0)
-    with (
-        tempfile.TemporaryDirectory(prefix="trainyard-approve-") as folder,
-        ensured_endpoint(api, endpoint_name, run=BY_HAND) as endpoint,
-        released(api, endpoint, version, golden=golden, resources=resources, move=no_traffic),
-    ):
-        release_version(
-            api,
-            version,
-            endpoint_name=endpoint_name,
-            contest=contest,
-            options=options,
-            cause=cause,
-            golden=golden,
-            metrics=Metrics(name="metrics", uri=f"{folder}/metrics.json"),
-            table_path=f"{folder}/table.md",
-        )
 
 
 def _refuse_default(record: Json, version: ResourceName) -> None:

@@ -107,7 +107,7 @@ def promotes(folder: str, server: str, model_name: str = "tiny"):
             version=recorded.outputs["Output"],
             is_known=False,
             **{"endpoint_name": "tiny", "keep_endpoint": True},
-            **{name: made.outputs[name] for name in ("model", "examples", "golden")},
+            **{name: made.outputs[name] for name in ("model", "examples", "golden", "evaluation")},
             champion_version=made.outputs["Output"],
             **{"thresholds": "{}", "gate": "{}", "reasons": "", "release": CANARY, "run": run},
             **PROJECT_AND_LOCATION,

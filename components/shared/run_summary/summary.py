@@ -257,12 +257,13 @@ def _good_outcome(outputs: dict[str, Json]) -> str:
 
 
 def _promoted(outputs: dict[str, Json]) -> str:
-    """Return the version that was promoted, by the task `release-model` or by the teardown.
+    """Return the version that was promoted, by `release-model`, `serve-known` or the teardown.
 
     `release-model` has no output if it was killed; the teardown completes such a promotion.
     """
     by_teardown = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("promoted", "")
-    return str(outputs.get("release-model", {}).get("Output", "") or by_teardown)
+    again = outputs.get("serve-known", {}).get("promoted", "")
+    return str(outputs.get("release-model", {}).get("Output", "") or again or by_teardown)
 
 
 def _error_for_user(error: str, views: tuple[TaskView, ...]) -> str:

@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from components.model_version.decisions import STOPS
 from components.shared.run_report.page import DATA_FILE, REPORT_FILE
-from components.shared.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
+from components.shared.run_summary.summary import GATE_FAILED, NO_NEWS, PROMOTED, Summary
 from components.shared.vertex.labels import WAITING
 from pipelines.config.run_config import RunConfig
 from pipelines.places.target import Target
@@ -117,7 +117,8 @@ def _version(summary: Summary) -> str:
         return f"{summary.model_version}, which waits for a decision" * bool(summary.model_version)
     if not summary.model_version or summary.is_new_version:
         return summary.model_version
-    return f"{summary.model_version}, unchanged: the model is the same, so no version is registered"
+    state = "the default again" if summary.outcome == PROMOTED else "unchanged"
+    return f"{summary.model_version}, {state}: the model is the same, so no version is registered"
 
 
 def _inside(folder: object, name: str) -> str:

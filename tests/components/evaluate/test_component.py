@@ -15,7 +15,7 @@ from tests.support.data.report_files import ten_classes
 
 pytestmark = pytest.mark.fast
 
-VERSION = "projects/p/locations/l/models/5@3"
+VERSION, OLDER = (f"projects/p/locations/l/models/5@{number}" for number in (3, 2))
 GOLDEN = {"instances": [1], "predictions": [2], "labels": ["a"]}
 
 
@@ -51,17 +51,24 @@ def test_a_model_that_did_not_pass_is_kept_beside_a_default_version_if_asked(
         ({"approval": "required"}, "", "", ("waiting", "", "waiting")),
         ({"approval": "none"}, "", "", ("candidate", "", "")),
         ({"approval": "required"}, "", VERSION, ("", VERSION, "")),
+        ({"approval": "required"}, "", OLDER, ("", "", "waiting")),
+        ({}, "", OLDER, ("", OLDER, "")),
+        ({}, "held: by ann", OLDER, ("", "", "held")),
         ({}, "held: by ann", "", ("", "", "held")),
         ({"approval": "required"}, "held: by ann", "", ("", "", "held")),
         ({}, "rejected: by ann", "", ("", "", "rejected")),
-        ({}, "held: by ann", VERSION, ("", VERSION, "")),
         ({"promote": False}, "", VERSION, ("", "", "not-promoted")),
         ({"promote": False}, "held: by ann", "", ("", "", "not-promoted")),
     ],
 )
 def test_a_model_that_passed_goes_only_as_far_as_people_allow(release, stop, known, expected):
     standing = Standing(
-        digest="d", parent="", known_version=known, champion=Champion(version=VERSION), stop=stop
+        digest="d",
+        parent="",
+        known_version=known,
+        champion=Champion(version=VERSION),
+        is_default=known == VERSION,
+        stop=stop,
     )
 
     course = course_of(Judgement(is_passed=True, reasons=()), standing, gate={}, release=release)

@@ -102,7 +102,10 @@ def test_changes_without_end_are_an_error():
     ("labels", "stop"),
     [
         ({}, ""),
-        ({STATE_LABEL: REJECTED, MODEL_LABEL: "abc"}, "rejected: .* version 2, rejected by ann@"),
+        (
+            {STATE_LABEL: REJECTED, MODEL_LABEL: "abc"},
+            "rejected: .* version 2, rejected by ann@.*; to end that: .* models approve MODEL@2",
+        ),
         ({STATE_LABEL: REJECTED, MODEL_LABEL: "other"}, ""),
         ({STATE_LABEL: REJECTED}, ""),
         ({STATE_LABEL: WAITING, MODEL_LABEL: "abc"}, "waiting: version 2 is the same model"),

@@ -8,7 +8,7 @@ import pytest
 
 from components.endpoint.deployments import moved_traffic
 from components.endpoint.traffic import with_share
-from components.model_version.champion import find_promoted, model_digest
+from components.model_version.champion import find_known, model_digest
 from components.model_version.companions import GOLDEN_FILE, RUN_DIGESTS_FILE, write_companion
 from components.model_version.history import promoted_by
 from components.model_version.registry import list_versions, set_default
@@ -17,6 +17,7 @@ from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import (
     CANDIDATE,
     MODEL_LABEL,
+    PROMOTED,
     RUN_LABEL,
     STATE_LABEL,
 )
@@ -384,10 +385,19 @@ def test_the_same_model_is_known_by_its_files_but_not_while_it_is_a_candidate(ap
     body = {"model": {**model, "containerSpec": {"imageUri": "i"}}}
     name = api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)["model"]
 
-    assert find_promoted(list_versions(api, name), digest) == ""
+    assert find_known(list_versions(api, name), digest) == ""
     set_default(api, ResourceName.from_name(f"{name}@1"))
-    assert find_promoted(list_versions(api, name), digest) == f"{name}@1"
-    assert find_promoted(list_versions(api, name), "0" * 32) == ""
+    assert find_known(list_versions(api, name), digest) == f"{name}@1"
+    assert find_known(list_versions(api, name), "0" * 32) == ""
+    other = {"displayName": "tiny", "labels": {MODEL_LABEL: "0" * 32, STATE_LABEL: PROMOTED}}
+    body = {"model": {**other, "containerSpec": {"imageUri": "i"}}, "parentModel": name}
+    for _ in range(2):
+        api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)
+    versions = list_versions(api, name)
+    assert find_known(versions, digest) == f"{name}@1"
+    assert find_known(versions, "0" * 32) == f"{name}@3", "the newest of several"
+    set_default(api, ResourceName.from_name(f"{name}@2"))
+    assert find_known(list_versions(api, name), "0" * 32) == f"{name}@2", "the default of several"
 
 
 def test_the_digest_covers_names_and_bytes_but_not_the_golden_predictions(tmp_path):

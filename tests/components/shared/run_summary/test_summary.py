@@ -37,6 +37,10 @@ NO_NEWS = task(
             job(PASSED, task("release-model", Output=VERSION)), "promoted", "mnist@3", True
         ),
         pytest.param(job(PASSED, task("serve-known", Output=VERSION)), "same-model", "mnist@3", 0),
+        pytest.param(
+            job(PASSED, task("serve-known", Output=VERSION, promoted=VERSION)),
+            *("promoted", "mnist@3", False),
+        ),
         pytest.param(job(FAILED), "gate-failed", "", False),
         pytest.param(job(NO_NEWS), "nothing-new", "", False),
         pytest.param(job(), "succeeded", "", False),
