@@ -23,7 +23,7 @@ from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 from trainer import Json
 from trainer.workloads.declarations.names import normal_form
 
-MOST_OFF = 0.5  # steps between a number of a row and the one in its place: it is rounded
+MOST_OFF = 0.1  # steps that a number is off, since it is rounded
 MOST_CODES = 50  # distinct values that are categories, however few rows there are
 FEW_SHARE = 0.005  # of rows with a value: too few to learn from
 LARGE_SHARE = 0.9  # of distinct values: an identifier

@@ -146,7 +146,7 @@ def check_columns(workload: Workload, start: Start, columns: list[Column]) -> No
     """Check that each column is a feature, or left out with a note."""
     features = by_column(workload, columns)
     for column in columns:
-        said = rf"\s*{re.escape(column.name.strip())}\s*: "
+        said = rf"(.*, )?\s*{re.escape(column.name.strip())}\s*(, .*)?: "
         is_said = any(re.match(said, note) for note in start.notes)
         assert column.name in features or is_said, (column, start.notes)
 
