@@ -100,7 +100,11 @@ def _as_array(value: Any, dtype: tf.DType) -> np.ndarray:
         raise ValueError(f"it must hold values of type {dtype.name}")
     if dtype.is_integer and array.size and not dtype.min <= array.min() <= array.max() <= dtype.max:
         raise ValueError(f"it must hold values of type {dtype.name}: {dtype.min} to {dtype.max}")
-    return array.astype(dtype.as_numpy_dtype)
+    with np.errstate(over="ignore"):
+        typed = array.astype(dtype.as_numpy_dtype)
+    if dtype.is_floating and np.isinf(typed).any():
+        raise ValueError(f"it has a number that is too large for {dtype.name}")
+    return typed
 
 
 def shown(specs: Specs) -> str:

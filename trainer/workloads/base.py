@@ -279,7 +279,11 @@ class Workload(abc.ABC):
             raise ValueError(
                 f"its 'b64' is not a tf.train.Example of {self.name}: {reason}"
             ) from error
-        return {name: features[name].numpy() for name in self.input_specs()}
+        columns = {name: features[name].numpy() for name in self.input_specs()}
+        for name, column in columns.items():
+            if column.dtype.kind == "f" and np.isinf(column).any():
+                raise ValueError(f"{name} is infinite in its tf.train.Example; leave it out")
+        return columns
 
     def parse_instances(self, instances: Sequence[Any]) -> Features:
         """Return the raw features of instances as batches; InstanceError names an invalid one."""

@@ -141,6 +141,7 @@ def test_texts_and_base64_are_strings_of_bytes(predictors):
         ("keras", [1, [2], 3], "its lists have different lengths"),
         ("keras", ["a", "b", "c"], "values of type float32"),
         ("keras", [True, False, True], "values of type float32"),
+        ("keras", [1, 1e39, 2], "a number that is too large for float32"),
         ("keras", None, "values of type float32"),
         ("keras", {"inputs": [1, 2, 3]}, r"it must hold 'keras_tensor.*' \(float32 \[3\]\)"),
         ("scale", [1, 2], r"it must hold 'index' \(int32 \[\]\), 'row' \(float32 \[2\]\)"),

@@ -1,9 +1,13 @@
 """Instances of a batch are read column by column, with the same result as one by one."""
 
+import base64
+import math
+
 import numpy as np
 import pytest
 
 from trainer.errors import InstanceError
+from trainer.runtime.lazy import tf
 from trainer.workloads import Category, Number, Regression, Table, Text, Timestamp, load_workload
 from trainer.workloads.base import Workload
 from trainer.workloads.encoding import storage
@@ -53,6 +57,14 @@ def test_numbers_of_an_instance_are_written_as_in_its_row(number):
     assert TABLE.parse_instance(instance)["age"] == features["age"]
 
 
+def example(**floats):
+    """Return an Example in base64."""
+    record = tf.train.Example()
+    for name, number in floats.items():
+        record.features.feature[name].float_list.value.append(number)
+    return base64.b64encode(record.SerializeToString()).decode()
+
+
 @pytest.mark.parametrize(
     ("instance", "message"),
     [
@@ -60,7 +72,15 @@ def test_numbers_of_an_instance_are_written_as_in_its_row(number):
         ({"age": True}, "age is True"),
         ({"age": float("nan")}, "age is nan"),
         ({"age": -1e39}, r"age is -1e\+39; it is too large"),
+        ({"age": "1e400"}, "age is '1e400'; it is too large"),
+        ({"age": "-1.797693e+308"}, r"age is '-1.797693e\+308'; it is too large"),
+        ({"age": 10**400}, r"age is 1000+; it is too large"),
+        ({"vector": [0, 10**400]}, r"vector is 1000+; it is too large"),
+        ({"rooms": "5E213"}, "rooms is '5E213'; it must be a whole number from -2 to 5"),
+        ({"rooms": 10**400}, "rooms is 1000+; it must be a whole number"),
+        ({"at": 10**400}, "at is 1000+; it must be a time"),
         ({"vector": [0, 1e39]}, r"vector is 1e\+39; it is too large"),
+        ({"b64": example(age=math.inf)}, "age is infinite in its tf.train.Example"),
         ({"plan": 0.5}, "plan is 0.5"),
         ({"rooms": 6}, "rooms is 6; it must be a whole number from -2 to 5"),
         ({"rooms": 0.5}, r"rooms is 0\.5"),

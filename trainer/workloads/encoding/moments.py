@@ -89,9 +89,9 @@ def parse_time(value: Any, feature: Timestamp) -> int:
     ):
         value = str(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if math.isfinite(value) and abs(value) < _MOST_SECONDS:
+        if abs(value) < _MOST_SECONDS:
             return int(value // divisor)
-        raise ValueError(f"{feature.name} is {value!r}; it must be a time")
+        raise ValueError(f"{feature.name} is {value!r:.40}; it must be a time")
     if not isinstance(value, str):
         raise ValueError(f"{feature.name} is {value!r}; it must be a text or a number of seconds")
     text = value.strip()

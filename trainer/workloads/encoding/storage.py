@@ -167,7 +167,7 @@ def _plain_column(feature: Feature, values: list[Any]) -> np.ndarray | None:
         return None
     if is_float(feature):
         column = _as_float32(filled)
-        return column if all(map(math.isfinite, sent)) and not np.isinf(column).any() else None
+        return None if np.isinf(column).any() or any(map(math.isnan, sent)) else column
     assert isinstance(feature, Category | TimePart)
     low, high = feature.low or 0, feature.high or 0
     is_within = types <= {int} and (not sent or low <= min(sent) <= max(sent) <= high)
@@ -220,8 +220,12 @@ def _parse_image(feature: Image, value: Any) -> np.ndarray:
 
 def _as_float32(values: Any) -> np.ndarray:
     """Return numbers as float32; those that are too large become infinite."""
+    try:
+        numbers = np.asarray(values, np.float64)
+    except OverflowError:  # a whole number of hundreds of digits
+        numbers = np.full(np.shape(values), np.inf)
     with np.errstate(over="ignore"):
-        return np.asarray(values, np.float64).astype(np.float32)
+        return numbers.astype(np.float32)
 
 
 def _parse_one(feature: Feature, value: Any) -> np.ndarray:
@@ -240,24 +244,25 @@ def _parse_one(feature: Feature, value: Any) -> np.ndarray:
         read = form.number_of(value)
         if read is not None and _is_marker(feature, read):
             return _parse_one(feature, None)
-        value = value if read is None else read
-    return _check_number(feature, value)
+        return _check_number(feature, value if read is None else read, value)
+    return _check_number(feature, value, value)
 
 
-def _check_number(feature: Feature, value: Any) -> np.ndarray:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+def _check_number(feature: Feature, value: Any, sent: Any) -> np.ndarray:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or value != value:  # NaN  # noqa: PLR0124
         also = getattr(feature, "example", "")
-        raise ValueError(f"{feature.name} is {value!r}; it must be a number{also}")
+        raise ValueError(f"{feature.name} is {sent!r}; it must be a number{also}")
     if is_float(feature):
         number = _as_float32(value)
         if np.isinf(number):
-            raise ValueError(f"{feature.name} is {value!r}; it is too large for a float32")
+            raise ValueError(f"{feature.name} is {sent!r:.40}; it is too large for a float32")
         return number
     assert isinstance(feature, Category | TimePart)
     low, high = feature.low or 0, feature.high or 0
-    if value != int(value) or not low <= value <= high:
+    if not low <= value <= high or value != int(value):
         raise ValueError(
-            f"{feature.name} is {value!r}; it must be a whole number from {low} to {high}"
+            f"{feature.name} is {sent!r:.40}; it must be a whole number from {low} to {high}"
         )
     return np.asarray(value, np.int64)
 

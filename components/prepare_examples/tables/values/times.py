@@ -64,7 +64,7 @@ def parse_times(
     """Return Unix seconds, int64, of texts or naive timestamps; texts that are not times are null.
 
     Args:
-        column: texts, `wall_times` or numbers; numbers of seconds are returned unchanged.
+        column: texts, `wall_times` or numbers; these are returned as numbers of seconds.
         bad: gets the rows of texts that are not times.
         known: the column in the schema.
         zones: counts the texts with an offset, by `COLUMN OFFSET`.
@@ -75,7 +75,7 @@ def parse_times(
     if not pa.types.is_string(column.type):
         return _unix_seconds(column, divisor) if divisor > 1 else column
     if divisor > 1:
-        seconds = _unix_seconds(column, divisor)
+        seconds = _unix_seconds(column, divisor).cast(pa.int64())
         expected = f"is not a number of {known.format}"
     elif known.format:
         seconds = _parse_format(column, known)
@@ -112,8 +112,8 @@ def _unix_seconds(column: pa.Array, divisor: int) -> pa.Array:
     if pa.types.is_string(column.type):
         is_number = pc.match_substring_regex(column, r"^-?[0-9]{1,17}(\.0*)?$")
         column = pc.if_else(is_number, column, pa.scalar(None, pa.string()))
-    units = column.cast(pa.float64())
-    return pc.floor(pc.divide(units, float(divisor))).cast(pa.int64())
+    units = column.cast(pa.float64(), safe=False)
+    return pc.floor(pc.divide(units, float(divisor)))
 
 
 def _calendar(function: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], pa.Array]:

@@ -18,7 +18,6 @@ from trainer.workloads.declarations.written import (
 
 # A number as programs write it; \d would match digits of other scripts.
 NUMBER_PATTERN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-FLOAT32_MAX = float(np.finfo(np.float32).max)
 Rows = NDArray[np.int64]
 
 
@@ -55,24 +54,33 @@ def plain_numbers(texts: pa.Array, form: Written) -> pa.Array:
     return pc.if_else(is_number, digits, pa.scalar(None, pa.string()))
 
 
+def fit_float32(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return whether each value is finite in the type that examples have."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.isfinite(values.astype(np.float32))
+
+
 def check_limits(
     column: pa.Array, name: str, limits: Limits, bad: BadRows, *, rows: Rows | None = None
 ) -> None:
-    """Add rows with a value outside the limits, or outside float32, to `bad`.
+    """Add rows with a value outside the limits, or that is not finite in float32, to `bad`.
 
     `rows` has the row of each value of lists.
     """
-    low = -FLOAT32_MAX if limits.low is None else limits.low
-    high = FLOAT32_MAX if limits.high is None else limits.high
     values = column.to_numpy(zero_copy_only=False).astype(np.float64)
+    is_finite = fit_float32(values)
+    is_possible = is_finite
     with np.errstate(invalid="ignore"):
-        is_possible = (values >= low) & (values <= high)
+        if limits.low is not None:
+            is_possible = is_possible & (values >= limits.low)
+        if limits.high is not None:
+            is_possible = is_possible & (values <= limits.high)
     if is_possible.all():
         return
-    allowed = limits.allowed if limits.has_limits else "numbers of float32"
     present = column.is_valid().to_numpy(zero_copy_only=False)
     for position in np.flatnonzero(present & ~is_possible).tolist():
         row = position if rows is None else int(rows[position])
+        allowed = limits.allowed if is_finite[position] else "numbers of float32"
         bad.put(row, name, f"{values[position]:.15g} is impossible; allowed: {allowed}")
 
 
@@ -81,8 +89,8 @@ def to_integers(column: pa.Array, name: str, bad: BadRows, *, rows: Rows | None 
     if pa.types.is_integer(column.type):
         return column.cast(pa.int64())
     missing = ~column.is_valid().to_numpy(zero_copy_only=False)
-    values = np.nan_to_num(column.to_numpy(zero_copy_only=False).astype(np.float64), posinf=0)
-    whole = np.clip(np.trunc(values), -(2.0**62), 2.0**62)
+    values = column.to_numpy(zero_copy_only=False).astype(np.float64)
+    whole = np.clip(np.trunc(np.nan_to_num(values)), -(2.0**62), 2.0**62)
     for position in np.flatnonzero(~missing & (whole != values)).tolist():
         row = position if rows is None else int(rows[position])
         bad.put(row, name, f"{values[position]:.15g} is not a whole number")

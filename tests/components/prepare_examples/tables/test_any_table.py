@@ -181,6 +181,10 @@ BAD_VALUES = [
     ("vector", "[1, 2]", "2 numbers instead of 3"),
     ("vector", "[1, x, 2]", "'x' is not a number"),
     ("vector", "[1, 1e39, 2]", "1e+39 is impossible"),
+    ("vector", "[1, -1e400, 2]", "-inf is impossible; allowed: numbers of float32"),
+    ("Monthly Charge", "1e400", "inf is impossible; allowed: numbers of float32"),
+    ("Monthly Charge", "5E213", "5e+213 is impossible; allowed: numbers of float32"),
+    ("floor", "1e400", "inf is"),
     ("floor", "1.5", "1.5 is not a whole number"),
     ("floor", "41", "41 is impossible; allowed: -2 to 40"),
 ]

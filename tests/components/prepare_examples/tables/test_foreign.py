@@ -423,9 +423,11 @@ def test_rows_with_bad_texts_in_parquet_are_in_quarantine(run, write, rows, kind
         ("trip_seconds", [2**63 + 1], "9.22337203685478e+18 is impossible"),
         (TIME, [1_400_000_400.5], "1400000400.5 is not a whole number"),
         (TIME, [1_400_000_400_000], "1400000400000 is impossible; allowed: 946,684,800 to"),
+        (TIME, [math.inf], "inf is impossible"),
+        ("fare", [-1.797693e308], "-1.797693e+308 is impossible; allowed: numbers of float32"),
         ("company", [b"Bl\xff"], r"'Bl\\xff' is not UTF-8"),
     ],
-    ids=["uint64", "half a second", "milliseconds", "bytes"],
+    ids=["uint64", "half a second", "milliseconds", "endless", "SPSS", "bytes"],
 )
 def test_a_bad_number_in_parquet_is_one_row_in_quarantine(tmp_path, run, write, rows, case):
     column, values, reason = case

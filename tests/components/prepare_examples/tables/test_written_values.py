@@ -2,7 +2,9 @@
 
 import csv
 import itertools
+import math
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
@@ -12,7 +14,8 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 
-NAMES = "from trainer.workloads import Binary, Category, Classes, Number, Regression, Table\n"
+KINDS = "Binary, Category, Classes, Number, Regression, Table, Timestamp"
+NAMES = f"from trainer.workloads import {KINDS}\n"
 
 
 @pytest.fixture
@@ -192,3 +195,26 @@ def test_codes_stay_texts(run):
     _, records = run(rows, "[Category('branch')], label=Classes('code')")
     assert values_of(records, "branch") == {b"007", b"7", b"08"}
     assert values_of(records, "code") == {b"01", b"02"}
+
+
+@pytest.mark.parametrize("form", ["", "milliseconds"])
+@pytest.mark.parametrize("moment", [math.inf, -math.inf, 1e300])
+def test_a_time_that_is_too_large_is_a_bad_row_not_1970(run, form, moment):
+    moments = [1.6e9 + number for number in range(300)]
+    moments[7] = moment
+    columns = {"at": moments, "left": ["yes", "no", "no"] * 100}
+    manifest, records = run(
+        columns, f"[Timestamp('at', format={form!r})], label=Binary('left', positive='yes')"
+    )
+    assert manifest["quarantine"]["by_column"] == {"at": 1}
+    assert 0 not in values_of(records, "at")
+
+
+def test_a_number_that_float32_does_not_hold_is_bad_whatever_the_limits(run):
+    numbers = [str(number) for number in range(300)]
+    numbers[7:10] = "3.4028235e38", "3.41e38", "-1e299"
+    rows = [[number, ["no", "yes"][at % 3 == 0]] for at, number in enumerate(numbers)]
+    declaration = "[Number('mass', low=-1e300, high=1e300)], label=Binary('left', positive='yes')"
+    manifest, records = run([["mass", "left"], *rows], declaration)
+    assert manifest["quarantine"]["by_column"] == {"mass": 2}
+    assert max(values_of(records, "mass")) == np.finfo(np.float32).max

@@ -48,6 +48,7 @@ def test_other_keys_of_a_request_are_refused(content, message):
         b"NaN",
         b"[-Infinity]",
         b"[1e999]",
+        b'{"instances": [{"age": 1e400}]}',
         b"[" + b"9" * 400 + b".5]",
         b'["\\ud800"]',
         b'["\xed\xa0\x80"]',
