@@ -23,6 +23,7 @@ from trainer import Json
 # Names of tasks in the compiled pipeline; RECORD also finds or creates the endpoint.
 TRAIN, UPLOAD, RECORD = "train", "upload-model", "record-version"
 DEPLOY, EXIT = "deploy-model", "teardown"
+EVALUATE, KNOWN = "evaluate", "serve-known"
 DONE, NOT_TRIGGERED = ("SUCCEEDED", "SKIPPED"), ("NOT_TRIGGERED",)
 NOTHING_MADE = (*DONE, *NOT_TRIGGERED)
 
@@ -69,7 +70,7 @@ class RunResources:
             names.update(self._models())
         if not self._is_settled(RECORD, NOTHING_MADE):
             names.add(self.own_endpoint)
-        if not self._is_settled(DEPLOY, NOTHING_MADE):
+        if not all(self._is_settled(task, NOTHING_MADE) for task in (DEPLOY, KNOWN)):
             names.update(endpoint["name"] for endpoint in self._find_endpoints())
         return names
 
@@ -88,6 +89,14 @@ class RunResources:
         ]
 
     @cached_property
+    def half_served(self) -> Json | None:
+        """The registered version that a lost task may have begun to serve, and to promote."""
+        if self._is_settled(KNOWN, NOTHING_MADE):
+            return None
+        evaluated = outputs_of(details_by_name(self.job).get(EVALUATE, {}))
+        return self._find(str(evaluated.get("known_version", "")))
+
+    @cached_property
     def endpoints(self) -> list[Json]:
         """The endpoints that may serve one of the versions, or that the run created."""
         return self._find_endpoints()
@@ -96,7 +105,7 @@ class RunResources:
         if self._is_settled(RECORD, DONE):
             name = self._output(RECORD, "endpoint").get("resourceName", "")
             return [endpoint] if (endpoint := self._find(name)) else []
-        if self._is_settled(RECORD, NOT_TRIGGERED):
+        if self._is_settled(RECORD, NOT_TRIGGERED) and self._is_settled(KNOWN, NOTHING_MADE):
             return []
         if name := self._parameter("endpoint_name"):
             return [endpoint] if (endpoint := find_endpoint(self.api, name)) else []

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from components.endpoint.deployments import find_deployed, undeploy_idle, undeploy_version
 from components.errors import StepError
-from components.model_version.decisions import stop_of
-from components.model_version.history import history_of, promoted_by
+from components.model_version.decisions import stop_of, update_version
+from components.model_version.history import history_of, promoted_by, without_event
 from components.model_version.registry import (
     DEFAULT,
     LRO_TIMEOUT_SECONDS,
@@ -52,6 +52,7 @@ def tear_down(resources: RunResources, *, keep_endpoint: bool = False) -> None:
     problems += unfinished or _try(
         [
             lambda: settle_versions(resources, keep_endpoint=keep_endpoint),
+            lambda: settle_known(resources),
             lambda: delete_endpoints(resources),
         ]
     )
@@ -120,6 +121,21 @@ def settle_versions(resources: RunResources, *, keep_endpoint: bool) -> None:
             _undeploy_replaced(resources, version)
         else:
             _undeploy(resources, version)
+
+
+def settle_known(resources: RunResources) -> None:
+    """Undo the promotion of a registered version that a lost task had begun, or complete it."""
+    api, record = resources.api, resources.half_served
+    if record is None:
+        return
+    version = version_name(record)
+    versions = list_versions(api, version.unversioned)
+    if version == version_name(with_alias(versions, DEFAULT) or record):
+        _undeploy_replaced(resources, version)
+        return
+    _undeploy(resources, version)
+    if history_of(versions)[-1].version == version.version:  # the label is set before the alias
+        update_version(api, version, lambda now: {"labels": without_event(now["labels"])})
 
 
 def delete_endpoints(resources: RunResources) -> None:

@@ -37,7 +37,16 @@ from components.shared.vertex.labels import (
 from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import replicas_of
 from components.teardown.ending import end_run
-from components.teardown.run_resources import DEPLOY, EXIT, RECORD, TRAIN, UPLOAD, RunResources
+from components.teardown.run_resources import (
+    DEPLOY,
+    EVALUATE,
+    EXIT,
+    KNOWN,
+    RECORD,
+    TRAIN,
+    UPLOAD,
+    RunResources,
+)
 from components.teardown.teardown import tear_down
 from pipelines.cli import main
 from pipelines.command import target_options
@@ -173,11 +182,14 @@ def _events(tasks):
         task = {"id": number, "name": name, "unique_name": name, "display_name": name}
         yield {"time": moment, "event": "task_started", **task}
         if outputs is not None:
+            parameters = {key: value for key, value in outputs.items() if isinstance(value, str)}
             artifacts = {
                 key: [{"displayName": key, "uri": "", "metadata": metadata}]
                 for key, metadata in outputs.items()
+                if key not in parameters
             }
-            ended = {"id": number, "state": "SUCCEEDED", "inputs": {}, "outputs": {}, "error": ""}
+            ended = {"id": number, "state": "SUCCEEDED", "inputs": {}, "error": ""}
+            ended["outputs"] = parameters
             yield {
                 "time": moment,
                 "event": "task_ended",
@@ -504,6 +516,35 @@ def test_teardown_does_not_complete_a_promotion_that_another_one_followed(api, v
     tear_down(RunResources.of_run(api, "run-2"))
 
     assert aliases(api, first.unversioned) == {"1": ["previous"], "2": ["default"], "3": []}
+
+
+@pytest.mark.parametrize("has_moved", [False, True], ids=["before the alias", "after it"])
+def test_an_interrupted_return_to_an_older_version_is_undone_or_completed(
+    api, version, deploy, record_run, has_moved
+):
+    endpoint = endpoint_name(api, run="run-0")
+    first = version(run="run-1")
+    set_default(api, first)
+    second = version(run="run-2", parent=first.unversioned)
+    deploy(second, endpoint)
+    set_default(api, second)
+    deploy(first, endpoint)  # by the lost task, which has moved the traffic, too
+    if has_moved:
+        set_default(api, first, cause=promoted_by("run-3"))
+    else:
+        labels = with_event(api.get(first.name)["labels"], promoted_by("run-3"))
+        api.patch(f"{first.name}?updateMask=labels", {"labels": labels})
+    has = (TRAIN, EVALUATE, UPLOAD, RECORD, DEPLOY, KNOWN, EXIT)
+    record_run("run-3", {EVALUATE: {"known_version": first.name}, KNOWN: None}, has=has)
+
+    tear_down(RunResources.of_run(api, "run-3"))
+    tear_down(RunResources.of_run(api, "run-3"))
+
+    served = first if has_moved else second
+    assert deployed_versions(api, endpoint) == [served.version]
+    assert [*api.get(endpoint)["trafficSplit"].values()] == [100]
+    assert history_of(list_versions(api, first.unversioned))[-1].version == served.version
+    assert "default" in aliases(api, first.unversioned)[served.version]
 
 
 def test_a_version_that_was_rolled_back_is_not_promoted_again(api, version, record_run):
