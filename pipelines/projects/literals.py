@@ -2,15 +2,11 @@
 
 import ast
 import json
-import math
-import os
-import shlex
 import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import yaml
-
+Part = str | float | Iterable[str] | None
 SHORT = 24  # an item up to it shares a line with others
 
 
@@ -18,40 +14,14 @@ class Source(str):
     """Text that is source; any other text is one of the data, which must not become source."""
 
 
-NOTHING = Source("")
-
-
 def quoted(text: str) -> Source:
-    """Return a text as a literal of Python, which YAML reads as the same text."""
+    """Return a text as a literal, which Python and YAML read alike."""
     return Source(printable(json.dumps(text, ensure_ascii=False)))
-
-
-def in_yaml(content: Any) -> Source:
-    """Return lists and mappings of texts as YAML in one line."""
-    shown = yaml.safe_dump(content, default_flow_style=True, width=math.inf, sort_keys=False)
-    return Source(shown.strip())
 
 
 def comment(text: str) -> Source:
     """Return a text in one line, for a comment."""
     return Source(printable(" ".join(text.split())))
-
-
-def shell(*words: str) -> str:
-    """Return a command in one line, as a shell reads it."""
-    return " ".join(map(_shell_word, words))
-
-
-def _shell_word(word: str) -> str:
-    if word.isprintable():
-        return shlex.quote(word)
-    signs = (
-        sign
-        if sign.isprintable() and sign not in "'\\"
-        else "".join(f"\\x{byte:02x}" for byte in os.fsencode(sign))
-        for sign in word
-    )
-    return f"$'{''.join(signs)}'"
 
 
 def printable(text: str) -> str:
@@ -62,11 +32,13 @@ def printable(text: str) -> str:
 
 
 def literal(value: Any) -> Source:
-    """Return a value, such as a text, number, tuple or dict, as Python source."""
+    """Return a value as Python source; texts, lists and dicts of them are YAML, too."""
     if isinstance(value, str):
         return quoted(value)
-    if isinstance(value, tuple):
-        return Source(f"({', '.join(map(literal, value))}{',' * (len(value) == 1)})")
+    if isinstance(value, list | tuple):
+        items = ", ".join(map(literal, value))
+        is_list = isinstance(value, list)
+        return Source(f"[{items}]" if is_list else f"({items}{',' * (len(value) == 1)})")
     if isinstance(value, Mapping):
         pairs = (f"{literal(key)}: {literal(item)}" for key, item in value.items())
         return Source(f"{{{', '.join(pairs)}}}")
@@ -79,8 +51,8 @@ def call(function: str, *arguments: Any, **options: Any) -> Source:
     return Source(f"{function}({', '.join([*map(literal, arguments), *named])})")
 
 
-def fill(template: str, *parts: str | float, **named: str | float) -> Source:
-    """Return a template, which is a constant, with its parts.
+def fill(template: str, *parts: Part, **named: Part) -> Source:
+    """Return a template, which is a constant, with its parts; parts of a list follow each other.
 
     A text that is no source is escaped as between the quotes of a literal or docstring.
     """
@@ -88,13 +60,15 @@ def fill(template: str, *parts: str | float, **named: str | float) -> Source:
     return Source(template.format(*map(_escaped, parts), **shown))
 
 
-def _escaped(part: str | float) -> str | float:
-    return part if isinstance(part, Source | float | int) else quoted(part)[1:-1]
-
-
-def joined(lines: Iterable[Source], separator: str = "\n") -> Source:
-    """Return several lines, or other parts, as one."""
-    return Source(separator.join(lines))
+def _escaped(part: Part) -> str | float:
+    match part:
+        case None:
+            return ""
+        case Source() | float() | int():
+            return part
+        case str():
+            return quoted(part)[1:-1]
+    return "".join(str(_escaped(line)) for line in part)
 
 
 def wrapped(line: str, width: int) -> str:

@@ -8,18 +8,20 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from components.prepare_examples.errors import DataError
-from pipelines.projects.literals import Source, literal, quoted, wrapped
+from pipelines.projects.literals import Source, fill, literal, quoted, wrapped
 from pipelines.projects.user_code import running
 from trainer import Json
 
 TIMEOUT_SECONDS = 600.0
 COLUMNS, RESULT = "columns.parquet", "result.json"
 VALUES, WEIGHTS = "values.json", "given.weights.h5"
+REMARK = "Model and settings are from {}, {}; it is not used.\n"
 WIDTH = 96  # of a line within a function
 MODEL = '''
 
@@ -32,6 +34,7 @@ MODEL = '''
 logger = logging.getLogger(__name__)
 
 
+@final
 @dataclass(frozen=True)
 class RecordedScript:
     """A script that was run up to its `fit`.
@@ -95,8 +98,8 @@ class RecordedScript:
         }
 
     @property
-    def imports(self) -> list[Source]:
-        """The imports of the model."""
+    def imports(self) -> Source:
+        """The imports of the model, with an empty line after them."""
         has_files = bool(self.result["values"] or self.weights)
         own = [line for line in self.result["imports"] if line != "import keras"]
         lines = [
@@ -104,9 +107,8 @@ class RecordedScript:
             *(["from pathlib import Path", ""] if has_files else []),
             "import keras",
             *own,
-            "",
         ]
-        return [*map(Source, lines)]
+        return Source("\n".join(lines) + "\n\n")
 
     def adapter(self, combined: Source) -> Source:
         """Return the source that defines `model`.
@@ -132,16 +134,16 @@ class RecordedScript:
         return Source(text)
 
     @property
-    def remarks(self) -> list[str]:
-        """Lines about the script for the head of workload.py."""
+    def remark(self) -> Source:
+        """The line about the script for the head of workload.py."""
         name, line = self.path.name, self.result["fit_line"]
         origin = f"at its fit in line {line}"
         if self.is_function:
             origin = f"of its function in line {self.result['function_line']}"
-        return [f"Model and settings are from {name}, {origin}; it is not used."]
+        return fill(REMARK, name, origin)
 
     @property
-    def arguments(self) -> list[Source]:
+    def arguments(self) -> Source:
         """The further arguments of the workload, a line each."""
         line = f"  # fit, line {self.result['fit_line']}"
         is_raw = self.result.get("is_raw", True)
@@ -155,7 +157,7 @@ class RecordedScript:
         if callbacks := self.result["callbacks"]:
             shown = "\n".join(f"{wrapped(callback, WIDTH - 4)}," for callback in callbacks)
             lines += [f"    callbacks=[{line}", textwrap.indent(shown, " " * 8), "    ],"]
-        return [*map(Source, lines)]
+        return Source("".join(f"{line}\n" for line in lines))
 
 
 def record_table(

@@ -2,12 +2,13 @@
 
 import argparse
 import logging
+import shlex
 import sys
 from collections.abc import Sequence
 
 from components.errors import StepError
 from pipelines.exit_codes import OK, USAGE
-from pipelines.projects.literals import printable, shell
+from pipelines.projects.literals import printable
 from pipelines.projects.starter.arguments import add_arguments, check_arguments
 from pipelines.projects.starter.folder import Start, check_new, write_folder
 from pipelines.projects.starter.images import start_images
@@ -34,8 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     lines = [
         f"wrote {folder}: {', '.join(names)}",
         *(f"note: {note}" for note in start.notes),
-        f"try it: trainyard check {shell(folder)}",
-        f"run it: trainyard run {shell(folder)}",
+        f"try it: trainyard check {shlex.quote(folder)}",
+        f"run it: trainyard run {shlex.quote(folder)}",
     ]
     sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
     return OK

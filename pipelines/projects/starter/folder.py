@@ -2,21 +2,18 @@
 
 import json
 import os
-import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tfrecords.shards import SPLITS
 from pipelines.projects.literals import (
-    NOTHING,
     Source,
     comment,
     fill,
-    in_yaml,
-    joined,
-    shell,
+    literal,
 )
 from trainer import Json
 from trainer.references import valid_name
@@ -47,7 +44,7 @@ train:
 # cluster: {{strategy: parameter_server, workers: 2, parameter_servers: 1}}
 """
 SCHEDULE = """\
-# A run every night, after `trainyard schedule apply {schedules}`.
+# A run every night, after `trainyard schedule apply {folder}/schedules`.
 workload: ..
 cron: "0 3 * * *"
 time_zone: UTC
@@ -67,7 +64,7 @@ FOLDER = Path(__file__).parents[1]
 REQUESTS = Source("""\
 def test_requests_are_understood():
     workload = load_workload(str(FOLDER))
-    for instance in json.loads((FOLDER / "instances.json").read_text()):
+    for instance in json.loads((FOLDER / "instances.json").read_text("utf-8")):
         assert workload.parse_instance(instance)
 """)
 LOADED = Source("""\
@@ -96,7 +93,7 @@ class Start:
     thresholds: str
     remark: str
     splits: Mapping[str, str] = field(default_factory=dict)
-    split: Source = NOTHING
+    split: Source | None = None
     instances: list[Json] = field(default_factory=list)
     notes: tuple[str, ...] = ()
     code: Mapping[str, str | bytes] = field(default_factory=dict)
@@ -104,14 +101,17 @@ class Start:
     num_dropped: int = 0
 
 
-def check_new(folder: Path) -> None:
-    """Raise DataError if a folder has something in it, or cannot be made."""
+def check_new(folder: Path, data: Sequence[str] = ()) -> None:
+    """Raise DataError if a folder has something in it, or cannot be made, or a path is no text."""
     if folder.is_dir() and any(folder.iterdir()):
         raise DataError(
             f"{folder} exists and is not empty; nothing is overwritten: give a new name"
         )
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; give the name of a new folder")
+    for path in (str(folder.absolute()), *data):
+        if not path.isprintable():
+            raise DataError(f"{path!r} has signs that cannot be printed; give another name")
 
 
 def check_number(num_examples: int, path: str | Path, noun: str) -> None:
@@ -125,24 +125,20 @@ def check_number(num_examples: int, path: str | Path, noun: str) -> None:
 
 def write_folder(folder: Path, start: Start) -> list[str]:
     """Write the files of a new folder; return their names."""
-    check_new(folder)
-    name = folder.resolve().name
-    schedule = f"schedules/{valid_name(name)}-nightly"
-    shown = os.path.relpath(folder)
+    check_new(folder, start.data)
+    name = valid_name(folder.resolve().name)
+    schedule = valid_name(f"{name}-nightly")
+    shown = shlex.quote(os.path.relpath(folder))
     files: dict[str, str | bytes] = {
         "workload.py": start.workload,
         "run.yaml": _run_file(folder, shown, start),
-        f"{schedule}.yaml": fill(
-            SCHEDULE,
-            schedules=comment(shell(f"{shown}/schedules")),
-            name=Path(schedule).name,
-        ),
+        f"schedules/{schedule}.yaml": fill(SCHEDULE, folder=comment(shown), name=schedule),
         **start.code,
     }
-    parts = (Source("import json\n"), REQUESTS) if start.instances else (NOTHING, LOADED)
-    test = fill(TEST, folder=shell(shown), json=parts[0], function=parts[1])
+    parts = (Source("import json\n"), REQUESTS) if start.instances else (None, LOADED)
+    test = fill(TEST, folder=shown, json=parts[0], function=parts[1])
     # pytest wants another name in each folder that it runs at once.
-    files[f"tests/test_{re.sub(r'[^A-Za-z0-9_]', '_', name)}.py"] = test
+    files[f"tests/test_{name.replace('-', '_')}.py"] = test
     if start.instances:
         files["instances.json"] = _instances(start.instances)
     for path, text in files.items():
@@ -165,29 +161,27 @@ def _run_file(folder: Path, shown: str, start: Start) -> Source:
     is_small = start.num_examples < FEW_ROWS and not start.split
     return fill(
         RUN,
-        folder=comment(shell(shown)),
-        files=_files(folder, start),
+        folder=comment(shown),
+        files=literal(_files(folder, start)),
         split=start.split,
-        ratios=RATIOS if is_small else NOTHING,
-        quarantine=fill(QUARANTINE, min(2 * share, 1.0)) if share > MOST_DROPPED else NOTHING,
-        train=joined((fill(SETTING, name, value) for name, value in train.items()), ""),
+        ratios=RATIOS if is_small else None,
+        quarantine=fill(QUARANTINE, min(2 * share, 1.0)) if share > MOST_DROPPED else None,
+        train=[fill(SETTING, name, value) for name, value in train.items()],
         thresholds=start.thresholds,
         remark=comment(start.remark[:1].upper() + start.remark[1:]),
     )
 
 
-def _files(folder: Path, start: Start) -> Source:
-    """Return the files as YAML, by their splits if files decide these."""
+def _files(folder: Path, start: Start) -> list[str] | dict[str, list[str]]:
+    """Return the files as run.yaml has them, by their splits if files decide these."""
     paths = {path: _from(folder, path) for path in start.data}
     if not start.splits:
-        return in_yaml([*paths.values()])
-    return in_yaml(
-        {
-            split: [paths[path] for path in paths if start.splits.get(path, "train") == split]
-            for split in SPLITS
-            if split in start.splits.values()
-        }
-    )
+        return [*paths.values()]
+    return {
+        split: [paths[path] for path in paths if start.splits.get(path, "train") == split]
+        for split in SPLITS
+        if split in start.splits.values()
+    }
 
 
 def _from(folder: Path, data: str) -> str:

@@ -10,11 +10,9 @@ from components.prepare_examples.split_rule import SplitRule
 from components.prepare_examples.tfrecords.shards import DEFAULT_RATIOS
 from components.shared.text.value_text import first_of
 from pipelines.projects.literals import (
-    NOTHING,
     Source,
     call,
     fill,
-    joined,
     literal,
 )
 from pipelines.projects.scripts.record import RecordedScript, record_images
@@ -25,15 +23,13 @@ from trainer.workloads import Split
 
 FEWEST = 10  # images of a class
 MOST_SHOWN = 8  # classes
-IMPORT = Source("from trainyard import ImageFolder")
-BINARY_IMPORT = Source("from trainyard import Binary, ImageFolder")
 SOURCE = '''\
 """{title}
 
 Written by `trainyard new`. Comments say what was seen.
 """
 
-{imports}
+{imports}from trainyard import {kinds}
 {model}
 workload = ImageFolder(
     size={size},  # {seen}
@@ -71,13 +67,14 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
     workload = fill(
         SOURCE,
         title=f"{len(files):,} images: {first_of(shown, MOST_SHOWN)}.",
-        imports=joined([*(code.imports if code else ()), BINARY_IMPORT if pair else IMPORT]),
-        model=code.adapter(Source("inputs")) if code else NOTHING,
+        imports=code and code.imports,
+        kinds="Binary, ImageFolder" if pair else "ImageFolder",
+        model=code and code.adapter(Source("inputs")),
         size=literal(tuple(size)),
         seen=shape.sizes,
         channels=channels,
         modes=shape.modes,
-        more=joined(_more(code, shape, pair), ""),
+        more=_more(code, shape, pair),
     )
     share = max(counts.values()) / len(files)
     return Start(
@@ -123,5 +120,5 @@ def _more(script: RecordedScript | None, shape: Shape, pair: Sequence[str]) -> I
         yield fill("    label={},\n", label)
     if script:
         yield Source("    model=model,\n")
-        yield from (fill("{}\n", line) for line in script.arguments)
+        yield script.arguments
         yield Source("    augment_with=None,  # the default shifts images a little\n")

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import shlex
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.picture_rows import PictureRows, unused_files
 from components.prepare_examples.tables.pictures import Pictures, find_table_files, is_picture
-from pipelines.projects.literals import quoted, shell
+from pipelines.projects.literals import quoted
 from pipelines.projects.starter.columns import Contents, read_columns
 from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts, rows_text
 from trainer import Json
@@ -217,12 +218,13 @@ def table_hint(folder: str) -> str:
         except (DataError, OSError):
             continue
         labels = [name for name in contents.names if name != named.column.name]
-        table, options = os.path.relpath(path), ["--images", folder, "--table"]
-        new = f"trainyard new NAME {shell(*options, table, '--label')}"
-        shown = shell(*labels) if len(labels) == 1 else f"COLUMN, one of {', '.join(labels)}"
+        one_of = f"COLUMN, one of {', '.join(labels)}"
+        shown = shlex.quote(labels[0]) if len(labels) == 1 else one_of
+        table = os.path.relpath(path)
+        options = shlex.join(["--images", folder, "--table", table])
         return (
             f"; or, since {table} has their names in the column {named.column.name!r}, type:"
-            f" {new} {shown}"
+            f" trainyard new NAME {options} --label {shown}"
         )
     return "; or give the file with their labels: --table labels.csv --label COLUMN"
 

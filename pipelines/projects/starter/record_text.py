@@ -24,14 +24,12 @@ def encode(features):
     import tensorflow as tf
 
     return {{
-{encoded}
-    }}
+{encoded}    }}
 {model}
 
 workload = Records(
     {{
-{features}
-    }},
+{features}    }},
     label={declaration},  # {num_values} values
     encode_with=encode,
     model=model,
@@ -44,8 +42,7 @@ def model(inputs, *, labels, units: int = 64, layers: int = 2):
     import keras
 
     parts = [
-{parts}
-    ]
+{parts}    ]
     x = keras.layers.concatenate(parts) if len(parts) > 1 else parts[0]
     x = keras.layers.BatchNormalization()(x)
     for _ in range(layers):
@@ -65,12 +62,24 @@ def decode(data):
 
     return tf.cond(tf.equal(data, ""), lambda: tf.zeros([64, 64, 3]), read)
 ''')
-FLATTENED = """\
-        keras.layers.Flatten()(keras.layers.Embedding({buckets}, 8)(inputs[{name}]))"""
-CONVOLVED = """\
+ENCODED = {
+    "float32": "        {input}: features[{name}],\n",
+    "int64": "        {input}: tf.cast(features[{name}], tf.float32),\n",
+    "string": "        {input}: tf.strings.to_hash_bucket_fast(features[{name}], {buckets}),\n",
+    "image": "        {input}: tf.map_fn(decode, features[{name}], tf.float32),\n",
+}
+PARTS = {
+    "float32": "        keras.layers.Reshape([{size}])(inputs[{name}]),\n",
+    "int64": "        keras.layers.Reshape([{size}])(inputs[{name}]),\n",
+    "string": """\
+        keras.layers.Flatten()(keras.layers.Embedding({buckets}, 8)(inputs[{name}])),
+""",
+    "image": """\
         keras.layers.GlobalAveragePooling2D()(
             keras.layers.Conv2D(32, 3, 2, activation="relu")(inputs[{name}])
-        )"""
+        ),
+""",
+}
 
 
 @dataclass
@@ -125,6 +134,11 @@ class Seen:
         return any(isinstance(value, bytes) and value.startswith(IMAGES) for value in self.values)
 
     @property
+    def form(self) -> str:
+        """The type of the values, or `image`."""
+        return "image" if self.is_image else self.dtype
+
+    @property
     def size(self) -> int | None:
         """The number of values of each record; None if it differs."""
         [size] = self.lengths if len(self.lengths) == 1 else [None]
@@ -171,7 +185,7 @@ def feature_line(name: str, seen: Seen, num_records: int) -> Source:
     missing = "" if is_always else f"; missing in {num_records - seen.num_records:,} records"
     declaration = call("Values", seen.dtype, *shape, **more)
     note = comment(f"{_shown(seen)}{missing}")
-    return fill("        {}: {},  # {}", quoted(name), declaration, note)
+    return fill("        {}: {},  # {}\n", quoted(name), declaration, note)
 
 
 def _shown(seen: Seen) -> str:
@@ -184,21 +198,9 @@ def _shown(seen: Seen) -> str:
 
 def encoded_line(name: str, seen: Seen) -> Source:
     """Return the item of a feature in the result of `encode`."""
-    template = "        {input}: features[{name}],"
-    if seen.is_image:
-        template = "        {input}: tf.map_fn(decode, features[{name}], tf.float32),"
-    elif seen.dtype == "string":
-        template = "        {input}: tf.strings.to_hash_bucket_fast(features[{name}], {buckets}),"
-    elif seen.dtype != "float32":
-        template = "        {input}: tf.cast(features[{name}], tf.float32),"
-    return fill(template, input=quoted(seen.input), name=quoted(name), buckets=BUCKETS)
+    return fill(ENCODED[seen.form], input=quoted(seen.input), name=quoted(name), buckets=BUCKETS)
 
 
 def part_line(seen: Seen) -> Source:
     """Return the layers that make a vector of an input of the model."""
-    template = "        keras.layers.Reshape([{size}])(inputs[{name}])"
-    if seen.is_image:
-        template = CONVOLVED
-    elif seen.dtype == "string":
-        template = FLATTENED
-    return fill(template, name=quoted(seen.input), size=seen.size or 0, buckets=BUCKETS)
+    return fill(PARTS[seen.form], name=quoted(seen.input), size=seen.size, buckets=BUCKETS)

@@ -15,12 +15,10 @@ from components.prepare_examples.existing_records.read import (
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.reading.kinds import RECORDS, file_kind
 from pipelines.projects.literals import (
-    NOTHING,
     Source,
     call,
     comment,
     fill,
-    joined,
     quoted,
 )
 from pipelines.projects.scripts.record import RecordedScript, record_function
@@ -80,15 +78,15 @@ def start_records(
             names=", ".join(used),
             label=label,
             num=num_records,
-            imports=joined(code.imports) if code else NOTHING,
+            imports=code and code.imports,
             used=", ".join(sorted({"Records", "Values", chosen.title()})),
-            decoder=DECODER if any(feature.is_image for feature in used.values()) else NOTHING,
-            encoded=joined(encoded_line(name, feature) for name, feature in used.items()),
+            decoder=DECODER if any(feature.is_image for feature in used.values()) else None,
+            encoded=[encoded_line(name, feature) for name, feature in used.items()],
             model=_model_text(used, chosen, code),
-            features=joined([*lines, *(fill("        # {}", comment(why)) for why in reasons)]),
+            features=[*lines, *(fill("        # {}\n", comment(why)) for why in reasons)],
             declaration=call(chosen.title(), label),
             num_values=len(values),
-            arguments=joined(code.arguments) if code else NOTHING,
+            arguments=code and code.arguments,
         ),
         data=data,
         num_examples=num_records,
@@ -109,9 +107,8 @@ def _model_text(used: Mapping[str, Seen], kind: str, script: RecordedScript | No
     if script:
         first, *more = sorted(feature.input for feature in used.values())
         return script.adapter(COMBINED if more else fill("inputs[{}]", quoted(first)))
-    parts = joined(map(part_line, used.values()), ",\n")
     outputs = Source("len(labels)") if kind in (CLASSES, MULTILABEL) else 1
-    return fill(MODEL, parts=parts, outputs=outputs)
+    return fill(MODEL, parts=map(part_line, used.values()), outputs=outputs)
 
 
 def _used(seen: Mapping[str, Seen], num_records: int) -> dict[str, Seen]:

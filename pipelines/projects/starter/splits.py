@@ -15,7 +15,7 @@ from components.prepare_examples.images.folders import GIVEN
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.values.times import DAY_SECONDS, HOUR_SECONDS, parse_times
 from components.prepare_examples.tfrecords.shards import SPLITS
-from pipelines.projects.literals import NOTHING, Source, comment, fill, quoted
+from pipelines.projects.literals import Source, comment, fill, quoted
 from pipelines.projects.starter.columns import Contents
 from pipelines.projects.starter.folder import FEW_ROWS
 from pipelines.projects.starter.labels import REGRESSION, LabelGuess
@@ -37,12 +37,12 @@ class SplitGuess:
     """Guess of a split.
 
     Attributes:
-        line: for run.yaml, below `prepare`; "" for shares by a hash.
+        line: for run.yaml, below `prepare`; None for shares by a hash.
         files: the split of each file, by its path as the user gave it.
         notes: why, in words.
     """
 
-    line: Source = NOTHING
+    line: Source | None = None
     files: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

@@ -11,11 +11,9 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
 from components.shared.text.value_text import first_of
 from pipelines.projects.literals import (
-    NOTHING,
     Source,
     comment,
     fill,
-    joined,
     literal,
     quoted,
 )
@@ -53,11 +51,18 @@ BATCHES = ((2_000, 32), (20_000, 128), (200_000, 256))  # rows below which a bat
 LARGE_BATCH = 512
 MOST_SHOWN = 5
 COMBINED = Source("combine(inputs)")
-HEAD = '''\
+SOURCE = '''\
 """{title}
 
 Written by `trainyard new` from {rows} {num_rows:,} rows. Comments say what was seen.
-{remarks}"""
+{remark}"""
+
+{imports}from trainyard import {kinds}
+{adapter}
+workload = Table(
+    features=[
+{features}    ],
+{arguments})
 '''
 
 
@@ -216,22 +221,12 @@ def _source(
     kinds = {guess.kind for guess in features} | {"Table", label.kind.title()}
     kinds |= {"combine"} if script and script.combines else set()
     title = f"{label.column.name} from {len(features)} feature{'s' * (len(features) > 1)}."
-    rows = "all" if contents.is_whole else "the first"
-    remarks = [fill("{}\n", line) for line in script.remarks] if script else []
-    lines = [
-        fill(HEAD, title=title, rows=rows, num_rows=contents.num_rows, remarks=joined(remarks, "")),
-        *(script.imports if script else []),
-        fill("from trainyard import {}", ", ".join(sorted(kinds))),
-        script.adapter(COMBINED) if script else NOTHING,
-        Source("workload = Table("),
-        Source("    features=["),
-    ]
+    declared: list[Source] = []
     for guess in features:
         name = guess.column.name * guess.column.needs_alias
         note = "; ".join(filter(None, [name, guess.seen, leaks.get(guess.name, "")]))
-        lines += _with_comment(fill("        {},", guess.declaration), note)
-    lines.append(Source("    ],"))
-    lines += _with_comment(fill("    label={},", label.declaration), label.seen)
+        declared += _with_comment(fill("        {},", guess.declaration), note)
+    lines = _with_comment(fill("    label={},", label.declaration), label.seen)
     for guess in guesses:
         if guess.role == KEY:
             lines += _with_comment(fill("    key={},", quoted(guess.name)), guess.seen)
@@ -242,10 +237,21 @@ def _source(
     known = {guess.column.name: guess.column for guess in guesses if guess.role != IGNORED}
     lines += _aliases([label.column, *known.values()])
     if header:
-        lines.append(fill("    header={},", literal(list(header))))
+        lines.append(fill("    header={},\n", literal([*header])))
     if script:
-        lines += [Source("    model=model,"), *script.arguments]
-    return joined([*lines, Source(")\n")])
+        lines.append(fill("    model=model,\n{}", script.arguments))
+    return fill(
+        SOURCE,
+        title=title,
+        rows="all" if contents.is_whole else "the first",
+        num_rows=contents.num_rows,
+        remark=script and script.remark,
+        imports=script and script.imports,
+        kinds=", ".join(sorted(kinds)),
+        adapter=script and script.adapter(COMBINED),
+        features=declared,
+        arguments=lines,
+    )
 
 
 def _ignored(guesses: Sequence[Guess]) -> list[Source]:
@@ -253,27 +259,27 @@ def _ignored(guesses: Sequence[Guess]) -> list[Source]:
     for guess in guesses:
         pattern = re.sub(r"([*?[])", r"[\1]", guess.column.name)
         lines += _with_comment(fill("        {},", quoted(pattern)), guess.seen)
-    return lines and [Source("    ignored=["), *lines, Source("    ],")]
+    return lines and [Source("    ignored=[\n"), *lines, Source("    ],\n")]
 
 
 def _aliases(columns: Iterable[Texts]) -> list[Source]:
     pairs = [
-        fill("        {}: {},", quoted(column.name), quoted(column.declared))
+        fill("        {}: {},\n", quoted(column.name), quoted(column.declared))
         for column in columns
         if column.needs_alias
     ]
-    return pairs and [Source("    aliases={"), *pairs, Source("    },")]
+    return pairs and [Source("    aliases={\n"), *pairs, Source("    },\n")]
 
 
 def _with_comment(line: Source, text: str) -> list[Source]:
     """Return a line with a comment behind it, or before it if both are too long."""
     shown = comment(text)
     if len(line) + len(shown) + 4 <= LINE:
-        return [fill("{}  # {}", line, shown)]
+        return [fill("{}  # {}\n", line, shown)]
     indent = len(line) - len(line.lstrip())
     room = LINE - indent - 2
     cut = shown if len(shown) <= room else comment(f"{shown[: room - 1]}…")
-    return [fill("{:>{}} {}", Source("#"), indent + 1, cut), line]
+    return [fill("{:>{}} {}\n{}\n", Source("#"), indent + 1, cut, line)]
 
 
 def _instances(guesses: Sequence[Guess], picture: PictureColumn | None) -> list[Json]:

@@ -49,7 +49,7 @@ def test_the_column_of_the_names_is_found_by_its_values_and_said(new, rows, tmp_
         r" Image\(\"file\", size=\(8, 6\), channels=3\): all are 8x6; change column or size"
     )
     assert any(map(said.match, notes))
-    assert "files: [../labels.csv, ../photos]" in (tmp_path / "own/run.yaml").read_text()
+    assert 'files: ["../labels.csv", "../photos"]' in (tmp_path / "own/run.yaml").read_text()
     for instance in json.loads((tmp_path / "own/instances.json").read_text()):
         assert workload.parse_instance(instance)["file"].shape == (*SIZE, 3)
 

@@ -8,6 +8,13 @@ from typing import Any
 from trainer import Json
 from trainer.workloads import Workload
 
+HOSTILE = '''a"""+str(open("PWNED","w"))+"""'''  # a name that must stay a text
+
+
+def nothing_is_executed() -> bool:
+    """Return whether no name was executed in the current folder or below."""
+    return not [*Path().rglob("PWNED")]
+
 
 @dataclass(frozen=True)
 class Result:

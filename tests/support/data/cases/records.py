@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tests.support.data.cases.case import Case
+from tests.support.data.cases.case import HOSTILE, Case, nothing_is_executed
 
 train = tf.train
 NUM_RECORDS = 90
@@ -59,6 +59,10 @@ def _sequence() -> bytes:
     ).SerializeToString()
 
 
+HARD = [
+    example(**{f"{HOSTILE}\n": [row / 4], "x\\": [b"\xff"], HOSTILE: [row % 2]})
+    for row in range(NUM_RECORDS)
+]
 PLAIN = [example(x=[row % 7 + row / 64, 1.0], y=[row % 2]) for row in range(NUM_RECORDS)]
 EMPTY = [
     example(tags=list(range(row % 5)) if row % 7 else None, x=[row / 4], y=[row % 2])
@@ -86,6 +90,11 @@ CASES = {
         WORDS,
         says=("x: bytes that are no text or image; decode them",),
         refused=True,
+    ),
+    "hostile_features": Case(
+        records_of("data.tfrecord", HARD),
+        f"--records data --label {HOSTILE}",
+        facts=lambda result: nothing_is_executed() and _is_whole(result),
     ),
     "empty_features": Case(records_of("data.tfrecord", EMPTY), WORDS, facts=_is_whole),
     "floats_as_bytes": Case(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.support.data.cases.case import Case, Result
+from tests.support.data.cases.case import HOSTILE, Case, Result, nothing_is_executed
 
 NUM_ROWS = 120
 AGES = [20 + 7 * row % 53 for row in range(NUM_ROWS)]
@@ -103,6 +103,11 @@ CASES = {
         csv_of(columns(**dict.fromkeys(KEYWORDS, "ab"), **dict.fromkeys(HARD, AGES), 流失=Y)),
         "--table a.csv --label 流失",
         facts=lambda result: len(result.workload.used) == len([*KEYWORDS, *HARD]),
+    ),
+    "hostile_names": Case(
+        csv_of(columns(**{f"{HOSTILE}\nx\\": AGES, "{0}%s#": [HOSTILE, "b\\"], HOSTILE: Y})),
+        f"--table a.csv --label {HOSTILE}",
+        facts=lambda result: nothing_is_executed() and result.rows["written"] == NUM_ROWS,
     ),
     "many_towns": Case(
         csv_of(columns(age=AGES, city=lambda row: f"town {row * row % 83}", y=Y)), A
