@@ -10,6 +10,7 @@ from pathlib import Path
 
 from components.model_version.companions import model_files
 from components.shared.run_summary.settings import parameters_of
+from components.shared.vertex.labels import STEP_LABEL
 from components.shared.vertex.task_details import details_by_name, inputs_of
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import MODEL_GROUP, with_settings
@@ -68,7 +69,9 @@ def plan_task(
     values = {key: values[key] for key in inputs if key in values}
     spec = one_task_spec(package.spec, task, image=image, parameters=values, artifacts=artifacts)
     package = dataclasses.replace(package, spec=spec)
-    request = run_request(package, run=name, pipeline_root=str(folder), parameters={})
+    request = run_request(
+        package, run=name, pipeline_root=str(folder), parameters={}, labels={STEP_LABEL: task}
+    )
     return Submission(run=name, package=package, config=config, request=request)
 
 

@@ -3,12 +3,14 @@
 import dataclasses
 import math
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
 from components.shared.vertex.api import VertexApi, list_named
 from components.shared.vertex.errors import VertexError
+from components.shared.vertex.labels import STEP_LABEL
 from pipelines.errors import ResourceError
 from pipelines.resources.names import not_found, short_name
 from trainer import Json
@@ -49,13 +51,16 @@ class Kind:
         raise not_found(self.noun, name, list(names))
 
     def find(self, api: VertexApi, name: str) -> Json | None:
-        """Return a resource by id, the newest of a display name, or with `latest` of all."""
+        """Return a resource by id, the newest of a display name, or with `latest` of all.
+
+        One that `trainyard step` executes at the time, or left when it was killed, is not `latest`.
+        """
         if self._is_id(name) and (resource := api.find(self.path(api, name))):
             return resource
+        resources: Iterable[Json] = list_named(api, self.collection, name)
         if name == LATEST:
-            resources = api.list_resources(self.collection)
-        else:
-            resources = list_named(api, self.collection, name)
+            listed = api.list_resources(self.collection)
+            resources = (body for body in listed if STEP_LABEL not in body.get("labels", {}))
         newest = max(resources, key=itemgetter("createTime"), default=None)
         return newest and api.get(newest["name"])
 

@@ -28,6 +28,9 @@ MODEL_LABEL = "trainyard_model"
 # On each run of a schedule: the schedule's name.
 SCHEDULE_LABEL = "trainyard_schedule"
 
+# On the pipeline of one task that `trainyard step` executes: the task. It is no run of a user.
+STEP_LABEL = "trainyard_step"
+
 # On a submitted job and a model uploaded by hand: a unique value, by which a retry of the request
 # finds what an earlier attempt created.
 SUBMISSION_LABEL = "trainyard_submission"

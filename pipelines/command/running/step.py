@@ -1,16 +1,21 @@
 """`trainyard step`: execute one task of an earlier run again, on this machine."""
 
 import argparse
+import contextlib
+import datetime
 import time
 from pathlib import Path
 
 from components.errors import StepError
 from components.shared.vertex.api import VertexApi
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.labels import STEP_LABEL
 from components.shared.vertex.task_details import details_by_name, outputs_of
 from pipelines.command.actions import NAMES, describe, print_json, print_table
 from pipelines.command.target_options import add_target, api_of, target_of
 from pipelines.plan.one_task import TASKS, plan_task
 from pipelines.resources.kinds import RUN
+from pipelines.resources.names import short_name
 from pipelines.resources.table import Table
 from pipelines.runs.differences import Difference, differences_table
 from pipelines.runs.request import create_run
@@ -21,6 +26,7 @@ from trainer.errors import ConfigError
 
 HEADINGS = ("OUTPUT", "BEFORE", "NOW", "CHANGE")
 POLL_SECONDS = 0.1  # on this machine only
+READING_TIME = datetime.timedelta(minutes=1)  # in which another command reads its outputs
 CANCEL_TIMEOUT_SECONDS = 60.0
 STEP_HELP = """\
 Executes one task of an earlier run again on this machine: with the inputs of that run, the code of
@@ -73,6 +79,7 @@ def _step(arguments: argparse.Namespace) -> int:
 def execute(api: VertexApi, submission: Submission, task: str, *, folder: Path) -> Json:
     """Execute a task to its end and return its run; keep the log, and delete the run's record."""
     run = submission.run
+    delete_lost(api)
     try:
         create_run(api, submission.request, run=run)
         while not RUN.is_final(job := RUN.get(api, run)):
@@ -86,6 +93,17 @@ def execute(api: VertexApi, submission: Submission, task: str, *, folder: Path) 
             lines = run_log_lines(api, run, task=task)
             (folder / "log.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
             RUN.delete(api, run)
+
+
+def delete_lost(api: VertexApi) -> None:
+    """Delete the records of tasks whose command was killed before it could."""
+    now = datetime.datetime.now(datetime.UTC)
+    for body in api.list_resources(RUN.collection, filter=f"labels.{STEP_LABEL}:*"):
+        if not RUN.is_final(body):
+            continue
+        if now - datetime.datetime.fromisoformat(body["endTime"]) > READING_TIME:
+            with contextlib.suppress(VertexError):  # another step deletes it
+                RUN.delete(api, short_name(body["name"]))
 
 
 def compare_outputs(before: Json, now: Json) -> list[Difference]:

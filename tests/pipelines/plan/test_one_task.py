@@ -1,21 +1,25 @@
 """One task of an earlier run: its inputs, the pipeline that executes it, links to its model."""
 
+import datetime
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 from components.model_version.companions import EVALUATED_FILE, write_companion
+from components.shared.vertex.labels import STEP_LABEL
 from components.shared.vertex.task_details import outputs_of
-from pipelines.command.running.step import compare_outputs
+from pipelines.command.running.step import compare_outputs, delete_lost
 from pipelines.config.built_in import mnist
 from pipelines.errors import ResourceError
 from pipelines.package.compile import compile_pipeline
 from pipelines.package.spec import read_package
 from pipelines.places.target import local_target
 from pipelines.plan.one_task import details_of, link_model, one_task_spec, plan_task
+from pipelines.resources.kinds import RUN
 from tests.support.data.run_records import PASSED, job, task
 from trainer.errors import ConfigError
 
@@ -106,6 +110,32 @@ def test_tasks_with_effects_and_tasks_that_did_not_run_are_refused(name, paramet
     run = {**job(PASSED, **parameters), "displayName": "m-1"}
     with pytest.raises(ResourceError, match=message):
         details_of(run, name)
+
+
+def test_what_a_killed_step_left_is_not_the_latest_run_and_is_removed_later():
+    """Its record remains, and another step may be reading a record at this moment."""
+
+    def record(name, minutes, **labels):
+        ended = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=minutes)
+        times = {"createTime": ended.isoformat(), "endTime": ended.isoformat()}
+        full = f"projects/p/locations/l/pipelineJobs/{name}"
+        return {"name": full, "state": "PIPELINE_STATE_FAILED", "labels": labels, **times}
+
+    steps = [record("lost", 2, **{STEP_LABEL: "evaluate"}), record("read", 0, trainyard_step="x")]
+    deleted = []
+    api = SimpleNamespace(
+        parent="projects/p/locations/l",
+        list_resources=lambda _, filter="": steps if filter else [*steps, record("mine", 9)],
+        find=lambda name: {**record(name.rpartition("/")[2], 9)},
+        get=lambda name: {"name": name},
+        delete=deleted.append,
+        wait=lambda *_, **__: {},
+    )
+
+    assert RUN.find(api, "latest")["name"].endswith("/mine")
+    delete_lost(api)
+
+    assert deleted == ["projects/p/locations/l/pipelineJobs/lost"]
 
 
 def test_a_task_that_failed_can_be_executed_again():
