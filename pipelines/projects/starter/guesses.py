@@ -44,7 +44,7 @@ SIGNED_NAME = re.compile(
     r"|delta|diff|difference|growth|profit|margin|altitude|elevation)($|_)"
 )
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
-MOST_INFINITE = 0.02  # of rows, which are quarantined
+MOST_INFINITE = 0.05  # of rows, which are quarantined: of more a run fails
 DIGITS = r"^[0-9]+$"
 # 1.2M, 2h 50m, 19:08, 120/80; a letter or colon or slash at least, unlike a version.
 QUANTITY = (
@@ -80,8 +80,11 @@ def _typed(column: Texts, num_rows: int) -> Guess | None:
     facts = column.facts
     if facts.unusable:
         return Guess(column, IGNORED, seen=f"values of the type {facts.unusable}: {UNUSABLE}")
-    if facts.num_infinite > MOST_INFINITE * num_rows:
-        seen = f"infinite in {rows_text(facts.num_infinite)}: write them as empty to use it"
+    large = column.reading.large
+    num_infinite = facts.num_infinite + sum(large.values())
+    if num_infinite > MOST_INFINITE * num_rows:
+        what = f"{next(iter(large))!r} and the like" if large else "infinite"
+        seen = f"{what} in {rows_text(num_infinite)}: write them as empty to use it"
         return Guess(column, IGNORED, seen=seen)
     if facts.length:
         seen = f"lists of {facts.length} numbers"

@@ -22,6 +22,7 @@ from trainer.workloads.declarations.written import Written
 
 MOST_VALUES = 1_000  # distinct texts that are compared
 MOST_SHOWN = 8  # columns with the same note
+MOST_MISTAKES = 3  # of a column
 MOST_TOTALS = 3  # rows at the end of a file
 SAME = 1e-6
 TOTAL = re.compile(
@@ -153,11 +154,14 @@ def _on_values(contents: Contents, column: Texts, kind: str) -> Iterator[str]:
             f"{text!r} is read as {form.number_of(text):.15g}; if that is wrong, change decimal,"
             " thousands or signs in workload.py"
         )
-    for text in reading.odd if kind != "Category" else ():
+    mistakes = [] if kind == "Category" else [*reading.odd]
+    for text in mistakes[:MOST_MISTAKES]:
         yield (
             f"{contents.row_text(reading.odd[text])}: {text!r} {reading.mistake}, so the row is"
             " left out; correct the file"
         )
+    if (num_more := len(mistakes) - MOST_MISTAKES) > 0:
+        yield f"{num_more} more values like these, whose rows are left out"
     is_compared = kind not in ("Number", "Text", "Timestamp", "Image", REGRESSION)
     if is_compared and column.num_unique <= MOST_VALUES:
         groups = alike(column.ranked)

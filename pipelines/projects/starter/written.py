@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.tables.values.written import (
     NUMBER_PATTERN,
+    fit_float32,
     plain_numbers,
     plain_texts,
 )
@@ -44,6 +45,7 @@ class Reading:
         odd: texts that occur once among others, which are mistakes, with their positions.
         mistake: why they are, in words.
         num_blank: the number of values with blanks around them.
+        large: the mistakes that are numbers, too large for a float32, with their numbers of rows.
     """
 
     values: pa.Array
@@ -52,6 +54,7 @@ class Reading:
     odd: dict[str, int] = field(default_factory=dict)
     num_blank: int = 0
     mistake: str = "is not a number"
+    large: dict[str, int] = field(default_factory=dict)
 
     def without(self, texts: Sequence[str], mistake: str) -> "Reading":
         """Return the reading with further mistakes, each with its position."""
@@ -86,10 +89,13 @@ def read_texts(texts: pa.Array, *, prefers_comma: bool = False, is_german: bool 
     for form in forms if counts else ():
         split = _split(counts, form)
         if split is not None:
-            markers, once = split
+            markers, mistakes = split
             known = {text: counts[text] for text in markers}
-            reading = Reading(_without(plain, markers), form, known, {}, num_blank)
-            return reading.without(once, reading.mistake)
+            large = {text: counts[text] for text in _too_large(mistakes, form)}
+            kept = _without(plain, markers)
+            reading = Reading(kept, form, known, {}, num_blank, large=large)
+            mistake = "is too large for a float32" if large else reading.mistake
+            return reading.without(mistakes, mistake)
     known = {text: counts[text] for text in MISSING if text in counts}
     return Reading(_without(plain, list(known)), None, known, {}, num_blank)
 
@@ -98,23 +104,35 @@ def _split(counts: dict[str, int], form: Written) -> tuple[list[str], tuple[str,
     """Return the markers and the mistakes among numbers; None if the texts are no numbers.
 
     A text that occurs several times may mean a missing value, one that occurs once is a mistake.
+    So are all numbers that are too large, unless a single one occurs several times.
     """
     texts = pa.array(counts, pa.string())
     digits = plain_numbers(texts, form)
-    is_number = pc.match_substring_regex(digits, NUMBER_PATTERN).fill_null(False)
+    is_written = pc.match_substring_regex(digits, NUMBER_PATTERN).fill_null(False)
+    read = pc.if_else(is_written, digits, pa.scalar(None, pa.string())).cast(pa.float64())
+    is_number = pa.array(fit_float32(read.to_numpy(zero_copy_only=False)))
     numbers = texts.filter(is_number)
     texts_left = texts.filter(pc.invert(is_number)).to_pylist()
     if not len(numbers) or pc.any(pc.match_substring_regex(numbers, CODE)).as_py():
         return None
     known = [text for text in MISSING_NUMBERS if text in texts_left]
     odd = [text for text in texts_left if text not in MISSING_NUMBERS]
+    large = _too_large(odd, form)
     repeated = [text for text in odd if counts[text] > 1]
-    once = tuple(text for text in odd if counts[text] == 1)
+    if len(repeated) > 1:
+        repeated = [text for text in repeated if text not in large]
+    mistakes = tuple(text for text in odd if text not in repeated)
     if len(repeated) > 1 or (repeated and len(numbers) < FEWEST_NUMBERS):
         return None
-    if len(once) > max(1, MOST_ODD * sum(counts.values())) or len(once) >= len(numbers):
+    num_slips = len([text for text in mistakes if text not in large])
+    if num_slips > max(1, MOST_ODD * sum(counts.values())) or len(mistakes) >= len(numbers):
         return None
-    return [*known, *repeated], once
+    return [*known, *repeated], mistakes
+
+
+def _too_large(texts: Sequence[str], form: Written) -> list[str]:
+    """Return the texts that are numbers, of those that are no number of float32."""
+    return [text for text in texts if form.number_of(text) is not None]
 
 
 def _without(values: pa.Array, texts: Sequence[str]) -> pa.Array:

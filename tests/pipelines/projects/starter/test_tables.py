@@ -602,6 +602,31 @@ READINGS = {
         [Number("age", low=0)],
         "age: row 91: '4O' is not a number, so the row is left out; correct the file",
     ),
+    "a number that is too large": (
+        {"age": ["1e400" if row == 90 else age for row, age in enumerate(AGES)]},
+        [Number("age", low=0)],
+        "age: row 91: '1e400' is too large for a float32, so the row is left out; correct the file",
+    ),
+    "several numbers that are too large": (
+        {"age": [f"{row}E213" if row % 60 == 7 else age for row, age in enumerate(AGES)]},
+        [Number("age", low=0)],
+        "age: 2 more values like these, whose rows are left out",
+    ),
+    "a number that is too large for a missing one": (
+        {"age": ["-1.797693e+308" if row % 9 == 7 else age for row, age in enumerate(AGES)]},
+        [Number("age", low=0, missing=("-1.797693e+308",))],
+        r"'-1.797693e\+308' is read as missing in age",
+    ),
+    "numbers of which many are too large": (
+        {"part": [f"{row}E{row % 60}" for row in ROWS], "age": AGES},
+        [Number("age", low=0)],
+        r"part: left out: '38E38' and the like in \d+ rows: write them as empty",
+    ),
+    "part numbers that look like large numbers": (
+        {"part": [f"{row % 7 + 1}E{213 + row % 5}" for row in ROWS], "age": AGES},
+        [Category("part"), Number("age", low=0)],
+        "",
+    ),
     "blanks": (
         {"age": AGES, " plan": [" basic", "gold ", " ?", "gold"]},
         [Number("age", low=0), Category("plan", missing=("?",))],
