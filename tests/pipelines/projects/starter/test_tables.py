@@ -620,7 +620,7 @@ READINGS = {
     "numbers of which many are too large": (
         {"part": [f"{row}E{row % 60}" for row in ROWS], "age": AGES},
         [Number("age", low=0)],
-        r"part: left out: '38E38' and the like in \d+ rows: write them as empty",
+        r"part: left out: '37E37' and the like in \d+ rows: write them as empty",
     ),
     "part numbers that look like large numbers": (
         {"part": [f"{row % 7 + 1}E{213 + row % 5}" for row in ROWS], "age": AGES},
