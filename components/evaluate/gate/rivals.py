@@ -1,7 +1,8 @@
 """The models that a trained model is compared with, and the columns of its slices."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from trainer.workloads.declarations.labels import Label
 from trainer.workloads.encoding.storage import is_integer, missing_value
 
 if TYPE_CHECKING:  # imports TensorFlow
-    from trainer.examples.manifest import Split
+    from trainer.examples.tables import Decoder
 
 logger = logging.getLogger(__name__)
 
@@ -71,16 +72,11 @@ def best_constant(
     """Return the best constant for the labels of the train split; {} if none is compared."""
     if options.baseline == NO_BASELINE:
         return {}
-    from trainer.examples.tables import Decoder, as_tensors, whole
     from trainer.runtime.tracing import plain
 
-    train, compression = _train_split(workload, examples_dir)
-    every = -(-train.num_examples // MOST_LABELS)
-    decoder = Decoder(workload=workload, compression=compression, is_raw=True, every=every)
-    with decoder.explaining_errors(train.shards):
-        records = decoder.records(as_tensors(whole(train)))
+    with _first_batches(workload, examples_dir, MOST_LABELS) as (decoder, batches):
         # A graph, of which TensorFlow runs only what the labels need: no picture is decoded.
-        pieces = records.map(plain(lambda batch: decoder.decode(batch)[1]))
+        pieces = batches.map(plain(lambda records: decoder.decode(records)[1]))
         labels = np.concatenate([*pieces.as_numpy_iterator()])
     labels = labels[_find_labelled(labels, workload)]
     return {CONSTANT: fit_constant(labels, workload.label, len(workload.labels))}
@@ -138,20 +134,12 @@ def _fit(workload: Workload, examples_dir: str, name: str) -> Predict:
     """Return a simple model of the first rows of each file of the train split."""
     import tensorflow as tf
 
-    from trainer.examples.tables import Decoder, Slice, as_tensors
-
     if len(workload.labels) > MAX_CLASSES:
         raise InputError(f"{len(workload.labels):,} classes are more than {MAX_CLASSES:,}")
-    train, compression = _train_split(workload, examples_dir)
     fit, most_rows = SIMPLE_MODELS[name]
-    share = -(-most_rows // len(train.shards))
-    slices = [
-        Slice(shard=shard, skip=0, take=min(share, shard.num_examples)) for shard in train.shards
-    ]
-    decoder = Decoder(workload=workload, compression=compression, is_raw=True)
-    with decoder.explaining_errors(train.shards):
+    with _first_batches(workload, examples_dir, most_rows) as (decoder, batches):
         # Not `read`, whose tracing would take longer than these few examples.
-        tables = [decoder.decode(records) for records in decoder.records(as_tensors(slices))]
+        tables = [decoder.decode(records) for records in batches]
     labels = np.concatenate([column.numpy() for _, column in tables])
     known = _find_labelled(labels, workload)
     features = {
@@ -161,15 +149,25 @@ def _fit(workload: Workload, examples_dir: str, name: str) -> Predict:
     return fit(workload, features, labels[known])
 
 
-def _train_split(workload: Workload, examples_dir: str) -> tuple["Split", str]:
-    """Return the train split and the compression of its files; InputError without one."""
+@contextmanager
+def _first_batches(
+    workload: Workload, examples_dir: str, most_rows: int
+) -> Iterator[tuple["Decoder", Any]]:
+    """Yield a decoder, and batches of the first records of each file of the train split."""
     from trainer.examples.manifest import read_manifest
+    from trainer.examples.tables import Decoder, Slice, as_tensors
 
     manifest = read_manifest(examples_dir, workload=workload.name)
     train = manifest.splits.get("train")
     if train is None or not train.num_examples:
         raise InputError("the examples have no train split")
-    return train, manifest.compression
+    share = -(-most_rows // len(train.shards))
+    slices = [
+        Slice(shard=shard, skip=0, take=min(share, shard.num_examples)) for shard in train.shards
+    ]
+    decoder = Decoder(workload=workload, compression=manifest.compression, is_raw=True)
+    with decoder.explaining_errors(train.shards):
+        yield decoder, decoder.records(as_tensors(slices))
 
 
 def _find_labelled(labels: NDArray[Any], workload: Workload) -> NDArray[Any]:
