@@ -67,8 +67,19 @@ def described(version: Json, verdict: str) -> str:
     return "\n".join([verdict, *(line for line in lines if _LINE.fullmatch(line))])
 
 
-def decide(api: VertexApi, version: ResourceName, kind: str, *, by: str, reason: str) -> None:
-    """Record a decision about a version, and change the label that runs obey."""
+def decide(
+    api: VertexApi,
+    version: ResourceName,
+    kind: str,
+    *,
+    by: str,
+    reason: str,
+    check: Callable[[Json], None] = lambda _: None,
+) -> None:
+    """Record a decision about a version, and change the label that runs obey.
+
+    `check` raises an error if the version, as it is in this moment, does not allow the decision.
+    """
     moment = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
     stamp = moment.isoformat(timespec="milliseconds")
     text = "".join(sign for sign in " ".join(reason.split()) if sign.isprintable())
@@ -77,6 +88,7 @@ def decide(api: VertexApi, version: ResourceName, kind: str, *, by: str, reason:
     def change(record: Json) -> Json:
         if line in record.get("versionDescription", "").splitlines():
             return {}  # a lost response made the client repeat the request
+        check(record)
         labels = dict(record.get("labels", {}))
         if kind == REJECTED:
             labels[STATE_LABEL] = REJECTED

@@ -57,11 +57,12 @@ class Contest:
             self._compare(default)
 
     def confirm(self) -> None:
-        """Check that nothing has changed since `check`.
+        """Check that nothing has changed since `check`, and the version was labelled as promoted.
 
         Raises:
             StepError: The default version has changed, or a person has decided otherwise.
         """
+        self._lifts_rejection = False  # by the label; a rejection is a later one
         if default := self._rival():
             number = ResourceName.from_version_name(default.version).version
             raise StepError(

@@ -74,18 +74,16 @@ def reject(api: VertexApi, name: str, *, reason: str) -> list[str]:
     """Reject MODEL@VERSION: no run promotes the same model.
 
     Raises:
-        ResourceError: it is the default version, now or by the time that it was rejected.
+        ResourceError: it is the default version, also if it became so in this moment.
     """
     version = version_called(api, name)
+    check = partial(_refuse_default, version=version)
+    decide(api, version, REJECTED, by=this_person(), reason=reason, check=check)
     record = api.get(version.name)
-    _refuse_default(record, version)
-    decide(api, version, REJECTED, by=this_person(), reason=reason)
     lines = [
         f"{version_text(record, version)} is rejected: no run promotes the same model, as long"
         " as the version is not deleted"
     ]
-    if DEFAULT in api.get(version.name)["versionAliases"] and was_promoted(record):
-        lines.append(f"a run has promoted it meanwhile: trainyard models rollback {name}")
     if record.get("deployedModels"):
         lines.append(f"it is still deployed: trainyard endpoints undeploy {name}")
     return lines

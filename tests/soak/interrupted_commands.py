@@ -151,12 +151,12 @@ def ended(commands: Commands, name: str, *, signals: bool) -> tuple[str, float, 
         process.send_signal(number)
         done = f"{number.name} after {time.monotonic() - began:.1f} s"
     output, _ = process.communicate(timeout=RUN_TIMEOUT_SECONDS)
-    ends = (INTERRUPTED, -signal.SIGKILL, -signal.SIGTERM)  # the last before it has begun
+    ends = (INTERRUPTED, *(-number for number in SIGNALS))  # a signal's number: before it began
     allowed = (OK, *ends) if signals else (OK,)
     problems = (
         [] if process.returncode in allowed else [f"exit {process.returncode}: {output[-600:]}"]
     )
-    if "Traceback" in output:
+    if "Traceback" in output and process.returncode != -signal.SIGINT:
         problems.append(f"a traceback: {output[-1500:]}")
     return done, time.monotonic() - began, problems
 

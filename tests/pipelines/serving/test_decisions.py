@@ -6,6 +6,7 @@ import pytest
 
 from components.endpoint.deployments import deploy
 from components.endpoint.ensure import ensure_endpoint
+from components.model_version import registry
 from components.model_version.champion import default_champion
 from components.model_version.companions import GOLDEN_FILE, write_companion
 from components.model_version.decisions import stop_of
@@ -14,6 +15,7 @@ from components.release.options import ServingOptions
 from components.shared.vertex.labels import CANDIDATE, MODEL_LABEL, STATE_LABEL, WAITING
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.resources.names import this_person
+from pipelines.serving import decisions
 from tests.support.servers.models import aliases, versions
 from vertex_local.tests.support.service import container_spec
 
@@ -174,6 +176,36 @@ def test_a_model_without_a_promoted_version_cannot_be_held(version, trainyard, s
     assert code == 2
     assert "no promoted version to hold; " in error
     assert "release.approval=required" in error
+
+
+def test_a_version_that_is_approved_and_rejected_at_once_has_one_state(
+    api, version, trainyard, monkeypatch
+):
+    first = version(state="", digest="1")
+    second = version(digest="2")
+    compared_with(api, second, first)
+    decide, record = decisions.decide, registry._record
+
+    def approved_before(*arguments, **options):
+        monkeypatch.setattr(decisions, "decide", decide)
+        assert trainyard("models", "approve", "tiny@2")[0] == 0
+        decide(*arguments, **options)
+
+    def rejected_after(*arguments, **options):
+        record(*arguments, **options)
+        decide(api, ResourceName.from_name(second.name), "rejected", by="ann@desk", reason="no")
+
+    monkeypatch.setattr(decisions, "decide", approved_before)
+    code, _, error = trainyard("models", "reject", "tiny@2", "--reason", "x")
+    assert (code, "tiny@2 is the default version; to leave it" in error) == (2, True)
+    assert api.get(second.name)["labels"][STATE_LABEL] == "promoted"
+
+    assert trainyard("models", "rollback", "tiny", "--reason", "bad")[0] == 0
+    monkeypatch.setattr(registry, "_record", rejected_after)
+    code, _, error = trainyard("models", "approve", "tiny@2", "--uncompared")
+    assert (code, "not promoted, rejected" in error) == (1, True)
+    assert api.get(second.name)["labels"][STATE_LABEL] == "rejected"
+    assert aliases(api)["1"] == ["default"]
 
 
 def test_a_rejected_version_stays_with_its_reason_and_can_be_approved(api, version, trainyard):
