@@ -81,16 +81,14 @@ def keys_of(shards: Sequence[Json]) -> NDArray[np.uint64]:
     return np.frombuffer(bytes.fromhex("".join(s.get("keys", "") for s in shards)), np.uint64)
 
 
-def deal(keys: NDArray[np.uint64], num_parts: int, *, seed: int = 0) -> Array:
+def deal(keys: NDArray[np.uint64], num_parts: int) -> Array:
     """Return the part of each row; rows of the same key are in the same one.
 
-    The largest groups are dealt first, so that all parts are about as large. Each `seed` deals the
-    rows in another way.
+    The largest groups are dealt first, so that all parts are about as large.
     """
     _, groups, sizes = np.unique(keys, return_inverse=True, return_counts=True)
-    order = np.random.default_rng(seed).permutation(len(sizes)) if seed else np.arange(len(sizes))
     parts, filled = np.empty(len(sizes), np.int64), np.zeros(num_parts, np.int64)
-    for group in order[np.argsort(-sizes[order], kind="stable")]:
+    for group in np.argsort(-sizes, kind="stable"):
         parts[group] = filled.argmin()
         filled[parts[group]] += sizes[group]
     return parts[groups]

@@ -33,13 +33,9 @@ PREDICTIONS_FILE = "predictions.npz"
 
 @dataclass(frozen=True, kw_only=True)
 class OutOfFold:
-    """All rows of a dataset, and predictions of each by models that were not trained on it.
-
-    They are as HeldOut has them: all rows of one repeat, then all rows of the next.
-    """
+    """All rows of a dataset, and predictions of each by models that were not trained on it."""
 
     num_folds: int
-    num_repeats: int
     records: Sequence[bytes]
     predictions: dict[str, Array]
 
@@ -48,15 +44,12 @@ def num_folds(manifest: Json, options: GateOptions) -> int:
     """Return the number of folds that judge: the setting, or 5 of few rows; 0 for none.
 
     Raises:
-        ConfigError: the setting asks for folds, but the rows cannot be dealt; or for repeats of no
-            folds.
+        ConfigError: the setting asks for folds, but the rows cannot be dealt.
     """
     count = DEFAULT_FOLDS if options.folds is None else options.folds
     why_not = _why_no_folds(manifest, count)
     if options.folds is None and _num_rows(manifest) >= FEW_ROWS:
-        why_not = f"by default folds judge fewer than {FEW_ROWS} rows only; give gate.folds"
-    if why_not and options.fold_repeats > 1:
-        raise ConfigError(f"gate.fold_repeats is {options.fold_repeats}, but {why_not}")
+        return 0
     if why_not and count > 1 and options.folds is not None:
         raise ConfigError(f"gate.folds is {count}, but {why_not}; {OFF}")
     return 0 if why_not else count
@@ -82,25 +75,22 @@ def folds_note(manifest: Json, options: GateOptions) -> str:
     """Return in words that folds judge; "" if the test split does."""
     if not (count := num_folds(manifest, options)):
         return ""
-    often = f", dealt {options.fold_repeats} times," * (options.fold_repeats > 1)
     few = f"; by default of fewer than {FEW_ROWS}; {OFF}" * (_num_rows(manifest) < FEW_ROWS)
-    return f"{count} folds of all {_num_rows(manifest):,} rows{often} judge the model{few}"
+    return f"{count} folds of all {_num_rows(manifest):,} rows judge the model{few}"
 
 
 def _num_rows(manifest: Json) -> int:
     return sum(int(split["num_examples"]) for split in manifest["splits"].values())
 
 
-def deal_folds(
-    keys: Array, count: int, *, eval_share: float, repeat: int = 0
-) -> list[dict[str, Array]]:
+def deal_folds(keys: Array, count: int, *, eval_share: float) -> list[dict[str, Array]]:
     """Return the rows of each split of each fold, by name; each row is in one test split.
 
     Rows of the same key stay together. They are dealt into two parts a fold. A fold tests two
     parts. Of the others as many stop the training as the eval split is large, at least one.
     """
     num_parts = 2 * count
-    parts = deal(keys, num_parts, seed=repeat)
+    parts = deal(keys, num_parts)
     last = 2 + min(max(round(eval_share * num_parts), 1), num_parts - 3)
     ends = (("test", 0, 2), ("eval", 2, last), ("train", last, num_parts))
     folds: list[dict[str, Array]] = []
@@ -127,14 +117,10 @@ def cross_validate(case: "Case") -> OutOfFold | None:
     if not (note := folds_note(manifest, options)):
         return None
     logger.info("%s", note)
-    count, repeats = num_folds(manifest, options), options.fold_repeats
+    count = num_folds(manifest, options)
     rows = Rows(case.examples_dir, manifest, SPLITS)
     share = manifest["splits"]["eval"]["num_examples"] / len(rows.keys)
-    dealt = [
-        fold
-        for repeat in range(repeats)
-        for fold in deal_folds(rows.keys, count, eval_share=share, repeat=repeat)
-    ]
+    dealt = deal_folds(rows.keys, count, eval_share=share)
     with tempfile.TemporaryDirectory(prefix="folds-") as root:
         folders = [Path(root, f"fold {at} of {len(dealt)}") for at in range(1, len(dealt) + 1)]
         for folder, fold in zip(folders, dealt, strict=True):
@@ -144,13 +130,12 @@ def cross_validate(case: "Case") -> OutOfFold | None:
         for folder in train_all(folders, case.flags, timeout_seconds=timeout_seconds, then=then):
             logger.info("%s is trained", folder.name)
         predicted = [dict(np.load(folder / PREDICTIONS_FILE)) for folder in folders]
-    of_repeats = [at // count * len(rows.keys) + fold["test"] for at, fold in enumerate(dealt)]
-    order = np.argsort(np.concatenate(of_repeats))
+    order = np.argsort(np.concatenate([fold["test"] for fold in dealt]))
     models = {
         name: np.concatenate([of_fold[name] for of_fold in predicted])[order]
         for name in predicted[0]
     }
-    return OutOfFold(num_folds=count, num_repeats=repeats, records=rows.records, predictions=models)
+    return OutOfFold(num_folds=count, records=rows.records, predictions=models)
 
 
 def _predict(folder: Path, *, case: "Case") -> None:

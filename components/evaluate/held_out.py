@@ -46,8 +46,6 @@ class HeldOut:
         columns: Raw features [n] that were asked for, by name.
         num_folds: Number of folds, if the examples are all rows of a dataset and each fold was
             predicted by models of the others; 0 for a split.
-        num_repeats: Number of times that the rows were dealt into folds; labels and predictions
-            have all rows once for each.
     """
 
     label: Label
@@ -65,32 +63,18 @@ class HeldOut:
     rival_labels: Mapping[str, Label] = field(default_factory=dict)
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     num_folds: int = 0
-    num_repeats: int = 1
     hashes: Sequence[str] = ()
 
     @property
     def folds(self) -> Json | None:
-        """The number of folds, of their repeats and of rows; None for a split."""
-        counts = {"count": self.num_folds, "repeats": self.num_repeats, "rows": self.num_rows}
+        """The number of folds and of rows; None for a split."""
+        counts = {"count": self.num_folds, "rows": len(self.labels)}
         return counts if self.num_folds else None
 
     @property
     def basis(self) -> str:
         """The rows of folds in words, as ` by 5 folds (150 rows)`; "" for a split."""
         return f" {fold_words(self.folds)}" if self.folds else ""
-
-    @property
-    def num_rows(self) -> int:
-        """Number of examples, each counted once."""
-        return len(self.labels) // self.num_repeats
-
-    def repeated(self, rows: Any = slice(None)) -> Any:
-        """Return the positions of rows in the arrays, repeat after repeat."""
-        if self.num_repeats == 1:
-            return rows
-        numbers = np.arange(self.num_rows)[rows]
-        starts = self.num_rows * np.arange(self.num_repeats)
-        return np.ravel(starts[:, np.newaxis] + numbers)
 
     def instance(self, index: int) -> Any:
         """Return an example as an instance of a prediction request."""

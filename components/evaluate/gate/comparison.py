@@ -70,7 +70,7 @@ def compare(
             metric,
             _statistic(metric, held_out, ""),
             _statistic(metric, held_out, name),
-            num_examples=held_out.num_rows,
+            num_examples=len(held_out.labels),
             confidence=options.confidence,
         )
         for name in held_out.rivals
@@ -133,17 +133,12 @@ def _slices(
             gain=gain,
             undefined=""
             if is_defined
-            else why_undefined(metric, held_out, held_out.repeated(rows), examples="the slice"),
+            else why_undefined(metric, held_out, rows, examples="the slice"),
         )
 
 
 def _statistic(metric: str, held_out: HeldOut, model: str, rows: Any = slice(None)) -> Statistic:
-    """Return the metric on some examples, of another model or (`model` is "") the trained one.
-
-    An example is drawn with all its repeats: its predictions are no further examples.
-    """
+    """Return the metric on some examples, of another model or (`model` is "") the trained one."""
     predictions = held_out.rivals[model] if model else held_out.predictions
     label = held_out.rival_labels.get(model, held_out.label)
-    at, num_repeats = held_out.repeated(rows), held_out.num_repeats
-    of_draw = statistic(metric, predictions[at], held_out.labels[at], label)
-    return (lambda counts: of_draw(np.tile(counts, num_repeats))) if num_repeats > 1 else of_draw
+    return statistic(metric, predictions[rows], held_out.labels[rows], label)

@@ -42,9 +42,9 @@ def held_out_by_folds(
     decoder = Decoder(workload=workload, compression="", is_raw=True)
     features, labels = decoder.decode(tf.constant(out.records))
     is_labelled = find_labelled(labels.numpy(), workload.label)
-    rows, each = np.flatnonzero(is_labelled), np.tile(is_labelled, out.num_repeats)
-    truth = np.concatenate([labels.numpy()[rows]] * out.num_repeats)
-    predictions = {name: predicted[each] for name, predicted in out.predictions.items()}
+    rows = np.flatnonzero(is_labelled)
+    truth = labels.numpy()[rows]
+    predictions = {name: predicted[rows] for name, predicted in out.predictions.items()}
     judged = replace(
         test,
         labels=truth,
@@ -52,7 +52,6 @@ def held_out_by_folds(
         rivals={name: predictions[name] for name in test.rivals if name in predictions},
         columns={name: as_texts(features[name].numpy()[rows]) for name in test.columns},
         num_folds=out.num_folds,
-        num_repeats=out.num_repeats,
         hashes=[hashlib.sha256(out.records[row]).hexdigest() for row in rows.tolist()],
     )
     metrics = score(judged.predictions, truth, workload).metrics
@@ -60,17 +59,13 @@ def held_out_by_folds(
 
 
 def to_companion(held_out: HeldOut) -> Json:
-    """Return the predictions of each row by its hash, for the comparison with a later version.
-
-    Those of the repeats of the folds follow each other.
-    """
+    """Return the predictions of each row by its hash, for the comparison with a later version."""
     predictions = defaultdict[str, list[Any]](list)
-    for row, key in enumerate(held_out.hashes):
-        predictions[key] += held_out.predictions[row :: held_out.num_rows].tolist()
+    for key, predicted in zip(held_out.hashes, held_out.predictions.tolist(), strict=True):
+        predictions[key].append(predicted)
     return {
         "names": list(held_out.names),
         "are_choices": held_out.predictions.dtype == CHOICE,
-        "repeats": held_out.num_repeats,
         "predictions": predictions,
     }
 
@@ -88,7 +83,7 @@ def compare_folds(
     if on_test.champion is None:
         return comparison
     shared, num_test = _shared(held_out, champion_uri), on_test.champion.num_examples
-    if shared and shared.num_rows > num_test:
+    if shared and len(shared.labels) > num_test:
         other = compare(shared, options, **cut)
     else:
         why = "since the default version was not judged by folds of these"
@@ -100,8 +95,7 @@ def compare_folds(
 def _shared(held_out: HeldOut, champion_uri: str) -> HeldOut | None:
     """Return the rows that a champion's folds have predicted, too; None without any.
 
-    Equal rows share a hash, so the first of one is paired with the first of the other. Of repeats
-    as many are compared as both have.
+    Equal rows share a hash, so the first of one is paired with the first of the other.
     """
     try:
         content = read_companion_object(champion_uri, FOLDS_FILE, "names", "predictions") or {}
@@ -109,24 +103,16 @@ def _shared(held_out: HeldOut, champion_uri: str) -> HeldOut | None:
         logger.warning("%s", error)
         content = {}
     known = {key: list(predicted) for key, predicted in content.get("predictions", {}).items()}
-    repeats = range(content.get("repeats", 1))
-    pairs = [
-        (row, [known[key].pop(0) for _ in repeats])
-        for row, key in enumerate(held_out.hashes)
-        if known.get(key)
-    ]
+    pairs = [(row, known[key].pop(0)) for row, key in enumerate(held_out.hashes) if known.get(key)]
     if not pairs:
         return None
-    num_repeats = min(held_out.num_repeats, len(repeats))
     rows = np.array([row for row, _ in pairs])
-    at_both = held_out.repeated(rows)[: num_repeats * len(rows)]
-    predicted = [of_row[repeat] for repeat in range(num_repeats) for _, of_row in pairs]
+    predicted = [prediction for _, prediction in pairs]
     return replace(
         held_out,
-        labels=held_out.labels[at_both],
-        predictions=held_out.predictions[at_both],
-        num_repeats=num_repeats,
-        rivals={CHAMPION: _read_predictions(predicted, content, held_out, at_both)},
+        labels=held_out.labels[rows],
+        predictions=held_out.predictions[rows],
+        rivals={CHAMPION: _read_predictions(predicted, content, held_out, rows)},
         columns={name: column[rows] for name, column in held_out.columns.items()},
     )
 

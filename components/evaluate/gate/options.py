@@ -48,12 +48,6 @@ class GateOptions(Options):
         at_least=0,
         at_most=20,
     )
-    fold_repeats: int = setting(
-        "times that the rows are dealt into folds, each time in another way",
-        default=1,
-        at_least=1,
-        at_most=20,
-    )
     slices: tuple[str, ...] = setting(
         "parts of the test split that may not get worse: FEATURE (each value, or quarters of a"
         " number), missing(FEATURE), buckets(FEATURE; 5; 20), FEATURE > 20, combined by &",

@@ -39,14 +39,13 @@ def manifest_of(keys, *, ratios=(0.6, 0.2, 0.2)):
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("repeat", [0, 1])
-def test_no_fold_trains_on_a_group_that_it_predicts_and_each_row_is_predicted_once(seed, repeat):
+def test_no_fold_trains_on_a_group_that_it_predicts_and_each_row_is_predicted_once(seed):
     random = np.random.default_rng(seed)
     count = int(random.integers(2, 11))
     groups = random.integers(0, 2**64, 4 * count, np.uint64)
     keys = groups[[*range(len(groups)), *random.integers(0, len(groups), 100)]]
 
-    dealt = folds.deal_folds(keys, count, eval_share=0.2, repeat=repeat)
+    dealt = folds.deal_folds(keys, count, eval_share=0.2)
 
     assert len(dealt) == count
     tested = np.concatenate([fold["test"] for fold in dealt])
@@ -69,15 +68,6 @@ def test_folds_are_as_large_and_the_share_of_eval_is_kept():
     assert len(fold["train"]) == 105
 
 
-def test_repeats_deal_the_rows_in_other_ways():
-    keys = np.arange(150, dtype=np.uint64)
-    tested = [
-        tuple(folds.deal_folds(keys, 5, eval_share=0.2, repeat=repeat)[0]["test"])
-        for repeat in (0, 1, 2, 2)
-    ]
-    assert len(set(tested)) == 3
-
-
 def test_few_rows_are_judged_by_folds_and_more_if_it_is_asked():
     few, many = manifest_of(range(150)), manifest_of(range(600))
     default = GateOptions()
@@ -88,14 +78,6 @@ def test_few_rows_are_judged_by_folds_and_more_if_it_is_asked():
     assert "5 folds of all 150 rows judge the model;" in folds.folds_note(few, default)
     assert "gate.folds=0" in folds.folds_note(few, default)
     assert folds.folds_note(many, default) == ""
-    repeated = folds.folds_note(few, GateOptions(fold_repeats=3))
-    assert "5 folds of all 150 rows, dealt 3 times, judge the model;" in repeated
-
-
-@pytest.mark.parametrize("options", [{"folds": 0}, {}])
-def test_repeats_of_no_folds_are_refused(options):
-    with pytest.raises(ConfigError, match=r"gate\.fold_repeats is 3, but .*gate\.folds"):
-        folds.num_folds(manifest_of(range(600)), GateOptions(fold_repeats=3, **options))
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,8 @@ def metrics_section(evaluation: Json, metrics: Json) -> str:
 
 
 def fold_words(folds: Json) -> str:
-    """Return `by 5 folds (150 rows)` or `by 3 x 5 folds (150 rows)`, "" without folds."""
-    if not folds:
-        return ""
-    repeats = folds.get("repeats", 1)  # earlier evaluations have none
-    often = f"{repeats} x " * (repeats > 1)
-    return f"by {often}{folds['count']} folds ({folds['rows']:,} rows)"
+    """Return `by 5 folds (150 rows)`, "" without folds."""
+    return f"by {folds['count']} folds ({folds['rows']:,} rows)" if folds else ""
 
 
 def _gain(evaluation: Json) -> str:

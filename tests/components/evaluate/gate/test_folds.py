@@ -1,6 +1,5 @@
 """Comparison of recipes by folds."""
 
-import itertools
 import json
 from dataclasses import replace
 
@@ -92,47 +91,6 @@ def test_a_champion_of_many_classes_is_compared_by_names(tmp_path, is_older):
 
     assert comparison.champion.num_examples == 3
     assert comparison.champion.other == pytest.approx(2 / 3)
-
-
-def test_repeats_of_the_same_predictions_leave_the_interval_as_it_is():
-    random = np.random.default_rng(1)
-    labels = random.integers(0, 2, 60)
-    predicted, linear = (np.where(random.random(60) < p, labels, 1 - labels) for p in (0.9, 0.8))
-    gains = []
-    for num_repeats in (1, 4):
-        rows = held_out(
-            np.tile(labels, num_repeats),
-            np.tile(predicted, num_repeats),
-            num_folds=5,
-            num_repeats=num_repeats,
-            rivals={LINEAR: np.eye(2)[np.tile(linear, num_repeats)]},
-        )
-        gains.append(compare(rows, OPTIONS, rules=(), missing={}).baseline)
-    once, often = gains
-    assert (often.low, often.high) == (once.low, once.high)
-    assert often.num_examples == 60
-    assert (once.basis, often.basis) == (" by 5 folds (60 rows)", " by 4 x 5 folds (60 rows)")
-
-
-def test_a_champion_with_other_repeats_is_compared_by_those_that_both_have(tmp_path, on_test):
-    def repeated(*predicted: list[int]) -> HeldOut:
-        labels = [0, 1, 0, 1, 1] * len(predicted)
-        return judged(
-            labels, [*itertools.chain(*predicted)], list("rstuv"), num_repeats=len(predicted)
-        )
-
-    right, wrong = [0, 1, 0, 1, 1], [1, 0, 1, 0, 0]
-    half = [0, 1, 0, 1, 0]
-    (tmp_path / FOLDS_FILE).write_text(json.dumps(to_companion(repeated(half, right, wrong))))
-
-    comparison = compare_folds(
-        repeated(right, half), on_test, OPTIONS, champion_uri=str(tmp_path), rules=(), missing={}
-    )
-
-    assert comparison.champion.num_examples == 5
-    assert comparison.champion.other == pytest.approx((4 + 5) / 10)
-    assert comparison.champion.candidate == pytest.approx((5 + 4) / 10)
-    assert comparison.champion.basis == " by 2 x 5 folds (5 rows)"
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"names": ["a", "b"], "predictions": {}}'])
