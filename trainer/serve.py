@@ -49,11 +49,9 @@ def load_ready_predictor(storage_uri: str, *, trust: Trust = STRANGER) -> Any:
     """Return the predictor of a model after a first prediction, which is slow."""
     import_tensorflow()
 
-    from trainer.serving.export import is_foreign, load_predictor
-    from trainer.serving.signature import SignaturePredictor
+    from trainer.serving.signature import load_any
 
-    load = SignaturePredictor if is_foreign(storage_uri) else load_predictor
-    predictor = load(storage_uri, trust=trust)
+    predictor = load_any(storage_uri, trust=trust)
     predictor.warm_up()
     return predictor
 

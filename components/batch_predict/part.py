@@ -50,13 +50,10 @@ def load_model(model_uri: str, trust: Trust = STRANGER) -> Any:
         DataError: it cannot be loaded, or needs more trust.
     """
     import_tensorflow()
-    from trainer.serving.export import is_foreign, load_predictor
-    from trainer.serving.signature import SignaturePredictor
+    from trainer.serving.signature import load_any
 
     try:
-        return (SignaturePredictor if is_foreign(model_uri) else load_predictor)(
-            model_uri, trust=trust
-        )
+        return load_any(model_uri, trust=trust)
     except TrainerError as error:
         raise DataError(str(error)) from error
 

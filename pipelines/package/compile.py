@@ -45,14 +45,17 @@ def compile_pipeline(image: str, *, config: RunConfig) -> str:
 def compile_once(image: str, *, config: RunConfig, folder: Path) -> str:
     """Return what `compile_pipeline` does, from `folder` if it is there: without importing KFP.
 
-    It is kept if the folder that `folder` is in exists: a run that is refused leaves no state.
+    It is kept if the folder that `folder` is in exists: a run that is refused leaves no state. A
+    file that differs from the SHA-256 in its first line is compiled again.
     """
     versions = [sys.version, *(version(name) for name in LIBRARIES)]
     sources = source_digest(SOURCE_ROOT, COMPILED)
     key = json.dumps([sources, versions, image, config.name, config.parameters()], sort_keys=True)
     path = folder / f"{config.name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.yaml"
     with contextlib.suppress(FileNotFoundError):
-        return path.read_text(encoding="utf-8")
+        digest, _, kept = path.read_bytes().partition(b"\n")
+        if digest == _digest(kept):
+            return kept.decode("utf-8")
     text = compile_pipeline(image, config=config)
     if not folder.parent.is_dir():
         return text
@@ -60,9 +63,14 @@ def compile_once(image: str, *, config: RunConfig, folder: Path) -> str:
     for old in sorted(folder.glob("*.yaml"), key=lambda file: file.stat().st_mtime)[:-NUM_KEPT]:
         old.unlink(missing_ok=True)
     unfinished = path.with_suffix(f".{os.getpid()}")
-    unfinished.write_text(text, encoding="utf-8")
+    content = text.encode("utf-8")
+    unfinished.write_bytes(_digest(content) + b"\n" + content)
     unfinished.replace(path)
     return text
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
 
 
 def _compiled(pipeline: Any, image: str, **options: Any) -> str:

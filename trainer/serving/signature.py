@@ -11,7 +11,15 @@ from tensorflow.python.saved_model import loader_impl
 
 from trainer.config.trust import STRANGER, Trust
 from trainer.errors import TrainerError, first_line
-from trainer.serving.export import LOAD_ERRORS, SIGNATURE, check_trusted_graph, unloadable
+from trainer.serving.export import (
+    LOAD_ERRORS,
+    SIGNATURE,
+    Predictor,
+    check_trusted_graph,
+    is_foreign,
+    load_predictor,
+    unloadable,
+)
 from trainer.serving.rows import Specs, find_signature, make_zeros, predict_rows, shown
 
 _SERVE_TAG = "serve"
@@ -62,6 +70,12 @@ def read_signature(model_dir: str) -> Signature:
         inputs=_specs(signature.inputs, what="input", model_dir=model_dir),
         outputs=_specs(signature.outputs, what="output", model_dir=model_dir),
     )
+
+
+def load_any(model_dir: str, *, trust: Trust = STRANGER) -> "Predictor | SignaturePredictor":
+    """Return the predictor of a model of this trainer or of another program."""
+    load = SignaturePredictor if is_foreign(model_dir) else load_predictor
+    return load(model_dir, trust=trust)
 
 
 class SignaturePredictor:

@@ -73,7 +73,11 @@ def test_a_pipeline_is_compiled_once(compiled, pipeline, tmp_path):
     assert texts == [pipeline, pipeline]
     assert compiled == [TEST_IMAGE]
     [path] = (tmp_path / "kept").iterdir()
-    assert path.read_text() == pipeline
+    damaged = path.read_bytes().replace(b"mnist", b"m\xffist", 1)
+    for content in (damaged, damaged.replace(b"\xff", b"o"), b""):
+        path.write_bytes(content)
+        assert compile_once(TEST_IMAGE, config=mnist(), folder=tmp_path / "kept") == pipeline
+    assert len(compiled) == 4
 
 
 @pytest.mark.parametrize("change", ["image", "settings", "source", "kfp"])

@@ -2,11 +2,13 @@
 
 import base64
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from trainer import paths
 from trainer.errors import InstanceError, TrainerError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.serve import load_ready_predictor
@@ -171,3 +173,19 @@ def test_a_model_of_an_earlier_version_is_loaded_and_a_warning_says_that_it_is_n
     load_predictor(str(folder))
     [warning] = [record for record in caplog.records if DIGESTS_FILE in record.message]
     assert warning.message.startswith(f"the files of {folder} are not checked: ")
+
+
+def test_a_damaged_file_in_a_bucket_is_named(exported, monkeypatch):
+    monkeypatch.setattr(paths, "BUCKET_SCHEME", "ram://")  # TensorFlow's files in memory
+    for path in filter(Path.is_file, exported.rglob("*")):
+        with tf.io.gfile.GFile(f"ram://b/{path.relative_to(exported)}", "wb") as file:
+            file.write(path.read_bytes())
+    assert load_predictor("ram://b").predict([[0] * 784])
+    graph = (exported / "saved_model.pb").read_bytes()
+    with tf.io.gfile.GFile("ram://b/saved_model.pb", "wb") as file:
+        file.write(flipped(graph))
+    with pytest.raises(TrainerError, match=r"^ram://b/saved_model.pb differs by its SHA-256"):
+        load_ready_predictor("ram://b")
+    tf.io.gfile.remove("ram://b/saved_model.pb")
+    with pytest.raises(TrainerError, match=r"^ram://b/saved_model.pb is missing"):
+        load_ready_predictor("ram://b")
