@@ -25,14 +25,22 @@ from trainer.workloads import Workload
 MAX_FILES = 5
 MAX_RECORDS = 2_000
 MAX_BYTES = 5_000_000  # of files that are read whole
+MAX_DECIDING_BYTES = 200_000_000  # of files that are read whole if some records are refused
 MAX_IMAGES = 200
 NUM_SHOWN = 5
 
 
 def sample_records(
-    workload: Workload, paths: Sequence[str], options: PrepareOptions, folder: Path, places: Places
+    workload: Workload,
+    paths: Sequence[str],
+    options: PrepareOptions,
+    folder: Path,
+    places: Places,
+    *,
+    max_files: int = MAX_FILES,
+    max_bytes: int = MAX_BYTES,
 ) -> Sample:
-    """Write the first records of some files as examples.
+    """Write the first records of some files as examples; all if those would be refused.
 
     Raises:
         DataError: a file is damaged, or the records lack the label.
@@ -52,9 +60,9 @@ def sample_records(
             for name in absent
         ]
         return Sample(problems=problems)
-    chosen = paths[:MAX_FILES]
+    chosen = paths[:max_files]
     num_bytes = sum(Path(path).stat().st_size for path in paths)
-    is_whole = len(paths) == len(chosen) and num_bytes <= MAX_BYTES
+    is_whole = len(paths) == len(chosen) and num_bytes <= max_bytes
     most = options.max_examples if is_whole else MAX_RECORDS
     sampled = replace(without_service(options), files=tuple(chosen), max_examples=most)
     if not is_whole:  # some records need not fill the windows, nor have each value
@@ -74,6 +82,9 @@ def sample_records(
         problems = problem_of(lambda: job.conclude(outcome), position)
     elif train["num_examples"]:
         problems = problem_of(outcome.check_label, position)
+    if problems and not is_whole and num_bytes <= MAX_DECIDING_BYTES:
+        sizes = {"max_files": len(paths), "max_bytes": num_bytes}
+        return sample_records(workload, paths, options, folder, places, **sizes)
     return Sample(
         entries=train["shards"],
         statistics=result["statistics"]["train"],
@@ -85,8 +96,17 @@ def sample_records(
     )
 
 
-def sample_images(workload: Workload, root: Path, options: PrepareOptions, folder: Path) -> Sample:
+def sample_images(
+    workload: Workload,
+    root: Path,
+    options: PrepareOptions,
+    folder: Path,
+    *,
+    max_images: int = MAX_IMAGES,
+) -> Sample:
     """Write some images of each class, from the class folders in `root`, as examples.
+
+    Of those with too many bad ones, all images decide.
 
     Raises:
         DataError: there is no class folder, one is empty, or there is only one.
@@ -97,7 +117,7 @@ def sample_images(workload: Workload, root: Path, options: PrepareOptions, folde
             f"{images.root} has only one class folder, {images.classes[0]!r}; add one for each"
             " class"
         )
-    chosen = _some_of_each(images)
+    chosen = _some_of_each(images, max_images)
     write_listing(replace(images, files={"train": tuple(chosen)}), folder / LISTING)
     settings = options_of(workload, images)
     shard = Shard(shard_file("train", 0, 1, ""), "train", "train", 0, len(chosen))
@@ -105,6 +125,9 @@ def sample_images(workload: Workload, root: Path, options: PrepareOptions, folde
     merged = finish_folder([result], output_dir=str(folder), refused=[])
     bad = [(entry["file"], entry["reason"]) for entry in result["bad"]]
     num_files = images.num_files
+    problems = _problems(images, bad, len(chosen), options.max_quarantine)
+    if bad and problems and len(chosen) < sum(map(len, images.files.values())):
+        return sample_images(workload, root, options, folder, max_images=num_files)
     return Sample(
         entries=merged["splits"]["train"]["shards"],
         statistics=merged["statistics"]["train"]["features"],
@@ -112,7 +135,7 @@ def sample_images(workload: Workload, root: Path, options: PrepareOptions, folde
         labels=images.classes,
         detail=f"{len(chosen):,} of {num_files:,} images in {len(images.classes)} classes read,"
         f" {len(bad) + len(images.refused):,} bad",
-        problems=_problems(images, bad, len(chosen), options.max_quarantine),
+        problems=problems,
         absent=_absent(images),
     )
 
@@ -126,14 +149,14 @@ def _absent(images: ImageFolder) -> dict[str, list[str]]:
     return {split: names for split, names in absent.items() if names}
 
 
-def _some_of_each(images: ImageFolder) -> list[ImageFile]:
-    """Return up to MAX_IMAGES images, equally many of each class, in the order of their hashes."""
+def _some_of_each(images: ImageFolder, max_images: int) -> list[ImageFile]:
+    """Return up to `max_images` images, equally many of each class, ordered by hash."""
     files = sorted(file for some in images.files.values() for file in some)
     by_class = [
         [file for file in files if file.label == number] for number in range(len(images.classes))
     ]
     rounds = itertools.chain.from_iterable(itertools.zip_longest(*by_class))
-    return list(itertools.islice((file for file in rounds if file), MAX_IMAGES))
+    return list(itertools.islice((file for file in rounds if file), max_images))
 
 
 def _problems(

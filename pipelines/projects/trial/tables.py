@@ -65,15 +65,14 @@ def sample_table(
     if problems:
         return Sample(problems=problems)
     table, is_whole = _plan(opened, options)
-    if not is_whole:  # some rows need not fill the windows, nor have each value
-        opened = replace(opened, split=Split())
-    job = make_job(opened, table, options)
-    parts = [write_part(part, options=job.options, output_dir=str(folder)) for part in table.parts]
-    result = finish(parts)
-    if not is_whole:
-        result["statistics"] = {"train": result["statistics"]["train"]}
-    outcome = job.outcome(result, folder)
+    outcome = _written(opened, table, options, folder, is_whole=is_whole)
     problems = _problems(outcome, places, is_whole=is_whole)
+    if problems and not is_whole and not opened.pictures and _can_be_scanned(opened):
+        # Perhaps the others are right: bad ones, or those of a class, may lie side by side.
+        table, is_whole = opened.planned(options, max_rows=options.max_examples), True
+        outcome = _written(opened, table, options, folder, is_whole=True)
+        problems = _problems(outcome, places, is_whole=True)
+    job, result = outcome.job, outcome.result
     if not outcome.splits["train"]["num_examples"]:
         return Sample(problems=problems or ["no row can be used"])
     return Sample(
@@ -92,10 +91,27 @@ def sample_table(
     )
 
 
+def _written(
+    opened: OpenedTable, table: TablePlan, options: PrepareOptions, folder: Path, *, is_whole: bool
+) -> TableOutcome:
+    if not is_whole:  # some rows need not fill the windows, nor have each value
+        opened = replace(opened, split=Split())
+    job = make_job(opened, table, options)
+    parts = [write_part(part, options=job.options, output_dir=str(folder)) for part in table.parts]
+    result = finish(parts)
+    if not is_whole:
+        result["statistics"] = {"train": result["statistics"]["train"]}
+    return job.outcome(result, folder)
+
+
+def _can_be_scanned(opened: OpenedTable) -> bool:
+    return sum(file.num_bytes for file in opened.files) <= MAX_SCANNED_BYTES
+
+
 def _plan(opened: OpenedTable, options: PrepareOptions) -> tuple[TablePlan, bool]:
     """Return the plan of the run's rows and True, or of some of them and False if they are many."""
     most = MAX_PICTURES if opened.pictures else MAX_ROWS
-    if sum(file.num_bytes for file in opened.files) <= MAX_SCANNED_BYTES:
+    if _can_be_scanned(opened):
         table = opened.planned(options, max_rows=min(options.max_examples or most + 1, most + 1))
         if (table.num_rows or 0) <= most:
             return table, True

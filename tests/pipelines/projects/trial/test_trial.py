@@ -11,6 +11,7 @@ from PIL import Image
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
+from pipelines.projects.trial import records as record_trials
 from pipelines.projects.trial.findings import Finding
 from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.records import sample_images, sample_records
@@ -257,6 +258,15 @@ def test_images_of_class_folders_are_read(photos, tmp_path):
     assert sample.detail.startswith("20 of 20 images in 2 classes")
 
 
+def test_all_images_decide_if_some_would_be_refused(photos, tmp_path):
+    (tmp_path / "workload.py").write_text(IMAGES)
+    workload, options = load_workload(str(tmp_path)), PrepareOptions(max_quarantine=0.1)
+    for number, path in enumerate(sorted(photos.glob("cats/*.png"))[:4], start=1):
+        path.write_bytes(b"no image")
+        sample = sample_images(workload, photos, options, tmp_path, max_images=4)
+        assert bool(sample.problems) == (number > 2), number
+
+
 def test_an_empty_class_folder_and_corrupt_images_are_named(attempt, photos):
     (photos / "cats" / "3.png").write_bytes(b"no image")
     (photos / "dogs" / "4.png").write_bytes((photos / "dogs" / "4.png").read_bytes()[:40])
@@ -322,6 +332,29 @@ def test_the_check_refuses_records_that_a_run_refuses(tmp_path, records):
     workload = load_workload(str(tmp_path))
     sample = sample_records(workload, [str(records)], options, tmp_path / "trial", Places(None))
     assert sample.problems == [str(refusal.value)]
+
+
+@pytest.mark.parametrize(("last", "problems"), [(1, 0), (0, 1)], ids=["sorted", "one class"])
+def test_all_records_decide_if_some_would_be_refused(
+    tmp_path, records, monkeypatch, last, problems
+):
+    import tensorflow as tf
+
+    (tmp_path / "workload.py").write_text(RECORDS)
+    example = tf.train.Example.FromString(
+        next(tf.data.TFRecordDataset(str(records)).as_numpy_iterator())
+    )
+    values = example.features.feature
+    with tf.io.TFRecordWriter(str(records)) as writer:
+        for at in range(200):
+            values["x/raw"].float_list.value[0] = at
+            values["y"].int64_list.value[0] = last if at >= 100 else 0
+            writer.write(example.SerializeToString())
+    monkeypatch.setattr(record_trials, "MAX_RECORDS", 10)
+    workload, options = load_workload(str(tmp_path)), PrepareOptions(num_shards={"train": 1})
+    sample = sample_records(workload, [str(records)], options, tmp_path, Places(None), max_bytes=0)
+    assert len(sample.problems) == problems, sample.problems
+    assert all("y is 0 in all" in problem for problem in sample.problems)
 
 
 @pytest.mark.parametrize(
@@ -396,3 +429,29 @@ def test_windows_of_time_need_not_lie_in_the_first_of_many_rows(attempt, tmp_pat
         " split=Split('day', eval='90d', test='90d'))\n"
     )
     assert attempt(text, path)["data"].problems == ()
+
+
+@pytest.mark.parametrize(
+    ("bad", "late", "problem"),
+    [
+        (range(1_400), range(0, 30_000, 3), None),
+        (range(1_600), range(0, 30_000, 3), "age: 1,600 of 30,000 rows are bad"),
+        ((), range(29_500, 30_000), None),
+        ((), (), "left is 0 in all"),
+    ],
+    ids=["few bad rows side by side", "many", "a class in the last rows", "one class"],
+)
+def test_all_rows_decide_if_some_would_be_refused(tmp_path, bad, late, problem):
+    text = "workload = Table([Number('age')], label=Binary('left', positive='yes'))\n"
+    (tmp_path / "workload.py").write_text("from trainyard import Binary, Number, Table\n" + text)
+    (tmp_path / "trial").mkdir()
+    rows = [f"{at % 70},no" for at in range(30_000)]
+    for at in late:
+        rows[at] = f"{at % 70},yes"
+    for at in bad:
+        rows[at] = f"x,{rows[at].partition(',')[2]}"
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(["age,left", *rows, ""]))
+    data = try_data(tmp_path, PrepareOptions(files=(str(path),)), tmp_path / "trial")
+    assert data.state == ("wrong" if problem else "ok"), data.problems
+    assert not problem or problem in data.problems[0]
