@@ -120,8 +120,9 @@ def stop_of(versions: list[Json], digest: str) -> str:
     for version in same:
         if is_rejected(version):
             number, name = version["versionId"], version.get("displayName", "MODEL")
-            why = f"the model is that of version {number}, {_last(version, REJECTED)}"
-            return f"{REJECTED}: {why}; to end that: trainyard models approve {name}@{number}"
+            way_back = f"to promote it: trainyard models approve {name}@{number}"
+            why = f"the model is that of version {number} ({way_back})"
+            return f"{REJECTED}: {why}, {_last(version, REJECTED)}"
     for version in same:
         if version["labels"].get(STATE_LABEL) == WAITING:
             return f"{WAITING}: version {version['versionId']} is the same model and waits already"

@@ -84,7 +84,9 @@ def test_a_schedule_does_not_promote_what_a_person_left_or_holds(home, night):
     output, outcome = night(**{"train.seed": 5})
 
     assert outcome == "rejected"
-    assert "the model is that of version 2, rejected by" in output
+    assert (
+        "the model is that of version 2 (to promote it: trainyard models approve mnist@2)" in output
+    )
     assert "Fares are 5 % too low!" in output
     assert (default_of(home), versions_of(home)) == ("1", ["1", "2"])
     home.call("models", "hold", "mnist", "--reason", "end of the year")

@@ -59,7 +59,7 @@ def test_after_each_command_of_readme_the_default_is_not_surely_worse(home):
     assert versions == ["1", "2"], "the same models are the same versions"
     assert outcomes[:3] == ["promoted", "promoted", "same-model"]
     assert outcomes[3:] == ["same-model", "rejected", "rejected"], "the person's rollback lasts"
-    assert "to end that: trainyard models approve mnist@2" in output
+    assert "to promote it: trainyard models approve mnist@2" in output
     home.call("models", "approve", "mnist@2")
     assert versions_of(home) == (["1", "2"], "2")
 

@@ -104,7 +104,7 @@ def test_changes_without_end_are_an_error():
         ({}, ""),
         (
             {STATE_LABEL: REJECTED, MODEL_LABEL: "abc"},
-            "rejected: .* version 2, rejected by ann@.*; to end that: .* models approve MODEL@2",
+            r"rejected: .* version 2 \(.* trainyard models approve MODEL@2\), rejected by ann@",
         ),
         ({STATE_LABEL: REJECTED, MODEL_LABEL: "other"}, ""),
         ({STATE_LABEL: REJECTED}, ""),

@@ -1,6 +1,7 @@
 """`trainyard models hold|release|approve|reject` against the real service."""
 
 import json
+import re
 
 import pytest
 
@@ -240,7 +241,9 @@ def test_a_rollback_rejects_the_version_that_it_leaves(api, version, trainyard):
     assert "tiny@2 is rejected: no run promotes the same model" in output
     assert "trainyard models hold tiny --reason TEXT" in output
     stop = stop_of(list_versions(api, first.unversioned), "2")
-    assert stop.startswith("rejected: the model is that of version 2, rejected by ")
+    assert re.match(
+        r"rejected: the model is that of version 2 \(to promote it: .*@2\), rejected by ", stop
+    )
     assert stop.endswith(": fares too low")
 
 
