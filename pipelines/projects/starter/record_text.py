@@ -7,7 +7,6 @@ from typing import Any
 from pipelines.projects.literals import Source, call, comment, fill, quoted
 
 IMAGES = (b"\x89PNG", b"\xff\xd8\xff")
-BUCKETS = 1_000
 LONG_BYTES = 256
 MOST_TELLING = 50  # values of a feature that may tell the label
 SOURCE = '''\
@@ -65,14 +64,14 @@ def decode(data):
 ENCODED = {
     "float32": "        {input}: features[{name}],\n",
     "int64": "        {input}: tf.cast(features[{name}], tf.float32),\n",
-    "string": "        {input}: tf.strings.to_hash_bucket_fast(features[{name}], {buckets}),\n",
+    "string": "        {input}: tf.strings.to_hash_bucket_fast(features[{name}], 1000),\n",
     "image": "        {input}: tf.map_fn(decode, features[{name}], tf.float32),\n",
 }
 PARTS = {
     "float32": "        keras.layers.Reshape([{size}])(inputs[{name}]),\n",
     "int64": "        keras.layers.Reshape([{size}])(inputs[{name}]),\n",
     "string": """\
-        keras.layers.Flatten()(keras.layers.Embedding({buckets}, 8)(inputs[{name}])),
+        keras.layers.Flatten()(keras.layers.Embedding(1000, 8)(inputs[{name}])),
 """,
     "image": """\
         keras.layers.GlobalAveragePooling2D()(
@@ -198,9 +197,9 @@ def _shown(seen: Seen) -> str:
 
 def encoded_line(name: str, seen: Seen) -> Source:
     """Return the item of a feature in the result of `encode`."""
-    return fill(ENCODED[seen.form], input=quoted(seen.input), name=quoted(name), buckets=BUCKETS)
+    return fill(ENCODED[seen.form], input=quoted(seen.input), name=quoted(name))
 
 
 def part_line(seen: Seen) -> Source:
     """Return the layers that make a vector of an input of the model."""
-    return fill(PARTS[seen.form], name=quoted(seen.input), size=seen.size, buckets=BUCKETS)
+    return fill(PARTS[seen.form], name=quoted(seen.input), size=seen.size)

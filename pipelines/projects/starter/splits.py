@@ -129,10 +129,10 @@ def _by_time(
     is_known = np.isfinite(seconds) & label.column.values.is_valid().to_numpy(zero_copy_only=False)
     shares = (0.6, 0.8) if contents.num_rows < FEW_ROWS else (0.8, 0.9)
     later = np.quantile(seconds[is_known], shares)
-    unit, sign = DAY_SECONDS, Source("d")
+    unit, sign = DAY_SECONDS, "d"
     end = np.ceil((seconds[is_known].max() + 1) / unit) * unit
     if end - later[1] < 2 * unit:
-        unit, sign = HOUR_SECONDS, Source("h")
+        unit, sign = HOUR_SECONDS, "h"
         end = np.ceil((seconds[is_known].max() + 1) / unit) * unit
     test = max(round((end - later[1]) / unit), 1)
     eval_ = max(round((end - test * unit - later[0]) / unit), 1)

@@ -279,7 +279,7 @@ def _with_comment(line: Source, text: str) -> list[Source]:
     indent = len(line) - len(line.lstrip())
     room = LINE - indent - 2
     cut = shown if len(shown) <= room else comment(f"{shown[: room - 1]}…")
-    return [fill("{:>{}} {}\n{}\n", Source("#"), indent + 1, cut, line)]
+    return [fill("{:>{}} {}\n{}\n", "#", indent + 1, cut, line)]
 
 
 def _instances(guesses: Sequence[Guess], picture: PictureColumn | None) -> list[Json]:
