@@ -88,7 +88,7 @@ def set_default(
     (`history.py`), `reasons` the verdict that becomes the description of a version that a run
     promotes. `confirm` raises StepError if the version must not become the default. It is
     called just before the alias moves and after: a decision that a person makes meanwhile
-    prevails, and labels and aliases return to what they were.
+    prevails, as does Ctrl-C, and labels and aliases return to what they were.
     """
     versions = list_versions(api, version.unversioned)
     former, previous = with_alias(versions, DEFAULT), with_alias(versions, PREVIOUS)
@@ -106,7 +106,7 @@ def set_default(
         add_alias(api, version, DEFAULT)
         if confirm:
             confirm()
-    except StepError:
+    except (StepError, KeyboardInterrupt):
         _take_back(api, version, state=state, former=former, previous=previous)
         raise
     note = f" (before: {former['versionId']})" if former else ""

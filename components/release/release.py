@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from components.endpoint.deployments import (
     Move,
@@ -39,6 +39,17 @@ logger = logging.getLogger(__name__)
 
 
 def release_version(
+    api: VertexApi, version: ResourceName, *, options: ReleaseOptions, **promotion: Any
+) -> None:
+    """Promote a deployed version; then undeploy the versions that have no traffic.
+
+    The previous one is kept if the options say so. The arguments are as in `promote_deployed`.
+    """
+    endpoint = promote_deployed(api, version, options=options, **promotion)
+    undeploy_idle(api, endpoint, keep=version, keep_previous=options.keep_previous)
+
+
+def promote_deployed(
     api: VertexApi,
     version: ResourceName,
     *,
@@ -49,17 +60,16 @@ def release_version(
     golden: Json,
     metrics: "Metrics",
     table_path: str,
-) -> None:
+) -> str:
     """Move an endpoint's traffic to a deployed version, and the alias `default`, step by step.
 
     First it answers logged requests without traffic (replay), then it gets growing shares of
     the traffic, each for a while (canary), then all of it, as the options say. Then it must
     repeat its golden predictions, and becomes the default. Before the traffic moves, and again
     before the alias does, the version must have passed beside the default of that moment. If a
-    step fails, the traffic split is restored. Afterwards versions without traffic are
-    undeployed, except the previous one if the options say so. `contest` is its comparison with
-    the default version, `cause` an entry of the model's history (`history.py`). `golden`,
-    `metrics` and `table_path` are as in `predict_golden`.
+    step fails, the traffic split is restored. `contest` is its comparison with the default
+    version, `cause` an entry of the model's history (`history.py`). `golden`, `metrics` and
+    `table_path` are as in `predict_golden`. Return the endpoint's resource name.
 
     Raises:
         StepError: The version must not be released; says why.
@@ -68,7 +78,7 @@ def release_version(
     body = find_endpoint(api, endpoint_name)
     if body is None:
         raise StepError(f"the endpoint {endpoint_name} was deleted during the run; start it again")
-    endpoint = body["name"]
+    endpoint = str(body["name"])
     values = replay_logged(api, body, version, options=options)
     _log_requests(api, body, options)
     with ExitStack() as stack:
@@ -93,7 +103,7 @@ def release_version(
         )
         contest.check()
         set_default(api, version, cause=cause, reasons=contest.reasons, confirm=contest.confirm)
-    undeploy_idle(api, endpoint, keep=version, keep_previous=options.keep_previous)
+    return endpoint
 
 
 @contextmanager
@@ -168,7 +178,7 @@ def promote_known(
         ensured_endpoint(api, endpoint_name, run=run) as endpoint,
         released(api, endpoint, version, golden=golden, resources=resources, move=no_traffic),
     ):
-        release_version(
+        name = promote_deployed(
             api,
             version,
             endpoint_name=endpoint_name,
@@ -179,6 +189,8 @@ def promote_known(
             metrics=metrics,
             table_path=table_path,
         )
+    # Not in the block: its failure would undeploy the default.
+    undeploy_idle(api, name, keep=version, keep_previous=options.keep_previous)
     return True
 
 

@@ -1,6 +1,6 @@
 """A person's decisions about a model: hold, release, approve and reject."""
 
-import tempfile
+import os
 from functools import partial
 from typing import NoReturn
 
@@ -121,21 +121,20 @@ def approve(api: VertexApi, name: str, *, reason: str = "", is_compared: bool = 
         judge=partial(_refuse_comparison, name, compared),
         lifts_rejection=is_rejected(record),
     )
-    with tempfile.TemporaryDirectory(prefix="trainyard-approve-") as folder:
-        is_served = promote_known(
-            api,
-            version,
-            endpoint_name=endpoint_name,
-            resources=resources,
-            keep_endpoint=bool(parameters.get("keep_endpoint")),
-            run=BY_HAND,
-            contest=contest,
-            options=options,
-            cause=approved_by(this_person()),
-            golden=golden,
-            metrics=Metrics(name="metrics", uri=f"{folder}/metrics.json"),
-            table_path=f"{folder}/table.md",
-        )
+    is_served = promote_known(
+        api,
+        version,
+        endpoint_name=endpoint_name,
+        resources=resources,
+        keep_endpoint=bool(parameters.get("keep_endpoint")),
+        run=BY_HAND,
+        contest=contest,
+        options=options,
+        cause=approved_by(this_person()),
+        golden=golden,
+        metrics=Metrics(name="metrics", uri=os.devnull),
+        table_path=os.devnull,
+    )
     decide(api, version, APPROVED, by=this_person(), reason=reason)
     serving = f"served by {endpoint_name}" if is_served else "and no endpoint serves its model"
     return [f"the default is {version_text(record, version)}, {serving}"]

@@ -12,9 +12,11 @@ from components.model_version.champion import default_champion
 from components.model_version.companions import GOLDEN_FILE, write_companion
 from components.model_version.decisions import stop_of
 from components.model_version.registry import list_versions, set_default
+from components.release import release
 from components.release.options import ServingOptions
 from components.shared.vertex.labels import CANDIDATE, MODEL_LABEL, STATE_LABEL, WAITING
 from components.shared.vertex.resource_name import ResourceName
+from pipelines.exit_codes import INTERRUPTED
 from pipelines.resources.names import this_person
 from pipelines.serving import decisions
 from tests.support.servers.models import aliases, versions
@@ -90,6 +92,34 @@ def test_an_approved_version_gets_the_traffic_and_becomes_the_default(api, versi
     code, _, error = trainyard("models", "approve", "tiny@2")
     assert code == 2
     assert "tiny@2 is the default version; to leave it: trainyard models rollback tiny" in error
+
+
+@pytest.mark.parametrize("is_promoted", [False, True], ids=["after the alias", "while undeploying"])
+def test_an_approval_that_is_interrupted_leaves_the_default_served(
+    api, version, trainyard, monkeypatch, is_promoted
+):
+    first = version(state="")
+    name = ensure_endpoint(api, "tiny", run="r")["name"]
+    deploy(api, name, first, resources=ServingOptions().resources)
+    compared_with(api, version(), first)
+    add_alias = registry.add_alias
+
+    def interrupted(*arguments, **_):
+        if not is_promoted:
+            add_alias(*arguments)
+        if is_promoted or arguments[-1] == "default":
+            monkeypatch.setattr(registry, "add_alias", add_alias)
+            raise KeyboardInterrupt
+
+    module, function = (release, "undeploy_idle") if is_promoted else (registry, "add_alias")
+    monkeypatch.setattr(module, function, interrupted)
+    assert trainyard("models", "approve", "tiny@2")[0] == INTERRUPTED
+
+    expected = {"1": 0, "2": 100} if is_promoted else {"1": 100}
+    assert served(api) == expected
+    assert default_champion(api, first.unversioned).version.endswith("2" if is_promoted else "1")
+    state = versions(api)["2"]["labels"][STATE_LABEL]
+    assert state == ("promoted" if is_promoted else WAITING)
 
 
 def test_without_a_serving_endpoint_only_the_alias_moves(api, version, trainyard):
