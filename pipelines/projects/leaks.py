@@ -6,11 +6,13 @@ import numpy as np
 import pyarrow as pa
 
 from components.evaluate.gate.telling import FEWEST, Floats, words_of
+from components.shared.text.value_text import first_of
 
 EXACT = 1e-7  # of the label's variance, which a sum leaves: values are rounded
 LEAST = 1e-3  # of the largest part, by its deviation
 MOST_ROWS = 2_000
 MOST_COLUMNS = 200  # those most like the label
+MOST_SHOWN = 3
 AFTER = "remove what is known only afterwards"
 
 
@@ -22,18 +24,24 @@ def codes_of(values: pa.Array) -> Floats:
     return np.asarray(codes.fill_null(np.nan))
 
 
-def told_alone(
+def find_leaks(
     columns: Mapping[str, tuple[pa.Array, Floats]], label: Floats, *, has_classes: bool
 ) -> dict[str, str]:
     """Return how each column that tells the label does so, by its name, in words.
 
     A column has values and, if they are numbers or two values, numbers.
     """
-    words = {
+    alone = {
         name: words_of(_numbered(values), numbers, label, has_classes=has_classes)
         for name, (values, numbers) in columns.items()
     }
-    return {name: text for name, text in words.items() if text}
+    words = {name: text for name, text in alone.items() if text}
+    numbers = {name: own for name, (_, own) in columns.items() if name not in words}
+    names = parts_of(label, numbers, has_classes=has_classes)
+    for name in names:
+        partners = [partner for partner in names if partner != name]
+        words[name] = f"together with {first_of(partners, MOST_SHOWN)}" if partners else "alone"
+    return words
 
 
 def _numbered(values: pa.Array) -> Floats:

@@ -3,12 +3,9 @@
 from collections.abc import Sequence
 
 from components.evaluate.gate.telling import Floats
-from components.shared.text.value_text import first_of
-from pipelines.projects.leaks import codes_of, parts_of, told_alone
+from pipelines.projects.leaks import codes_of, find_leaks
 from pipelines.projects.starter.labels import BINARY, CLASSES, LabelGuess
 from pipelines.projects.starter.texts import FEATURE, Guess
-
-MOST_SHOWN = 3
 
 
 def leaks_of(guesses: Sequence[Guess], label: LabelGuess) -> dict[str, str]:
@@ -18,13 +15,8 @@ def leaks_of(guesses: Sequence[Guess], label: LabelGuess) -> dict[str, str]:
     target = label.column
     values = codes_of(target.values) if has_classes else target.per_row
     columns = {name: (guess.column.values, numbers_of(guess)) for name, guess in features.items()}
-    words = told_alone(columns, values, has_classes=has_classes)
-    numbers = {name: numbers for name, (_, numbers) in columns.items() if name not in words}
-    names = parts_of(values, numbers, has_classes=has_classes)
-    for name in names:
-        partners = [partner for partner in names if partner != name]
-        words[name] = f"together with {first_of(partners, MOST_SHOWN)}" if partners else "alone"
     after = "remove it if it is known only afterwards"
+    words = find_leaks(columns, values, has_classes=has_classes)
     return {name: f"tells {target.name} {words[name]}: {after}" for name in words}
 
 

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -39,13 +39,7 @@ def notes_of(contents: Contents, guesses: Sequence[Guess], label: LabelGuess) ->
     remarks += _on_values(contents, label.column, label.kind)
     notes = [f"{label.column.name}: {note}" for note in remarks]
     columns = [label.column, *(guess.column for guess in guesses if guess.role == FEATURE)]
-    # Columns whose notes differ only by their names share a note.
-    shared: dict[str, tuple[str, list[str]]] = {}
-    for guess in guesses:
-        name = guess.column.name or "the column without a name"
-        for note in _on_guess(contents, guess):
-            shared.setdefault(note.replace(quoted(guess.name), ""), (note, []))[1].append(name)
-    notes += [f"{first_of(names, MOST_SHOWN)}: {note}" for note, names in shared.values()]
+    notes += shared((guess, note) for guess in guesses for note in _on_guess(contents, guess))
     if contents.num_headers:
         repeated = "repeats" if contents.num_headers == 1 else "repeat"
         notes.append(f"{rows_text(contents.num_headers)} {repeated} the header: left out")
@@ -53,6 +47,15 @@ def notes_of(contents: Contents, guesses: Sequence[Guess], label: LabelGuess) ->
         notes.append(f"{rows_text(len(contents.ragged))} left out: {contents.ragged[0]}")
     of_columns = (*_blanks(columns), *_perhaps_missing(columns), *_markers(columns))
     return [*notes, *of_columns, *_on_totals(contents, label)]
+
+
+def shared(notes: Iterable[tuple[Guess, str]]) -> list[str]:
+    """Return notes on columns, one for all those whose notes differ only by their names."""
+    by_text: dict[str, tuple[str, list[str]]] = {}
+    for guess, note in notes:
+        name = guess.column.name or "the column without a name"
+        by_text.setdefault(note.replace(quoted(guess.name), ""), (note, []))[1].append(name)
+    return [f"{first_of(names, MOST_SHOWN)}: {note}" for note, names in by_text.values()]
 
 
 def _on_totals(contents: Contents, label: LabelGuess) -> Iterator[str]:

@@ -23,7 +23,7 @@ from pipelines.projects.starter.folder import Start, check_number
 from pipelines.projects.starter.guesses import guess_column
 from pipelines.projects.starter.labels import LabelGuess, guess_label
 from pipelines.projects.starter.leaks import leaks_of
-from pipelines.projects.starter.notes import notes_of
+from pipelines.projects.starter.notes import notes_of, shared
 from pipelines.projects.starter.pictures import PictureColumn, find_picture_column
 from pipelines.projects.starter.recorded_table import as_used, label_of, record
 from pipelines.projects.starter.splits import (
@@ -103,7 +103,7 @@ def start_table(
     notes = [
         *(code.notes if code else ()),
         *(_on_required(guesses, code) if code else ()),
-        *(f"{guess.column.name}: {leaks[guess.name]}" for guess in beside if guess.name in leaks),
+        *shared((guess, leaks[guess.name]) for guess in beside if guess.name in leaks),
         *(picture.notes() if picture else ()),
         *split.notes,
         *notes_of(contents, beside, target),

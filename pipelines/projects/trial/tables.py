@@ -20,7 +20,7 @@ from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.step import OpenedTable, make_job, open_files
 from components.prepare_examples.tables.write import usable_rows, write_part
 from components.shared.text.value_text import first_of
-from pipelines.projects.leaks import AFTER, codes_of, parts_of, told_alone
+from pipelines.projects.leaks import AFTER, codes_of, find_leaks
 from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.sample import (
     NUM_SHOWN,
@@ -143,12 +143,8 @@ def _leaks(job: TableJob) -> list[str]:
     name = schema.label.name
     label = rows[name].combine_chunks()
     target = codes_of(label) if has_classes else _floats(label)
-    alone = told_alone(columns, target, has_classes=has_classes)
-    numbers_left = {own: numbers for own, (_, numbers) in columns.items() if own not in alone}
-    parts = parts_of(target, numbers_left, has_classes=has_classes)
-    told = [f"{own} tells {name} {words}" for own, words in alone.items()]
-    if parts:
-        told.append(f"{' and '.join(parts)} {'tells' if len(parts) == 1 else 'tell'} {name}")
+    leaks = find_leaks(columns, target, has_classes=has_classes)
+    told = [f"{own} tells {name} {words}" for own, words in leaks.items()]
     return [f"{first_of(told, NUM_SHOWN)}: {AFTER}"] if told else []
 
 

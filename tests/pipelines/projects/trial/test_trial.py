@@ -360,8 +360,11 @@ def test_all_records_decide_if_some_would_be_refused(
 @pytest.mark.parametrize(
     ("label", "warning"),
     [
-        (lambda one, other, noise: one + other, "casual and registered tell cnt: remove"),
-        (lambda one, other, noise: round(one * other / 7, 2), "tell cnt: remove what is known"),
+        (lambda one, other, noise: one + other, "registered tells cnt together with casual"),
+        (
+            lambda one, other, noise: round(one * other / 7, 2),
+            "registered tells cnt together with casual",
+        ),
         (lambda one, other, noise: one + other + noise, ""),
     ],
     ids=["sum", "product", "neither"],
@@ -380,7 +383,7 @@ def test_features_that_together_tell_the_label_are_said(attempt, tmp_path, label
     text = text.replace("*", "Number, Regression, Table")
     finding = attempt(text, path)["data"]
     assert finding.state == "ok"
-    assert (warning in finding.detail) if warning else ("tell cnt" not in finding.detail)
+    assert (warning in finding.detail) if warning else ("tells cnt" not in finding.detail)
 
 
 def test_features_that_tell_the_label_alone_are_said(attempt, tmp_path):
@@ -415,7 +418,7 @@ def test_features_that_encode_the_label_are_said(attempt, tmp_path, has_last):
         path,
     )["data"]
     assert finding.state == "ok"
-    assert ("is_b and is_c tell is_a: remove" in finding.detail) == has_last
+    assert ("is_b tells is_a together with is_c" in finding.detail) == has_last
 
 
 def test_windows_of_time_need_not_lie_in_the_first_of_many_rows(attempt, tmp_path):
