@@ -32,7 +32,7 @@ WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 BENCHMARKS := $(filter-out __init__ cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-local test test-portable lint format compile submit upload image push wheels bench train-cifar10 schedule record flows notebooks console lock clean
+.PHONY: help setup run-local test test-portable lint format compile submit upload image push wheels bench train-cifar10 pictures schedule record flows notebooks console lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -156,6 +156,9 @@ bench: $(RIVALS) ## run every benchmark; one JSON object a line
 
 train-cifar10: $(RIVALS) ## train CIFAR-10 to its end and draw the curve (MODEL=fast, resnet20)
 	$(BIN)/python -m benchmarks.cifar10_curve --model $(MODEL) $(ARGS)
+
+pictures: $(TOOLS) ## run the pages' commands and draw the README's pictures again (PAGES="docs/choosing.md": its outputs only)
+	$(BIN)/python -m tools.pictures $(PAGES)
 
 clean: ## remove what was built and run; downloads and .venv stay
 	-[ ! -x $(BIN)/vertex-local ] || $(BIN)/vertex-local stop --root .trainyard/vertex

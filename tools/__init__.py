@@ -1,1 +1,1 @@
-"""Programs for the project's developers, which no user needs and no test starts."""
+"""Programs for the project's developers, which no user needs."""

@@ -30,7 +30,12 @@ class Command:
 def commands_of(page: Path) -> list[Command]:
     """Return the commands in a page's shell blocks, in order."""
     blocks = [text for language, text in BLOCK.findall(page.read_text()) if language == "sh"]
-    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return commands_in("".join(blocks))
+
+
+def commands_in(text: str) -> list[Command]:
+    """Return the commands of a shell block."""
+    lines = text.replace("\\\n", " ").splitlines()
     commands = [Command(line, tuple(shlex.split(line, comments=True))) for line in lines]
     return [command for command in commands if command.words]
 

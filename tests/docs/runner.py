@@ -56,6 +56,7 @@ NOT_RUN = {
 STAND_INS = {
     **dict.fromkeys(("churn", "houses", "parcels"), "mnist"),
     **dict.fromkeys(("churn/instances.json", "houses/instances.json"), "instances.json"),
+    **dict.fromkeys(("parcels/monday.json", "parcels/tuesday.json"), "instances.json"),
 }
 # Reduces the work of a command that would take minutes.
 SMALL = {
@@ -205,6 +206,10 @@ class Runner:
             assert "\nsetup: " in (ROOT / "Makefile").read_text()
         else:
             assert _dry_run(*words)
+
+    def _sed(self, words: Sequence[str], environment: dict[str, str]) -> None:
+        del environment
+        _finish(words)
 
     def _pytest(self, words: Sequence[str], environment: dict[str, str]) -> None:
         del environment  # for a night

@@ -29,7 +29,7 @@ def test_links_lead_somewhere(page):
 
 def test_readme_links_to_every_page_of_docs():
     linked = {Path(link.partition("#")[0]) for link in links_of(ROOT / "README.md")}
-    pages = {page.relative_to(ROOT) for page in PAGES if page.parent.name == "docs"}
+    pages = {page.relative_to(ROOT) for page in PAGES if page.parent == ROOT / "docs"}
     assert pages <= linked
 
 

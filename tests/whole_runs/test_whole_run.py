@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from tests.conftest import write_mnist
 from tests.support.processes.whole_runs import (
@@ -17,6 +18,8 @@ from tests.support.processes.whole_runs import (
     Home,
     ended,
 )
+from tools.outputs import heads_of
+from tools.pictures import PICTURES
 
 GATE_EXIT, INTERRUPTED_EXIT = 3, 130
 # Of a run that has nothing new.
@@ -48,6 +51,10 @@ def test_a_second_run_registers_no_version_and_an_endpoint_is_kept_on_request(ho
     }
     assert first["state"] == "SUCCEEDED"
     assert first["verdict"] == "passed"
+    with Image.open(PICTURES / "run.png") as picture:
+        shown = heads_of(picture.info["Description"])[1:]
+    printed = [head for head in heads_of(output) if head in shown]
+    assert printed == shown, "make pictures"
     assert 0 <= first["metrics"]["accuracy"] <= 1
     assert first["model_version"].endswith("@1")
     assert len(re.findall(r"^ +\d  \d \([01]\.\d{6}\)  \d$", output, re.MULTILINE)) == 10
