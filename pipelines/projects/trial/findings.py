@@ -31,6 +31,10 @@ class Finding:
         return cls(**{**content, "problems": tuple(content["problems"])})
 
 
+class NotTriedError(Exception):
+    """Something that a run can do, but not a check."""
+
+
 class ProblemsError(Exception):
     """Several independent mistakes of one thing."""
 

@@ -21,7 +21,14 @@ from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import data_folder, find_files
 from components.prepare_examples.raw_data.run_files import resolve, run_moment
 from components.prepare_examples.settings.options import PrepareOptions
-from pipelines.projects.trial.findings import NOT_TRIED, OK, WRONG, Finding, ProblemsError
+from pipelines.projects.trial.findings import (
+    NOT_TRIED,
+    OK,
+    WRONG,
+    Finding,
+    NotTriedError,
+    ProblemsError,
+)
 from pipelines.projects.trial.places import Places, explain
 from pipelines.projects.trial.records import sample_images, sample_records
 from pipelines.projects.trial.sample import Sample, write_dataset
@@ -100,6 +107,8 @@ class Trial:
         detail, problems = "", tuple[str, ...]()
         try:
             detail = step()
+        except NotTriedError as error:
+            return Finding(name=name, state=NOT_TRIED, detail=str(error))
         except ProblemsError as error:
             problems = error.problems
         except (Exception, SystemExit) as error:
@@ -189,7 +198,7 @@ class Trial:
             files = find_files(paths)
             self._open_devices()
             return sample_records(workload, files, options, self._examples, self.places)
-        raise ConfigError("only tables, class folders of images and records can be checked")
+        raise NotTriedError("only tables, class folders of images and records can be checked")
 
     def _build(self) -> str:
         assert self._sample is not None

@@ -267,6 +267,14 @@ def test_all_images_decide_if_some_would_be_refused(photos, tmp_path):
         assert bool(sample.problems) == (number > 2), number
 
 
+def test_images_of_a_source_are_not_tried_but_not_refused(tmp_path):
+    text = "from trainer.workloads.mnist import workload\n"
+    (tmp_path / "workload.py").write_text(text)
+    (tmp_path / "trial").mkdir()
+    data = try_data(tmp_path, PrepareOptions(), tmp_path / "trial")
+    assert (data.state, data.problems) == ("not tried", ())
+
+
 def test_an_empty_class_folder_and_corrupt_images_are_named(attempt, photos):
     (photos / "cats" / "3.png").write_bytes(b"no image")
     (photos / "dogs" / "4.png").write_bytes((photos / "dogs" / "4.png").read_bytes()[:40])
