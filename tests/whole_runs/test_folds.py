@@ -78,5 +78,8 @@ def test_few_rows_are_judged_by_folds_and_a_version_by_those_of_the_one_before(t
 
     second = json.loads(trainyard("runs", "list", "--json"))[0]
     assert second["model_version"] == "iris@2"
-    [text] = [text for text in second["reasons"] if "version 1" in text]
-    assert "by 5 folds (150 rows)" in text
+    for rival in ("version 1", "best constant"):
+        [text] = [text for text in second["reasons"] if rival in text]
+        assert "by 5 folds (150 rows)" in text
+    # Of each fold's rest, whose most frequent class is not the fold's; of all rows it is 0.3333.
+    assert float(text.partition("constant prediction, ")[2].partition(", surely")[0]) < 1 / 3
