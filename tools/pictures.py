@@ -35,7 +35,7 @@ BROWSER_FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     *("--hide-scrollbars", "--virtual-time-budget=5000"),
 )
-NUM_COLOURS, METHOD = 64, Image.Quantize.FASTOCTREE  # which keeps colours of few pixels
+NUM_COLOURS = 64
 
 FONTS = "/usr/share/fonts/truetype/dejavu/DejaVuSansMono{}.ttf"
 SIZE, LINE, MARGIN, COLUMNS = 18, 22, 12, 112
@@ -152,7 +152,7 @@ def draw(lines: list[str]) -> Image.Image:
             else:
                 pen.text((x, MARGIN + row * LINE), part, fill=colour, font=fonts[weight])
                 x += fonts[weight].getlength(part)
-    return image.quantize(NUM_COLOURS, METHOD)
+    return image.quantize(NUM_COLOURS, Image.Quantize.FASTOCTREE)  # keeps colours of few pixels
 
 
 def draw_report(home: Home, browser: str) -> None:
@@ -190,9 +190,7 @@ def draw_page(url: str, name: str, browser: str, *, size: str) -> None:
             timeout=TIMEOUT_SECONDS,
         )
         with Image.open(drawn) as image:
-            image.convert("RGB").quantize(NUM_COLOURS, METHOD).save(
-                PICTURES / f"{name}.png", optimize=True
-            )
+            image.convert("RGB").quantize(NUM_COLOURS).save(PICTURES / f"{name}.png", optimize=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
