@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
@@ -28,7 +28,7 @@ from tools.outputs import CODES, as_shown, folded, outputs_of, print_again
 PICTURES = ROOT / "docs" / "pictures"
 STATE = ".trainyard"
 SHOWN_HOME, SHOWN_PORT = "/home/you/trainyard", "127.0.0.1:8085"
-TIMEOUT_SECONDS = 900
+TIMEOUT_SECONDS, START_SECONDS = 900, 60
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER_FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -85,14 +85,21 @@ class Home:
             stderr=subprocess.DEVNULL,
         )
         try:
+            deadline = time.monotonic() + START_SECONDS
             while not (root / "server.json").exists():
                 time.sleep(0.1)
                 if service.poll() is not None:
                     raise SystemExit("vertex-local serve has ended")
+                if time.monotonic() > deadline:
+                    raise SystemExit(f"vertex-local serve has no address after {START_SECONDS} s")
             yield str(json.loads((root / "server.json").read_text())["url"])
         finally:
             service.send_signal(signal.SIGTERM)
             service.wait(TIMEOUT_SECONDS)
+
+    def stop(self) -> None:
+        """Stop the service that the commands have left, with the endpoints that it serves."""
+        self.run(["vertex-local", "stop", "--root", str(self.folder / STATE / "vertex")])
 
 
 def _is_ours(variable: str) -> bool:
@@ -205,16 +212,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(
             "make pictures needs the font DejaVu Sans Mono (Debian: fonts-dejavu-core)."
         )
-    with tempfile.TemporaryDirectory(prefix="pictures-") as folder:
-        homes = {}
+    with tempfile.TemporaryDirectory(prefix="pictures-") as folder, ExitStack() as homes:
+
+        def new_home(name: str) -> Home:
+            home = Home(Path(folder, name))
+            homes.callback(home.stop)
+            return home
+
         for page in (page.resolve() for page in pages or PAGES):
             if outputs_of(page):
-                homes[page] = Home(Path(folder, page.stem))
-                write_outputs(page, homes[page])
+                home = new_home(page.stem)
+                write_outputs(page, home)
+                if page == RETRAINING and not pages:
+                    draw_report(home, browser)
         if not pages:
-            home = Home(Path(folder, "trainyard"))
+            home = new_home("trainyard")
             draw_run(home)
-            draw_report(homes[RETRAINING], browser)
             draw_console(home, browser)
 
 
