@@ -2,8 +2,8 @@
 
 from components.shared.vertex.api import connect
 from tests.conftest import write_mnist
-from tests.soak.bad_day import FAULTS, faulty_service, num_faults, run_once
 from tests.support.processes.whole_runs import Home
+from tools.soak.bad_day import FAULTS, faulty_service, num_faults, run_once
 
 
 def test_a_run_succeeds_though_a_tenth_of_all_calls_fails(tmp_path, monkeypatch):

@@ -56,7 +56,7 @@ def main() -> None:
     command.add_argument("--count", type=int, default=320)
     command.add_argument("--seed", type=int, default=52)
     command.set_defaults(run=lambda options: choose(options.count, seed=options.seed))
-    command = commands.add_parser("try", help="try the mutants that have no fate yet")
+    command = commands.add_parser("try", help="try the mutants that no test has caught")
     command.add_argument("--part", default="1/1", help="2/3 tries the second third")
     command.add_argument("--again", action="store_true", help="those that were caught, once more")
     command.set_defaults(run=lambda options: try_all(options.part, again=options.again))
@@ -127,14 +127,13 @@ def try_all(part: str, *, again: bool) -> None:
     tests_of = read_records()
     mutants = read_mutants()
     for position, mutant in enumerate(mutants):
-        if position % parts != number - 1 or bool(mutant.fate) != again:
-            continue
-        if again and mutant.fate != "caught":
+        if position % parts != number - 1 or (mutant.fate == "caught") != again:
             continue
         started = time.monotonic()
         mutant.fate, mutant.test = try_mutant(mutant, tests_of)
         seconds = time.monotonic() - started
-        print(f"{mutant.fate:9} {seconds:4.0f} s {mutant.file}:{mutant.line} {mutant.test}")
+        line = f"{mutant.fate:9} {seconds:4.0f} s {mutant.file}:{mutant.line} {mutant.test}"
+        print(line, flush=True)
         RECORDS.mkdir(parents=True, exist_ok=True)
         with (RECORDS / f"fates-{number}.jsonl").open("a") as fates:
             fates.write(json.dumps(asdict(mutant)) + "\n")

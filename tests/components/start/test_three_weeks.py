@@ -2,7 +2,7 @@
 
 The schedule's runs are started by the real scheduler, whose clock the test sets; their data steps
 are called as in a run, with the placeholders that the service fills. To be quick, the examples are
-prepared in one night of a week. `tests/soak/three_weeks.py` has the whole runs.
+prepared in one night of a week. `tools/soak/three_weeks.py` has the whole runs.
 """
 
 import datetime

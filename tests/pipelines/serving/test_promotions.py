@@ -1,8 +1,8 @@
-"""Promotions and rollbacks under load lose no request (tests/soak/promotions.py, in small)."""
+"""Promotions and rollbacks under load lose no request (tools/soak/promotions.py, in small)."""
 
 import pytest
 
-from tests.soak.promotions import run
+from tools.soak.promotions import run
 
 
 @pytest.mark.timeout(120)

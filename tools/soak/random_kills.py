@@ -1,6 +1,6 @@
 """Whole runs of which processes are killed at random: what is served, and what is left.
 
-    python -m tests.soak.random_kills --kills 100
+    python -m tools.soak.random_kills --kills 100
 
 Each run trains on few images and would be promoted. At a random moment one of its processes, half
 of them or all are killed, stopped for seconds, or the command gets a signal. Then a service starts
@@ -25,8 +25,8 @@ from components.model_version.registry import DEFAULT, is_candidate, list_versio
 from components.shared.vertex.api import VertexApi, connect
 from pipelines.resources.kinds import JOB, RUN
 from tests.conftest import write_mnist
-from tests.soak.bad_day import _environment
 from tests.support.processes.whole_runs import RUN_TIMEOUT_SECONDS, Home
+from tools.soak.bad_day import _environment
 from vertex_local.tests.support.forks import Fork
 
 KEPT = ("--keep-endpoint", "--set", "thresholds.accuracy=0", "--set", "gate.min_gain=-2")

@@ -1,6 +1,6 @@
 """Damaged files of a small state: is each damage harmless, or noticed with the file's name?
 
-    python -m tests.soak.damaged_files --seed 1
+    python -m tools.soak.damaged_files --seed 1
 
 A service's state (database, journals of runs, step cache, folders) and a training's files
 (examples, checkpoints, exported model) are made once. Then one file after the other is damaged, and
@@ -59,11 +59,13 @@ OUTCOMES = ("harmless", "noticed", "without its name", "without a remedy", "sile
 
 @dsl.component(install_kfp_package=False, base_image="python:3.11")
 def echo(text: str) -> str:
+    """Return a text."""
     return text
 
 
 @dsl.pipeline(name="echoes")
-def echoes(text: str = "hello"):
+def echoes(text: str = "hello") -> None:
+    """Echo a text."""
     echo(text=text)
 
 
@@ -331,8 +333,8 @@ def areas(home: Path) -> Iterator[Area]:
     checkpoint = (f"{last}/checkpoint.json", f"{last}/state.data*", f"{last}/state.index")
     yield Area("checkpoint", checkpoint, training, use_training)
     model = ("saved_model.pb", "fingerprint.pb", "variables/*.data*", "variables/*.index")
-    files = tuple(f"model/{name}" for name in model)
-    yield Area("model", files * 3, training, use_model, whole="model")
+    of_model = tuple(f"model/{name}" for name in model)
+    yield Area("model", of_model * 3, training, use_model, whole="model")
     described = ("model/workload.json", f"model/{DIGESTS_FILE}")
     yield Area("model's JSON", described, training, use_model, True, whole="model")
 

@@ -1,6 +1,6 @@
 """Promotions and rollbacks under load: how many requests fail.
 
-    python -m tests.soak.promotions --count 1000 --clients 64
+    python -m tools.soak.promotions --count 1000 --clients 64
 
 A service serves a model to the clients, which send one request after the other, with a pause so
 that they leave the machine to the promotions. Meanwhile new versions are deployed, promoted and
@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -83,7 +84,7 @@ class Clients:
 
 def run(
     folder: Path, *, count: int, clients: int, pause_seconds: float, keep_previous: bool
-) -> dict:
+) -> dict[str, Any]:
     """Promote and roll back `count` times in all; return the counts."""
     with running_service(folder / "vertex") as service, pytest.MonkeyPatch.context() as patch:
         patch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))

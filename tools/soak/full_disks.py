@@ -1,6 +1,6 @@
 """Whole runs whose disk fills up during a task: how each ends, and whether it can be repeated.
 
-    python -m tests.soak.full_disks
+    python -m tools.soak.full_disks
 
 A service on a small tmpfs serves a version of a model. For each task of a second run, the disk is
 filled at once or half a second after the task has started, three times until no file can be

@@ -1,6 +1,6 @@
 """Replays with real latencies: how many candidates of each kind are stopped in 100 trials.
 
-    python -m tests.soak.replays --trials 100
+    python -m tools.soak.replays --trials 100
 
 Two servers compute for some milliseconds per request, in processes of their own, as a model does.
 The candidate is equal, twice as slow, or answers one request in twenty otherwise. Prints one JSON

@@ -1,6 +1,6 @@
 """Whole runs on a service of which a tenth of all calls fails: how many succeed, and what is left.
 
-    python -m tests.soak.bad_day --runs 20
+    python -m tools.soak.bad_day --runs 20
 
 Each run trains on few images without the cache. After each, what the service holds is counted:
 one run, one job and one version more, nothing unfinished, no endpoint, nothing deployed, no
@@ -142,7 +142,7 @@ def main() -> int:
     return 0 if num_passed == arguments.runs else 1
 
 
-def _environment(url: str) -> contextlib.AbstractContextManager:
+def _environment(url: str) -> contextlib.AbstractContextManager[None]:
     from pipelines.places import local_service
 
     return local_service._environment("VERTEX_EMULATOR_HOST", url.removeprefix("http://"))

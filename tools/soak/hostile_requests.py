@@ -1,6 +1,6 @@
 """Malformed and hostile requests: which responses they get, and whether the servers stay well.
 
-    python -m tests.soak.hostile_requests --requests 6000 --seed 1
+    python -m tools.soak.hostile_requests --requests 6000 --seed 1
 
 The service with all its routes, its fast lane for predictions, and a prediction server get requests
 with wrong bodies and broken HTTP; half-open connections and slow bodies stay open meanwhile. Prints

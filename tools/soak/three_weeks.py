@@ -1,6 +1,6 @@
 """Three weeks of real taxi days: whole runs of a schedule, on a clock whose days take seconds.
 
-    python -m tests.soak.three_weeks --nights 21
+    python -m tools.soak.three_weeks --nights 21
 
 Each night trains on the thirty days before it, is compared with the promoted version's data, and
 promotes its model. Two runs at the end have the last night's date again: the first one, with the
@@ -22,10 +22,10 @@ import yaml
 from components.shared.run_summary.summary import Summary
 from components.shared.vertex.api import VertexApi, connect
 from pipelines.runs.facts import newest_runs
-from tests.soak.bad_day import _environment, _print
 from tests.support.data.taxi_days import write_taxi_days
 from tests.support.processes.everything import EVERYTHING
 from tests.support.processes.whole_runs import PRELOAD
+from tools.soak.bad_day import _environment, _print
 from vertex_local.tests.support.forks import forks_with
 from vertex_local.tests.support.service import running_service
 

@@ -1,6 +1,6 @@
 """Commands that are interrupted at random moments, beside scheduled runs, or given twice at once.
 
-    python -m tests.soak.interrupted_commands --rounds 10
+    python -m tools.soak.interrupted_commands --rounds 10
 
 `plan`, `step`, `tune`, `models approve` and `models reject` on few images. Each is given to its
 end, interrupted by a signal as often as asked, given twice at the same time, and given while a run
@@ -29,9 +29,9 @@ from components.shared.vertex.api import VertexApi, connect
 from components.shared.vertex.labels import REJECTED, STATE_LABEL
 from pipelines.exit_codes import INTERRUPTED, OK
 from tests.conftest import write_mnist
-from tests.soak.bad_day import _environment
-from tests.soak.random_kills import _print, _unfinished, _wrongly_served
 from tests.support.processes.whole_runs import RUN_TIMEOUT_SECONDS, Home
+from tools.soak.bad_day import _environment
+from tools.soak.random_kills import _print, _unfinished, _wrongly_served
 
 COMMANDS = ("plan", "step", "tune", "approve", "reject")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)

@@ -1,6 +1,6 @@
 """Random edits between runs of a table: how often `trainyard plan` foresees which tasks execute.
 
-    python -m tests.soak.planned_edits --edits 100
+    python -m tools.soak.planned_edits --edits 100
 
 Each edit changes a setting, the code, the data, the cluster, or nothing. The exit code is 0 if
 every plan was right: each task that it says runs has run, those it says are cached were cached,

@@ -1,0 +1,1 @@
+"""Long counts of what reliability promises: kills, full disks, damaged files, hostile requests."""
