@@ -6,6 +6,7 @@ import math
 import pytest
 
 from components.evaluate.step import write_data_facts
+from components.model_version.companions import RUN_DIGESTS_FILE
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.drift import Drift, beyond, drift_anomalies
 from components.start.comparison import AskedComparison, _judged, compare
@@ -81,12 +82,21 @@ def test_drift_from_the_previous_baseline_fails_a_run_that_warnings_block(folder
         compared(folders, verdict=TRAIN, baseline="previous", block_on="warning")
 
 
-def test_without_a_version_or_its_statistics_a_run_trains(folders):
+@pytest.mark.parametrize(
+    ("removed", "reason"),
+    [
+        (("statistics.json", RUN_DIGESTS_FILE), "version 3 has no statistics of its data"),
+        (("statistics.json",), "statistics.json is missing; "),
+    ],
+    ids=["never had any", "lost"],
+)
+def test_without_its_statistics_a_run_trains(folders, removed, reason):
     examples, model = folders
-    (model / "statistics.json").unlink()
+    for name in removed:
+        (model / name).unlink()
     found = compared(folders, drift=9.0)
     assert found.news.verdict == TRAIN
-    assert found.news.reasons == ("version 3 has no statistics of its data",)
+    assert reason in found.news.reasons[0]
     assert examples.is_dir()
 
 

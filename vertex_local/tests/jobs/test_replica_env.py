@@ -143,12 +143,12 @@ PYTHON_POOL = {"replicaCount": "1", "pythonPackageSpec": PACKAGE}
         (job(pool(command=[""])), r"workerPoolSpecs\[0\].containerSpec.command"),
         (
             job(PYTHON_POOL),
-            r'packageUris: "gs://b/p.tgz" is not a file.*--buckets',
+            r'packageUris "gs://b/p.tgz" is not on this machine.*--buckets',
         ),
         (job(pool(env=[{"name": "A=B"}])), r'containerSpec.env.* "A=B"'),
         (
             job(pool(), baseOutputDirectory={"outputUriPrefix": "gs://b/p"}),
-            'outputUriPrefix "gs://b/p".*file://',
+            'outputUriPrefix "gs://b/p" is not on this machine.*--buckets',
         ),
         (
             job(pool(), baseOutputDirectory={"outputUriPrefix": "runs/5"}),

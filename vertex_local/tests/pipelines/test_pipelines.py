@@ -441,7 +441,7 @@ def test_invalid_requests_are_refused_and_create_nothing(runs):
 
     assert "no default" in message(parameterValues={})
     refusal = message(parameterValues=good, gcsOutputDirectory="gs://b/x")
-    assert re.search(r'gcsOutputDirectory "gs://b/x".*absolute path', refusal)
+    assert re.search(r'gcsOutputDirectory "gs://b/x" is not on this machine.*--buckets', refusal)
     assert "pipelineJobId" in message(parameterValues=good, run_id="Not_Valid")
     body = {
         "pipelineSpec": {"root": {"nonsense": 1}},

@@ -664,7 +664,7 @@ def test_a_function_with_inputs_called_like_columns_gets_their_own_values(folder
 
 
 def test_numbers_that_are_never_missing_are_one_input_each(folder):
-    rows = [f"{k * 0.7:.1f},{'' if k == 5 else k % 7},{'xy'[k % 2]}" for k in range(100)]
+    rows = [f"{k * k * 0.7:.1f},{'' if k == 5 else k % 7},{'xy'[k % 2]}" for k in range(100)]
     (folder / "iris.csv").write_text("\n".join(["a,b,kind", *rows]) + "\n")
     begun = start(folder, "import keras\ndef build():\n    return keras.Sequential()\n")
     required = {
