@@ -14,7 +14,7 @@ from components.model_version.registry import (
     version_name,
 )
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.creations import deploy_model
+from components.shared.vertex.creations import await_operations, deploy_model
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
@@ -65,10 +65,18 @@ def deploy(api: VertexApi, endpoint: str, version: ResourceName, *, resources: J
     """Deploy a version and return the id; it gets no traffic if another has it.
 
     `resources` are its `dedicatedResources`. If the wait for it is interrupted, the deployment is
-    cancelled; it may be complete by then.
+    cancelled; it may be complete by then. If the request is, the deployment that it may have begun
+    has ended.
     """
     deployed = {"model": version.name, "dedicatedResources": resources}
-    operation = deploy_model(api, endpoint, deployed)
+    try:
+        operation = deploy_model(api, endpoint, deployed)
+    except VertexError:
+        raise
+    except BaseException:
+        with contextlib.suppress(VertexError, TimeoutError):
+            await_operations(api, endpoint)
+        raise
     try:
         response = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
     except BaseException:

@@ -117,6 +117,35 @@ def test_an_interrupted_deployment_leaves_nothing(api, version, monkeypatch, wor
     assert list(api.list_resources("endpoints")) == []
 
 
+def test_a_deployment_whose_request_is_interrupted_leaves_nothing(
+    api, version, monkeypatch, tmp_path
+):
+    version()
+    deploy_version(api, "tiny@1", endpoint_name="", percentage=100, serving={})
+    hold = tmp_path / "hold"
+    hold.touch()
+    version(words=("classes", f"hold={hold}"))
+    post = VertexApi.post
+    sent = []
+
+    def interrupt(self, path, body, **arguments):
+        response = post(self, path, body, **arguments)
+        if path.endswith(":deployModel"):
+            sent.append(response["name"])
+            hold.unlink()  # the server starts now
+            raise KeyboardInterrupt
+        return response
+
+    monkeypatch.setattr(VertexApi, "post", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        deploy_version(api, "tiny@2", endpoint_name="", percentage=100, serving={})
+
+    [operation] = sent
+    assert api.get(operation)["done"]
+    assert shares(api) == {"1": 100}
+
+
 def test_deployment_without_a_check_is_reported(api, version, trainyard, service):
     first = version()
     assert trainyard("endpoints", "deploy", "tiny@1")[0] == 0
