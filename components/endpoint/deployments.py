@@ -14,7 +14,7 @@ from components.model_version.registry import (
     version_name,
 )
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.creations import await_operations, deploy_model
+from components.shared.vertex.creations import await_operations, deploy_model, new_deployed_id
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
@@ -64,25 +64,22 @@ def resources_beside(endpoint: Json, version: ResourceName) -> Json:
 def deploy(api: VertexApi, endpoint: str, version: ResourceName, *, resources: Json) -> str:
     """Deploy a version and return the id; it gets no traffic if another has it.
 
-    `resources` are its `dedicatedResources`. If the wait for it is interrupted, the deployment is
-    cancelled; it may be complete by then. If the request is, the deployment that it may have begun
-    has ended.
+    `resources` are its `dedicatedResources`. If it fails or is interrupted, it is undone.
     """
-    deployed = {"model": version.name, "dedicatedResources": resources}
+    deployed_id = new_deployed_id()
+    deployed = {"id": deployed_id, "model": version.name, "dedicatedResources": resources}
+    operation: Json = {}
     try:
         operation = deploy_model(api, endpoint, deployed)
-    except VertexError:
+        api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+    except BaseException as error:
+        if operation:
+            _cancel(api, operation)
+        elif not isinstance(error, VertexError):  # the request may have been received
+            with contextlib.suppress(VertexError, TimeoutError):
+                await_operations(api, endpoint)
+        undeploy_own(api, endpoint, deployed_id)
         raise
-    except BaseException:
-        with contextlib.suppress(VertexError, TimeoutError):
-            await_operations(api, endpoint)
-        raise
-    try:
-        response = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
-    except BaseException:
-        _cancel(api, operation)
-        raise
-    deployed_id = str(response["deployedModel"]["id"])
     logger.info("deployed %s to %s as %s", version, ResourceName.from_name(endpoint), deployed_id)
     return deployed_id
 
@@ -145,11 +142,28 @@ def undeploy_version(
     was_deployed = False
     while deployed_id := find_deployed(endpoint, version):
         was_deployed = True
-        rest = [model for model in endpoint["deployedModels"] if model["id"] != deployed_id]
-        split = without(traffic_of(endpoint), deployed_id, heir=_newest(rest))
-        undeploy(api, endpoint["name"], deployed_id=deployed_id, split=split, is_awaited=is_awaited)
-        endpoint = {**endpoint, "deployedModels": rest, "trafficSplit": split}
+        endpoint = _undeployed(api, endpoint, deployed_id, is_awaited=is_awaited)
     return was_deployed
+
+
+def undeploy_own(api: VertexApi, endpoint: str, deployed_id: str) -> None:
+    """Undeploy a model that this process deployed, if it is there.
+
+    Another process may have deployed the same version meanwhile, which stays.
+    """
+    body = api.get(endpoint)
+    if any(model["id"] == deployed_id for model in body.get("deployedModels", [])):
+        _undeployed(api, body, deployed_id)
+
+
+def _undeployed(
+    api: VertexApi, endpoint: Json, deployed_id: str, *, is_awaited: bool = True
+) -> Json:
+    """Undeploy a model, whose traffic the others get; return the endpoint after it."""
+    rest = [model for model in endpoint["deployedModels"] if model["id"] != deployed_id]
+    split = without(traffic_of(endpoint), deployed_id, heir=_newest(rest))
+    undeploy(api, endpoint["name"], deployed_id=deployed_id, split=split, is_awaited=is_awaited)
+    return {**endpoint, "deployedModels": rest, "trafficSplit": split}
 
 
 def delete_endpoint(api: VertexApi, endpoint: Json) -> None:

@@ -15,7 +15,7 @@ from components.endpoint.deployments import (
     scale,
     traffic_of,
     undeploy_idle,
-    undeploy_version,
+    undeploy_own,
 )
 from components.endpoint.ensure import ensure_endpoint, ensured_endpoint, find_endpoint
 from components.endpoint.predict.step import check_version, predict_golden
@@ -23,7 +23,7 @@ from components.endpoint.request_log import set_request_log
 from components.endpoint.traffic import WHOLE, all_to, with_share
 from components.errors import StepError
 from components.model_version.champion import check_registered, default_champion
-from components.model_version.registry import set_default
+from components.model_version.registry import DEFAULT, set_default
 from components.release.canary import watch
 from components.release.options import ReleaseOptions
 from components.release.overlap import Contest
@@ -118,8 +118,9 @@ def released(
 ) -> Iterator[None]:
     """Deploy a version or scale it, give it traffic and check its predictions.
 
-    If that or the block fails, the endpoint is restored. Without golden predictions, or without
-    traffic, nothing but the server's health is checked, which the deployment does itself.
+    If that or the block fails, the endpoint is restored; but another process may have promoted the
+    version meanwhile, and given its server traffic: then it stays. Without golden predictions, or
+    without traffic, nothing but the server's health is checked, which the deployment does itself.
 
     Raises:
         InputError: A file of the version differs from its digest; nothing is deployed.
@@ -127,20 +128,25 @@ def released(
         VertexError: The deployment or a request failed.
     """
     name = endpoint["name"]
-    is_new = not find_deployed(endpoint, version)
+    deployed_id, record = "", api.get(version.name)
+    if not find_deployed(endpoint, version):
+        check_registered(record)
+        deployed_id = deploy(api, name, version, resources=resources)
     try:
-        if is_new:
-            check_registered(api.get(version.name))
-            deploy(api, name, version, resources=resources)
         scale(api, endpoint, version, resources)
         with moved_traffic(api, name, version, move=move) as share:
             if golden and share:
                 check_version(api, name, version, golden, percentage=share)
             yield
     except BaseException:
-        if is_new:
-            undeploy_version(api, api.get(name), version)
+        is_promoted = not _is_default(record) and _is_default(api.get(version.name))
+        if deployed_id and not (is_promoted and traffic_of(api.get(name)).get(deployed_id)):
+            undeploy_own(api, name, deployed_id)
         raise
+
+
+def _is_default(record: Json) -> bool:
+    return DEFAULT in record.get("versionAliases", [])
 
 
 def promote_known(

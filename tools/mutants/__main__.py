@@ -145,7 +145,7 @@ def try_mutant(mutant: Mutant, tests_of: "Records") -> tuple[str, str]:
     source = path.read_bytes()
     before = mutant.before.encode()
     assert source[mutant.start :].startswith(before), f"{mutant.file} has changed: {before!r}"
-    tests = tests_of.executing(mutant.file, range(mutant.line, mutant.line + 1))
+    tests = tests_of.executing(mutant.file, mutant.line if mutant.function else None)
     if not tests:
         return "not run", ""
     changed = source[mutant.start + len(before) :]
@@ -203,18 +203,24 @@ class Records:
     def __init__(self, folder: Path) -> None:
         self.seconds: dict[str, float] = {}
         self._tests: dict[tuple[str, int], set[str]] = defaultdict(set)
+        self._lines: dict[str, set[int]] = defaultdict(set)
         for path in sorted(folder.glob("[0-9]*.jsonl")):
             for line in path.read_text(encoding="utf-8").splitlines():
                 entry = json.loads(line)
                 if entry.get("outcome") == "passed":
                     self.seconds[entry["test"]] = entry["seconds"]
                 for file, numbers in entry["lines"].items():
+                    self._lines[file].update(numbers)
                     for number in numbers:
                         self._tests[file, number].add(entry["test"])
 
-    def executing(self, file: str, lines: range) -> list[str]:
-        """Return the tests that execute a line: of its folder first, then the quick ones."""
-        tests = set[str]().union(*(self._tests.get((file, line), set()) for line in lines))
+    def executing(self, file: str, line: int | None) -> list[str]:
+        """Return the tests that execute a line, or any of the file: of its folder first.
+
+        Only the first test of a process executes what an import does.
+        """
+        lines = [line] if line else self._lines[file]
+        tests = set[str]().union(*(self._tests.get((file, at), set()) for at in lines))
         folder = Path(file).parts
 
         def order(test: str) -> tuple[int, float]:
@@ -236,8 +242,9 @@ def read_mutants() -> list[Mutant]:
     mutants = {_key(mutant): mutant for mutant in (Mutant(**json.loads(line)) for line in lines)}
     for path in RECORDS.glob("fates-*.jsonl"):
         for line in path.read_text(encoding="utf-8").splitlines():
-            mutant = Mutant(**json.loads(line))
-            mutants[_key(mutant)] = mutant
+            tried = Mutant(**json.loads(line))
+            if mutant := mutants.get(_key(tried)):
+                mutant.fate, mutant.test = tried.fate, tried.test
     return list(mutants.values())
 
 

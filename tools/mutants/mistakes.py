@@ -29,7 +29,10 @@ TOLD = ("logger.", "print(", "log_line(", "_log(")
 
 @dataclass(frozen=True, kw_only=True)
 class Mistake:
-    """A replacement of the text at [start, end), offsets in bytes of the file's UTF-8."""
+    """A replacement of the text at [start, end), offsets in bytes of the file's UTF-8.
+
+    `function` is its qualified name, "" of a line that the import executes.
+    """
 
     kind: str
     function: str
@@ -50,7 +53,7 @@ class _Finder(ast.NodeVisitor):
         self._line_starts = [0]
         for line in self._source.splitlines(keepends=True):
             self._line_starts.append(self._line_starts[-1] + len(line))
-        self._path: list[str] = []
+        self._path: list[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef] = []
         self.mistakes: list[Mistake] = []
         self.visit(ast.parse(source))
 
@@ -66,7 +69,8 @@ class _Finder(ast.NodeVisitor):
 
     def _add(self, kind: str, node: ast.expr | ast.stmt, text: str) -> None:
         start, end = self._span(node)
-        function = ".".join(self._path)
+        is_in_function = any(not isinstance(scope, ast.ClassDef) for scope in self._path)
+        function = ".".join(scope.name for scope in self._path) if is_in_function else ""
         self.mistakes.append(
             Mistake(kind=kind, function=function, line=node.lineno, start=start, end=end, text=text)
         )
@@ -75,7 +79,7 @@ class _Finder(ast.NodeVisitor):
         if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             super().visit(node)
             return
-        self._path.append(node.name)
+        self._path.append(node)
         for statement in node.body:  # neither decorators nor annotations
             self.visit(statement)
         self._path.pop()

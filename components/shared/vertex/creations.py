@@ -43,21 +43,24 @@ def create_endpoint(api: VertexApi, body: Json, *, endpoint_id: str = "") -> Jso
 
 
 def deploy_model(api: VertexApi, endpoint: str, deployed_model: Json) -> Json:
-    """Deploy a model, only once even if the request is retried; return the operation.
+    """Deploy a model with an id, once even if the request is retried; return the operation.
 
     The model gets no traffic if another one has it.
     """
-    deployed_id = str(10**9 + secrets.randbelow(NUM_DEPLOYED_IDS))
 
     def find() -> Json | None:
         # The endpoint lists a deployed model only once the operation is done.
         await_operations(api, endpoint)
         deployed = api.get(endpoint).get("deployedModels", [])
-        entry = next((model for model in deployed if model["id"] == deployed_id), None)
+        entry = next((model for model in deployed if model["id"] == deployed_model["id"]), None)
         return finished(entry and {"deployedModel": entry})
 
-    request = {"deployedModel": {**deployed_model, "id": deployed_id}}
-    return api.post(f"{endpoint}:deployModel", request, find=find)
+    return api.post(f"{endpoint}:deployModel", {"deployedModel": deployed_model}, find=find)
+
+
+def new_deployed_id() -> str:
+    """Return an id for a deployed model."""
+    return str(10**9 + secrets.randbelow(NUM_DEPLOYED_IDS))
 
 
 def upload_model(api: VertexApi, model: Json, *, parent: str) -> Json:

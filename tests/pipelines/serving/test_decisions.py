@@ -7,6 +7,7 @@ import pytest
 
 from components.endpoint.deployments import deploy
 from components.endpoint.ensure import ensure_endpoint
+from components.errors import StepError
 from components.model_version import registry
 from components.model_version.champion import default_champion
 from components.model_version.companions import GOLDEN_FILE, write_companion
@@ -120,6 +121,33 @@ def test_an_approval_that_is_interrupted_leaves_the_default_served(
     assert default_champion(api, first.unversioned).version.endswith("2" if is_promoted else "1")
     state = versions(api)["2"]["labels"][STATE_LABEL]
     assert state == ("promoted" if is_promoted else WAITING)
+
+
+@pytest.mark.parametrize("is_shared", [False, True], ids=["two servers", "one server"])
+def test_of_two_approvals_at_once_the_one_that_fails_leaves_the_others_server(
+    api, version, trainyard, monkeypatch, is_shared
+):
+    first = version(state="")
+    name = ensure_endpoint(api, "tiny", run="r")["name"]
+    deploy(api, name, first, resources=ServingOptions().resources)
+    compared_with(api, version(), first)
+    function = "promote_deployed" if is_shared else "deploy"
+    original = getattr(release, function)
+
+    def beside_another(*arguments, **options):
+        monkeypatch.setattr(release, function, original)
+        assert trainyard("models", "approve", "tiny@2")[0] == 0
+        monkeypatch.setattr(release, "promote_deployed", failing)
+        return failing() if is_shared else original(*arguments, **options)
+
+    def failing(*_, **__):
+        raise StepError("another version is the default now")
+
+    monkeypatch.setattr(release, function, beside_another)
+
+    assert trainyard("models", "approve", "tiny@2")[0] == 1
+
+    assert (aliases(api)["2"], served(api)) == (["default"], {"2": 100})
 
 
 def test_without_a_serving_endpoint_only_the_alias_moves(api, version, trainyard):

@@ -7,7 +7,7 @@ import pytest
 from components.endpoint.ensure import ensure_endpoint
 from components.shared.vertex import retries
 from components.shared.vertex.api import connect
-from components.shared.vertex.creations import create_labelled, deploy_model
+from components.shared.vertex.creations import create_labelled, deploy_model, new_deployed_id
 from pipelines.resources.kinds import JOB
 from vertex_local.tests.support.service import container_spec, deployment, running_service
 
@@ -65,7 +65,8 @@ def test_a_model_is_deployed_once(tmp_path, artifact_folder, monkeypatch):
         name = api.wait(upload, timeout_seconds=60)["model"]
         deployed = []
         for _ in range(5):
-            operation = deploy_model(api, endpoint, deployment(name)["deployedModel"])
+            deployed_model = {**deployment(name)["deployedModel"], "id": new_deployed_id()}
+            operation = deploy_model(api, endpoint, deployed_model)
             deployed.append(api.wait(operation, timeout_seconds=60)["deployedModel"]["id"])
             there = api.get(endpoint)
             assert [one["id"] for one in there["deployedModels"]] == deployed
