@@ -103,11 +103,11 @@ def _wrongly_served(api: VertexApi) -> list[str]:
     versions = list_versions(api, models[0]["name"].partition("@")[0])
     defaults = [one["versionId"] for one in versions if DEFAULT in one.get("versionAliases", [])]
     candidates = [version["versionId"] for version in versions if is_candidate(version)]
-    shares = {
-        deployed["modelVersionId"]: endpoints[0]["trafficSplit"].get(deployed["id"], 0)
+    shares = [  # a version may be deployed twice
+        (deployed["modelVersionId"], endpoints[0]["trafficSplit"].get(deployed["id"], 0))
         for deployed in endpoints[0].get("deployedModels", [])
-    }
-    if len(defaults) == 1 and not candidates and shares == {defaults[0]: 100}:
+    ]
+    if len(defaults) == 1 and not candidates and shares == [(defaults[0], 100)]:
         return []
     return [f"default {defaults}, candidates {candidates}, served {shares}"]
 
