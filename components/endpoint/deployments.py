@@ -178,7 +178,8 @@ def undeploy_idle(
 ) -> None:
     """Undeploy the versions of a model that have no traffic, except `keep` and candidates.
 
-    A candidate belongs to another run, which is about to release it or to undeploy it. With
+    A second server of `keep` goes as well, such as another process's that promoted it in the same
+    moment. A candidate belongs to another run, which is about to release it or to undeploy it. With
     `keep_previous` the version with the alias `previous` is kept too, for a fast rollback.
     """
     body = api.get(endpoint)
@@ -203,8 +204,13 @@ def undeploy_idle(
         if not is_candidate(version)
         and not (keep_previous and PREVIOUS in version.get("versionAliases", []))
     }
+    is_served = any(
+        split.get(deployed["id"]) and version_of(deployed) == keep
+        for deployed in body["deployedModels"]
+    )
+    unused = replaced | {keep} if is_served else replaced - {keep}
     for deployed in idle:
-        if version_of(deployed) in replaced - {keep}:
+        if version_of(deployed) in unused:
             undeploy(api, endpoint, deployed_id=deployed["id"], split={})
 
 

@@ -123,31 +123,37 @@ def test_an_approval_that_is_interrupted_leaves_the_default_served(
     assert state == ("promoted" if is_promoted else WAITING)
 
 
-@pytest.mark.parametrize("is_shared", [False, True], ids=["two servers", "one server"])
-def test_of_two_approvals_at_once_the_one_that_fails_leaves_the_others_server(
-    api, version, trainyard, monkeypatch, is_shared
+@pytest.mark.parametrize(
+    ("function", "code"),
+    [("deploy", 1), ("promote_deployed", 1), ("deploy", 0)],
+    ids=["two servers", "one server", "both succeed"],
+)
+def test_two_approvals_at_once_leave_one_server(
+    api, version, trainyard, monkeypatch, *, function, code
 ):
     first = version(state="")
     name = ensure_endpoint(api, "tiny", run="r")["name"]
     deploy(api, name, first, resources=ServingOptions().resources)
     compared_with(api, version(), first)
-    function = "promote_deployed" if is_shared else "deploy"
     original = getattr(release, function)
 
     def beside_another(*arguments, **options):
         monkeypatch.setattr(release, function, original)
         assert trainyard("models", "approve", "tiny@2")[0] == 0
-        monkeypatch.setattr(release, "promote_deployed", failing)
-        return failing() if is_shared else original(*arguments, **options)
+        if code:
+            monkeypatch.setattr(release, "promote_deployed", failing)
+        return getattr(release, function)(*arguments, **options)
 
     def failing(*_, **__):
         raise StepError("another version is the default now")
 
     monkeypatch.setattr(release, function, beside_another)
 
-    assert trainyard("models", "approve", "tiny@2")[0] == 1
+    assert trainyard("models", "approve", "tiny@2")[0] == code
 
     assert (aliases(api)["2"], served(api)) == (["default"], {"2": 100})
+    [endpoint] = api.list_resources("endpoints")
+    assert len(endpoint["deployedModels"]) == 1
 
 
 def test_without_a_serving_endpoint_only_the_alias_moves(api, version, trainyard):
