@@ -128,9 +128,11 @@ def released(
         VertexError: The deployment or a request failed.
     """
     name = endpoint["name"]
-    deployed_id, record = "", api.get(version.name)
+    deployed_id, was_default = "", False
     if not find_deployed(endpoint, version):
+        record = api.get(version.name)
         check_registered(record)
+        was_default = _is_default(record)
         deployed_id = deploy(api, name, version, resources=resources)
     try:
         scale(api, endpoint, version, resources)
@@ -139,8 +141,11 @@ def released(
                 check_version(api, name, version, golden, percentage=share)
             yield
     except BaseException:
-        is_promoted = not _is_default(record) and _is_default(api.get(version.name))
-        if deployed_id and not (is_promoted and traffic_of(api.get(name)).get(deployed_id)):
+        if deployed_id and (
+            was_default
+            or not _is_default(api.get(version.name))
+            or not traffic_of(api.get(name)).get(deployed_id)
+        ):
             undeploy_own(api, name, deployed_id)
         raise
 
@@ -159,15 +164,13 @@ def promote_known(
     run: str,
     contest: Contest,
     options: ReleaseOptions,
-    cause: str,
     golden: Json,
-    metrics: "Metrics",
-    table_path: str,
+    **promotion: Any,
 ) -> bool:
     """Make a registered version the default; return whether an endpoint serves it.
 
     It is deployed without traffic and released if the endpoint is to be kept or is serving; if that
-    fails, it is undeployed. The arguments are as in `release_version`; `run` is the label of a new
+    fails, it is undeployed. The arguments are as in `promote_deployed`; `run` is the label of a new
     endpoint.
 
     Raises:
@@ -177,6 +180,7 @@ def promote_known(
     contest.check()
     endpoint = find_endpoint(api, endpoint_name)
     if not (keep_endpoint or (endpoint and is_serving(endpoint))):
+        cause = promotion["cause"]
         set_default(api, version, cause=cause, reasons=contest.reasons, confirm=contest.confirm)
         return False
     no_traffic = partial(with_share, percentage=0)
@@ -190,10 +194,8 @@ def promote_known(
             endpoint_name=endpoint_name,
             contest=contest,
             options=options,
-            cause=cause,
             golden=golden,
-            metrics=metrics,
-            table_path=table_path,
+            **promotion,
         )
     # Not in the block: its failure would undeploy the default.
     undeploy_idle(api, name, keep=version, keep_previous=options.keep_previous)
