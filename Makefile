@@ -32,7 +32,7 @@ WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 BENCHMARKS := $(filter-out __init__ cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-local test test-portable lint format compile submit upload image push wheels bench train-cifar10 pictures schedule record flows notebooks console lock clean
+.PHONY: help setup run-local test test-long test-portable lint format compile submit upload image push wheels bench train-cifar10 pictures schedule record flows notebooks console lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,8 +86,11 @@ $(RIVALS): $(TOOLS) requirements-bench.lock
 run-local: $(READY) ## the whole pipeline on this machine (WORKLOAD=mnist, CLUSTER=FILE, ARGS="--no-cache")
 	$(BIN)/trainyard run $(WORKLOAD) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
-test: $(RIVALS) ## run every test
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
+test: $(RIVALS) ## run the tests but the long ones (ARGS="-m fast" those that start no process)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not long' $(ARGS)
+
+test-long: $(RIVALS) ## run the tests that count, soak or wait for the clock
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m long $(ARGS)
 
 test-portable: $(RIVALS) ## run every test without the interfaces that only Linux has, as on macOS (ARGS=…)
 	TRAINYARD_PORTABLE=1 PYTHONPATH='$(CURDIR)/vertex_local/tests/support/portable' $(BIN)/pytest -n $(WORKERS) --dist worksteal -o timeout=600 $(ARGS)
