@@ -82,6 +82,7 @@ setup(
             "mypy",
             "pre-commit",
             "pytest",
+            "pytest-randomly",
             "pytest-timeout",
             "pytest-xdist",
             "ruff",
