@@ -138,18 +138,18 @@ schedule: $(READY) ## make schedules equal to configs/schedules (ARGS="--dry-run
 
 record: $(TOOLS) ## send requests to a real project and keep its answers (PROJECT=P, LOCATION=us-central1); says the cost, asks
 	@test -n '$(PROJECT)' || { echo 'Say which project of yours: make record PROJECT=P'; exit 2; }
-	$(BIN)/python -m vertex_local.tests.support.record_requests --project '$(PROJECT)' --location '$(LOCATION)'
+	$(BIN)/python -m tools.record_requests --project '$(PROJECT)' --location '$(LOCATION)'
 
 flows: $(TOOLS) ## count the calls of Google's SDK that are right here (NOTEBOOKS=a clone of vertex-ai-samples weighs them)
-	$(BIN)/python -m vertex_local.tests.flows $(if $(NOTEBOOKS),--samples '$(NOTEBOOKS)')
+	$(BIN)/python -m tools.flows $(if $(NOTEBOOKS),--samples '$(NOTEBOOKS)')
 
 notebooks: $(READY) ## run twelve of Google's notebooks, unedited (NOTEBOOKS=a clone of vertex-ai-samples, ARGS="--public DIR")
 	@test -n '$(NOTEBOOKS)' || { echo 'Say where: make notebooks NOTEBOOKS=/path/to/vertex-ai-samples'; exit 2; }
 	@# In an environment of its own: what they install is not for the others.
 	@$(BIN)/python -m venv build/notebooks
 	VIRTUAL_ENV=build/notebooks $(BIN)/uv pip install --quiet pip --editable './vertex_local[pipelines,tuning,buckets]' \
-		--requirement vertex_local/tests/notebooks/requirements.txt
-	build/notebooks/bin/python -m vertex_local.tests.notebooks '$(NOTEBOOKS)' $(ARGS)
+		--requirement tools/notebooks/requirements.txt
+	build/notebooks/bin/python -m tools.notebooks '$(NOTEBOOKS)' $(ARGS)
 
 console: $(READY) ## serve the local Vertex AI and its page until Ctrl-C
 	TF_ENABLE_ONEDNN_OPTS=1 $(BIN)/vertex-local serve --root .trainyard/vertex --buckets .trainyard/buckets $(addprefix --preload=,$(PRELOAD))

@@ -1,12 +1,8 @@
-"""Every row of `requests.yaml` against the service, and the recorded answers of Vertex AI."""
-
-import dataclasses
-import re
+"""Every row of `requests.yaml` against the service."""
 
 import pytest
 
-from vertex_local.tests.support import record_requests
-from vertex_local.tests.support.request_table import ROWS, SOURCES, Place, Row
+from vertex_local.tests.support.request_table import ROWS, SOURCES, Place
 from vertex_local.tests.support.service import container_spec, deployment, running_service
 
 
@@ -48,49 +44,6 @@ def test_a_body_that_is_not_gzip_is_refused(place, encoding):
 def test_a_list_without_a_read_mask_refuses_one(place, kind):
     answer = place.call("GET", f"{kind}?readMask=name")
     assert (answer.code, "readMask" in answer.message) == (400, True)
-
-
-@pytest.fixture(scope="module")
-def answers(place):
-    """Record the service's answers as those of a project."""
-    recorder = Place(place.session, place.url, "recorded", "us-central1")
-    kinds = ("customJobs", "endpoints", "models", "hyperparameterTuningJobs")
-    said = []
-    answers = record_requests.record(recorder, said.append)
-    assert [line for line in said if not line.endswith(": as expected")] == []
-    left = [recorder.call("GET", kind).content for kind in kinds]
-    assert left == [{kind: []} for kind in kinds]
-    return answers
-
-
-def test_recorded_answers_are_compared(answers, tmp_path):
-    record_requests.write(answers, tmp_path / "a.json", project="recorded")
-    recorded = record_requests.read(tmp_path / "a.json")
-    assert record_requests.differences(recorded, answers) == []
-    recorded["fields"] = dataclasses.replace(recorded["fields"], code=400)
-    [difference] = record_requests.differences(recorded, answers)
-    assert difference.startswith("fields: Vertex AI 400")
-
-
-@pytest.mark.parametrize("path", sorted(record_requests.RECORDED.glob("*.json")), ids=str)
-def test_the_service_answers_as_vertex_ai_did(answers, path):
-    assert record_requests.differences(record_requests.read(path), answers) == []
-
-
-def test_what_vertex_ai_takes_is_removed(place, monkeypatch):
-    """A job that starts, although the table has it refused."""
-    recorder = Place(place.session, place.url, "lenient", "us-central1")
-    created = []
-    monkeypatch.setattr(record_requests, "POLL_SECONDS", 0.05)
-    row = Row("taken", "POST customJobs", {"displayName": "taken"}, 400, "", "labels")
-    record_requests.remove_taken(recorder, row, recorder.send(row), created)
-    [name] = created
-    assert "endTime" in recorder.call("GET", name).content
-
-
-@pytest.mark.fast
-def test_the_cost_is_said():
-    assert re.search(r"at most \$\d+\.\d\d", record_requests.cost())
 
 
 @pytest.mark.fast

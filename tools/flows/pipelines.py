@@ -10,7 +10,7 @@ from google.cloud.aiplatform import pipeline_job_schedules
 from google.cloud.aiplatform_v1.types import PipelineState
 from kfp import compiler, dsl
 
-from vertex_local.tests.flows.calls import Calls
+from tools.flows.calls import Calls
 
 ROOT = "gs://staging/runs"
 NUMBERS = itertools.count(1)

@@ -1,6 +1,6 @@
 """Count the calls of Google's SDK that are right, by flow.
 
-Usage: python -m vertex_local.tests.flows [NAME …]
+Usage: python -m tools.flows [NAME …]
 
 Each flow has a service of its own, and runs as `vertex-local exec` runs other people's programs.
 The flows are those of Google's system tests (tests/system/aiplatform of python-aiplatform).
@@ -14,14 +14,14 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from tools.flows.calls import Call, Calls
+from tools.flows.weights import notebooks_by_service
 from vertex_local import testing
-from vertex_local.tests.flows.calls import Call, Calls
-from vertex_local.tests.flows.weights import notebooks_by_service
 
 FLOWS = ["pipeline_jobs", "schedules", "models", "endpoints", "custom_jobs", "tuning_jobs"]
 FLOWS += ["training_pipelines"]
 SPEED = "14400"  # an hour in a quarter of a second, for the schedule that is waited for
-RUN = "from vertex_local.tests.flows.__main__ import run; run()"
+RUN = "from tools.flows.__main__ import run; run()"
 
 
 def calls_of(flow: str, work: Path) -> list[Call]:
@@ -30,7 +30,15 @@ def calls_of(flow: str, work: Path) -> list[Call]:
     (work / "buckets" / "staging").mkdir(parents=True)
     with testing.running(*options, root=work / "vertex") as service:
         words = [sys.executable, "-c", RUN, flow, str(work / "calls.json")]
-        program = [sys.executable, "-m", "vertex_local.cli", "exec", "--root", service.root, "--"]
+        program = [
+            sys.executable,
+            "-m",
+            "vertex_local.cli",
+            "exec",
+            "--root",
+            str(service.root),
+            "--",
+        ]
         with (work / "sdk.log").open("w") as log:
             subprocess.run([*program, *words], cwd=work, stdout=log, stderr=log, check=True)
     return [Call(**call) for call in json.loads((work / "calls.json").read_text())]
@@ -43,8 +51,8 @@ def run() -> None:
     from google.cloud import aiplatform
     from google.cloud.aiplatform import jobs, pipeline_job_schedules, pipeline_jobs, training_jobs
 
-    from vertex_local.tests.flows import jobs as job_flows
-    from vertex_local.tests.flows import models, pipelines
+    from tools.flows import jobs as job_flows
+    from tools.flows import models, pipelines
 
     polling.DEFAULT_POLLING._initial = polling.DEFAULT_POLLING._maximum = 0.1
     for module in (jobs, pipeline_jobs, training_jobs, pipeline_job_schedules):
@@ -65,7 +73,7 @@ def run() -> None:
 
 def main() -> None:
     """Run the flows; print the wrong calls and the counts."""
-    parser = argparse.ArgumentParser(prog="python -m vertex_local.tests.flows")
+    parser = argparse.ArgumentParser(prog="python -m tools.flows")
     parser.add_argument("flows", nargs="*", help=f"default: {' '.join(FLOWS)}")
     text = "clone of vertex-ai-samples, to weigh the flows by the notebooks that use their service"
     parser.add_argument("--samples", type=Path, help=text)

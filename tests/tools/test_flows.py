@@ -1,10 +1,10 @@
-"""Google's system tests as flows (`flows/`): all calls of the SDK are right but those of WRONG."""
+"""Google's system tests as flows (tools/flows): all calls of the SDK are right but WRONG."""
 
 import pytest
 
+from tools.flows.__main__ import FLOWS, calls_of
+from tools.flows.calls import Calls
 from vertex_local.machine.buckets import MOUNT
-from vertex_local.tests.flows.__main__ import FLOWS, calls_of
-from vertex_local.tests.flows.calls import Calls
 
 # Vertex ML Metadata, data sets, explanations, TensorFlow's own protocol: 501 for good.
 WRONG = {

@@ -1,6 +1,6 @@
 """Run Google's notebooks, unedited but for the project, against a service; print a table.
 
-Usage: python -m vertex_local.tests.notebooks FOLDER [--public FOLDER] [--work FOLDER] [NAME …]
+Usage: python -m tools.notebooks FOLDER [--public FOLDER] [--work FOLDER] [NAME …]
 
 FOLDER is a clone of https://github.com/GoogleCloudPlatform/vertex-ai-samples. The objects below the
 folder `--public` are the public buckets, gs://BUCKET/NAME as BUCKET/NAME; the default is stand-ins
@@ -42,7 +42,7 @@ NOT_HERE = ["pip", "pip3", "docker", "sudo", "curl"]
 
 def main() -> None:
     """Run the notebooks; exit with their number that did not reach their end."""
-    parser = argparse.ArgumentParser(prog="python -m vertex_local.tests.notebooks")
+    parser = argparse.ArgumentParser(prog="python -m tools.notebooks")
     parser.add_argument("folder", type=Path, help="clone of vertex-ai-samples")
     parser.add_argument("--public", type=Path, help="folder of public buckets")
     parser.add_argument("--work", type=Path, help="folder for logs; default: a new one")
@@ -87,8 +87,16 @@ def run(notebook: Path, folder: Path, *, path: str) -> dict[str, Any]:
     os.environ |= variables  # of the service as well
     options = ["--buckets", str(buckets), "--preload", "kfp.local,kfp.dsl.executor_main"]
     with testing.running(*options, root=folder / "vertex") as service:
-        words = [sys.executable, HERE / "cells.py", notebook, result]
-        program = [sys.executable, "-m", "vertex_local.cli", "exec", "--root", service.root, "--"]
+        words = [sys.executable, str(HERE / "cells.py"), str(notebook), str(result)]
+        program = [
+            sys.executable,
+            "-m",
+            "vertex_local.cli",
+            "exec",
+            "--root",
+            str(service.root),
+            "--",
+        ]
         (folder / "notebook").mkdir()
         with (folder / "notebook.log").open("w") as log:
             try:
@@ -105,7 +113,8 @@ def run(notebook: Path, folder: Path, *, path: str) -> dict[str, Any]:
             except subprocess.TimeoutExpired:
                 late = {"error": f"not done in {TIMEOUT_SECONDS:g} s"}
                 return {**json.loads(result.read_text()), **late}
-    return json.loads(result.read_text())
+    ended: dict[str, Any] = json.loads(result.read_text())
+    return ended
 
 
 def write_programs(folder: Path, names: list[str]) -> None:

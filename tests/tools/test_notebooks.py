@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from vertex_local.tests.notebooks.__main__ import TOOLS, write_programs
+from tools.notebooks.__main__ import TOOLS, write_programs
 
 pytestmark = pytest.mark.fast
 

@@ -1,7 +1,8 @@
 """Send the rows of `requests.yaml` to a real project and keep the answers: `make record PROJECT=P`.
 
 Vertex AI should refuse every request that would start a machine. If it takes one nevertheless, its
-job is cancelled and deleted, its model undeployed. `tests/test_requests.py` compares the answers.
+job is cancelled and deleted, its model undeployed. `tests/tools/test_record_requests.py` compares
+the service with the answers.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from pathlib import Path
 from vertex_local import Json
 from vertex_local.tests.support.request_table import COSTLY, ROWS, Answer, Place, Row
 
-RECORDED = Path(__file__).parents[1] / "recorded"
+RECORDED = Path(__file__).parents[1] / "tests" / "tools" / "recorded"
 # The most that a request can cost that Vertex AI takes: a quarter of an hour of an n1-standard-4 in
 # us-central1, at $0.22 an hour (https://cloud.google.com/vertex-ai/pricing, November 2026).
 MOST_DOLLARS = 0.06
@@ -66,17 +67,19 @@ def finished(place: Place, answer: Answer) -> Json:
         RuntimeError: Vertex AI refused the request, or its operation failed.
         TimeoutError: The operation did not end.
     """
-    content = answer.content
+    content: Json = answer.content
     deadline = time.monotonic() + CLEANUP_SECONDS
     while "/operations/" in content.get("name", "") and not content.get("done"):
         wait(deadline, content["name"])
         content = place.call("GET", f"/v1/{content['name']}").content
     if "error" in content:
         raise RuntimeError(f"{content['error']}; remove by hand what is left of the requests")
-    return content.get("response", content)
+    response: Json = content.get("response", content)
+    return response
 
 
 def wait(deadline: float, name: str) -> None:
+    """Wait until the next poll; raise TimeoutError after the deadline."""
     if time.monotonic() > deadline:
         raise TimeoutError(f"{name} did not end in {CLEANUP_SECONDS:.0f} s; remove it by hand")
     time.sleep(POLL_SECONDS)
@@ -138,6 +141,7 @@ def differences(recorded: dict[str, Answer], answers: dict[str, Answer]) -> list
 
 
 def main() -> None:
+    """Ask, send the requests, write the answers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--project", required=True)
     parser.add_argument("--location", default="us-central1")
@@ -155,7 +159,7 @@ def main() -> None:
     answers = record(Place(session, url, options.project, options.location), say)
     path = RECORDED / f"vertex-ai-{datetime.datetime.now(datetime.UTC):%Y-%m-%d}.json"
     write(answers, path, project=options.project)
-    say(f"Wrote {path}; `pytest {Path(__file__).parents[1]}/test_requests.py` compares it.")
+    say(f"Wrote {path}; `pytest tests/tools/test_record_requests.py` compares the service.")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from google.api_core import exceptions
 from google.cloud import aiplatform
 from google.cloud.aiplatform import hyperparameter_tuning as tuning_specs
 
-from vertex_local.tests.flows.calls import Calls
-from vertex_local.tests.flows.models import MACHINE, SERVER
+from tools.flows.calls import Calls
+from tools.flows.models import MACHINE, SERVER
 
 SCRIPT = """
 import os, pathlib, sys

@@ -11,7 +11,7 @@ from google.api_core import exceptions
 from google.cloud import aiplatform, aiplatform_v1
 from google.cloud.aiplatform.models import ModelRegistry
 
-from vertex_local.tests.flows.calls import Calls
+from tools.flows.calls import Calls
 from vertex_local.tests.support.service import SERVER_SCRIPT
 
 SERVER = {
