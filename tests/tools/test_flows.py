@@ -17,6 +17,7 @@ if not MOUNT.is_dir():  # a path below it is in the command that the SDK writes 
     WRONG["custom_jobs"].append("from_local_script, image")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flow", FLOWS)
 def test_the_calls_of_a_flow_are_right(flow, tmp_path):
     wrong = {call.name: call.reason for call in calls_of(flow, tmp_path) if call.reason}
