@@ -10,6 +10,7 @@ PYTHONS := $(if $(PYTHON),'$(PYTHON)',$(BIN)/python python3.13 python3.12 python
 READY := $(VENV)/.ready
 TOOLS := $(VENV)/.ready-dev
 RIVALS := $(VENV)/.ready-bench
+ALONE := build/vertex-local
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps
 WORKLOAD ?= mnist
 MODEL ?= fast
@@ -32,7 +33,7 @@ WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 BENCHMARKS := $(filter-out __init__ cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-local test test-long test-portable lint format compile submit upload image push wheels bench train-cifar10 pictures schedule record flows notebooks console lock clean
+.PHONY: help setup run-local test test-long test-counts test-containers test-portable test-alone test-sdk soak lint format compile submit upload image push wheels bench train-cifar10 pictures schedule record flows notebooks console lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,14 +87,39 @@ $(RIVALS): $(TOOLS) requirements-bench.lock
 run-local: $(READY) ## the whole pipeline on this machine (WORKLOAD=mnist, CLUSTER=FILE, ARGS="--no-cache")
 	$(BIN)/trainyard run $(WORKLOAD) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
-test: $(RIVALS) ## run the tests but the long ones (ARGS="-m fast" those that start no process)
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not long' $(ARGS)
+test: $(RIVALS) ## run every test but those of test-long (ARGS="-m fast": a minute)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not long and not docker' $(ARGS)
 
-test-long: $(RIVALS) ## run the tests that count, soak or wait for the clock
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m long $(ARGS)
+test-long: test-counts test-containers test-portable test-alone test-sdk flows soak ## run what counts, soaks, waits for the clock, or needs another environment (hours)
 
-test-portable: $(RIVALS) ## run every test without the interfaces that only Linux has, as on macOS (ARGS=…)
-	TRAINYARD_PORTABLE=1 PYTHONPATH='$(CURDIR)/vertex_local/tests/support/portable' $(BIN)/pytest -n $(WORKERS) --dist worksteal -o timeout=600 $(ARGS)
+test-counts: $(RIVALS) # the tests that count, soak or wait for the clock
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m long -o timeout=3600 $(ARGS)
+
+test-containers: $(RIVALS) # needs `make image`; .ci/engine starts an engine
+	$(BIN)/pytest -m docker $(ARGS)
+
+test-portable: $(RIVALS) ## run the tests without the interfaces that only Linux has, as on macOS (ARGS=…)
+	TRAINYARD_PORTABLE=1 PYTHONPATH='$(CURDIR)/vertex_local/tests/support/portable' $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not long and not docker' -o timeout=600 $(ARGS)
+
+# The service's tests where nothing of Trainyard is installed.
+$(ALONE)/.ready: $(TOOLS)
+	$(BIN)/python -m venv $(ALONE)
+	sed -n 's/^\([A-Za-z0-9._-]*==[^ ;]*\).*/\1/p' requirements.lock requirements-dev.lock > $(ALONE)/versions
+	$(ALONE)/bin/pip install --quiet --disable-pip-version-check --constraint $(ALONE)/versions --editable 'vertex_local[pipelines,tuning,buckets,test]'
+	$(ALONE)/bin/python -c 'import importlib.util as u; assert not any(map(u.find_spec, ("tensorflow", "apache_beam")))'
+	@touch $@
+
+test-alone: $(ALONE)/.ready # in an environment without Trainyard, TensorFlow and Beam
+	$(ALONE)/bin/pytest -q -n $(WORKERS) --dist worksteal -c vertex_local/pyproject.toml -m 'not long and not docker' $(or $(ARGS),vertex_local/tests)
+
+test-sdk: $(ALONE)/.ready # under the next major version of Google's SDK, whose pipelines, jobs and models are the same
+	$(BIN)/python -m venv build/sdk
+	build/sdk/bin/pip install --quiet --disable-pip-version-check google-cloud-aiplatform==2.7.0 PyYAML
+	VERTEX_LOCAL_SDK_PYTHON=build/sdk/bin/python $(ALONE)/bin/pytest -q -c vertex_local/pyproject.toml vertex_local/tests/test_exec.py
+
+soak: $(RIVALS) # kills, full disks (as root), damaged files, hostile requests, three weeks: each prints its count
+	for name in random_kills bad_day three_weeks hostile_requests damaged_files interrupted_commands planned_edits $(if $(filter 0,$(shell id -u)),full_disks); do \
+		$(BIN)/python -m tools.soak.$$name || exit 1; done
 
 lint: $(TOOLS) ## check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .
