@@ -57,7 +57,7 @@ class StepCache:
         self._refreshes = bool(job.get("refreshesCache"))
         self._is_being_written = is_being_written
         self._mutex = threading.RLock()
-        self._locks: dict[Path, tuple[int, int]] = {}  # held until this process ends
+        self.locks: dict[Path, tuple[int, int]] = {}  # held until this process ends
         self._pending: dict[str, tuple[str, Values]] = {}  # with the name of the step
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -146,14 +146,14 @@ class StepCache:
 
     def _claim(self, path: Path) -> bool:
         """Lock the folder of a pending output for this run; False if it is missing or in use."""
-        if self._locks.get(path.parent, (0, 0))[1] == fcntl.LOCK_EX:
+        if self.locks.get(path.parent, (0, 0))[1] == fcntl.LOCK_EX:
             return True
         if not self._lock(path.parent, fcntl.LOCK_EX):
             logger.info("another run uses %s", path.parent)
             return False
         if self._is_being_written(path.parent):
             logger.info("a job of an earlier run still writes to %s", path.parent)
-            os.close(self._locks.pop(path.parent)[0])
+            os.close(self.locks.pop(path.parent)[0])
             return False
         return True
 
@@ -163,13 +163,13 @@ class StepCache:
 
     def _share(self, folder: Path) -> None:
         """Let other runs use a folder that this run has written."""
-        if folder in self._locks:
-            lock, _ = self._locks[folder]
+        if folder in self.locks:
+            lock, _ = self.locks[folder]
             fcntl.flock(lock, fcntl.LOCK_SH)
-            self._locks[folder] = (lock, fcntl.LOCK_SH)
+            self.locks[folder] = (lock, fcntl.LOCK_SH)
 
     def _lock(self, folder: Path, kind: int) -> bool:
-        held = self._locks.get(folder)
+        held = self.locks.get(folder)
         if held and held[1] in (kind, fcntl.LOCK_EX):
             return True
         try:
@@ -182,7 +182,7 @@ class StepCache:
             if not held:
                 os.close(lock)
             return False
-        self._locks[folder] = (lock, kind)
+        self.locks[folder] = (lock, kind)
         return True
 
 

@@ -269,7 +269,7 @@ class Attempt:
             size = max(len(word.encode()) for word in command) // 1024
             raise TaskError(f"its parameters have {size} KiB, {TOO_LONG}") from None
         if code != 0:
-            raise TaskError(_exit_message(code, self.task.log_path))
+            raise TaskError(exit_message(code, self.task.log_path))
 
 
 def _seconds(duration: str) -> float:
@@ -277,7 +277,7 @@ def _seconds(duration: str) -> float:
     return float(duration.removesuffix("s"))
 
 
-def _exit_message(code: int, log_path: Path) -> str:
+def exit_message(code: int, log_path: Path) -> str:
     signal = f" (signal {code - SHELL_SIGNAL_BASE})" if code > SHELL_SIGNAL_BASE else ""
     # Without what KFP's executor logs before a step's output and around its traceback.
     output = EXECUTOR_FRAMES.sub("", EXECUTOR_INPUT.sub("", last_lines(log_path)))

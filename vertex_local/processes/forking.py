@@ -56,7 +56,7 @@ class Baseline:
     def capture(cls, *, without: set[int]) -> "Baseline":
         """Return this process's baseline, after its imports; `without` are files of our own."""
         handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
-        return cls(frozenset(_open_fds() - without), handlers, frozenset(sys.modules))
+        return cls(frozenset(open_fds() - without), handlers, frozenset(sys.modules))
 
 
 class Forked(BaseException):
@@ -129,7 +129,7 @@ def fork(spec: ForkSpec) -> int:
     return pid
 
 
-def _open_fds() -> set[int]:
+def open_fds() -> set[int]:
     listed = {int(name) for name in os.listdir("/dev/fd")}
     return {fd for fd in listed if _is_open(fd)}
 
@@ -143,7 +143,7 @@ def _is_open(fd: int) -> bool:
 
 
 def _close_all_but(kept: set[int]) -> None:
-    for fd in _open_fds() - kept:
+    for fd in open_fds() - kept:
         if fd >= FIRST_FREE_FD:
             os.close(fd)
 

@@ -156,7 +156,7 @@ class Warm(WarmClient):
         self._closing = closing or threading.Event()
         self._is_closed = False
         self._has_failed = False
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         # A thread that lasts: PR_SET_PDEATHSIG kills the process with the thread that started it.
         self._thread = threading.Thread(target=self._keep, name="warm process", daemon=True)
 
@@ -175,8 +175,8 @@ class Warm(WarmClient):
     def close(self) -> None:
         """End the processes."""
         self._is_closed = True
-        if self._process:
-            self._process.kill()
+        if self.process:
+            self.process.kill()
         if self._thread.is_alive():
             self._thread.join(REPLY_TIMEOUT_SECONDS)
         for end in (*self._theirs, *self._requests):
@@ -214,7 +214,7 @@ class Warm(WarmClient):
         with self._log_path.open("ab") as log:
             module = "vertex_local.processes.warm_process"
             sockets = ",".join(map(str, fds))
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [sys.executable, "-m", module, sockets, str(os.getpid()), *self._stages],
                 cwd=Path(__file__).parents[2],
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -225,8 +225,8 @@ class Warm(WarmClient):
                 start_new_session=True,
             )
         if self._is_closed:  # meanwhile, and `close` has not seen this process
-            self._process.kill()
-        code = self._process.wait()
+            self.process.kill()
+        code = self.process.wait()
         for requests in self._requests:
             with suppress(BlockingIOError):
                 requests.recv(len(READY), socket.MSG_DONTWAIT)

@@ -50,7 +50,7 @@ def commands(prefix: Path, installs: tuple[tuple[str, ...], ...]) -> Iterator[li
     from uv import find_uv_bin  # only steps with packages need it
 
     options = ["--no-progress", "--color", "never", "--compile-bytecode"]
-    options += ["--no-index"] if "no-index" in _settings() else []
+    options += ["--no-index"] if "no-index" in pip_settings() else []
     python = str(prefix / "bin" / "python")
     install = [find_uv_bin(), "pip", "install", "--python", python, *options]
     for arguments in installs:
@@ -61,7 +61,7 @@ def commands(prefix: Path, installs: tuple[tuple[str, ...], ...]) -> Iterator[li
 
 def variables() -> dict[str, str]:
     """Return the variables of uv; those that the user has set come before pip's settings."""
-    settings = _settings()
+    settings = pip_settings()
     found = {VARIABLES[key]: settings[key] for key in VARIABLES.keys() & settings.keys()}
     if "UV_FIND_LINKS" in found:
         found["UV_FIND_LINKS"] = found["UV_FIND_LINKS"].replace(" ", ",")
@@ -70,7 +70,7 @@ def variables() -> dict[str, str]:
 
 
 @cache
-def _settings() -> dict[str, str]:
+def pip_settings() -> dict[str, str]:
     command = [sys.executable, "-m", "pip", "config", "list"]
     listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     lines = [line.partition("=") for line in listed.splitlines()]  # global.find-links='/wheels'

@@ -98,4 +98,4 @@ def test_the_error_of_a_step_has_its_own_last_lines_only(tmp_path, num_lines):
     own = [f"line {number}" for number in range(num_lines)]
     logged = json.dumps({"inputs": {}, "outputs": {"outputFile": "/x"}}, indent=4)
     path.write_text("\n".join(["[KFP Executor] input:", logged, *own]))
-    assert tasks._exit_message(1, path).partition("Last lines:\n")[2].split("\n") == own[-20:]
+    assert tasks.exit_message(1, path).partition("Last lines:\n")[2].split("\n") == own[-20:]

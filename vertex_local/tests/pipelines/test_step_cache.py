@@ -45,7 +45,7 @@ class Run:
 
     def end(self) -> None:
         """Release the locks, as the end of its process does."""
-        for lock, _ in self.cache._locks.values():
+        for lock, _ in self.cache.locks.values():
             os.close(lock)
 
 

@@ -170,13 +170,13 @@ def test_uv_uses_the_indexes_of_pip_unless_it_has_its_own(tmp_path, monkeypatch)
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_FIND_LINKS", "/c /d")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    builder._settings.cache_clear()
+    builder.pip_settings.cache_clear()
     assert builder.variables()["UV_DEFAULT_INDEX"] == "https://mirror/simple"
     assert builder.variables()["UV_FIND_LINKS"] == "/c,/d"
     monkeypatch.setenv("UV_DEFAULT_INDEX", "https://own/simple")
     assert builder.variables()["UV_DEFAULT_INDEX"] == "https://own/simple"
     assert "--no-index" in next(builder.commands(tmp_path, (("fares",),)))
-    builder._settings.cache_clear()
+    builder.pip_settings.cache_clear()
 
 
 @pytest.mark.parametrize(("version", "is_good"), [("2.17.0", True), ("2.14.6", False)])

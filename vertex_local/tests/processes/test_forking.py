@@ -16,11 +16,11 @@ def test_a_process_that_cannot_fork_keeps_its_signals_and_files(monkeypatch):
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
     monkeypatch.setattr(os, "fork", refuse)
-    mask, files = signal.pthread_sigmask(signal.SIG_BLOCK, ()), forking._open_fds()
+    mask, files = signal.pthread_sigmask(signal.SIG_BLOCK, ()), forking.open_fds()
     try:
         with pytest.raises(BlockingIOError):
             forking.fork(forking.ForkSpec(run=refuse, stdin=0, output=1))
         assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == mask
-        assert forking._open_fds() == files
+        assert forking.open_fds() == files
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -276,7 +276,7 @@ def await_restart(warm: Warm, pid: int) -> None:
 
     `is_ready` alone may still be that of the processes before.
     """
-    wait_until(lambda: warm._process.pid != pid, "a new warm process")
+    wait_until(lambda: warm.process.pid != pid, "a new warm process")
     warm.await_ready(30)
     assert warm.is_ready
 
@@ -353,7 +353,7 @@ def test_programs_do_not_wait_for_the_second_stage(run, two_stages, tmp_path):
 def test_all_stages_restart_when_one_is_killed(run, two_stages, tmp_path, stage):
     (tmp_path / "hold").unlink()
     two_stages.await_ready(30)
-    first = psutil.Process(two_stages._process.pid)
+    first = psutil.Process(two_stages.process.pid)
     killed = [first, *first.children()]
     assert len(killed) == 2
     killed[stage].kill()
@@ -364,7 +364,7 @@ def test_all_stages_restart_when_one_is_killed(run, two_stages, tmp_path, stage)
 
 def test_no_stage_is_served_if_the_second_cannot_be_imported(run, two_stages, tmp_path):
     (tmp_path / "lib" / "slow.py").write_text("import no_such_package")
-    psutil.Process(two_stages._process.pid).kill()
+    psutil.Process(two_stages.process.pid).kill()
     wait_until(lambda: "cannot be imported" in (tmp_path / "warm.log").read_text())
     two_stages.await_ready(30)
     assert not two_stages.is_begun
@@ -381,7 +381,7 @@ def test_changed_modules_are_imported_again(run, tmp_path, monkeypatch):
     source = "import settings_of_mine; print(settings_of_mine.value)"
     with ready(Warm([["settings_of_mine"]], log_path=tmp_path / "warm.log")) as warm:
         assert run(source, warm).log == "old\n"
-        first_pid = warm._process.pid
+        first_pid = warm.process.pid
         module.write_text("value = 'new one'")
         assert run(source, warm).log == "new one\n"
         await_restart(warm, first_pid)

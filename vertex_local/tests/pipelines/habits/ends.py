@@ -1,7 +1,4 @@
-"""Exit tasks, failures, and tasks that run in spite of them.
-
-`EXPECTED` says how each run ends, and what its "result" returns.
-"""
+"""Exit tasks, failures, and tasks that run in spite of them."""
 
 from kfp import dsl
 
@@ -21,104 +18,62 @@ from vertex_local.tests.pipelines.habits.steps import (
 )
 
 
-@dsl.pipeline(name="exit-after-success")
-def exit_after_success():
-    with dsl.ExitHandler(final().set_display_name("result")):
-        say(text="fine")
+def exit_after(name: str):
+    """Return an exit handler whose task returns the state of the handler's group."""
+    return dsl.ExitHandler(final().set_display_name(name), name=name.replace(" ", "-"))
 
 
-@dsl.pipeline(name="exit-after-failure")
-def exit_after_failure():
-    with dsl.ExitHandler(final().set_display_name("result")):
-        fail(message="bad")
+@dsl.pipeline(name="successes")
+def successes(
+    go: str = "yes",
+    none: list = [],  # noqa: B006
+    many: list = 10 * ["a", "b"],
+):
+    with exit_after("first"):
+        say(text="one")
+    with exit_after("loop and condition"):
+        with dsl.ParallelFor(["a", "b"]) as text:
+            said = say(text=text)
+        with dsl.If(go == "yes"):
+            join(texts=dsl.Collected(said.output))
+    for name, items in (("no items", none), ("many items", many)):
+        with exit_after(name), dsl.ParallelFor(items) as text:
+            say(text=text)
+
+    said = say(text="fine")
+    noted = note(message=said.output, more="said").ignore_upstream_failure()
+    noted.set_display_name("in spite of no failure")
+    made = write(text="made")
+    noted = note_file(file=made.outputs["file"]).ignore_upstream_failure()
+    say(text=noted.output).set_display_name("file in spite of no failure")
 
 
 @dsl.pipeline(name="at-the-end")
 def at_the_end(status: dsl.PipelineTaskFinalStatus):
     ended = state_of(status=status)
     with dsl.If(ended.output == "FAILED"):
-        say(text="failed indeed").set_display_name("result")
+        say(text="failed indeed").set_display_name("exit pipeline")
 
 
-@dsl.pipeline(name="exit-pipeline")
-def exit_pipeline():
-    with dsl.ExitHandler(at_the_end()):
+@dsl.pipeline(name="failures")
+def failures():
+    with dsl.ExitHandler(at_the_end(), name="pipeline"):
         fail(message="bad")
-
-
-@dsl.pipeline(name="exit-without-status")
-def exit_without_status():
-    with dsl.ExitHandler(tidy().set_display_name("result")):
-        fail(message="bad")
-
-
-@dsl.pipeline(name="exit-handlers-in-a-row")
-def two_exit_handlers():
-    with dsl.ExitHandler(final(), name="first"):
-        say(text="one")
-    with dsl.ExitHandler(final().set_display_name("result"), name="second"):
-        say(text="two")
-
-
-@dsl.pipeline(name="exit-after-loop-and-condition")
-def exit_after_loop(go: str = "yes"):
-    with dsl.ExitHandler(final().set_display_name("result")):
-        with dsl.ParallelFor(["a", "b"]) as text:
-            said = say(text=text)
-        with dsl.If(go == "yes"):
-            join(texts=dsl.Collected(said.output))
-
-
-@dsl.pipeline(name="exit-after-failure-in-loop")
-def exit_after_failure_in_loop():
-    with dsl.ExitHandler(tidy().set_display_name("result")):
+    with dsl.ExitHandler(tidy().set_display_name("without status"), name="loop"):
         with dsl.ParallelFor(["a", "b"]) as text:
             fail(message=text)
-
-
-@dsl.pipeline(name="exit-after-retries")
-def exit_after_retries():
-    with dsl.ExitHandler(tidy().set_display_name("result")):
+    with dsl.ExitHandler(tidy().set_display_name("after retries"), name="retries"):
         fail(message="bad").set_retry(num_retries=1, backoff_duration="0s", backoff_factor=1)
 
-
-@dsl.pipeline(name="ignore-upstream-failure")
-def ignore_upstream_failure():
-    failed = fail()
-    note(message=failed.output, more="said").ignore_upstream_failure().set_display_name("result")
-
-
-@dsl.pipeline(name="ignore-upstream-success")
-def ignore_upstream_success():
-    said = say(text="fine")
-    note(message=said.output, more="said").ignore_upstream_failure().set_display_name("result")
-
-
-@dsl.pipeline(name="ignore-upstream-failure-after")
-def ignore_upstream_failure_after():
+    noted = note(message=fail().output, more="said").ignore_upstream_failure()
+    noted.set_display_name("output in spite of failure")
     noted = note(message="given", more="on").after(fail())
-    noted.ignore_upstream_failure().set_display_name("result")
-
-
-@dsl.pipeline(name="ignore-upstream-failure-artifact")
-def ignore_upstream_failure_artifact():
+    noted.ignore_upstream_failure().set_display_name("after in spite of failure")
     failed = fail_file()
-    note_file(file=failed.outputs["file"]).ignore_upstream_failure().set_display_name("result")
-
-
-@dsl.pipeline(name="ignore-upstream-success-artifact")
-def ignore_upstream_success_artifact():
-    made = write(text="made")
-    noted = note_file(file=made.outputs["file"]).ignore_upstream_failure()
-    say(text=noted.output).set_display_name("result")
-
-
-@dsl.pipeline(name="tasks-after-a-failure")
-def after_a_failure():
-    """Tasks that do not depend on the failed one still run."""
-    failed = fail_file()
+    noted = note_file(file=failed.outputs["file"]).ignore_upstream_failure()
+    noted.set_display_name("file in spite of failure")
     read(file=failed.outputs["file"])
-    say(text="independent").set_display_name("result")
+    say(text="independent").set_display_name("independent")
 
 
 @dsl.component(**STEP)
@@ -127,44 +82,36 @@ def fail_for(text: str, bad: str = "3"):
         raise ValueError(f"{text} is bad")
 
 
-def looping(name: str, items: list):
-    """Return a pipeline with a loop over a parameter in an ExitHandler."""
-
-    @dsl.pipeline(name=name)
-    def made(texts: list = items):
-        with dsl.ExitHandler(final().set_display_name("result")), dsl.ParallelFor(texts) as text:
-            fail_for(text=text)
-
-    return made
+@dsl.pipeline(name="one-bad-item")
+def one_bad_item(texts: list = ["1", "2", "3", "4"]):  # noqa: B006
+    with exit_after("result"), dsl.ParallelFor(texts) as text:
+        fail_for(text=text)
 
 
-exit_after_default_items = looping("exit-after-default-items", ["a", "b"])
-exit_after_no_items = looping("exit-after-no-items", [])
-exit_after_40_items = looping("exit-after-40-items", [f"item {n}" for n in range(40)])
-exit_after_one_bad_item = looping("exit-after-one-bad-item", ["1", "2", "3", "4"])
-
-EXPECTED = {
-    "exit_after_default_items": ("SUCCEEDED", '["SUCCEEDED", null, null]'),
-    "exit_after_no_items": ("SUCCEEDED", '["SUCCEEDED", null, null]'),
-    "exit_after_40_items": ("SUCCEEDED", '["SUCCEEDED", null, null]'),
-    "exit_after_one_bad_item": (
-        "FAILED",
-        '["FAILED", 9, "The DAG failed because some tasks failed. The failed tasks are: '
+GOOD = '["SUCCEEDED", null, null]'
+SUCCEEDING = {
+    successes: {
+        "first": GOOD,
+        "loop and condition": GOOD,
+        "no items": GOOD,
+        "many items": GOOD,
+        "in spite of no failure": "fine said",
+        "file in spite of no failure": "made",
+    }
+}
+FAILING = {
+    failures: {
+        "exit pipeline": "failed indeed",
+        "without status": "tidied",
+        "after retries": "tidied",
+        "output in spite of failure": "nothing said",
+        "after in spite of failure": "given on",
+        "file in spite of failure": "none",
+        "independent": "independent",
+    },
+    one_bad_item: {
+        "result": '["FAILED", 9, "The DAG failed because some tasks failed. The failed tasks are: '
         "[fail-for in for-loop-2-iteration-2].\\nfail-for in for-loop-2-iteration-2: "
-        "(bad='3', text='3') the step exited",
-    ),
-    "exit_after_success": ("SUCCEEDED", '["SUCCEEDED", null, null]'),
-    "exit_after_failure": ("FAILED", '["FAILED", 9, "The DAG failed because some tasks failed.'),
-    "exit_pipeline": ("FAILED", "failed indeed"),
-    "exit_without_status": ("FAILED", "tidied"),
-    "two_exit_handlers": ("SUCCEEDED", '["SUCCEEDED", null, null]'),
-    "exit_after_loop": ("SUCCEEDED", '["SUCCEEDED", null, null]'),
-    "exit_after_failure_in_loop": ("FAILED", "tidied"),
-    "exit_after_retries": ("FAILED", "tidied"),
-    "ignore_upstream_failure": ("FAILED", "nothing said"),
-    "ignore_upstream_success": ("SUCCEEDED", "fine said"),
-    "ignore_upstream_failure_after": ("FAILED", "given on"),
-    "ignore_upstream_failure_artifact": ("FAILED", "none"),
-    "ignore_upstream_success_artifact": ("SUCCEEDED", "made"),
-    "after_a_failure": ("FAILED", "independent"),
+        "(bad='3', text='3') the step exited"
+    },
 }

@@ -10,7 +10,7 @@ from google_cloud_pipeline_components.v1.custom_job import (
 from kfp import dsl
 from kfp.dsl import Dataset, Input, Metrics, Model, Output, OutputPath
 
-from vertex_local.tests.pipelines.habits.steps import STEP, say, write
+from vertex_local.tests.pipelines.habits.steps import STEP, join, say, write
 
 
 @dsl.component(**STEP)
@@ -63,33 +63,6 @@ pooled = create_custom_training_job_from_component(
 )
 
 
-@dsl.pipeline(name="job-of-component")
-def job_of_component(text: str = "hello"):
-    data = write(text="data")
-    trained = single(text=text, number=3, shape={"a": [1, {"b": 2.5}]}, data=data.outputs["file"])
-    outcome(
-        said=trained.outputs["said"],
-        count=trained.outputs["count"],
-        model=trained.outputs["model"],
-        metrics=trained.outputs["metrics"],
-    ).set_display_name("result")
-
-
-@dsl.pipeline(name="job-of-component-in-pools")
-def job_of_component_in_pools(text: str = 'it\'s "so"'):
-    data = write(text="data")
-    said = say(text=text)
-    trained = pooled(
-        text=said.output, number=3, shape={"a": said.output}, data=data.outputs["file"]
-    ).set_caching_options(False)
-    outcome(
-        said=trained.outputs["said"],
-        count=trained.outputs["count"],
-        model=trained.outputs["model"],
-        metrics=trained.outputs["metrics"],
-    ).set_display_name("result")
-
-
 @dsl.container_component
 def shell(text: str, out: OutputPath(str)):
     return dsl.ContainerSpec(
@@ -102,61 +75,61 @@ def shell(text: str, out: OutputPath(str)):
 job_of_shell_op = create_custom_training_job_op_from_component(shell, base_output_directory="")
 
 
-@dsl.pipeline(name="job-of-container")
-def job_of_container(text: str = "in a container"):
-    say(text=job_of_shell_op(text=text).outputs["out"]).set_display_name("result")
-
-
-@dsl.pipeline(name="job-op-settings-at-call")
-def job_settings_at_call():
-    data = write(text="data")
-    trained = single(
-        text="x",
-        number=1,
-        shape={},
-        data=data.outputs["file"],
-        display_name="mine",
-        timeout="100s",
-        project="demo",
-        location="us-central1",
-        labels={"a": "b"},
+def outcome_of(trained, name: str):
+    ended = outcome(
+        said=trained.outputs["said"],
+        count=trained.outputs["count"],
+        model=trained.outputs["model"],
+        metrics=trained.outputs["metrics"],
     )
-    say(text=trained.outputs["said"]).set_display_name("result")
+    ended.set_display_name(name)
 
 
-@dsl.pipeline(name="jobs-in-a-loop")
-def jobs_in_a_loop():
-    data = write(text="data")
-    with dsl.ParallelFor(["a", "b"]) as text:
-        single(text=text, number=1, shape={}, data=data.outputs["file"])
-    say(text="done").after(data).set_display_name("result")
+@dsl.pipeline(name="jobs")
+def jobs(text: str = "hello", quoted: str = 'it\'s "so"', letter: str = "x"):
+    data = write(text="data").outputs["file"]
+    outcome_of(
+        single(text=text, number=3, shape={"a": [1, {"b": 2.5}]}, data=data), "of a component"
+    )
+    said = say(text=quoted)
+    trained = pooled(text=said.output, number=3, shape={"a": said.output}, data=data)
+    outcome_of(trained, "in pools")
+    with dsl.ParallelFor(["a", "b"]) as item:
+        trained = single(
+            text=item,
+            number=1,
+            shape={},
+            data=data,
+            display_name="mine",
+            timeout="100s",
+            project="demo",
+            location="us-central1",
+            labels={"a": "b"},
+        )
+    join(texts=dsl.Collected(trained.outputs["said"])).set_display_name("with settings, in a loop")
+    made = job_of_shell_op(text="in a container")
+    say(text=made.outputs["out"]).set_display_name("of a container")
 
-
-@dsl.pipeline(name="job-of-dictionaries")
-def job_of_dictionaries(text: str = "x"):
-    """Handwritten worker pools that contain a parameter and the run's name."""
-    command = [
-        "python",
-        "-c",
-        "import sys; print(sys.argv)",
-        text,
-        dsl.PIPELINE_JOB_NAME_PLACEHOLDER,
-    ]
+    # Handwritten worker pools that contain a parameter and the run's name.
+    program = ["python", "-c", "import sys; print(sys.argv)"]
     pool = {
         "machine_spec": {"machine_type": "n1-standard-4"},
         "replica_count": 1,
-        "container_spec": {"image_uri": "python:3.11", "command": command},
+        "container_spec": {
+            "image_uri": "python:3.11",
+            "command": [*program, letter, dsl.PIPELINE_JOB_NAME_PLACEHOLDER],
+        },
     }
-    trained = CustomTrainingJobOp(display_name=f"train-{text}", worker_pool_specs=[pool])
-    say(text="done").after(trained).set_display_name("result")
+    trained = CustomTrainingJobOp(display_name=f"train-{letter}", worker_pool_specs=[pool])
+    say(text="done").after(trained).set_display_name("of dictionaries")
 
 
 EXPECTED = {
-    "job_of_component": 'hello|3|{"a": [1, {"b": 2.5}]}||1 4 4hello 0.5',
-    "job_of_component_in_pools": 'it\'s "so"|3|{"a": "it\'s \\"so\\""}|a "deep" blue|3 '
-    '4 4it\'s "so" 0.5',
-    "job_of_container": "in a container",
-    "job_settings_at_call": "x|1|{}||1",
-    "jobs_in_a_loop": "done",
-    "job_of_dictionaries": "done",
+    jobs: {
+        "of a component": 'hello|3|{"a": [1, {"b": 2.5}]}||1 4 4hello 0.5',
+        "in pools": 'it\'s "so"|3|{"a": "it\'s \\"so\\""}|a "deep" blue|3 4 4it\'s "so" 0.5',
+        "with settings, in a loop": "a|1|{}||1,b|1|{}||1",
+        "of a container": "in a container",
+        "of dictionaries": "done",
+    }
 }

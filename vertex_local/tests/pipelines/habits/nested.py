@@ -17,42 +17,11 @@ def inner(text: str, number: int = 5) -> NamedTuple("Outs", [("text", str), ("fi
     )
 
 
-@dsl.pipeline(name="pipeline-in-pipeline")
-def pipeline_in_pipeline():
-    one = inner(text="a")
-    two = inner(text=one.outputs["text"], number=6)
-    read(file=two.outputs["file"]).set_display_name("result")
-
-
-@dsl.pipeline(name="pipeline-in-loop")
-def pipeline_in_loop():
-    with dsl.ParallelFor(["a", "b"]) as text:
-        made = inner(text=text)
-    join(texts=dsl.Collected(made.outputs["text"])).set_display_name("result")
-
-
-@dsl.pipeline(name="pipeline-that-loops")
+@dsl.pipeline(name="looping")
 def looping(texts: list) -> list:
     with dsl.ParallelFor(texts) as text:
         said = say(text=text)
     return dsl.Collected(said.output)
-
-
-@dsl.pipeline(name="pipeline-that-loops-outer")
-def pipeline_that_loops():
-    join(texts=looping(texts=["a", "b"]).output).set_display_name("result")
-
-
-@dsl.pipeline(name="inner-defaults-not-taken-from-outside")
-def defaults_of_inner(number: int = 7, text: str = "outer"):
-    made = inner(text="mine")
-    say(text=f"{made.outputs['text']}{number}").set_display_name("result")
-
-
-@dsl.pipeline(name="texts-for-inner")
-def texts_for_inner():
-    made = inner(text=f"<{say(text='a').output}>")
-    say(text=made.outputs["text"]).set_display_name("result")
 
 
 @dsl.pipeline(name="optional-inner")
@@ -60,23 +29,9 @@ def optional_inner(message: str, more: Optional[str] = None) -> str:
     return note(message=message, more=more).output
 
 
-@dsl.pipeline(name="optional-inputs-of-inner")
-def optional_inputs_of_inner(more: Optional[str] = None):
-    one = optional_inner(message="a")
-    two = optional_inner(message="b", more=more)
-    three = optional_inner(message="c", more="d")
-    join(texts=[one.output, two.output, three.output]).set_display_name("result")
-
-
-@dsl.pipeline(name="artifact-for-inner")
+@dsl.pipeline(name="reading")
 def reading(file: Input[Dataset]) -> str:
     return read(file=file).output
-
-
-@dsl.pipeline(name="artifacts-for-inner")
-def artifacts_for_inner():
-    made = reading(file=write(text="content").outputs["file"])
-    say(text=made.output).set_display_name("result")
 
 
 @dsl.pipeline(name="artifact-of")
@@ -84,20 +39,43 @@ def artifact_of(text: str) -> str:
     return reading(file=inner(text=text).outputs["file"]).output
 
 
-@dsl.pipeline(name="three-deep")
-def three_deep():
-    with dsl.ParallelFor(["a", "b"]) as text, dsl.If(text == "b"):
-        made = artifact_of(text=text)
-    join(texts=dsl.Collected(made.output)).set_display_name("result")
+@dsl.pipeline(name="pipelines-in-a-pipeline")
+def pipelines(number: int = 7, text: str = "outer", more: Optional[str] = None):
+    """`number` and `text` are not those of `inner`."""
+    one = inner(text="a")
+    two = inner(text=one.outputs["text"], number=6)
+    read(file=two.outputs["file"]).set_display_name("one after another")
+    say(text=f"{one.outputs['text']}{number}").set_display_name("own defaults")
+
+    made = inner(text=f"<{say(text='a').output}>")
+    say(text=made.outputs["text"]).set_display_name("texts")
+
+    with dsl.ParallelFor(["a", "b"]) as letter:
+        made = inner(text=letter)
+        with dsl.If(letter == "b"):
+            deep = artifact_of(text=letter)
+    join(texts=dsl.Collected(made.outputs["text"])).set_display_name("in a loop")
+    join(texts=dsl.Collected(deep.output)).set_display_name("three deep")
+    join(texts=looping(texts=["a", "b"]).output).set_display_name("that loops")
+
+    one = optional_inner(message="a")
+    two = optional_inner(message="b", more=more)
+    three = optional_inner(message="c", more="d")
+    join(texts=[one.output, two.output, three.output]).set_display_name("optional inputs")
+
+    made = reading(file=write(text="content").outputs["file"])
+    say(text=made.output).set_display_name("artifacts")
 
 
 EXPECTED = {
-    "pipeline_in_pipeline": "a56",
-    "pipeline_in_loop": "a5,b5",
-    "pipeline_that_loops": "a,b",
-    "defaults_of_inner": "mine57",
-    "texts_for_inner": "<a>5",
-    "optional_inputs_of_inner": "a,b,c d",
-    "artifacts_for_inner": "content",
-    "three_deep": "b5",
+    pipelines: {
+        "one after another": "a56",
+        "own defaults": "a57",
+        "texts": "<a>5",
+        "in a loop": "a5,b5",
+        "three deep": "b5",
+        "that loops": "a,b",
+        "optional inputs": "a,b,c d",
+        "artifacts": "content",
+    }
 }

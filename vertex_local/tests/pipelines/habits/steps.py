@@ -30,11 +30,6 @@ def join(texts: list) -> str:
 
 
 @dsl.component(**STEP)
-def flip(side: str) -> str:
-    return side
-
-
-@dsl.component(**STEP)
 def make_list(count: int) -> list:
     return list(range(count))
 
