@@ -278,6 +278,7 @@ def _seconds(duration: str) -> float:
 
 
 def exit_message(code: int, log_path: Path) -> str:
+    """Return the error of a step that has failed, with its own last lines."""
     signal = f" (signal {code - SHELL_SIGNAL_BASE})" if code > SHELL_SIGNAL_BASE else ""
     # Without what KFP's executor logs before a step's output and around its traceback.
     output = EXECUTOR_FRAMES.sub("", EXECUTOR_INPUT.sub("", last_lines(log_path)))

@@ -130,6 +130,7 @@ def fork(spec: ForkSpec) -> int:
 
 
 def open_fds() -> set[int]:
+    """Return the file descriptors that this process has open."""
     listed = {int(name) for name in os.listdir("/dev/fd")}
     return {fd for fd in listed if _is_open(fd)}
 

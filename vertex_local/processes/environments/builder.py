@@ -71,6 +71,7 @@ def variables() -> dict[str, str]:
 
 @cache
 def pip_settings() -> dict[str, str]:
+    """Return the settings of pip, by name without its scope."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     lines = [line.partition("=") for line in listed.splitlines()]  # global.find-links='/wheels'
