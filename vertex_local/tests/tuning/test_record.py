@@ -170,7 +170,8 @@ def test_the_measurement_of_an_ended_trial(values, selection, final):
     record.end_trial(one, study, problem="", ended="1970-01-01T00:00:09Z")
     if final is None:
         assert one["state"] == "INFEASIBLE"
-        assert "auc" in one["infeasibleReason"]
+        assert "no number as auc" in one["infeasibleReason"]
+        assert "report_hyperparameter_tuning_metric" in one["infeasibleReason"]
     else:
         assert one["state"] == "SUCCEEDED"
         assert record.value_of(one["finalMeasurement"]) == final

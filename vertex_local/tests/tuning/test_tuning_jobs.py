@@ -7,6 +7,7 @@ from google_cloud_pipeline_components.v1 import hyperparameter_tuning_job
 from kfp import compiler, dsl
 
 from vertex_local.tests.support.seen import is_running
+from vertex_local.tests.support.service import PRELOAD_KFP, running_service, sdk_at
 from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
@@ -27,6 +28,18 @@ for step in (1, 2, 3):
 SLEEP = f"{REPORT}\ntime.sleep(100)"
 UNFINISHED = ("JOB_STATE_PENDING", "JOB_STATE_RUNNING", "JOB_STATE_CANCELLING")
 GRID = [{"parameterId": "x", "discreteValueSpec": {"values": [1, 2, 3]}}]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """A service for the jobs of this module, some of which see it restart."""
+    with running_service(tmp_path_factory.mktemp("tuning") / "vertex", *PRELOAD_KFP) as running:
+        yield running
+
+
+@pytest.fixture
+def aiplatform(service):
+    return sdk_at(service.url)
 
 
 def tuning_job(code, *, output=None, **fields):
@@ -80,8 +93,19 @@ def values(job):
     return [one["finalMeasurement"]["metrics"][0]["value"] for one in job["trials"]]
 
 
-def test_a_grid_is_searched_to_its_end(service, tmp_path):
-    body = tuning_job(REPORT, output=tmp_path / "out", maxTrialCount=9)
+def run(service, body):
+    return wait_for_end(service, service.do("POST", "hyperparameterTuningJobs", body))
+
+
+def test_a_grid_is_searched_to_its_end_with_a_bad_trial_stopped_early(service, tmp_path):
+    code = f"{REPORT}\nif arguments['x'] == '3': time.sleep(100)"
+    body = tuning_job(
+        code,
+        output=tmp_path / "out",
+        maxTrialCount=9,
+        parallelTrialCount=1,
+        study={"medianAutomatedStoppingSpec": {}},
+    )
     created = service.do("POST", "hyperparameterTuningJobs", body)
     assert created["state"] == "JOB_STATE_PENDING"
     job = wait_for_end(service, created)
@@ -90,7 +114,8 @@ def test_a_grid_is_searched_to_its_end(service, tmp_path):
     assert [one["id"] for one in job["trials"]] == ["1", "2", "3"]
     assert [one["state"] for one in job["trials"]] == ["SUCCEEDED"] * 3
     assert values(job) == [1, 2, 3]
-    trial = job["trials"][1]
+    _, trial, bad = job["trials"]
+    assert custom_job(service, bad)["state"] == "JOB_STATE_CANCELLED"
     assert trial["parameters"] == [{"parameterId": "x", "value": 2.0}]
     assert [one["stepCount"] for one in trial["measurements"]] == ["1", "2", "3"]
     assert trial["startTime"] <= trial["endTime"]
@@ -107,19 +132,11 @@ def test_a_grid_is_searched_to_its_end(service, tmp_path):
 
 def test_failed_trials_are_infeasible_and_end_the_job_at_their_limit(service):
     code = f"{REPORT}\nif arguments['x'] != '1': sys.exit('broken')"
-    body = tuning_job(code, maxFailedTrialCount=1, parallelTrialCount=1)
-    job = wait_for_end(service, service.do("POST", "hyperparameterTuningJobs", body))
+    job = run(service, tuning_job(code, maxFailedTrialCount=1, parallelTrialCount=1))
     assert job["state"] == "JOB_STATE_FAILED"
     assert [one["state"] for one in job["trials"]] == ["SUCCEEDED", "INFEASIBLE"]
     assert job["trials"][1]["infeasibleReason"] in job["error"]["message"]
     assert "1 of 2 trials" in job["error"]["message"]
-
-
-def test_a_trial_without_a_report_says_what_to_call(service):
-    body = tuning_job("pass", maxTrialCount=1)
-    job = wait_for_end(service, service.do("POST", "hyperparameterTuningJobs", body))
-    assert job["state"] == "JOB_STATE_FAILED"
-    assert "report_hyperparameter_tuning_metric" in job["error"]["message"]
 
 
 def test_a_cancelled_job_keeps_its_trials_and_ends_their_processes(service):
@@ -136,35 +153,29 @@ def test_a_cancelled_job_keeps_its_trials_and_ends_their_processes(service):
     assert custom_job(service, job["trials"][1])["state"] == "JOB_STATE_CANCELLED"
 
 
-def test_a_trial_worse_than_the_median_is_stopped_early(service):
-    code = f"{REPORT}\nif arguments['x'] == '3': time.sleep(100)"
-    body = tuning_job(code, study={"medianAutomatedStoppingSpec": {}}, parallelTrialCount=1)
-    job = wait_for_end(service, service.do("POST", "hyperparameterTuningJobs", body))
-    assert job["state"] == "JOB_STATE_SUCCEEDED"
-    assert values(job) == [1, 2, 3]
-    assert custom_job(service, job["trials"][2])["state"] == "JOB_STATE_CANCELLED"
-
-
-@pytest.mark.parametrize("end", ["stop", "kill"])
-def test_the_next_service_continues_and_counts_no_trial_twice(service, tmp_path, end):
+def test_the_next_services_continue_and_count_no_trial_twice(service, tmp_path):
     release = tmp_path / "release"
     code = (
         f"{REPORT}\nwhile arguments['x'] != '1' and not os.path.exists({str(release)!r}):"
         " time.sleep(0.05)"
     )
-    body = tuning_job(code, maxTrialCount=3)
-    created = service.do("POST", "hyperparameterTuningJobs", body)
+    created = service.do("POST", "hyperparameterTuningJobs", tuning_job(code))
     wait_for_trials(service, created, 1, "SUCCEEDED")
-    running = wait_for_trials(service, created, 2)
-    state_file = service.root / "jobs" / running[0]["customJob"].rpartition("/")[2] / "state.json"
-    pid = json.loads(state_file.read_text())["replicas"]["chief/0"]["pid"]
-    getattr(service, end)()
-    wait_until(lambda: not is_running(pid), f"the end of {pid}")
-    service.start()
-    assert get(service, created)["state"] == "JOB_STATE_RUNNING"
-    again = wait_for_trials(service, created, 2)
-    wait_until(lambda: get(service, created)["trials"][1]["customJob"] != running[0]["customJob"])
-    assert [one["id"] for one in again] == ["2", "3"]
+    for end in (service.stop, service.kill):
+        before = wait_for_trials(service, created, 2)
+        folder = service.root / "jobs" / before[0]["customJob"].rpartition("/")[2]
+        pid = json.loads((folder / "state.json").read_text())["replicas"]["chief/0"]["pid"]
+        end()
+        wait_until(lambda pid=pid: not is_running(pid), f"the end of {pid}")
+        service.start()
+        assert get(service, created)["state"] == "JOB_STATE_RUNNING"
+        old = {one["customJob"] for one in before}
+
+        def is_again(old=old) -> bool:
+            return not old & {one["customJob"] for one in get(service, created)["trials"]}
+
+        wait_until(is_again, "other jobs of the trials")
+        assert [one["id"] for one in wait_for_trials(service, created, 2)] == ["2", "3"]
     release.touch()
     job = wait_for_end(service, created)
     assert job["state"] == "JOB_STATE_SUCCEEDED"
@@ -215,7 +226,9 @@ def test_the_op_of_gcpc_runs_a_study(aiplatform, service, tmp_path):
     )
     run.submit()
     run.wait()
-    [job] = service.do("GET", "hyperparameterTuningJobs")["hyperparameterTuningJobs"]
+    [job] = service.do("GET", 'hyperparameterTuningJobs?filter=display_name="op"')[
+        "hyperparameterTuningJobs"
+    ]
     assert job["state"] == "JOB_STATE_SUCCEEDED"
     assert [one["state"] for one in job["trials"]] == ["SUCCEEDED"] * 2
     assert job["studySpec"]["measurementSelectionType"] == "BEST_MEASUREMENT"
@@ -259,7 +272,6 @@ def test_googles_sdk_runs_a_bayesian_study(aiplatform, tmp_path):
 
 def test_a_trial_that_cannot_be_created_fails_the_job(service, tmp_path):
     (tmp_path / "out").touch()  # a file, in which no trial's folder can be made
-    body = tuning_job(SLEEP, output=tmp_path / "out")
-    job = wait_for_end(service, service.do("POST", "hyperparameterTuningJobs", body))
+    job = run(service, tuning_job(SLEEP, output=tmp_path / "out"))
     assert job["state"] == "JOB_STATE_FAILED"
     assert f"{tmp_path}/out" in job["error"]["message"]
