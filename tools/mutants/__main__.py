@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.mutants import __doc__ as description
-from tools.mutants.mistakes import mistakes_in
+from tools.mutants.mistakes import Mistake, mistakes_in
 from tools.mutants.recorder import FOLDER, ROOT, SITE_HOOK
 
 PACKAGES = ("pipelines", "components", "trainer", "vertex_local")
@@ -140,16 +140,19 @@ def try_all(part: str, *, again: bool) -> None:
 
 
 def try_mutant(mutant: Mutant, tests_of: "Records") -> tuple[str, str]:
-    """Return `caught` with the test, `survived` or, with no test of the line, `not run`."""
+    """Return `caught` with the test, `survived`, `not run` (by no test) or `gone` (its code is)."""
     path = ROOT / mutant.file
-    source = path.read_bytes()
-    before = mutant.before.encode()
-    assert source[mutant.start :].startswith(before), f"{mutant.file} has changed: {before!r}"
-    tests = tests_of.executing(mutant.file, mutant.line if mutant.function else None)
+    mistake = find_again(mutant, path.read_text(encoding="utf-8")) if path.exists() else None
+    if not mistake:
+        return "gone", ""
+    tests = tests_of.executing(mutant.file, mistake.line if mutant.function else None)
+    if mutant.test in tests_of.seconds:  # it caught the mutant before
+        tests.insert(0, mutant.test)
     if not tests:
         return "not run", ""
-    changed = source[mutant.start + len(before) :]
-    path.write_bytes(source[: mutant.start] + mutant.after.encode() + changed)
+    source = path.read_bytes()
+    changed = mutant.after.encode() + source[mistake.end :]
+    path.write_bytes(source[: mistake.start] + changed)
     try:
         for batch in batches(tests, tests_of.seconds):
             if failed := first_failure(batch):
@@ -157,6 +160,22 @@ def try_mutant(mutant: Mutant, tests_of: "Records") -> tuple[str, str]:
     finally:
         path.write_bytes(source)
     return "survived", ""
+
+
+def find_again(mutant: Mutant, source: str) -> Mistake | None:
+    """Return a mutant's mistake in a file that may have changed: of its function, near its place."""
+    text = source.encode()
+    same = [
+        mistake
+        for mistake in mistakes_in(source)
+        if (mistake.kind, mistake.text) == (mutant.kind, mutant.after)
+        and text[mistake.start : mistake.end].decode() == mutant.before
+    ]
+
+    def distance(mistake: Mistake) -> tuple[bool, int]:
+        return mistake.function != mutant.function, abs(mistake.start - mutant.start)
+
+    return min(same, key=distance, default=None)
 
 
 def batches(tests: list[str], seconds: dict[str, float]) -> list[list[str]]:
