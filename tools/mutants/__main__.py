@@ -163,7 +163,7 @@ def try_mutant(mutant: Mutant, tests_of: "Records") -> tuple[str, str]:
 
 
 def find_again(mutant: Mutant, source: str) -> Mistake | None:
-    """Return a mutant's mistake in a file that may have changed: of its function, near its place."""
+    """Return a mutant's mistake in a file that has changed, maybe: of its function, near by."""
     text = source.encode()
     same = [
         mistake
