@@ -11,7 +11,7 @@ from vertex_local.pipelines import placeholders
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.schedules import resource as schedules
 from vertex_local.schedules import scheduler
-from vertex_local.tests.support.clocked_service import PARENT, World
+from vertex_local.tests.support.clocked_service import PARENT, SPEC, World
 
 pytestmark = pytest.mark.fast
 
@@ -23,6 +23,66 @@ def world(tmp_path, monkeypatch):
     world = World(tmp_path, launched)
     yield world
     world.service.store.close()
+
+
+JOB = {"pipelineSpec": SPEC, "runtimeConfig": {"gcsOutputDirectory": "/r"}}
+
+
+def request(**fields):
+    """Return the change of a schedule whose run has these fields."""
+    run = {"parent": PARENT, "pipelineJob": JOB}
+    return {"createPipelineJobRequest": {**run, **fields}}
+
+
+def run_with(**fields):
+    return request(pipelineJob={**JOB, **fields})
+
+
+def commanded(*words):
+    executors = {"exec-a": {"container": {"image": "i", "command": list(words)}}}
+    return run_with(pipelineSpec={**SPEC, "deploymentSpec": {"executors": executors}})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cron": "0 0 3 * * *"}, "6 fields"),
+        ({"cron": "TZ=Mars/Olympus 0 3 * * *"}, '"Mars/Olympus"'),
+        ({"cron": None}, "cron is missing"),
+        ({"displayName": ""}, "Field: schedule.display_name; Message: Required"),
+        ({"maxConcurrentRunCount": None}, "maxConcurrentRunCount is missing"),
+        ({"maxRunCount": "-1"}, "maxRunCount is -1"),
+        ({"startTime": "2030-01-02T00:00:00Z", "endTime": "2030-01-01T00:00:00Z"}, "not after"),
+        ({"endTime": "2020-01-01T00:00:00Z"}, "has passed"),
+        ({"createPipelineJobRequest": None}, "createPipelineJobRequest is missing"),
+        ({"crom": "0 3 * * *"}, "crom"),
+        (request(parent="projects/other/locations/l"), "parent is"),
+        (request(pipelineJobId="same"), "pipelineJobId must be empty"),
+        (request(pipelineJob={}), "pipelineSpec is missing"),
+        (commanded("echo", "hello"), "--containers"),
+        (
+            run_with(runtimeConfig={**JOB["runtimeConfig"], "parameterValues": {"txet": "a"}}),
+            '"txet"',
+        ),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, str) else "",
+)
+def test_an_invalid_schedule_is_refused_and_not_stored(world, change, message):
+    with pytest.raises(ApiError, match=message) as error:
+        world.create(**change)
+    assert error.value.code == 400
+    assert world.call(schedules.list_schedules) == {"schedules": []}
+
+
+def test_lists_come_in_pages(world):
+    for number in range(3):
+        world.create(displayName=f"s{number}")
+
+    first = world.call(schedules.list_schedules, pageSize="2")
+    rest = world.call(schedules.list_schedules, pageSize="2", pageToken=first["nextPageToken"])
+
+    names = [one["displayName"] for page in (first, rest) for one in page["schedules"]]
+    assert (names, "nextPageToken" in rest) == (["s0", "s1", "s2"], False)
 
 
 def test_one_run_starts_each_night(world):
@@ -174,7 +234,7 @@ def test_an_update_skips_runs_that_are_due(world):
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
-@pytest.mark.parametrize("ahead", ["2026-11-20T14:30", "2027-11-21T03:00", "9999-01-01T00:00"])
+@pytest.mark.parametrize("ahead", ["2026-11-20T14:30", "2026-11-23T03:00", "9999-01-01T00:00"])
 def test_a_schedule_continues_from_now_after_a_clock_that_was_ahead(
     world, caplog, ahead, is_restarted
 ):

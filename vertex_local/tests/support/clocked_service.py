@@ -59,6 +59,7 @@ class World:
             "createPipelineJobRequest": {"parent": PARENT, "pipelineJob": job},
             **fields,
         }
+        body = {name: value for name, value in body.items() if value is not None}
         self.id = self.call(schedules.create, body=body)["name"].rpartition("/")[2]
 
     def call(self, handler, *, body=None, **query):
