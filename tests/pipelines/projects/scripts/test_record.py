@@ -15,6 +15,7 @@ from pipelines.projects.scripts import record
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.images import start_images
 from pipelines.projects.starter.tables import start_table
+from tests.support.processes.user_code import forked
 from trainer.workloads import load_workload
 from trainer.workloads.declarations.labels import Binary, Classes
 
@@ -77,6 +78,12 @@ model = keras.Sequential([keras.layers.Dense(1, activation="sigmoid")])
 model.compile("adam", "binary_crossentropy")
 model.fit(x, y)
 """
+
+
+@pytest.fixture(autouse=True)
+def forks(monkeypatch):
+    """Scripts run in forks, which spares them the import of TensorFlow."""
+    monkeypatch.setattr(record, "running", forked)
 
 
 @pytest.fixture
