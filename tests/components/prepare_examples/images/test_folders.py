@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from PIL import Image
 
 from components.prepare_examples.errors import DataError
@@ -78,6 +77,8 @@ def run(tmp_path):
 
 
 def examples_of(folder: Path, split: str = "*") -> list[tuple[bytes, int]]:
+    import tensorflow as tf
+
     found = []
     for path in sorted(folder.glob(f"{split}-*.tfrecord.gz")):
         for record in tf.data.TFRecordDataset([str(path)], "GZIP").as_numpy_iterator():

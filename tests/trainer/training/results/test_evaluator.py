@@ -15,8 +15,6 @@ from trainer.training.checkpoint import Checkpoints, Criterion, list_checkpoints
 from trainer.training.results import evaluator  # noqa: E402
 from trainer.workloads import Regression  # noqa: E402
 
-pytestmark = pytest.mark.fast
-
 
 @pytest.fixture
 def saved(tmp_path):

@@ -11,8 +11,6 @@ import keras  # noqa: E402
 
 from trainer.workloads.models.wide_and_deep import sum_embeddings  # noqa: E402
 
-pytestmark = pytest.mark.fast
-
 
 @pytest.mark.parametrize(
     ("is_scaled", "expected"), [(True, [2, 1, 0]), (False, [4, 1, 0])], ids=["scaled", "linear"]
