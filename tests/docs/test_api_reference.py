@@ -1,7 +1,7 @@
 import pytest
 
 import trainyard
-from tests.docs.api_reference import EXAMPLES, PAGE, SECTIONS, arguments, meanings, render
+from tools.api_reference import EXAMPLES, PAGE, SECTIONS, arguments, meanings, render
 
 pytestmark = pytest.mark.fast
 
@@ -9,7 +9,7 @@ NAMES = [name for names in SECTIONS.values() for name in names]
 
 
 def test_the_reference_is_that_of_the_docstrings():
-    assert PAGE.read_text() == render(), "run: python -m tests.docs.api_reference"
+    assert PAGE.read_text() == render(), "run: python -m tools.api_reference"
 
 
 def test_every_declaration_is_in_the_reference():

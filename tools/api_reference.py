@@ -1,4 +1,4 @@
-"""Reference of `trainyard`: python -m tests.docs.api_reference writes docs/api.md."""
+"""Reference of `trainyard`: python -m tools.api_reference writes docs/api.md."""
 
 import dataclasses
 import inspect
@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import trainyard
-from tests.docs.pages import ROOT
 
-PAGE = ROOT / "docs" / "api.md"
+PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 SECTIONS = {
     "Data": ("Table", "ImageFolder", "Records"),
     "Columns and features": (
@@ -57,7 +56,7 @@ HEAD = """\
 # API
 
 What `import trainyard` exports, with every argument. Made from the docstrings by
-`python -m tests.docs.api_reference`; a test compares. [Your own](your-own.md) shows them in use,
+`python -m tools.api_reference`; a test compares. [Your own](your-own.md) shows them in use,
 [From Python](python.md) the calls, and `trainyard settings WORKLOAD` lists the settings of runs.
 """
 _SECTION = re.compile(r"^(?:Attributes|Args|Returns|Raises|Example):$", re.MULTILINE)
@@ -139,4 +138,4 @@ def _default(thing: Any, one: inspect.Parameter) -> str:
 
 
 if __name__ == "__main__":
-    Path(PAGE).write_text(render(), encoding="utf-8")
+    PAGE.write_text(render(), encoding="utf-8")
