@@ -55,7 +55,7 @@ def serve_replica(
     chief = cluster.replicas("chief")
     try:
         wait_until_reachable(chief, timeout_seconds=start_timeout_seconds, check=check)
-        return _wait_for_end(Watch(chief), checkpoint_dir, stop=stop)
+        return wait_for_end(Watch(chief), checkpoint_dir, stop=stop)
     except ReplicaLostError as error:
         if end := read_end(checkpoint_dir):  # announced while this replica waited, or before
             return _log_end(end)
@@ -164,7 +164,8 @@ def _server_config(cluster: Cluster) -> tf.compat.v1.ConfigProto:
     )
 
 
-def _wait_for_end(watch: Watch, checkpoint_dir: str, *, stop: threading.Event) -> int:
+def wait_for_end(watch: Watch, checkpoint_dir: str, *, stop: threading.Event) -> int:
+    """Return the announced exit code of the job once it has ended."""
     while True:
         lost = watch.find_lost()
         if end := read_end(checkpoint_dir):

@@ -65,16 +65,19 @@ def _connect(cluster: Cluster, *, rank: int) -> tf.distribute.MultiWorkerMirrore
     # An empty service_type disables TensorFlow's coordination service. It connects in native code
     # that holds the GIL: no thread could log the missing replicas or handle SIGTERM.
     context.context().configure_coordination_service(service_type="")
-    resolver = _resolver(cluster, rank=rank)
+    resolver = make_resolver(cluster, rank=rank)
     with quiet_native_logs(), explain_port_errors(cluster):
         return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
 
 
-def _resolver(
+def make_resolver(
     cluster: Cluster, *, rank: int
 ) -> tf.distribute.cluster_resolver.SimpleClusterResolver:
-    # One job, whatever the types of its replicas in TF_CONFIG, and one device per replica, which
-    # adds up the contributions of its own GPUs before the all-reduce.
+    """Return the addresses of one job, whatever the types of its replicas in TF_CONFIG.
+
+    It has one device per replica, which adds up the contributions of its own GPUs before the
+    all-reduce.
+    """
     return tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": list(cluster.trainers().values())}),
         task_type="worker",

@@ -46,7 +46,7 @@ class Ring:
         self._names = [names[(self.rank + side) % self.size] for side in (1, -1)]
         self._next: socket.socket | None = None
         self._previous: socket.socket | None = None
-        self._listener = _listen(addresses[name])
+        self._listener = listen(addresses[name])
         threading.Thread(target=self._accept, name="ring-accept", daemon=True).start()
 
     def connect(self, check: Callable[[], None]) -> None:
@@ -154,7 +154,7 @@ class Ring:
                         stack.pop_all()
 
 
-def _listen(address: str) -> socket.socket:
+def listen(address: str) -> socket.socket:
     """Return a socket that listens at host:port; on every interface unless that is of loopback.
 
     On a host its own name may stand for 127.0.1.1, where the others do not reach it.

@@ -2,8 +2,6 @@
 
 import itertools
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -96,10 +94,8 @@ def test_the_plan_and_the_replica_agree_on_every_cluster(strategy):
 
 
 def test_the_strategy_follows_from_the_replicas():
-    assert infer_strategy({"chief": 1}) == "single"
     assert infer_strategy({"chief": 1}, num_gpus=4) == "mirrored"
     assert infer_strategy({"worker": 2}, num_gpus=4) == "multi_worker_mirrored"
-    assert infer_strategy({"chief": 1, "worker": 1, "ps": 1}) == "parameter_server"
 
 
 def test_the_chief_of_parameter_servers_computes_no_gradients():
@@ -107,8 +103,3 @@ def test_the_chief_of_parameter_servers_computes_no_gradients():
     assert computing_roles("multi_worker_mirrored") == ("chief", "worker")
     assert [max_gpus("parameter_server", role) for role in ROLES] == [1, 1, 0, 1]
     assert max_gpus("multi_worker_mirrored", "worker") is None
-
-
-def test_the_rules_are_imported_without_tensorflow():
-    code = "import sys, trainer.cluster.roles; sys.exit('tensorflow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

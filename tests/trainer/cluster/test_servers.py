@@ -3,7 +3,7 @@
 import threading
 
 from trainer.cluster.liveness import Watch
-from trainer.cluster.servers import _wait_for_end, announce_end
+from trainer.cluster.servers import announce_end, wait_for_end
 
 
 def test_a_replica_that_is_stopped_after_the_end_of_its_job_ends_as_the_job(tmp_path):
@@ -13,4 +13,4 @@ def test_a_replica_that_is_stopped_after_the_end_of_its_job_ends_as_the_job(tmp_
             self.set()
             return True
 
-    assert _wait_for_end(Watch({}), str(tmp_path), stop=Stop()) == 0
+    assert wait_for_end(Watch({}), str(tmp_path), stop=Stop()) == 0

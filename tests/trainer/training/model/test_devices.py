@@ -1,17 +1,12 @@
 """Devices and strategy by the number of GPUs, with GPUs that are not here."""
 
 import pytest
+import tensorflow as tf
 
 from trainer.cluster.tf_config import Cluster
 from trainer.runtime.cores import num_cores
-from trainer.runtime.tensorflow_logs import import_tensorflow
-
-import_tensorflow()
-
-import tensorflow as tf  # noqa: E402
-
-from trainer.strategies.collective import _resolver  # noqa: E402
-from trainer.training.model.devices import (  # noqa: E402
+from trainer.strategies.collective import make_resolver
+from trainer.training.model.devices import (
     count_parts,
     open_devices,
     resolve_strategy,
@@ -33,7 +28,7 @@ def two_gpus(monkeypatch):
 
 def test_a_replica_has_one_device_in_the_all_reduce(two_gpus):
     cluster = Cluster(task_type="worker", addresses={"worker": ("127.0.0.1:1", "127.0.0.1:2")})
-    assert _resolver(cluster, rank=0).num_accelerators() == {"GPU": 1}
+    assert make_resolver(cluster, rank=0).num_accelerators() == {"GPU": 1}
 
 
 @pytest.mark.parametrize(
