@@ -23,7 +23,7 @@ SMALLEST = {
     "defaults": "--tables wine --folds 1",
     "embedding_rows": "--optimizers sgd --sizes 4 --workers 1 --rounds 1",
     "endpoint_rate": "--clients 1 --seconds 1 --turns 1",
-    "growth": "--dimensions 'numeric columns' --sizes 2,4",
+    "growth": "--dimensions versions --sizes 2,4",
     "image_folder": "--images 100 --rounds 1",
     "importance": "--rows 1000 --columns 2 --rounds 1",
     "input_pipeline": "--workload taxi --rounds 1",
@@ -37,6 +37,8 @@ SMALLEST = {
     "warm_start": "--rounds 1 --workloads",
     "wide_table": "--rows 2000 --their-rows 500 --rounds 1",
 }
+# For `make test-long`: with the smallest numbers, too, these take minutes.
+LONG = {"growth --dimensions 'numeric columns'": "--sizes 2,4"}
 NEEDS_PROGRAM = {"endpoint_rate": "wrk", "serving_rate": "wrk"}
 NEEDS_DATA = {"prepare_cifar10": "cifar10", "prepare_taxi": "taxi"}
 
@@ -63,15 +65,17 @@ def test_every_benchmark_is_tried():
 
 @pytest.mark.linux("taskset and /proc, with which benchmarks measure, and services without a token")
 @pytest.mark.timeout(TIMEOUT_SECONDS + 10)
-@pytest.mark.parametrize("name", SMALLEST)
+@pytest.mark.parametrize(
+    "name", [*SMALLEST, *(pytest.param(name, marks=pytest.mark.long) for name in LONG)]
+)
 def test_a_benchmark_prints_its_comparisons(name, folder):
     if (program := NEEDS_PROGRAM.get(name)) and not shutil.which(program):
         pytest.skip(f"needs {program}")
     if (data := NEEDS_DATA.get(name)) and not (ROOT / ".trainyard" / "cache" / data).exists():
         pytest.skip(f"needs the data of {data}: trainyard run {data} fetches it")
-    command = [sys.executable, "-m", f"benchmarks.{name}", *shlex.split(SMALLEST[name])]
+    words = shlex.split(f"benchmarks.{name} {(SMALLEST | LONG)[name]}")
     done = subprocess.run(
-        command,
+        [sys.executable, "-m", *words],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

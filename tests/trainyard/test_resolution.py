@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.fast
-
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("trainer", "components", "pipelines")
 
@@ -65,6 +63,7 @@ def test_a_users_module_that_ours_hide_is_named_with_what_to_do(project):
     assert f"'trainer' is Trainyard's, and hides {project}/trainer; rename yours" in output
 
 
+@pytest.mark.fast
 def test_an_unknown_name_is_an_attribute_error():
     import trainyard
 
@@ -73,6 +72,7 @@ def test_an_unknown_name_is_an_attribute_error():
     assert {"Table", "run", "check", "submit", "RunError"} <= set(dir(trainyard))
 
 
+@pytest.mark.fast
 def test_children_find_ours_only_if_pythonpath_would_hide_them(project, monkeypatch):
     from trainyard import resolution
 

@@ -11,14 +11,13 @@ from packaging.requirements import Requirement
 
 from pipelines.package.image import SOURCE_ROOT
 
-pytestmark = pytest.mark.fast
-
 
 def pinned(lock: str) -> dict[str, str]:
     text = (SOURCE_ROOT / lock).read_text()
     return dict(re.findall(r"^([\w.-]+)==([^ \\;]+)", text, re.M))
 
 
+@pytest.mark.fast
 def test_no_extra_bounds_a_package_of_the_common_lock() -> None:
     """`make lock` chooses its newest version first, which the extra's lock must then take."""
     [call] = [
@@ -41,6 +40,7 @@ def test_no_extra_bounds_a_package_of_the_common_lock() -> None:
     assert bounded == []
 
 
+@pytest.mark.fast
 def test_the_locks_keep_the_bounds() -> None:
     settings = tomllib.loads((SOURCE_ROOT / "pyproject.toml").read_text())
     versions = pinned("requirements.lock")

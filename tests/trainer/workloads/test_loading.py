@@ -1,7 +1,6 @@
 """Loading of workloads from built-in names, modules, entry points and files of users."""
 
 import importlib.metadata
-import subprocess
 import sys
 from pathlib import Path
 
@@ -199,16 +198,3 @@ def test_a_folder_with_the_name_of_a_built_in_workload_needs_a_slash(write, tmp_
     assert not is_path("mnist")
     assert load_workload("mnist").reference == "mnist"
     assert load_workload("./mnist").reference == str(tmp_path / "mnist")
-
-
-def test_importing_the_api_imports_no_heavy_package():
-    code = "import sys, trainer.workloads; print([m for m in HEAVY if m in sys.modules])"
-    heavy = "['tensorflow', 'keras', 'apache_beam', 'pyarrow']"
-    done = subprocess.run(
-        [sys.executable, "-c", code.replace("HEAVY", heavy)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stdout.strip() == "[]"
