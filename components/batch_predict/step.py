@@ -79,7 +79,7 @@ def predict_files(
     began = time.monotonic()
     with published(output, last=SUMMARY) as folder, shown(num_bytes):
         result = _run(parts, folder, options=part_options, flags=flags)
-        _check_errors(result["shards"], max_errors=options.max_errors)
+        check_errors(result["shards"], max_errors=options.max_errors)
         summary = {
             "model": model_uri,
             "workload": getattr(getattr(predictor, "workload", None), "name", ""),
@@ -135,7 +135,7 @@ def _written(shards: Sequence[Json], seconds: float) -> Json:
     }
 
 
-def _check_errors(shards: Sequence[Json], *, max_errors: float) -> None:
+def check_errors(shards: Sequence[Json], *, max_errors: float) -> None:
     """Raise a DataError with the first reasons if too many rows have no prediction."""
     num_errors = sum(shard["num_errors"] for shard in shards)
     total = num_errors + sum(shard["num_rows"] for shard in shards)

@@ -58,7 +58,7 @@ def run_trial(flags: Sequence[str], *, count: int) -> None:
     output = resolve_folders("", os.environ).checkpoints
     is_remote = paths.is_in_bucket(output)
     root, folders = Path(tempfile.mkdtemp() if is_remote else output, "folds"), list[Path]()
-    parts, rows = _deal(str(paths.local_path(config.examples_dir)), count)
+    parts, rows = deal_rows(str(paths.local_path(config.examples_dir)), count)
     for number in range(count):
         folders.append(root / f"fold {number + 1} of {count}")
         is_eval = parts == number
@@ -71,14 +71,19 @@ def run_trial(flags: Sequence[str], *, count: int) -> None:
         for folder in folders[len(values) :]:
             if folder not in trained:  # so that a step means the same folds in every trial
                 break
-            values.append(_measured(folder, config))
+            values.append(measured(folder, config))
             mean = statistics.fmean(values)
             logger.info("%s: %s %.4f, mean %.4f", folder.name, metric, values[-1], mean)
             report_to_tuner({metric: mean}, step=len(values))
     shutil.rmtree(root, ignore_errors=True)
 
 
-def _deal(examples_dir: str, count: int) -> tuple[Array, Rows]:
+def deal_rows(examples_dir: str, count: int) -> tuple[Array, Rows]:
+    """Return the fold of each row of train and eval, and the rows.
+
+    Raises:
+        ConfigError: the rows cannot be dealt into folds.
+    """
     manifest = read_object(Path(examples_dir, MANIFEST), "splits", "workload")
     kept = {name: split for name, split in manifest["splits"].items() if name in SPLITS}
     num_folds({**manifest, "splits": kept}, GateOptions(folds=count))
@@ -86,7 +91,7 @@ def _deal(examples_dir: str, count: int) -> tuple[Array, Rows]:
     return deal(rows.keys, count), rows
 
 
-def _measured(folder: Path, config: TrainConfig) -> float:
+def measured(folder: Path, config: TrainConfig) -> float:
     """Return the metric of a fold's last evaluation, or with patience of the best one."""
     metric, is_lower_better = name_and_direction(config.best_metric)
     lines = (folder / "logs/metrics.jsonl").read_text().splitlines()

@@ -83,14 +83,15 @@ def compare(examples_dir: str, comparison: str) -> Comparison:
         schema.check(problems, block_on=options.block_on)
     is_judged = asked.verdict == COMPARE
     return Comparison(
-        news=_judged(drifts, trigger, version) if is_judged else News(verdict=TRAIN),
+        news=judge_drift(drifts, trigger, version) if is_judged else News(verdict=TRAIN),
         baseline=asked.version,
         distances=tuple(drifts),
         words=tuple(drift.words for drift in beyond(drifts, options.drift_threshold)),
     )
 
 
-def _judged(drifts: list[Drift], trigger: Trigger, version: str) -> News:
+def judge_drift(drifts: list[Drift], trigger: Trigger, version: str) -> News:
+    """Return the verdict on distances from a version, the largest first."""
     if not drifts:
         return News(verdict=TRAIN, reasons=(f"no feature can be compared with {version}",))
     worst = drifts[0]

@@ -51,6 +51,7 @@ from components.teardown.teardown import tear_down
 from pipelines.cli import main
 from pipelines.command import target_options
 from vertex_local.api.database.store import Store
+from vertex_local.tests.support.service import running_service
 
 LONG_JOB = {
     "displayName": "sleeper",
@@ -74,11 +75,25 @@ NO_METRICS = {
 }
 
 
+@pytest.fixture(scope="module")
+def all_projects(tmp_path_factory):
+    """Start a service for all tests of this module."""
+    with running_service(tmp_path_factory.mktemp("steps") / "vertex") as running:
+        yield running
+
+
+@pytest.fixture
+def service(all_projects, tmp_path):
+    """Return the service with a project of the test's own as its parent."""
+    project = tmp_path.name.replace("_", "-")
+    all_projects.parent = f"projects/{project}/locations/us-central1"
+    return all_projects
+
+
 @pytest.fixture
 def api(service, monkeypatch):
-    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
-    _, project, _, location = service.parent.split("/")
-    return connect(project, location)
+    monkeypatch.setenv(EMULATOR_VARIABLE, service.host)
+    return connect(*service.parent.split("/")[1::2])
 
 
 @pytest.fixture
@@ -164,7 +179,7 @@ def record_run(service, api):
             },
         }
         folder = service.root / "pipelines" / run
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         with (folder / "events.jsonl").open("w") as file:
             for event in _events(tasks):
                 file.write(json.dumps(event) + "\n")
@@ -228,19 +243,24 @@ def test_a_deployed_model_of_another_name_is_said(caplog):
     assert "the model projects/p/locations/l/models/old stays deployed" in caplog.text
 
 
-def test_a_model_is_found_by_its_display_name(api, version):
-    assert find_model(api, "tiny") == ""
+@pytest.fixture
+def served(api, version, deploy):
+    """Promote version 1 of the run `run-1` on an endpoint of a run; return both."""
 
-    first = version(run="run-1")
+    def do(run: str = "run-0") -> tuple[ResourceName, str]:
+        endpoint = endpoint_name(api, run=run)
+        first = version(run="run-1")
+        deploy(first, endpoint)
+        set_default(api, first)
+        return first, endpoint
 
-    assert find_model(api, "tiny") == first.unversioned
+    return do
 
 
-def test_an_endpoint_is_created_once_and_then_reused(api):
-    first = ensure_endpoint(api, "digits", run="run-1")
-
-    assert ensure_endpoint(api, "digits", run="run-2")["name"] == first["name"]
-    assert api.get(first["name"])["labels"] == {RUN_LABEL: "run-1"}
+def released(version: ResourceName, endpoint: str = "", served: str = "yes") -> dict:
+    """Return the outputs of a run that has recorded a version, maybe on an endpoint."""
+    on = {"endpoint": {"resourceName": endpoint, "servedBefore": served}} if endpoint else {}
+    return {RECORD: {"version": {"resourceName": version.name}, **on}}
 
 
 def record(api, version: ResourceName, *, content: dict, state: str = CANDIDATE) -> ResourceName:
@@ -268,13 +288,15 @@ def test_two_first_runs_at_once_make_one_model_with_two_versions(api, version, r
     assert list(aliases(api, first.unversioned)) == ["1"]
 
 
-def test_two_runs_that_create_an_endpoint_at_once_keep_the_older_one(api, monkeypatch):
+def test_an_endpoint_is_created_once_also_by_two_runs_at_once(api, monkeypatch):
     older = ensure_endpoint(api, "digits", run="run-1")
+    assert older["labels"] == {RUN_LABEL: "run-1"}
+    assert ensure_endpoint(api, "digits", run="run-2")["name"] == older["name"]
     answers = iter([None])
     find = ensure.find_endpoint
     monkeypatch.setattr(ensure, "find_endpoint", lambda *found: next(answers, find(*found)))
 
-    assert ensure_endpoint(api, "digits", run="run-2")["name"] == older["name"]
+    assert ensure_endpoint(api, "digits", run="run-3")["name"] == older["name"]
     assert len(list(api.list_resources("endpoints"))) == 1
 
 
@@ -297,8 +319,10 @@ def test_promotion_moves_the_aliases_and_undeploys_the_replaced_version(api, ver
 
 
 def test_the_champion_is_the_default_version_that_was_promoted(api, version):
+    assert find_model(api, "tiny") == ""
     assert find_champion(api, "tiny") == Champion()
     first = version(run="run-1")
+    assert find_model(api, "tiny") == first.unversioned
     assert find_champion(api, "tiny") == Champion()
 
     set_default(api, first)
@@ -391,12 +415,15 @@ def test_a_version_that_was_not_promoted_never_becomes_previous(api, version):
     assert aliases(api, first.unversioned) == {"1": [], "2": ["default"]}
 
 
-def test_teardown_after_a_failure_leaves_nothing_of_the_run(api, version, deploy):
+def test_teardown_after_a_failure_leaves_nothing_of_the_run_and_may_be_repeated(
+    api, version, deploy
+):
     job = api.post(f"{api.parent}/customJobs", LONG_JOB)
     endpoint = endpoint_name(api)
     first = version(run="run-1")
     deploy(first, endpoint)
 
+    tear_down(RunResources.of_run(api, "run-1"))
     tear_down(RunResources.of_run(api, "run-1"))
 
     assert api.get(job["name"])["state"] == "JOB_STATE_CANCELLED"
@@ -404,11 +431,8 @@ def test_teardown_after_a_failure_leaves_nothing_of_the_run(api, version, deploy
     assert list(api.list_resources("endpoints")) == []
 
 
-def test_teardown_after_a_failure_restores_traffic_and_default(api, version, deploy):
-    endpoint = endpoint_name(api)
-    first = version(run="run-1")
-    deploy(first, endpoint)
-    set_default(api, first)
+def test_teardown_after_a_failure_restores_traffic_and_default(api, served, version, deploy):
+    first, endpoint = served()
     second = version(run="run-2", parent=first.unversioned)
     deploy(second, endpoint)
     api.post(f"{second.name}:mergeVersionAliases", {"versionAliases": ["default"]})
@@ -420,12 +444,11 @@ def test_teardown_after_a_failure_restores_traffic_and_default(api, version, dep
     assert set(api.get(endpoint)["trafficSplit"].values()) == {100}
 
 
-def test_teardown_after_success_keeps_the_version(api, version, deploy):
-    endpoint = endpoint_name(api)
-    first = version(run="run-1")
-    deploy(first, endpoint)
-    set_default(api, first)
+def test_teardown_after_success_keeps_the_version_and_the_endpoint_only_if_asked(api, served):
+    first, endpoint = served("run-1")
 
+    tear_down(RunResources.of_run(api, "run-1"), keep_endpoint=True)
+    assert deployed_versions(api, endpoint) == ["1"]
     tear_down(RunResources.of_run(api, "run-1"))
 
     assert aliases(api, first.unversioned) == {"1": ["default"]}
@@ -433,38 +456,16 @@ def test_teardown_after_success_keeps_the_version(api, version, deploy):
         api.get(endpoint)
 
 
-def test_teardown_keeps_an_endpoint_with_keep_endpoint(api, version, deploy):
-    endpoint = endpoint_name(api)
-    first = version(run="run-1")
-    deploy(first, endpoint)
-    set_default(api, first)
-
-    tear_down(RunResources.of_run(api, "run-1"), keep_endpoint=True)
-
-    assert deployed_versions(api, endpoint) == ["1"]
-
-
-@pytest.mark.parametrize("served", ["yes", "no"])
+@pytest.mark.parametrize("before", ["yes", "no"])
 def test_an_endpoint_that_served_before_serves_the_promoted_version_after(
-    api, version, deploy, record_run, served
+    api, served, record_run, before
 ):
-    endpoint = endpoint_name(api, run="run-0")
-    first = version(run="run-1")
-    deploy(first, endpoint)
-    set_default(api, first)
-    record_run(
-        "run-1",
-        {
-            RECORD: {
-                "version": {"resourceName": first.name},
-                "endpoint": {"resourceName": endpoint, "servedBefore": served},
-            }
-        },
-    )
+    first, endpoint = served()
+    record_run("run-1", released(first, endpoint, before))
 
     tear_down(RunResources.of_run(api, "run-1"))
 
-    assert deployed_versions(api, endpoint) == (["1"] if served == "yes" else [])
+    assert deployed_versions(api, endpoint) == (["1"] if before == "yes" else [])
 
 
 @pytest.mark.parametrize(
@@ -473,26 +474,14 @@ def test_an_endpoint_that_served_before_serves_the_promoted_version_after(
     ids=["default", "keep previous"],
 )
 def test_a_promotion_that_was_interrupted_is_completed(
-    api, version, deploy, record_run, *, release, deployed
+    api, served, version, deploy, record_run, *, release, deployed
 ):
-    endpoint = endpoint_name(api, run="run-0")
-    first = version(run="run-1")
-    deploy(first, endpoint)
-    set_default(api, first)
+    first, endpoint = served()
     second = version(run="run-2", parent=first.unversioned)
     deploy(second, endpoint)
     labels = {**api.get(second.name)["labels"], STATE_LABEL: "promoted"}
     api.patch(f"{second.name}?updateMask=labels", {"labels": labels})
-    record_run(
-        "run-2",
-        {
-            RECORD: {
-                "version": {"resourceName": second.name},
-                "endpoint": {"resourceName": endpoint, "servedBefore": "yes"},
-            }
-        },
-        release=release,
-    )
+    record_run("run-2", released(second, endpoint), release=release)
 
     tear_down(RunResources.of_run(api, "run-2"))
     tear_down(RunResources.of_run(api, "run-2"))
@@ -511,7 +500,7 @@ def test_teardown_does_not_complete_a_promotion_that_another_one_followed(api, v
     labels = with_event(api.get(second.name)["labels"], promoted_by("run-2"))
     api.patch(f"{second.name}?updateMask=labels", {"labels": {**labels, STATE_LABEL: "promoted"}})
     set_default(api, third)
-    record_run("run-2", {RECORD: {"version": {"resourceName": second.name}}})
+    record_run("run-2", released(second))
 
     tear_down(RunResources.of_run(api, "run-2"))
 
@@ -553,20 +542,11 @@ def test_a_version_that_was_rolled_back_is_not_promoted_again(api, version, reco
     second = version(run="run-2", parent=first.unversioned)
     set_default(api, second)
     set_default(api, first)
-    record_run("run-2", {RECORD: {"version": {"resourceName": second.name}}})
+    record_run("run-2", released(second))
 
     tear_down(RunResources.of_run(api, "run-2"))
 
     assert aliases(api, first.unversioned) == {"1": ["default"], "2": ["previous"]}
-
-
-def test_teardown_twice_is_harmless(api, version):
-    version(run="run-1")
-
-    tear_down(RunResources.of_run(api, "run-1"))
-    tear_down(RunResources.of_run(api, "run-1"))
-
-    assert list(api.list_resources("models")) == []
 
 
 @pytest.fixture
@@ -577,14 +557,9 @@ def lost_run(api, version, deploy, record_run):
         endpoint = endpoint_name(api, run="run-0")
         made = version(run=run, parent=find_model(api, "tiny"), **{BILLING_LABEL: f"bill-{run}"})
         deploy(made, endpoint)
-        tasks = {
-            UPLOAD: {"model": {"resourceName": made.name}},
-            RECORD: {
-                "version": {"resourceName": made.name},
-                "endpoint": {"resourceName": endpoint, "servedBefore": "no"},
-            },
-        }
-        record_run(run, {TRAIN: {}, **tasks, DEPLOY: {}}, **recorded)
+        upload = {UPLOAD: {"model": {"resourceName": made.name}}}
+        tasks = {TRAIN: {}, **upload, **released(made, endpoint, "no"), DEPLOY: {}}
+        record_run(run, tasks, **recorded)
         return made
 
     return do
@@ -666,15 +641,11 @@ def test_teardown_takes_ten_requests_with_any_number_of_other_resources(  # noqa
 ):
     endpoint = endpoint_name(api)
     first = version(run="run-1", **{BILLING_LABEL: "bill-run-1"})
-    recorded = {
-        "version": {"resourceName": first.name},
-        "endpoint": {"resourceName": endpoint, "servedBefore": "no"},
-    }
     if ends == "promoted":
         set_default(api, first)
     if ends != "interrupted while uploading":
         deploy(first, endpoint)
-        record_run("run-1", {TRAIN: {}, UPLOAD: {}, RECORD: recorded})
+        record_run("run-1", {TRAIN: {}, UPLOAD: {}, **released(first, endpoint, "no")})
     else:
         api.delete(endpoint)
         record_run("run-1", {TRAIN: {}, UPLOAD: None})

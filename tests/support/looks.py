@@ -36,8 +36,8 @@ for (const text of document.querySelectorAll("svg text")) {
       || box.bottom > frame.bottom + 1) cut.push(text.textContent);
   if (frame.width) small.push(parseFloat(getComputedStyle(text).fontSize) * scale);
 }
-const found = {width: innerWidth, wide, cut, pale, least: Math.min(...small), height,
-               texts: small.length, scroll: page.scrollWidth};
+const found = {page: location.pathname, width: innerWidth, wide, cut, pale, height,
+               least: Math.min(...small), texts: small.length, scroll: page.scrollWidth};
 parent.postMessage(JSON.stringify(found), "*");
 </script>"""
 )
@@ -45,9 +45,17 @@ parent.postMessage(JSON.stringify(found), "*");
 
 def measured(page: str, folder: Path, scheme: str) -> list[dict]:
     """Return what Chromium measures of a page at each width, the widest first."""
-    (folder / "page.html").write_text(SECURITY.sub("", page).replace("</body>", MEASURE))
-    found = browser.measured(["page.html"], folder, scheme=scheme)
-    return sorted(found, key=lambda one: -one["width"])
+    return all_measured({"page": page}, folder, scheme)["page"]
+
+
+def all_measured(pages: dict[str, str], folder: Path, scheme: str) -> dict[str, list[dict]]:
+    """Return what one Chromium measures of pages, by their names."""
+    for name, page in pages.items():
+        text = SECURITY.sub("", page).replace("</body>", MEASURE)
+        (folder / f"{name}.html").write_text(text)
+    found = browser.measured([f"{name}.html" for name in pages], folder, scheme=scheme)
+    widest_first = sorted(found, key=lambda one: -one["width"])
+    return {name: [one for one in widest_first if Path(one["page"]).stem == name] for name in pages}
 
 
 def dumped(page: str, folder: Path) -> str:

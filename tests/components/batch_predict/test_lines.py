@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from components.batch_predict.inputs.lines import cut_lines, read_lines
-from components.batch_predict.step import _check_errors
+from components.batch_predict.step import check_errors
 from components.prepare_examples.errors import DataError
 from trainer.errors import InstanceError
 
@@ -63,7 +63,7 @@ def test_a_line_in_another_encoding_is_named(tmp_path):
     with pytest.raises(
         DataError, match=r"it is not UTF-8; row 41 is in another encoding than the rest: 1 of 41"
     ):
-        _check_errors(
+        check_errors(
             [
                 {"num_errors": 1, "num_rows": 40, "first_errors": [{"file": str(path), **error}]}
                 for error in batch.errors

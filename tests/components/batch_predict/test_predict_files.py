@@ -4,6 +4,7 @@ import base64
 import csv
 import gzip
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -143,18 +144,35 @@ def expected(model) -> list[dict]:
     return load_model(model).predict([instance(number) for number in range(NUM_ROWS)])
 
 
-def predictions_in(folder: Path) -> list[dict]:
-    lines = [path.read_text().splitlines() for path in sorted(folder.glob("predictions-*.jsonl"))]
+def written(folder: Path, kind: str) -> list[dict]:
+    """Return the predictions or errors in a folder."""
+    lines = [path.read_text().splitlines() for path in sorted(folder.glob(f"{kind}-*.jsonl"))]
     return [json.loads(line) for of_file in lines for line in of_file]
 
 
-def errors_in(folder: Path) -> list[dict]:
-    lines = [path.read_text().splitlines() for path in sorted(folder.glob("errors-*.jsonl"))]
-    return [json.loads(line) for of_file in lines for line in of_file]
+@pytest.fixture
+def out(tmp_path) -> Path:
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def predict(model, out):
+    """Predict files; return the summary, the predictions and the errors."""
+
+    def do(*files: Path, of: Path | str = model, max_errors: float = 0.5, **options):
+        summary = predict_files(
+            str(of),
+            inputs=[*map(str, files)],
+            output_dir=out,
+            options=PredictOptions(max_errors=max_errors, **options),
+        )
+        return summary, written(out, "predictions"), written(out, "errors")
+
+    return do
 
 
 def write_table(path: Path) -> Path:
-    rows = [csv_row(number) for number in range(NUM_ROWS)]
+    rows = every_row(csv_row)
     parquet.write_table(
         pa.Table.from_pylist([{**row, "Monthly": str(row["Monthly"])} for row in rows]), path
     )
@@ -171,88 +189,77 @@ def recoded(path: Path, encoding: str) -> Path:
     return path
 
 
-WRITERS = {
-    "rows.csv": lambda path: write_csv(path, [csv_row(number) for number in range(NUM_ROWS)]),
+def every_row(of) -> list:
+    return [of(number) for number in range(NUM_ROWS)]
+
+
+def keyed(of):
+    return lambda number: {**of(number), "key": f"c{number}"}
+
+
+TABLES = {
+    "rows.csv": lambda path: write_csv(path, every_row(csv_row)),
     "rows.parquet": write_table,
-    "rows.jsonl": lambda path: write_lines(
-        path, [{**instance(number), "key": f"c{number}"} for number in range(NUM_ROWS)]
-    ),
-    "own_names.jsonl": lambda path: write_lines(
-        path, [{**under_own_names(number), "key": f"c{number}"} for number in range(NUM_ROWS)]
-    ),
-    "rows.tfrecord.gz": lambda path: write_records(path, [*map(example, range(NUM_ROWS))]),
-    "part-00000-of-00001": lambda path: zipped(
-        write_records(path, [*map(example, range(NUM_ROWS))])
-    ),
-    "utf-16.csv": lambda path: recoded(
-        write_csv(path, [csv_row(number) for number in range(NUM_ROWS)]), "utf-16"
-    ),
-    "table.jsonl": lambda path: write_lines(path, [csv_row(number) for number in range(NUM_ROWS)]),
-    "array.json": lambda path: write_lines(path, [[csv_row(number) for number in range(NUM_ROWS)]]),
+    "utf-16.csv": lambda path: recoded(write_csv(path, every_row(csv_row)), "utf-16"),
+    "table.jsonl": lambda path: write_lines(path, every_row(csv_row)),
+    "array.json": lambda path: write_lines(path, [every_row(csv_row)]),
+}
+INSTANCES = {
+    "rows.jsonl": lambda path: write_lines(path, every_row(keyed(instance))),
+    "own_names.jsonl": lambda path: write_lines(path, every_row(keyed(under_own_names))),
+    "rows.tfrecord.gz": lambda path: write_records(path, every_row(example)),
+    "part-00000-of-00001": lambda path: zipped(write_records(path, every_row(example))),
 }
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_every_kind_of_file_gets_the_servers_predictions(name, model, expected, tmp_path):
-    file = WRITERS[name](tmp_path / name)
+@pytest.mark.parametrize(
+    ("writers", "unused"), [(TABLES, ["kind", "remark"]), (INSTANCES, [])], ids=["tables", "rows"]
+)
+def test_every_kind_of_file_gets_the_servers_predictions(
+    predict, expected, tmp_path, out, *, writers, unused
+):
+    files = [write(tmp_path / name) for name, write in writers.items()]
 
-    summary = predict_files(model, inputs=[str(file)], output_dir=tmp_path / "out")
+    summary, predictions, _ = predict(*files, max_errors=0)
 
-    found = predictions_in(tmp_path / "out")
-    assert [one["row"] for one in found] == list(range(1, NUM_ROWS + 1))
-    assert [one["key"] for one in found] == [f"c{number}" for number in range(NUM_ROWS)]
-    assert {one["file"] for one in found} == {str(file)}
-    assert [one["prediction"]["label"] for one in found] == [one["label"] for one in expected]
-    for one, same in zip(found, expected, strict=True):
-        likely = one["prediction"]["probabilities"]
-        np.testing.assert_allclose(likely, same["probabilities"], atol=1e-5)
-    assert (summary["predictions"], summary["errors"], summary["files"]) == (NUM_ROWS, 0, 1)
-    assert json.loads((tmp_path / "out" / "summary.json").read_text()) == summary
-    unused = (
-        ["kind", "remark"] if name.endswith((".csv", ".parquet", ".json", "table.jsonl")) else []
-    )
+    for file in files:
+        found = [one for one in predictions if one["file"] == str(file)]
+        assert [one["row"] for one in found] == list(range(1, NUM_ROWS + 1)), file
+        assert [one["key"] for one in found] == [f"c{number}" for number in range(NUM_ROWS)]
+        assert [one["prediction"]["label"] for one in found] == [one["label"] for one in expected]
+        np.testing.assert_allclose(likely(found), [one["probabilities"] for one in expected], 1e-4)
+    count = len(files)
+    assert (summary["files"], summary["errors"]) == (count, 0)
+    assert summary["predictions"] == len(predictions) == count * NUM_ROWS
+    assert json.loads((out / "summary.json").read_text()) == summary
     assert summary["unused_columns"] == unused
 
 
-def test_lines_without_label_and_with_the_key_are_rows_of_a_table(model, tmp_path):
+def likely(found: list[dict]) -> list[list[float]]:
+    return [one["prediction"]["probabilities"] for one in found]
+
+
+def test_lines_without_label_and_with_the_key_are_rows_of_a_table(predict, tmp_path):
     rows = [csv_row(number) for number in range(3)]
     new = [{name: row[name] for name in row if name not in ("kind", "remark")} for row in rows]
-    file = write_lines(tmp_path / "new.jsonl", new)
-    summary = predict_files(model, inputs=[str(file)], output_dir=tmp_path / "out")
+    summary, *_ = predict(write_lines(tmp_path / "new.jsonl", new))
     assert (summary["predictions"], summary["unused_columns"]) == (3, [])
 
 
-def test_a_wrong_field_in_the_first_line_is_an_error_of_its_line(model, tmp_path):
-    file = write_lines(tmp_path / "rows.jsonl", [{**instance(1), "chargee": 2}, instance(2)])
-    predict_files(
-        model,
-        inputs=[str(file)],
-        output_dir=tmp_path / "out",
-        options=PredictOptions(max_errors=0.5),
-    )
-    [error] = errors_in(tmp_path / "out")
-    assert (error["row"], error["reason"][:23]) == (1, "unknown field 'chargee'")
-
-
-def test_lines_without_a_prediction_have_no_unknown_values(model, tmp_path):
-    file = write_lines(tmp_path / "rows.jsonl", ["{broken", "[1]"])
+def test_lines_without_a_prediction_have_no_unknown_values(predict, tmp_path):
     with pytest.raises(DataError, match="2 of 2 rows"):
-        predict_files(model, inputs=[str(file)], output_dir=tmp_path / "out")
+        predict(write_lines(tmp_path / "rows.jsonl", ["{broken", "[1]"]))
 
 
-@pytest.mark.parametrize("name", ["csv", "jsonl"])
-def test_values_that_the_model_has_not_learnt_are_said(name, model, tmp_path, capsys):
+def test_values_that_the_model_has_not_learnt_are_said(model, tmp_path, out, capsys):
     plans, tags = ["gold", "basic", "gold", ""], [["x"], ["z"], ["x"], []]
-    for part in range(2):
-        rows = [{**instance(1), "plan": p, "tags": t} for p, t in zip(plans, tags, strict=True)]
-        if name == "csv":
-            cells = [{"type": row["plan"], "tags": "|".join(row["tags"])} for row in rows]
-            write_csv(tmp_path / f"{part}.csv", [{**csv_row(1), **cell} for cell in cells])
-        else:
-            write_lines(tmp_path / f"{part}.jsonl", rows)
-    words = ["--model", model, "--input", str(tmp_path / f"*.{name}"), "--output"]
-    assert main([*words, str(tmp_path / "out")]) == 0
-    summary = json.loads((tmp_path / "out/summary.json").read_text())
+    rows = [{**instance(1), "plan": p, "tags": t} for p, t in zip(plans, tags, strict=True)]
+    cells = [{"type": row["plan"], "tags": "|".join(row["tags"])} for row in rows]
+    write_csv(tmp_path / "rows.csv", [{**csv_row(1), **cell} for cell in cells])
+    write_lines(tmp_path / "rows.jsonl", rows)
+    words = ["--model", model, "--input", str(tmp_path / "rows.*"), "--output", str(out)]
+    assert main(words) == 0
+    summary = json.loads((out / "summary.json").read_text())
     assert summary["unknown_values"] == {
         "plan": {"values": 4, "example": "gold"},
         "tags": {"values": 2, "example": "z"},
@@ -261,86 +268,95 @@ def test_values_that_the_model_has_not_learnt_are_said(name, model, tmp_path, ca
     assert said in capsys.readouterr().out
 
 
+def sequence(number: int) -> tf.train.SequenceExample:
+    """Return a row as the context of a tf.train.SequenceExample."""
+    context = tf.train.Example.FromString(example(number)).features
+    found = tf.train.SequenceExample(context=context)
+    found.feature_lists.feature_list["frames"].feature.add().float_list.value.append(1.0)
+    return found
+
+
+# By file: its writer, the row of `instance` at each row, and the reasons of the other rows.
 BAD = {
-    "rows.csv": lambda path: write_csv(
-        path,
-        [
-            csv_row(1),
-            {**csv_row(2), "Monthly": "many"},
-            {**csv_row(3), "Monthly": "501"},
-            csv_row(4),
-        ],
+    "rows.csv": (
+        lambda path: write_csv(
+            path,
+            [
+                csv_row(1),
+                {**csv_row(2), "Monthly": "many"},
+                {**csv_row(3), "Monthly": "501"},
+                csv_row(4),
+            ],
+        ),
+        {1: 1, 4: 4},
+        {2: "'many' is not a number", 3: "501 is impossible"},
     ),
-    "rows.jsonl": lambda path: write_lines(
-        path, [instance(1), "{broken", {**instance(2), "day": 0}, "", instance(4)]
+    "rows.jsonl": (
+        lambda path: write_lines(
+            path, [instance(1), "{broken", {**instance(2), "day": 0}, "", instance(4)]
+        ),
+        {1: 1, 5: 4},
+        {2: "Expecting property name", 3: "day is 0"},
     ),
-    "rows.tfrecord": lambda path: write_records(
-        path, [example(1), b"\n\xff", make_example({"charge": "text"}), example(4)]
+    "fields.jsonl": (
+        lambda path: write_lines(path, [{**instance(1), "chargee": 2}, instance(2)]),
+        {2: 2},
+        {1: "unknown field 'chargee'"},
+    ),
+    "rows.tfrecord": (
+        lambda path: write_records(
+            path,
+            [
+                *(example(1), b"\n\xff", make_example({"charge": "text"}), example(4)),
+                *(sequence(2).SerializeToString(), example(3)),
+                make_example({**instance(1), "vector": [1.0, 2.0, 3.0]}),
+            ],
+        ),
+        {1: 1, 4: 4, 6: 3},
+        {
+            **dict.fromkeys((2, 3), "is no example of churn"),
+            5: "is a tf.train.SequenceExample",
+            7: "Key: vector, Index: 0.  Number of float values != expected",
+        },
     ),
 }
-REASONS = {
-    "rows.csv": ["'many' is not a number", "501 is impossible"],
-    "rows.jsonl": ["Expecting property name", "day is 0"],
-    "rows.tfrecord": ["is no example of churn", "is no example of churn"],
-}
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_a_row_without_a_prediction_is_written_apart(name, model, expected, tmp_path):
-    file = BAD[name](tmp_path / name)
-    out = tmp_path / "out"
+def test_a_row_without_a_prediction_is_written_apart(predict, expected, tmp_path, out):
+    files = {name: write(tmp_path / name) for name, (write, _, _) in BAD.items()}
 
-    summary = predict_files(
-        model, inputs=[str(file)], output_dir=out, options=PredictOptions(max_errors=0.5)
-    )
+    summary, predictions, errors = predict(*files.values(), max_errors=0.6)
 
-    assert (summary["rows"], summary["predictions"], summary["errors"]) == (4, 2, 2)
-    last = 5 if name == "rows.jsonl" else 4  # the fourth line is blank
-    found = predictions_in(out)
-    assert [one["row"] for one in found] == [1, last]
-    np.testing.assert_allclose(
-        [one["prediction"]["probabilities"] for one in found],
-        [expected[number]["probabilities"] for number in (1, 4)],
-        atol=1e-5,
-    )
-    errors = errors_in(out)
-    assert [(one["file"], one["row"]) for one in errors] == [(str(file), 2), (str(file), 3)]
-    for one, reason in zip(errors, REASONS[name], strict=True):
-        assert reason in one["reason"]
+    assert (summary["rows"], summary["predictions"], summary["errors"]) == (17, 8, 9)
+    for name, (_, good, reasons) in BAD.items():
+        found = [one for one in predictions if one["file"] == str(files[name])]
+        assert [one["row"] for one in found] == [*good]
+        same = [expected[number]["probabilities"] for number in good.values()]
+        np.testing.assert_allclose(likely(found), same, atol=1e-5)
+        wrong = {one["row"]: one["reason"] for one in errors if one["file"] == str(files[name])}
+        assert [*wrong] == [*reasons]
+        for row, reason in reasons.items():
+            assert reason in wrong[row]
+    shutil.rmtree(out)
     with pytest.raises(DataError, match=r"2 of 4 rows \(50.0%\) have no prediction.*row 2"):
-        predict_files(model, inputs=[str(file)], output_dir=tmp_path / "strict")
-    assert not (tmp_path / "strict").exists()
+        predict(files["rows.csv"], max_errors=0)
+    assert not out.exists()
 
 
-def test_a_sequence_example_among_records_is_an_error_of_its_row(model, tmp_path):
-    context = tf.train.Example.FromString(example(1)).features
-    sequence = tf.train.SequenceExample(context=context)
-    sequence.feature_lists.feature_list["frames"].feature.add().float_list.value.append(1.0)
-    records = [example(0), sequence.SerializeToString(), example(2)]
-    path = write_records(tmp_path / "rows.tfrecord", records)
-    options = PredictOptions(max_errors=0.5)
-    predict_files(model, inputs=[str(path)], output_dir=tmp_path / "out", options=options)
-    assert [one["key"] for one in predictions_in(tmp_path / "out")] == ["c0", "c2"]
-    [error] = errors_in(tmp_path / "out")
-    assert error["row"] == 2
-    assert error["reason"].startswith("is a tf.train.SequenceExample")
-
-
-def test_many_files_become_shards_of_parquet(model, expected, tmp_path):
+def test_many_files_become_shards_of_parquet(predict, expected, tmp_path, out):
     for at in range(3):
         rows = [csv_row(number) for number in range(20 * at, 20 * at + 20)]
         write_csv(tmp_path / f"part-{at}.csv", rows)
-    (tmp_path / "zipped.jsonl.gz").write_bytes(gzip.compress(json.dumps(instance(1)).encode()))
-    options = PredictOptions(format="parquet", beam_options=("--direct_num_workers=2",))
-    inputs = [str(tmp_path / "part-*.csv"), str(tmp_path / "zipped.jsonl.gz")]
+    lines = zipped(write_lines(tmp_path / "zipped.jsonl.gz", [instance(1)]))
+    options = {"format": "parquet", "beam_options": ("--direct_num_workers=2",)}
 
-    summary = predict_files(model, inputs=inputs, output_dir=tmp_path / "out", options=options)
+    summary, *_ = predict(tmp_path / "part-*.csv", lines, **options)
 
     assert [shard["file"] for shard in summary["shards"]] == [
         "predictions-00000-of-00002.parquet",
         "predictions-00001-of-00002.parquet",
     ]
-    tables = [parquet.read_table(tmp_path / "out" / s["file"]) for s in summary["shards"]]
+    tables = [parquet.read_table(out / shard["file"]) for shard in summary["shards"]]
     rows = tables[0].to_pylist()
     assert [(Path(one["file"]).name, one["row"]) for one in rows] == [
         (f"part-{at}.csv", row + 1) for at in range(3) for row in range(20)
@@ -349,13 +365,11 @@ def test_many_files_become_shards_of_parquet(model, expected, tmp_path):
     assert tables[1].column("key").to_pylist() == [None]
 
 
-def test_a_part_without_predictions_is_a_parquet_file_of_the_same_schema(model, tmp_path):
+def test_a_part_without_predictions_is_a_parquet_file_of_the_same_schema(predict, tmp_path, out):
     good = write_lines(tmp_path / "good.jsonl", [instance(1)])
     bad = write_csv(tmp_path / "bad.csv", [{**csv_row(1), "Monthly": "many"}])
-    out = tmp_path / "out"
-    options = PredictOptions(format="parquet", max_errors=0.5)
 
-    predict_files(model, inputs=[str(good), str(bad)], output_dir=out, options=options)
+    predict(good, bad, format="parquet")
 
     tables = [parquet.read_table(path) for path in sorted(out.glob("*.parquet"))]
     assert sorted(len(table) for table in tables) == [0, 1]
@@ -392,43 +406,37 @@ def test_predictions_of_a_hook_that_change_their_type_are_an_error_with_words(tm
             files.write(one_row(2), [{"price": "unknown"}])
 
 
-def test_only_an_earlier_prediction_is_replaced(model, tmp_path):
+def test_only_an_earlier_prediction_is_replaced(predict, tmp_path, out):
     file = write_lines(tmp_path / "rows.jsonl", [instance(1)])
-    out = tmp_path / "out"
-    predict_files(model, inputs=[str(file)], output_dir=out)
+    predict(file)
     write_lines(file, [instance(1), instance(2)])
-    assert predict_files(model, inputs=[str(file)], output_dir=out)["predictions"] == 2
-    assert len(predictions_in(out)) == 2
+    summary, predictions, _ = predict(file)
+    assert summary["predictions"] == len(predictions) == 2
 
     (out / "notes.txt").touch()
     with pytest.raises(DataError, match=r"contains 'notes.txt', which is not part of a batch"):
-        predict_files(model, inputs=[str(file)], output_dir=out)
-    assert len(predictions_in(out)) == 2
+        predict(file)
+    assert written(out, "predictions") == predictions
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_wrong_input_is_named(model, tmp_path, capsys):
+def test_wrong_input_is_named(model, tmp_path, out, capsys):
     short = write_csv(tmp_path / "short.csv", [{"customer": "c", "charges": 1}])
     other = write_lines(tmp_path / "rows.xml", ["<?xml version='1.0'?>"])
-    context = tf.train.Example.FromString(example(1)).features
-    lists = {"feature_list": {"x": {}}}
-    frames = tf.train.SequenceExample(context=context, feature_lists=lists)
-    sequence = write_records(tmp_path / "frames", [frames.SerializeToString()])
-    damaged = tmp_path / "rows.tfrecord"
-    write_records(damaged, [example(1)])
+    frames = write_records(tmp_path / "frames", [sequence(1).SerializeToString()])
+    damaged = write_records(tmp_path / "rows.tfrecord", [example(1)])
     damaged.write_bytes(damaged.read_bytes()[:-3])
     messages = {
         short: "short.csv: the column 'charge' is missing, which the model needs; did you mean",
         other: "rows.xml is a web page or XML",
-        sequence: "frames: the first record is a tf.train.SequenceExample",
+        frames: "frames: the first record is a tf.train.SequenceExample",
         damaged: "rows.tfrecord is damaged after record 0",
         tmp_path / "no.csv": "no.csv matches no file",
     }
     for path, message in messages.items():
-        words = ["--model", model, "--input", str(path), "--output", str(tmp_path / "out")]
-        assert main(words) == 2
+        assert main(["--model", model, "--input", str(path), "--output", str(out)]) == 2
         assert message in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+    assert not out.exists()
 
 
 def test_a_damaged_file_is_named_with_the_last_record_that_was_read(model, tmp_path, monkeypatch):
@@ -465,8 +473,7 @@ def test_the_step_describes_its_predictions(model, tmp_path, monkeypatch):
             batch_predict.python_func(**{**given, name: value})
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_a_prediction_that_is_not_finite_is_an_error_of_its_row(tmp_path, kind):
+def test_a_prediction_that_is_not_finite_is_an_error_of_its_row(predict, tmp_path):
     table = Table([Number("x")], label=Regression("y"), name="t")
     table, _ = adapted(table, [{"x": 0.0, "y": 0.0}, {"x": 1.0, "y": 1.0}])
     encoded = table.preprocess(table.encode({"x": tf.constant([1.0])}))
@@ -474,77 +481,58 @@ def test_a_prediction_that_is_not_finite_is_an_error_of_its_row(tmp_path, kind):
     folder = tmp_path / "model"
     export_model(tf.keras.Model(inputs, inputs["amounts"][:, :1] ** 99), table, str(folder))
     rows = [{"x": 0.5}, {"x": 1e9}, {"x": 0.25}]
-    write = write_csv if kind == "csv" else write_lines
-    file, out = write(tmp_path / f"rows.{kind}", rows), tmp_path / "out"
+    files = write_csv(tmp_path / "rows.csv", rows), write_lines(tmp_path / "rows.jsonl", rows)
 
-    predict_files(
-        str(folder), inputs=[str(file)], output_dir=out, options=PredictOptions(max_errors=0.5)
-    )
+    _, predictions, errors = predict(*files, of=folder)
 
-    assert [one["row"] for one in predictions_in(out)] == [1, 3]
-    [error] = errors_in(out)
-    assert (error["row"], error["reason"]) == (2, "its prediction is not finite: 'value' is inf")
+    assert [one["row"] for one in predictions] == [1, 3] * 2
+    reason = "its prediction is not finite: 'value' is inf"
+    assert [(one["row"], one["reason"]) for one in errors] == [(2, reason)] * 2
 
 
-def test_a_model_of_another_program_takes_json_lines_of_its_instances(tmp_path):
+def test_a_model_of_another_program_takes_json_lines_of_its_instances(predict, tmp_path):
     class Doubled(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, name="x")])
         def __call__(self, x):
             return {"twice": 2 * x}
 
-    module = Doubled()
-    tf.saved_model.save(module, str(tmp_path / "model"), signatures=module.__call__)
+    module, folder = Doubled(), tmp_path / "model"
+    tf.saved_model.save(module, str(folder), signatures=module.__call__)
     file = write_lines(tmp_path / "rows.jsonl", [[1, 2], [1, 2, 3], [3, 4]])
-    options = PredictOptions(max_errors=0.5)
-    model, out = str(tmp_path / "model"), tmp_path / "out"
 
-    predict_files(model, inputs=[str(file)], output_dir=out, options=options)
+    _, predictions, [error] = predict(file, of=folder)
 
-    assert [(one["row"], one["prediction"]) for one in predictions_in(out)] == [
+    assert [(one["row"], one["prediction"]) for one in predictions] == [
         (1, [2.0, 4.0]),
         (3, [6.0, 8.0]),
     ]
-    [error] = errors_in(out)
     assert error["row"] == 2
     assert "shape (3,)" in error["reason"]
-    table = write_csv(tmp_path / "rows.csv", [{"x": 1}])
     with pytest.raises(DataError, match="only JSON lines of its instances"):
-        predict_files(model, inputs=[str(table)], output_dir=out)
+        predict(write_csv(tmp_path / "rows.csv", [{"x": 1}]), of=folder)
 
 
-def test_a_model_of_images_takes_a_folder_of_pictures(model, tmp_path):
-    photos = tmp_path / "photos"
+def test_a_model_of_images_takes_a_folder_of_pictures(predict, tmp_path):
+    photos, folder = tmp_path / "photos", tmp_path / "model"
     write_pictures(photos, 3, suffix=".png")
     workload = ImageFolder(size=(4, 4), label=Classes("kind", values=("cat", "dog")), name="pets")
     workload = workload.adapt({"image": np.zeros((2, 4, 4, 3), np.uint8)})
-    export_model(workload.build_model(), workload, str(tmp_path / "model"))
+    export_model(workload.build_model(), workload, str(folder))
     (photos / "p001.png").write_bytes(b"no picture")
     (photos / "remarks.txt").write_text("by me")
     (photos / "Thumbs.db").write_bytes(b"\xd0\xcf")
-    predict_files(
-        str(tmp_path / "model"),
-        inputs=[str(photos)],
-        output_dir=tmp_path / "out",
-        options=PredictOptions(max_errors=0.5),
-    )
-    assert [one["key"] for one in predictions_in(tmp_path / "out")] == ["p000.png", "p002.png"]
-    errors = errors_in(tmp_path / "out")
+
+    _, predictions, errors = predict(photos, of=folder)
+
+    assert [one["key"] for one in predictions] == ["p000.png", "p002.png"]
     assert [Path(error["file"]).name for error in errors] == ["p001.png", "remarks.txt"]
     with pytest.raises(DataError, match=r"p000\.png is a picture, but .* predicts from"):
-        predict_files(model, inputs=[str(photos)], output_dir=tmp_path / "other")
+        predict(photos)
 
 
-def test_the_reason_of_a_record_of_another_shape_is_named(model, tmp_path):
-    other = make_example({**instance(1), "vector": [1.0, 2.0, 3.0]})
-    path = write_records(tmp_path / "rows.tfrecord", [example(1), other])
-    options = PredictOptions(max_errors=0.5)
-    predict_files(model, inputs=[str(path)], output_dir=tmp_path / "out", options=options)
-    [error] = errors_in(tmp_path / "out")
-    assert "Key: vector, Index: 0.  Number of float values != expected" in error["reason"]
-
-
-def test_the_rows_of_a_table_name_pictures_in_a_folder(tmp_path):
-    rows = write_pictures(tmp_path / "photos", 5, suffix=".webp")
+def test_the_rows_of_a_table_name_pictures_in_a_folder(predict, tmp_path):
+    photos, folder = tmp_path / "photos", tmp_path / "model"
+    rows = write_pictures(photos, 5, suffix=".webp")
     workload = Table(
         [Image("file", size=(4, 4)), Number("weight", is_required=True)],
         label=Classes("kind", values=("cat", "dog")),
@@ -553,30 +541,21 @@ def test_the_rows_of_a_table_name_pictures_in_a_folder(tmp_path):
     )
     columns = {"file": np.zeros((2, 4, 4, 3), np.uint8), "weight": np.array([1, 9], np.float32)}
     workload = workload.adapt(columns)
-    export_model(workload.build_model(), workload, str(tmp_path / "model"))
-    (tmp_path / "photos/p003.webp").write_bytes(b"no picture")
+    export_model(workload.build_model(), workload, str(folder))
+    (photos / "p003.webp").write_bytes(b"no picture")
     table = write_rows(tmp_path / "new.csv", [*rows, {**rows[0], "file": "p009"}])
-    predict_files(
-        str(tmp_path / "model"),
-        inputs=[str(table), str(tmp_path / "photos")],
-        output_dir=tmp_path / "out",
-        options=PredictOptions(max_errors=0.5),
-    )
-    found = predictions_in(tmp_path / "out")
-    assert [one["key"] for one in found] == ["p000", "p001", "p002", "p004"]
-    [errors] = (tmp_path / "out").glob("errors-*")
-    reasons = {
-        entry["row"]: entry["reason"] for entry in map(json.loads, errors.read_text().splitlines())
-    }
-    assert reasons == {
+
+    _, predictions, errors = predict(table, photos, of=folder)
+
+    known = [row for row in rows if row["file"] != "p003"]
+    assert [one["key"] for one in predictions] == [row["file"] for row in known]
+    assert {one["row"]: one["reason"] for one in errors} == {
         4: "'p003': the file is not an image that Pillow can read",
         6: "'p009' is the name of no picture",
     }
-    sent = [
-        {"file": {"b64": base64.b64encode(path.read_bytes()).decode()}, "weight": row["weight"]}
-        for row in rows
-        if (path := tmp_path / f"photos/{row['file']}.webp") and row["file"] != "p003"
-    ]
-    expected = load_model(str(tmp_path / "model")).predict(sent)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one["prediction"]["probabilities"], other["probabilities"], 1e-4)
+    sent = []
+    for row in known:
+        content = base64.b64encode((photos / f"{row['file']}.webp").read_bytes()).decode()
+        sent.append({"file": {"b64": content}, "weight": row["weight"]})
+    online = [one["probabilities"] for one in load_model(str(folder)).predict(sent)]
+    np.testing.assert_allclose(likely(predictions), online, 1e-4)

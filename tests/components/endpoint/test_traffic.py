@@ -9,7 +9,6 @@ pytestmark = pytest.mark.fast
     ("split", "percentage", "expected"),
     [
         pytest.param({}, 10, {"new": 100}, id="the only one gets all"),
-        pytest.param({"old": 0}, 10, {"new": 100}, id="an idle one has nothing to keep"),
         pytest.param({"old": 100}, 10, {"old": 90, "new": 10}, id="canary"),
         pytest.param({"old": 90, "new": 10}, 50, {"old": 50, "new": 50}, id="canary grows"),
         pytest.param({"a": 75, "b": 25}, 20, {"a": 60, "b": 20, "new": 20}, id="by proportion"),
@@ -46,7 +45,6 @@ def test_the_others_get_the_share_of_a_removed_model(split, heir, expected):
             {"a": 20, "b": 70, "new": 10}, {"a": 70, "b": 30}, {"a": 22, "b": 78}, id="moved"
         ),
         pytest.param({"b": 100, "new": 0}, {"a": 70, "b": 30}, {"b": 100, "new": 0}, id="idle"),
-        pytest.param({"b": 100}, {"a": 70, "b": 30}, {"b": 100}, id="new one undeployed"),
         pytest.param({"new": 100}, {}, {"new": 100}, id="the only one left"),
         pytest.param({"b": 50, "new": 50}, {"new": 5, "b": 95}, {"b": 95, "new": 5}, id="its own"),
     ],
@@ -64,6 +62,6 @@ def test_all_traffic_or_one_share_moves():
     assert handed_over({"a": 60, "b": 40}, "b", "c") == {"a": 60, "b": 0, "c": 40}
 
 
-@pytest.mark.parametrize("total", range(1, 101))
-def test_whole_percentages_always_add_up(total):
-    assert sum(scaled({"a": 33, "b": 33, "c": 34}, total).values()) == total
+def test_whole_percentages_always_add_up():
+    for total in range(1, 101):
+        assert sum(scaled({"a": 33, "b": 33, "c": 34}, total).values()) == total

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from components.evaluate import fold_trial
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from tests.support.data.csv_tables import write_table
 from tests.support.processes.everything import EVERYTHING
+from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 from vertex_local.tests.support.forks import Fork, forks_with
 
@@ -84,28 +86,28 @@ def test_the_mean_over_the_folds_is_reported_and_the_test_split_is_not_read(
     for path in (prepared / "poisoned").glob("test-*"):
         path.write_bytes(b"poison")
     trials = {
-        (examples, rate): start(
-            f"--learning-rate={rate}", "--steps=20", examples=examples, output=f"{examples}-{rate}"
+        name: start(f"--learning-rate={rate}", "--steps=20", examples=examples, output=name)
+        for name, examples, rate in (
+            ("good", "examples", 0.05),
+            ("slow", "examples", 1e-6),
+            ("poisoned", "poisoned", 0.05),
         )
-        for examples in ("examples", "poisoned")
-        for rate in ("0.05", "1e-6")
     }
     losses = {}
-    for (examples, rate), process in trials.items():
+    for name, process in trials.items():
         output = ended(process)
-        means = reported(tmp_path / f"{examples}-{rate}.metrics")
+        means = reported(tmp_path / f"{name}.metrics")
         assert [step for step, _ in means] == [1, 2, 3]
         assert "fold 3 of 3: loss" in output
-        losses[examples, rate] = [mean for _, mean in means]
-        assert not list((tmp_path / f"{examples}-{rate}").rglob("fold *"))
-    for rate in ("0.05", "1e-6"):
-        assert losses["poisoned", rate] == pytest.approx(losses["examples", rate], rel=1e-5)
-    assert losses["examples", "0.05"][-1] < losses["examples", "1e-6"][-1]
+        losses[name] = [mean for _, mean in means]
+        assert not list((tmp_path / name).rglob("fold *"))
+    assert losses["poisoned"] == pytest.approx(losses["good"], rel=1e-5)
+    assert losses["good"][-1] < losses["slow"][-1]
 
 
 def test_a_killed_trial_continues_with_the_folds_that_are_left(start, tmp_path):
     metrics = tmp_path / "1.metrics"
-    process = start("--steps=400")
+    process = start("--steps=200")
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not (metrics.exists() and metrics.read_text()):
         assert time.monotonic() < deadline, "no fold is trained"
@@ -117,7 +119,7 @@ def test_a_killed_trial_continues_with_the_folds_that_are_left(start, tmp_path):
     first.write_text("\n".join([*lines, json.dumps({**json.loads(last), "loss": 100.0}), ""]))
     metrics.unlink()
 
-    ended(start("--steps=400"))
+    ended(start("--steps=200"))
 
     [(_, alone), *_, (number, mean)] = reported(metrics)
     assert (alone, number) == (100, 3)  # the first fold was not trained again
@@ -125,16 +127,15 @@ def test_a_killed_trial_continues_with_the_folds_that_are_left(start, tmp_path):
 
 
 def test_with_patience_the_best_evaluation_of_a_fold_counts(tmp_path):
-    from components.evaluate.fold_trial import _measured
-    from trainer.config.train_config import TrainConfig
-
     (tmp_path / "logs").mkdir()
     values = [{"loss": 0.5, "auc": 0.7}, {"loss": 0.2, "auc": 0.9}, {"loss": 0.3, "auc": 0.8}]
     lines = [{"split": "eval", **value} for value in values] + [{"split": "train", "loss": 0.1}]
     (tmp_path / "logs/metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
     def measured(**settings) -> float:
-        return _measured(tmp_path, TrainConfig(workload="mnist", examples_dir="-", **settings))
+        return fold_trial.measured(
+            tmp_path, TrainConfig(workload="mnist", examples_dir="-", **settings)
+        )
 
     assert measured() == 0.3
     assert measured(patience=2) == 0.2
@@ -149,12 +150,10 @@ def test_a_metric_that_a_fold_does_not_have_ends_the_trial_with_the_reason(start
 
 
 def test_too_many_folds_of_train_and_eval_are_refused(prepared):
-    from components.evaluate.fold_trial import _deal
-
     manifest = json.loads((prepared / "examples/manifest.json").read_text())
     few = dict(manifest["splits"], train={"num_examples": 0, "shards": []})
     folder = prepared / "few"
     folder.mkdir()
     (folder / "manifest.json").write_text(json.dumps({**manifest, "splits": few}))
     with pytest.raises(ConfigError, match=r"gate\.folds is 20, but .* fewer than 40"):
-        _deal(str(folder), 20)
+        fold_trial.deal_rows(str(folder), 20)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +15,6 @@ from components.errors import StepError
 from components.evaluate.assess import assess
 from components.evaluate.held_out import error_sizes, golden_groups, read_held_out
 from components.evaluate.server.check import wire_requests
-from components.evaluate.step import Case
 from components.shared.run_report.content import Content
 from components.shared.run_report.page import render
 from components.shared.run_summary.summary import summarize
@@ -46,17 +46,6 @@ from trainer.serving.export import load_predictor  # noqa: E402
 pytestmark = pytest.mark.timeout(120)
 
 
-def test_a_text_that_is_not_utf_8_is_named_with_its_record(tmp_path):
-    found = Evaluated(tmp_path, Regression("y"))
-    rows = rows_of(Regression("y"))
-    rows[3]["note"] = b"caf\xe9"
-    write_examples(tmp_path / "others", rows)
-
-    expected = r"test-.*, record 3 \(the first is 0\): note is b'caf\\xe9', which is not UTF-8"
-    with pytest.raises(InputError, match=expected):
-        read_held_out(str(tmp_path / "others"), load_predictor(str(found.model_dir)))
-
-
 @pytest.fixture(scope="module")
 def regression(tmp_path_factory) -> Evaluated:
     thresholds = '{"rmse": {"at_most": 1e6}, "r2": 1}'
@@ -70,16 +59,26 @@ def multilabel(tmp_path_factory) -> Evaluated:
     return Evaluated(tmp_path_factory.mktemp("multilabel"), label)
 
 
-def test_classes_are_compared_by_example(tmp_path):
+def test_classes_are_compared_by_example_and_one_of_the_test_split_only_is_left_out(tmp_path):
     label = Classes("y", values=("a", "b"))
-    found = Evaluated(tmp_path, label).evaluation
+    rows = rows_of(label)
+    rows[3]["y"] = "new"
+    evaluated = Evaluated(tmp_path, label, rows=rows, features=FEATURES[:1])
+    found, metrics = evaluated.evaluation, evaluated.metrics.metadata
     answers = found["answers"]
 
     pairs = list(zip(answers["labels"], answers["predicted"], strict=True))
     assert [[pairs.count((a, b)) for b in (0, 1)] for a in (0, 1)] == found["confusion"]
-    assert len(pairs) == NUM_ROWS - 1  # one has no label
+    assert len(pairs) == metrics["num_examples"] == NUM_ROWS - 2  # one has no label
+    assert metrics["num_unlabelled"] == 2
+    assert {*evaluated.golden["labels"]} == {"a", "b"}
     assert [int(score > 0.5) for score in answers["scores"]] == answers["predicted"]
     assert "Confusion matrix</h2>" in report_of(found)
+    logged = evaluated.confusion.metadata["confusionMatrix"]
+    assert [row["row"] for row in logged["rows"]] == found["confusion"]
+    assert [spec["displayName"] for spec in logged["annotationSpecs"]] == ["a", "b"]
+    points = found["curves"]["roc"]["thresholds"]
+    assert len(evaluated.confusion.metadata["confidenceMetrics"]) == len(points)
 
 
 @pytest.mark.parametrize(("name", "metrics"), [("regression", "rmse mae r2"), ("multilabel", "f1")])
@@ -167,9 +166,10 @@ def test_compile_decides_the_loss_and_adds_metrics_and_thresholds(tmp_path):
     assert [reason.split()[0] for reason in evaluated.judgement.reasons] == ["mape", "r2"]
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize(
-    "label", [Regression("y"), Classes("y", values=("a", "b"))], ids=["number", "classes"]
+    ("label", "value"),
+    [(Regression("y"), math.nan), (Classes("y", values=("a", "b")), math.inf)],
+    ids=["number", "classes"],
 )
 def test_a_model_without_finite_predictions_fails_and_its_files_are_json(tmp_path, label, value):
     def broken(inputs):
@@ -237,34 +237,35 @@ def test_a_server_repeats_the_golden_predictions_in_every_form(kind, request):
     assert lines[0].split() == ["index", "prediction", "true", "label"]
 
 
-def test_a_class_that_is_only_in_the_test_split_is_left_out(tmp_path):
-    label = Classes("y", values=("a", "b"))
-    rows = rows_of(label)
-    rows[3]["y"] = "new"
-    evaluated = Evaluated(tmp_path, label, rows=rows, features=FEATURES[:1])
-    assert evaluated.metrics.metadata["num_unlabelled"] == 2
-    assert evaluated.metrics.metadata["num_examples"] == NUM_ROWS - 2
-    assert {*evaluated.golden["labels"]} == {"a", "b"}
-    assert sum(map(sum, json.loads(Path(evaluated.confusion.path).read_text())["confusion"])) == 38
+@pytest.fixture
+def read_rows(regression, tmp_path):
+    """Read rows as a test split with the model of a number."""
+
+    def read(rows):
+        write_examples(tmp_path / "examples", rows)
+        read_held_out(str(tmp_path / "examples"), load_predictor(str(regression.model_dir)))
+
+    return read
 
 
-def test_a_split_without_labels_is_named(regression, tmp_path):
-    rows = [{name: value for name, value in row.items() if name != "y"} for row in rows_of(None)]
-    write_examples(tmp_path / "examples", rows)
-    predictor = load_predictor(str(regression.model_dir))
+def test_a_split_without_labels_is_named(read_rows):
     with pytest.raises(StepError, match=r"'test'.*label 'y'"):
-        read_held_out(str(tmp_path / "examples"), predictor)
+        read_rows([{name: row[name] for name in row if name != "y"} for row in rows_of(None)])
 
 
-def test_a_metric_of_another_kind_is_named_before_the_examples_are_read(regression, tmp_path):
+def test_a_text_that_is_not_utf_8_is_named_with_its_record(read_rows):
+    rows = rows_of(None)
+    rows[3]["note"] = b"caf\xe9"
+    expected = r"test-.*, record 3 \(the first is 0\): note is b'caf\\xe9', which is not UTF-8"
+    with pytest.raises(InputError, match=expected):
+        read_rows(rows)
+
+
+def test_a_metric_of_another_kind_is_named_before_the_examples_are_read(regression):
+    text = '{"accuracy": 0.9}'
+    case = replace(regression.case, examples_dir="/no/such/folder", thresholds=text)
     with pytest.raises(ConfigError, match=r"thresholds\.accuracy.*loss, mae, rmse, r2"):
-        assess(
-            Case(
-                model_dir=str(regression.model_dir),
-                examples_dir="/no/such/folder",
-                thresholds='{"accuracy": 0.9}',
-            )
-        )
+        assess(case)
 
 
 def test_deciles_are_by_prediction():

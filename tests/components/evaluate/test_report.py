@@ -15,6 +15,7 @@ from components.evaluate.content import image_uri, roc_curve
 from components.evaluate.held_out import HeldOut, choose_golden, error_sizes, find_largest
 from components.evaluate.report import render_report
 from components.evaluate.thresholds import Judgement
+from tests.support.data.held_out import held_out
 from tests.support.data.report_files import ten_classes
 from trainer.workloads import Classes
 
@@ -23,20 +24,18 @@ pytestmark = pytest.mark.fast
 LABELS = ["cat", "<dog>", "owl"]
 
 
-def held_out(labels: list[int], predicted: list[int], confidence: list[float]) -> HeldOut:
+def of_images(labels: list[int], predicted: list[int], confidence: list[float]) -> HeldOut:
     probabilities = np.zeros((len(labels), 3), np.float32)
     probabilities[np.arange(len(labels)), predicted] = confidence
     images = np.arange(len(labels) * 4, dtype=np.uint8).reshape(-1, 2, 2)
-    return HeldOut(
+    return held_out(
+        labels,
+        probabilities,
         label=Classes(),
         names=LABELS,
-        labels=np.array(labels),
-        predictions=probabilities,
         golden=[0],
-        mistakes=[0],
         rows={index: {"image": image} for index, image in enumerate(images)},
         format_instance=lambda row: {name: value.tolist() for name, value in row.items()},
-        num_mistakes=2,
     )
 
 
@@ -66,7 +65,7 @@ def test_a_small_test_split_has_fewer_golden_examples(labels, chosen):
 
 
 def test_golden_predictions_are_json_for_an_endpoint():
-    data = held_out([2], [1], [0.9])
+    data = of_images([2], [1], [0.9])
     golden = golden_predictions(data, ConstantPredictor())
     assert json.loads(json.dumps(golden)) == {
         "instances": [{"image": [[0, 1], [2, 3]]}],
@@ -76,7 +75,7 @@ def test_golden_predictions_are_json_for_an_endpoint():
 
 
 def test_the_most_confident_mistakes_come_first():
-    data = held_out([0, 1, 2, 0], [1, 1, 0, 2], [0.6, 0.9, 0.8, 0.7])
+    data = of_images([0, 1, 2, 0], [1, 1, 0, 2], [0.6, 0.9, 0.8, 0.7])
     sizes = error_sizes(data.predictions, data.labels, data.label)
     assert find_largest(sizes, 24) == [2, 3, 0]
     assert find_largest(sizes, 2) == [2, 3]
@@ -103,7 +102,7 @@ def test_the_page_has_the_verdict_and_the_sections_of_a_run():
 def test_two_classes_have_a_roc_curve():
     probabilities = np.array([[0.9, 0.1], [0.4, 0.6], [0.6, 0.4], [0.1, 0.9]], np.float32)
     data = dataclasses.replace(
-        held_out([0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]),
+        of_images([0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]),
         names=["no", "yes"],
         predictions=probabilities,
     )
@@ -114,7 +113,7 @@ def test_two_classes_have_a_roc_curve():
 
 @pytest.mark.parametrize("labels", [[0, 1], [1, 1]], ids=["three classes", "one class"])
 def test_without_both_of_two_classes_there_is_no_roc_curve(labels):
-    data = held_out(labels, [0, 0], [1, 1])
+    data = of_images(labels, [0, 0], [1, 1])
     if labels == [1, 1]:
         two = np.full((2, 2), 0.5, np.float32)
         data = dataclasses.replace(data, names=["no", "yes"], predictions=two)
@@ -126,7 +125,7 @@ def test_without_both_of_two_classes_there_is_no_roc_curve(labels):
 )
 def test_a_mistake_is_shown_with_its_pixels(shape, mode):
     image = np.arange(math.prod(shape), dtype=np.uint8).reshape(shape)
-    data = dataclasses.replace(held_out([0], [1], [0.75]), rows={0: {"image": image}})
+    data = dataclasses.replace(of_images([0], [1], [0.75]), rows={0: {"image": image}})
     kind, _, encoded = image_uri(data.rows[0]).partition(",")
     assert kind == "data:image/png;base64"
     shown = PIL.Image.open(io.BytesIO(base64.b64decode(encoded)))

@@ -72,13 +72,10 @@ def test_the_newest_events_and_all_other_labels_are_kept():
     assert found["team"] == "vision"
 
 
-def test_the_name_of_a_run_fits_into_a_label():
+def test_causes_fit_into_a_label():
     assert promoted_by("mnist-3") == "promoted_mnist-3"
     assert promoted_by("") == "promoted"
     assert len(promoted_by("r" * 100)) == 63
-
-
-def test_the_reason_of_a_rollback_fits_into_a_label():
     assert rolled_back() == ROLLBACK
     assert rolled_back("Größe: 5 % WRONG") == "rollback_gr-e-5-wrong"
     assert len(rolled_back("word " * 30)) <= 63

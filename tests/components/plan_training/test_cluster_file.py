@@ -1,7 +1,6 @@
 """Cluster files: the spellings of a cluster, and an error for every mistake."""
 
 import contextlib
-import dataclasses
 import json
 from pathlib import Path
 from random import Random
@@ -14,7 +13,6 @@ from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import BUILT_IN_GPUS, MACHINES, Accelerator, gpu_counts
 from components.plan_training.plan import plan_training
 from components.plan_training.spellings.legacy import MACHINES as RETIRED
-from components.plan_training.spellings.legacy import TIERS
 from components.plan_training.spellings.tf_config import placeholder_hosts, tf_configs
 from trainer.errors import ClusterError
 
@@ -29,26 +27,17 @@ CUSTOM = "trainingInput:\n  scaleTier: CUSTOM\n  masterType: n1-standard-4\n"
 # (content, pattern of the message: the field, its value, what is allowed)
 SHORT_MISTAKES = {
     "empty": ("", "it is empty; it must hold keys and values"),
-    "comment-only": ("# nothing\n", "it is empty"),
     "list": ("- workers: 2\n", "it is a list; it must hold keys and values"),
     "syntax": ("strategy: single\nworkers: [\n", "not YAML, line 3"),
     "tab": ("strategy: single\nmachines:\n\tchief: m\n", "line 3: a tab; indent with spaces"),
     "twice": (PS + "workers: 1\nworkers: 2\n", "line 3: workers is given twice, first in line 2"),
     "unknown-key": ("wrokers: 2\n", "unknown key 'wrokers' in the cluster; did you mean 'workers'"),
-    "other-spelling-of-key": ("timeoutSeconds: 9\n", "did you mean 'timeout_seconds'"),
     "key-is-number": ("1: 2\n", "unknown key '1' in the cluster"),
     "strategy": ("strategy: paramter_server\n", "did you mean 'parameter_server'? allowed are"),
-    "strategy-list": ("strategy: [single]\n", r"strategy is \['single'\].*allowed are single"),
-    "negative": (PS + "workers: -1\n", "workers is -1.*whole number from 0"),
-    "too-many": (PS + "workers: 10000\n", "workers is 10000.*to 500"),
-    "text-for-number": (PS + "workers: two\n", "workers is 'two'; it must be a whole number"),
-    "fraction": (PS + "workers: 1.5\n", "workers is 1.5"),
+    "negative": (PS + "workers: -1\n", "workers is -1.*whole number from 0 to 500"),
     "bool-for-number": (PS + "workers: true\n", "workers is True"),
-    "nothing-for-number": (PS + "workers:\n", "workers is None"),
     "no-time": ("timeout_seconds: 0\n", "timeout_seconds is 0; it must be .* from 1"),
-    "time-as-text": ("timeout_seconds: 60s\n", "timeout_seconds is '60s'"),
     "spot": ("spot: often\n", "spot is 'often'; it must be true or false"),
-    "restarts": ("restarts: worker\n", "restarts is 'worker'.*allowed are auto, replica"),
     "no-workers": (PS + "parameter_servers: 1\n", "workers is 0.*needs .*worker.*set it to 1"),
     "no-servers": (PS + "workers: 1\n", "parameter_servers is 0.*needs .*ps.*set it to 1"),
     "lone-workers": (
@@ -67,13 +56,11 @@ SHORT_MISTAKES = {
         "machine: n1-stndard-4\n",
         "machine is 'n1-stndard-4'; did you mean 'n1-standard-4'. allowed are",
     ),
-    "machine-number": ("machine: 4\n", "machine is 4.*machine type"),
     "image": ("image: [a]\n", r"image is \['a'\].*container image"),
     "gpu": (
         "accelerator: {type: NVIDIA_TESLA_T5}\n",
         "accelerator.type is 'NVIDIA_TESLA_T5'; did you mean 'NVIDIA_TESLA_T4'? allowed are",
     ),
-    "gpu-spelling": ("accelerator: {type: nvidia-tesla-t4}\n", "did you mean 'NVIDIA_TESLA_T4'"),
     "retired-gpu": ("accelerator: {type: NVIDIA_TESLA_K80}\n", "retired; use 'NVIDIA_TESLA_T4'"),
     "gpu-count": (
         "accelerator: {type: NVIDIA_TESLA_T4, count: 3}\n",
@@ -93,7 +80,6 @@ SHORT_MISTAKES = {
     "machines-role": (PS + "machines: {ps: n1-standard-4}\n", "unknown key 'ps' in machines"),
     "machines-value": ("machines: {chief: 4}\n", "machines.chief is 4"),
     "mixed": ("strategy: single\n" + VERTEX, "mixes spellings: strategy .* and workerPoolSpecs"),
-    "mixed-legacy": (VERTEX + CUSTOM, "workerPoolSpecs .* and trainingInput"),
 }
 VERTEX_MISTAKES = {
     "no-pools": ("workerPoolSpecs: []\n", r"workerPoolSpecs is \[\]; it must be a list of 1 to 4"),
@@ -107,12 +93,10 @@ VERTEX_MISTAKES = {
         VERTEX.replace("machineType: n1-standard-4", ""),
         r"workerPoolSpecs\[0\].machineSpec.machineType is missing",
     ),
-    "machine-key": (VERTEX.replace("machineType", "machineTyp"), "did you mean 'machineType'"),
     "both-cases": (
         VERTEX.replace("replicaCount: 1", "replicaCount: 1, replica_count: 1"),
         r"workerPoolSpecs\[0\].replicaCount is given twice, also as 'replica_count'",
     ),
-    "count-text": (VERTEX.replace("Count: 1", "Count: one"), "replicaCount is 'one'"),
     "timeout": (VERTEX.replace("60s", "60"), "scheduling.timeout is 60; write whole seconds"),
     "spot": (
         VERTEX.replace("timeout: 60s", "timeout: 60s, strategy: SPOTS"),
@@ -154,18 +138,12 @@ LEGACY_MISTAKES = {
         "  parameterServerCount: 1\n",
         "trainingInput.workerCount is 0.*needs .*worker.*set it to 1",
     ),
-    "count-in-words": (CUSTOM + "  workerCount: one\n", "workerCount is 'one'; it must be a whole"),
     "count-as-fraction": (
         CUSTOM + "  workerCount: 1.0\n",
         "workerCount is 1.0; it must be a whole",
     ),
-    "tab": (CUSTOM + "\tworkerCount: 1\n", "line 4: a tab; indent with spaces"),
     "too-many": (CUSTOM + "  workerCount: 5000\n  workerType: standard\n", "workerCount is 5000"),
     "negative": (CUSTOM + "  workerCount: -4\n", "trainingInput.workerCount is -4; it must be"),
-    "ps-without-worker": (
-        CUSTOM + "  parameterServerType: standard\n  parameterServerCount: 1\n",
-        "trainingInput.workerCount is 0.*needs .*worker.*set it to 1",
-    ),
     "tier-with-type": (
         "trainingInput: {scaleTier: BASIC, workerCount: 2}\n",
         "trainingInput.workerCount is 2, but scaleTier is 'BASIC'",
@@ -227,11 +205,6 @@ def test_a_mistake_is_named_with_what_is_allowed(load, content, words):
         load(content)
 
 
-@pytest.mark.parametrize("content", [PS + "workers: 1\nparameter_servers: 1\n", VERTEX, CUSTOM])
-def test_the_files_without_the_mistakes_are_right(load, content):
-    load(content)
-
-
 def test_all_mistakes_are_named_at_once(load):
     with pytest.raises(ClusterError) as error:
         load("wokers: 2\nmachine: n1-standard-5\nspot: often\ntimeout_seconds: -1\n")
@@ -291,17 +264,17 @@ def meaning(spec: ClusterSpec) -> list:
 
 
 @pytest.mark.parametrize("spelling", ["short", "vertex"])
-@pytest.mark.parametrize("seed", range(60))
-def test_any_cluster_is_the_same_after_being_written_and_read(seed, spelling, load):
-    spec = random_spec(Random(seed))
+def test_any_cluster_is_the_same_after_being_written_and_read(spelling):
+    write = SPELLINGS[spelling].write
+    for seed in range(60):
+        spec = random_spec(Random(seed))
 
-    written = SPELLINGS[spelling].write(spec)
-    read = load(json.dumps(written))
+        read = parse_cluster(json.loads(json.dumps(write(spec))))
 
-    assert meaning(read.spec) == meaning(spec)
-    assert read.spelling == spelling
-    assert SPELLINGS[spelling].write(read.spec) == written
-    assert ClusterSpec.from_json(read.spec.to_json()) == read.spec
+        assert meaning(read.spec) == meaning(spec)
+        assert read.spelling == spelling
+        assert write(read.spec) == write(spec)
+        assert ClusterSpec.from_json(read.spec.to_json()) == read.spec
 
 
 def test_worker_0_becomes_the_chief_on_vertex_ai_if_there_is_none():
@@ -322,15 +295,15 @@ def test_snake_case_is_read_as_camel_case(load):
     assert load(snake).spec == load(camel).spec == spec
 
 
-@pytest.mark.parametrize("name", RETIRED)
-def test_a_retired_machine_is_replaced_with_a_warning(load, name):
-    file = load(CUSTOM.replace("n1-standard-4", name))
+def test_a_retired_machine_is_replaced_with_a_warning(load):
+    for name, today in RETIRED.items():
+        file = load(CUSTOM.replace("n1-standard-4", name))
 
-    today = RETIRED[name]
-    assert today.type in MACHINES
-    assert file.spec.machine_of("chief") == today
-    assert [f"masterType: {name} is retired" in text for text in file.warnings].count(True) == 1
-    assert f"is retired and now {today}" in file.warnings[0]
+        assert today.type in MACHINES
+        assert file.spec.machine_of("chief") == today
+        [warning, *others] = file.warnings
+        assert f"masterType: {name} is retired and now {today}" in warning
+        assert not any("is retired" in text for text in others)
 
 
 @pytest.mark.parametrize(
@@ -346,7 +319,6 @@ def test_a_scale_tier_becomes_its_cluster(load, tier, shape):
     spec = load(f"trainingInput: {{scaleTier: {tier}}}\n").spec
 
     assert str(spec) == shape
-    assert set(TIERS) == {"BASIC", "BASIC_GPU", "STANDARD_1", "PREMIUM_1"}
 
 
 def test_a_k80_becomes_a_t4(load):
@@ -363,9 +335,8 @@ def test_idle_gpus_are_named(load):
         PS + "workers: 1\nparameter_servers: 1\naccelerator: {type: NVIDIA_TESLA_T4, count: 2}"
     )
 
-    assert ["each worker uses 1 of its 2 NVIDIA_TESLA_T4" in text for text in file.warnings] == [
-        True
-    ]
+    [warning] = file.warnings
+    assert "each worker uses 1 of its 2 NVIDIA_TESLA_T4" in warning
 
 
 def test_keys_that_are_not_the_clusters_are_ignored_with_a_warning(load):
@@ -381,24 +352,11 @@ def test_a_machine_of_another_family_is_accepted_with_a_warning(load):
     assert "machine is 'z9-standard-4', which is not known" in file.warnings[0]
 
 
-def test_a_type_without_a_count_adds_no_replica_and_warns(load):
-    for role, shape in (("worker", "workers"), ("parameterServer", "parameter_servers")):
-        file = load(CUSTOM + f"  {role}Type: complex_model_m_gpu\n")
-
-        assert getattr(file.spec, shape) == 0
-        assert str(file.spec) == "1 chief"
-        [said] = [text for text in file.warnings if "scheduling" not in text]
-        assert said.startswith(f"trainingInput.{role}Type is 'complex_model_m_gpu' without")
-
-
 @pytest.mark.parametrize(
     ("more", "shape", "num_warnings"),
     [
         pytest.param(
             "  parameterServerType: standard\n  parameterServerCount: 0\n", "1 chief", 1, id="0"
-        ),
-        pytest.param(
-            "  workerType: n1-standard-4\n  workerCount: '0'\n", "1 chief", 1, id="text-0"
         ),
         pytest.param(
             "  workerType: n1-standard-4\n  workerCount: '1'\n", "1 chief + 1 worker", 1, id="text"
@@ -451,18 +409,6 @@ def test_the_files_of_old_tutorials_become_the_same_synchronous_clusters(path):
     assert is_image == (not has_uncounted)
 
 
-@pytest.mark.parametrize("old", OLD_FILES[:2], ids=lambda path: path.stem)
-def test_the_shipped_cifar10_files_equal_the_old_ones(old, pytestconfig):
-    names = {"cifar10-4-gpus": "cifar10_4_gpus", "cifar10-cpu": "cifar10_n1_standard_16"}
-    shipped_file = pytestconfig.rootpath / "configs/clusters" / f"{names[old.stem]}.yaml"
-
-    ours, theirs = load_cluster(shipped_file), load_cluster(old)
-    assert dataclasses.replace(ours.spec, timeout_seconds=1) == dataclasses.replace(
-        theirs.spec, timeout_seconds=1
-    )
-    assert not any("without" in text for text in ours.warnings)
-
-
 ODD_VALUES = [None, True, -1, 0, 2, 10**30, 3.5, float("nan"), "", "a", "1", b"x", [], ["b"], {}]
 
 
@@ -498,7 +444,7 @@ def written(spelling: str, spec: ClusterSpec) -> dict:
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_any_damaged_file_raises_cluster_error(spelling):
-    for seed in range(300):
+    for seed in range(100):
         random = Random(seed)
         values = damage(random, written(spelling, random_spec(random)))
         with contextlib.suppress(ClusterError):  # any other error is our bug
@@ -537,19 +483,6 @@ def test_shipped_files_give_the_golden_pools(pytestconfig):
             f"{path.name}; to accept: python tests/components/plan_training/test_cluster_file.py"
         )
         assert golden_pools(path) == golden_path(path).read_text(), accept
-
-
-def test_the_golden_pools_are_valid_requests_to_vertex_ai(pytestconfig):
-    from google.cloud import aiplatform_v1
-    from google_cloud_pipeline_components.container.v1.gcp_launcher.utils import json_util
-
-    for path in shipped(pytestconfig.rootpath):
-        request = json.loads(golden_path(path).read_text())
-        pools = json_util.recursive_remove_empty(request["worker_pool_specs"])
-        sent = aiplatform_v1.CustomJobSpec({"worker_pool_specs": pools})
-        counts = [spec.replica_count for spec in sent.worker_pool_specs]
-        pooled = load_cluster(path).spec
-        assert sum(counts) == sum(pool.count for pool in pooled.pools()), path.name
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import json
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pytest
 from kfp.dsl import Metrics
@@ -146,10 +146,8 @@ def test_a_canary_gets_a_share_and_then_all(api, tmp_path, monkeypatch):
     monkeypatch.setattr(canary, "request_predictions", recorded)
     monkeypatch.setattr(canary, "PROBE_SECONDS", 0.02)
     with deployed(api, "classes") as version:
-        began = time.monotonic()
-        values = put(api, version, tmp_path, canary=["40"], canary_seconds=0.5)
+        values = put(api, version, tmp_path, canary=["40"], canary_seconds=0.2)
 
-        assert time.monotonic() - began >= 0.5
         assert seen[0] == seen[-1] == {"1": 60, version.version: 40}
         assert shares(api) == {"1": 0, version.version: 100}
     assert 0 < values["num_canary_answers"] <= len(seen)
@@ -169,11 +167,9 @@ def test_a_canary_that_spends_its_budget_is_rolled_back(
 ):
     monkeypatch.setattr(canary, "PROBE_SECONDS", 0.01)
     with deployed(api, *words) as version:
-        began = time.monotonic()
-        with pytest.raises(StepError, match=problem):
-            put(api, version, tmp_path, golden, canary=["50"], canary_seconds=60)
+        with pytest.raises(StepError, match=problem):  # long before the canary would end
+            put(api, version, tmp_path, golden, canary=["50"], canary_seconds=1000)
 
-        assert time.monotonic() - began < 30
         assert shares(api) == {"1": 100, version.version: 0}
 
 
@@ -246,7 +242,7 @@ def test_changed_answers_stop_a_version_before_it_gets_traffic(
 
 
 def test_a_slow_version_is_stopped(api, tmp_path, replayed):
-    replayed(lambda _: "a", logged=LOGGED[:30], slow_seconds=0.1)
+    replayed(lambda _: "a", logged=LOGGED[:30], slow_seconds=0.05)
     with (
         deployed(api, "classes") as version,
         pytest.raises(StepError, match=r"more than release\.max_slowdown=1\.25 allows"),
@@ -323,9 +319,12 @@ def test_a_failing_step_of_a_canary_restores_the_traffic(api, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(
-    "moment", ["traffic", "in the canary", "check", "alias", "after the alias"]
+    ("moment", "kind"),
+    [
+        *(("traffic", HELD), ("in the canary", REJECTED), ("check", HELD)),
+        *(("alias", REJECTED), ("after the alias", HELD), ("after the alias", REJECTED)),
+    ],
 )
-@pytest.mark.parametrize("kind", [HELD, REJECTED])
 def test_a_decision_that_a_person_makes_during_a_release_prevails(
     api, tmp_path, monkeypatch, moment, kind
 ):
@@ -345,19 +344,15 @@ def test_a_decision_that_a_person_makes_during_a_release_prevails(
 
             return do
 
-        def patch(module, name, **options):
-            monkeypatch.setattr(module, name, deciding(getattr(module, name), **options))
-
-        if moment == "traffic":
-            patch(release, "replay_logged")
-        elif moment == "in the canary":
-            patch(release, "watch")
-        elif moment == "check":
-            patch(release, "predict_golden")
-        elif moment == "alias":
-            patch(registry, "_record", is_after=True)
-        else:
-            patch(registry, "add_alias", is_after=True)
+        module, name = {
+            "traffic": (release, "replay_logged"),
+            "in the canary": (release, "watch"),
+            "check": (release, "predict_golden"),
+            "alias": (registry, "_record"),
+            "after the alias": (registry, "add_alias"),
+        }[moment]
+        step = deciding(getattr(module, name), is_after=module is registry)
+        monkeypatch.setattr(module, name, step)
         with pytest.raises(StepError, match=rf"not promoted, {kind}: .*by ann@desk at .*: no"):
             put(api, version, tmp_path, canary="50", canary_seconds=0.1)
         monkeypatch.undo()
@@ -390,46 +385,37 @@ def promoted_meanwhile(api, monkeypatch, *, moment: str):
     yield other
 
 
-MOMENTS = ["before the traffic moves", "in the canary", "before the alias moves"]
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_version_that_is_worse_than_a_new_default_does_not_replace_it(
-    api, tmp_path, monkeypatch, moment
+@pytest.mark.parametrize(
+    ("moment", "is_better"),
+    [
+        ("before the traffic moves", False),
+        ("in the canary", False),
+        ("in the canary", True),
+        ("before the alias moves", False),
+        ("before the alias moves", True),
+    ],
+)
+def test_a_version_replaces_a_new_default_only_if_it_is_better(
+    api, tmp_path, monkeypatch, *, moment, is_better
 ):
-    worse = Judgement(is_passed=False, reasons=("accuracy is 0.1 worse",))
+    reason = f"accuracy is 0.1 {'better' if is_better else 'worse'}"
+    judgement = Judgement(is_passed=is_better, reasons=(reason,))
     with (
         deployed(api, "classes") as version,
         promoted_meanwhile(api, monkeypatch, moment=moment) as other,
     ):
         compared = []
-        with pytest.raises(StepError, match=rf"version {other.version} became .* 0\.1 worse"):
+        refused = pytest.raises(StepError, match=f"version {other.version} became .* {reason}")
+        with nullcontext() if is_better else refused:
             put(
                 *(api, version, tmp_path),
-                judge=lambda default: compared.append(default.version) or worse,
+                judge=lambda default: compared.append(default.version) or judgement,
                 **{"canary": ["50"], "canary_seconds": 0.1},
             )
 
         assert compared == [other.name]
-        assert shares(api) == {"1": 100, version.version: 0}
-        assert default_champion(api, version.unversioned).version == other.name
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_version_that_is_better_than_a_new_default_replaces_it(
-    api, tmp_path, monkeypatch, moment
-):
-    better = Judgement(is_passed=True, reasons=("accuracy is 0.1 better",))
-    with (
-        deployed(api, "classes") as version,
-        promoted_meanwhile(api, monkeypatch, moment=moment),
-    ):
-        put(
-            *(api, version, tmp_path),
-            judge=lambda _: better,
-            **{"canary": ["50"], "canary_seconds": 0.1},
-        )
-
-        assert shares(api)[version.version] == 100
-        assert default_champion(api, version.unversioned).version == version.name
-        assert api.get(version.name)["versionDescription"] == "accuracy is 0.1 better"
+        assert shares(api)[version.version] == 100 * is_better
+        default = version if is_better else other
+        assert default_champion(api, version.unversioned).version == default.name
+        if is_better:
+            assert api.get(version.name)["versionDescription"] == reason

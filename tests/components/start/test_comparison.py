@@ -9,7 +9,7 @@ from components.evaluate.step import write_data_facts
 from components.model_version.companions import RUN_DIGESTS_FILE
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.drift import Drift, beyond, drift_anomalies
-from components.start.comparison import AskedComparison, _judged, compare
+from components.start.comparison import AskedComparison, compare, judge_drift
 from components.start.news import News
 from components.start.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
 
@@ -111,4 +111,4 @@ def test_a_distance_that_is_not_finite_is_a_drift(value):
     drift = Drift(feature="paid", psi=value, words="paid")
     assert beyond([drift], 0.25) == [drift]
     assert len(drift_anomalies([drift], 0.25)) == 1
-    assert _judged([drift], Trigger(drift=0.1), "version 3").verdict == TRAIN
+    assert judge_drift([drift], Trigger(drift=0.1), "version 3").verdict == TRAIN

@@ -9,7 +9,7 @@ from components.model_version.champion import Champion
 from components.prepare_examples.fingerprint import InputData
 from components.prepare_examples.settings.options import PrepareOptions
 from components.shared.vertex.labels import SCHEDULE_LABEL
-from components.start.news import Training, last_training, look_for_news
+from components.start.news import News, Training, last_training, look_for_news
 from components.start.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
 from tests.support.data.run_records import pipeline, task
 from trainer.errors import ConfigError
@@ -56,11 +56,8 @@ def test_a_wrong_condition_is_named_with_its_value(values, problem):
         Trigger.from_values(values)
 
 
-def test_without_a_trigger_every_run_trains(champion):
+def test_every_run_trains_without_a_trigger_or_a_promoted_version(champion):
     assert look(champion, data(A, B, digest="old")).verdict == TRAIN
-
-
-def test_a_model_without_a_promoted_version_is_trained(champion):
     assert look("", data(A), new_files=True, drift=0.1, version="").verdict == TRAIN
 
 
@@ -85,8 +82,9 @@ def test_new_files_are_those_that_the_promoted_version_has_not_seen(
 
 
 def test_a_version_without_a_record_of_its_data_is_replaced(tmp_path):
-    news = look(tmp_path, data(A), new_files=True)
-    assert (news.verdict, news.reasons) == (TRAIN, ("version 3 has no record of its data",))
+    assert look(tmp_path, data(A), new_files=True) == News(
+        verdict=TRAIN, reasons=("version 3 has no record of its data",)
+    )
 
 
 def test_drift_is_looked_at_only_if_no_file_is_new(champion):
@@ -98,9 +96,9 @@ def test_drift_is_looked_at_only_if_no_file_is_new(champion):
 
 def test_nothing_is_new_during_the_cool_down(champion):
     last = Training(run="taxi-7", moment=NOW - datetime.timedelta(days=2))
-    news = look(champion, data(C), new_files=True, cool_down="3d", last=last)
-    assert news.verdict == NOTHING_NEW
-    assert news.reasons == ("taxi-7 trained 48 h ago; the cool-down is 3d",)
+    assert look(champion, data(C), new_files=True, cool_down="3d", last=last) == News(
+        verdict=NOTHING_NEW, reasons=("taxi-7 trained 48 h ago; the cool-down is 3d",)
+    )
     assert look(champion, data(C), cool_down="3d").verdict == TRAIN
 
 

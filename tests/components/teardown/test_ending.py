@@ -14,6 +14,19 @@ API = SimpleNamespace(
 )
 
 
+def end(folder, *, on_failure_url: str = "") -> dict:
+    """Return the metadata of a failed run's end."""
+    return ending.end_run(
+        API,
+        run="run-1",
+        keep_endpoint=False,
+        state="FAILED",
+        error="it was too slow",
+        summary_path=str(folder / "run-1" / "summary.json"),
+        on_failure_url=on_failure_url,
+    )
+
+
 @pytest.mark.parametrize("failure", ["", "no connection"], ids=["reached", "not reached"])
 def test_a_defect_of_the_report_loses_neither_the_webhook_nor_the_summary(
     failure, tmp_path, monkeypatch, caplog
@@ -30,15 +43,7 @@ def test_a_defect_of_the_report_loses_neither_the_webhook_nor_the_summary(
     monkeypatch.setattr(ending, "post_summary", post)
     monkeypatch.setattr(ending, "write_report", broken)
 
-    metadata = ending.end_run(
-        API,
-        run="run-1",
-        keep_endpoint=False,
-        state="FAILED",
-        error="it was too slow",
-        summary_path=str(tmp_path / "run-1" / "summary.json"),
-        on_failure_url="http://127.0.0.1/hook",
-    )
+    metadata = end(tmp_path, on_failure_url="http://127.0.0.1/hook")
 
     assert posted == ["it was too slow"]
     assert metadata["warnings"] == failure
@@ -52,13 +57,5 @@ def test_the_unfinished_examples_of_a_killed_step_are_removed(tmp_path):
     folder = tmp_path / "run-1" / "prepare-examples"
     for name in ("examples", ".examples.ab12cd34.partial"):
         (folder / name).mkdir(parents=True)
-    ending.end_run(
-        API,
-        run="run-1",
-        keep_endpoint=False,
-        state="FAILED",
-        error="it was killed",
-        summary_path=str(tmp_path / "run-1" / "summary.json"),
-        on_failure_url="",
-    )
+    end(tmp_path)
     assert [path.name for path in folder.iterdir()] == ["examples"]

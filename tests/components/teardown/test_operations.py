@@ -13,16 +13,25 @@ from components.teardown.teardown import tear_down
 from vertex_local.tests.support.service import running_service
 
 
-@pytest.fixture
-def service(tmp_path):
-    """Start a service whose deployments take two seconds longer and cannot be stopped."""
-    with running_service(tmp_path / "vertex", "--faults", "slow-deploy-seconds=2") as running:
+@pytest.fixture(scope="module")
+def all_projects(tmp_path_factory):
+    """Start a service whose deployments take a second longer and cannot be stopped."""
+    root = tmp_path_factory.mktemp("slow") / "vertex"
+    with running_service(root, "--faults", "slow-deploy-seconds=1") as running:
         yield running
 
 
 @pytest.fixture
+def service(all_projects, tmp_path):
+    """Return the service with a project of the test's own as its parent."""
+    project = tmp_path.name.replace("_", "-")
+    all_projects.parent = f"projects/{project}/locations/us-central1"
+    return all_projects
+
+
+@pytest.fixture
 def api(service, monkeypatch):
-    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
+    monkeypatch.setenv(EMULATOR_VARIABLE, service.host)
     return connect(*service.parent.split("/")[1::2])
 
 

@@ -1,17 +1,16 @@
 """Teardown of one of a schedule's runs."""
 
-import pytest
-import yaml
-from kfp import compiler, dsl
+from kfp import dsl
 
 from components.model_version.registry import list_versions
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.shared.vertex.labels import CANDIDATE, STATE_LABEL
 from components.teardown.run_resources import UPLOAD, RunResources
 from components.teardown.teardown import tear_down
+from vertex_local.tests.support.pipeline_runs import STEP, Runs
 
 
-@dsl.component(install_kfp_package=False, base_image="python:3.11")
+@dsl.component(**STEP)
 def note(text: str) -> str:
     return text
 
@@ -21,23 +20,17 @@ def notes(text: str = "none"):
     note(text=f"{text} {dsl.PIPELINE_JOB_SCHEDULE_TIME_UTC_PLACEHOLDER}")
 
 
-@pytest.fixture
-def job(tmp_path):
-    compiler.Compiler().compile(notes, str(tmp_path / "notes.yaml"))
-    return {
-        "displayName": "notes",
-        "pipelineSpec": yaml.safe_load((tmp_path / "notes.yaml").read_text()),
-        "runtimeConfig": {"gcsOutputDirectory": str(tmp_path / "root")},
-    }
-
-
 def test_teardown_after_a_failure_keeps_the_other_runs_of_the_schedule(
-    service, monkeypatch, upload, job
+    service, monkeypatch, upload, tmp_path
 ):
+    runs = Runs(service, tmp_path)
+    spec = runs.spec(notes)
     monkeypatch.setenv(EMULATOR_VARIABLE, service.host)
     api = connect("demo", "us-central1")
-    tasks = job["pipelineSpec"]["root"]["dag"]["tasks"]
+    tasks = spec["root"]["dag"]["tasks"]
     tasks[UPLOAD] = tasks.pop("note")
+    root = {"gcsOutputDirectory": str(tmp_path / "root")}
+    job = {"displayName": "notes", "pipelineSpec": spec, "runtimeConfig": root}
     labels = [
         api.post(f"{api.parent}/pipelineJobs?pipelineJobId=night-{night}", job)["labels"]
         for night in (1, 2)

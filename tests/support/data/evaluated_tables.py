@@ -86,14 +86,14 @@ class Evaluated:
         write_examples(examples, rows, train=train)
         self.metrics = Metrics(name="metrics", uri=str(folder / "metrics"))
         self.confusion = ClassificationMetrics(name="confusion", uri=str(folder / "confusion"))
-        case = Case(
+        self.case = Case(
             model_dir=str(self.model_dir),
             examples_dir=str(examples),
             thresholds=thresholds,
             gate=gate,
             champion=Champion(version=f"{MODEL}@3" if champion else "", model_uri=champion),
         )
-        evaluated = evaluated_offline(case)
+        evaluated = evaluated_offline(self.case)
         self.judgement = evaluated.judgement
         publish(
             evaluated,

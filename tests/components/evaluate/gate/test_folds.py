@@ -1,7 +1,6 @@
 """Comparison of recipes by folds."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from components.evaluate.gate.gain import Gain
 from components.evaluate.gate.options import CONSTANT, LINEAR, GateOptions
 from components.evaluate.held_out import HeldOut
 from components.model_version.companions import FOLDS_FILE
+from tests.support.data.held_out import held_out
 from trainer.metrics.class_metrics import summarized
 from trainer.workloads import Classes
 
@@ -21,31 +21,22 @@ OPTIONS = GateOptions(metric="accuracy")
 NO_GAIN = {"candidate": 1.0, "other": 1.0, "confidence": 0.95}
 
 
-def held_out(labels, predicted, **more) -> HeldOut:
-    return HeldOut(
-        label=LABEL,
-        names=("a", "b"),
-        labels=np.array(labels),
-        predictions=np.eye(2, dtype=np.float32)[predicted],
-        golden=[],
-        mistakes=[],
-        rows={},
-        format_instance=dict,
-        **more,
-    )
+def of_classes(labels, predicted, **more) -> HeldOut:
+    choices = np.eye(2, dtype=np.float32)[predicted]
+    return held_out(labels, choices, label=LABEL, names=("a", "b"), **more)
 
 
 @pytest.fixture
 def on_test():
     """The comparison on a test split of four rows, where the champion is right in one."""
     rivals = {CHAMPION: np.eye(2)[[1, 0, 0, 0]]}
-    test = held_out([0, 1, 0, 1], [0, 1, 0, 1], rivals=rivals)
+    test = of_classes([0, 1, 0, 1], [0, 1, 0, 1], rivals=rivals)
     return compare(test, OPTIONS, rules=(), missing={})
 
 
 def judged(labels, predicted, hashes, **more) -> HeldOut:
     rivals = {CONSTANT: np.full((len(labels), 2), 0.5)}
-    return held_out(labels, predicted, hashes=hashes, num_folds=5, rivals=rivals, **more)
+    return of_classes(labels, predicted, hashes=hashes, num_folds=5, rivals=rivals, **more)
 
 
 def test_a_champion_is_compared_by_the_rows_that_both_have_predicted(tmp_path, on_test):
@@ -76,8 +67,8 @@ def test_a_champion_of_many_classes_is_compared_by_names(tmp_path, is_older):
         truth = np.array([numbers[name] for name in labels])
         dense = np.eye(len(names), dtype=np.float32)[[numbers[name] for name in predicted]]
         choices = dense if is_older else summarized(dense, truth, label)
-        rows = held_out(truth, 0, hashes=list("rst"), num_folds=5, rivals={})
-        return replace(rows, label=label, names=names, predictions=choices)
+        hashed = {"hashes": list("rst"), "num_folds": 5, "rivals": {}}
+        return held_out(truth, choices, label=label, names=names, **hashed)
 
     label = Classes("y", values=("a", "b", "c", "d"))
     earlier = predicting(("c", "b", "a"), "abc", "acc")
@@ -121,7 +112,7 @@ def test_by_folds_a_first_version_is_worse_than_a_linear_model_only_if_chance_is
     labels = np.arange(60) % 2
     predicted = labels.copy()
     predicted[:num_worse] = 1 - predicted[:num_worse]
-    rows = held_out(labels, predicted, num_folds=num_folds, rivals={LINEAR: np.eye(2)[labels]})
+    rows = of_classes(labels, predicted, num_folds=num_folds, rivals={LINEAR: np.eye(2)[labels]})
     comparison = compare(rows, OPTIONS, rules=(), missing={})
 
     [check] = check_comparison(comparison, OPTIONS, champion="")

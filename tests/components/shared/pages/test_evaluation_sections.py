@@ -10,12 +10,11 @@ from components.shared.pages.evaluation.errors import (
     confusion_section,
     label_section,
     mistakes_section,
-    residual_section,
 )
 from components.shared.pages.evaluation.importance import importance_section
 from components.shared.pages.evaluation.sections import checks
 from components.shared.pages.evaluation.slices import slices_section
-from tests.support.data.report_files import a_number, counted
+from tests.support.data.report_files import counted
 from trainer.metrics.evaluate import MAX_CONFUSION
 
 pytestmark = pytest.mark.fast
@@ -55,15 +54,6 @@ def test_labels_have_shares_and_scores():
     [head, cells] = cells_of(label_section({"by_label": [row]}))
     assert head == ["label", "share of the examples", "precision", "recall", "F1", "AUC"]
     assert cells == ["<b>", "25.0 %", "50.0 %", "n/a", "0.4000", "n/a"]
-
-
-def test_residuals_have_their_unit_and_a_row_for_each_tenth():
-    content = a_number()
-    for at, row in enumerate(content["curves"]["residuals"]):
-        row |= {"low": at, "high": at + 1, "predicted": 2.5, "actual": 3.5, "residual": 1, "mae": 2}
-    page = residual_section({**content, "unit": "CHF & more"})
-    assert "CHF &amp; more" in page
-    assert ["10", "50", "9", "10", "2.500", "3.500", "1", "2"] in cells_of(page)
 
 
 @pytest.mark.parametrize(

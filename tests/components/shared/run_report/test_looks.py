@@ -10,7 +10,7 @@ from components.shared.run_report.content import read_content
 from components.shared.run_report.page import render
 from components.shared.run_summary.summary import summarize
 from tests.support.data.report_files import a_number, replicas, run_with_files, two_classes
-from tests.support.looks import MIN_FONT_PIXELS, measured
+from tests.support.looks import MIN_FONT_PIXELS, all_measured
 from vertex_local.tests.support.browser import CHROMIUM, SCHEMES, WIDTHS
 
 
@@ -19,34 +19,32 @@ def page_of_run(evaluation: dict, folder: Path) -> str:
     return render(read_content(job, summarize(job), replicas=[replicas()], folder=folder))
 
 
-def page_of_evaluation(evaluation: dict, _: Path) -> str:
+def page_of_evaluation(evaluation: dict) -> str:
     return render_report({"workload": "taxi", **evaluation}, Judgement(is_passed=False, reasons=()))
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed")
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("draw", [page_of_run, page_of_evaluation], ids=["run", "evaluation"])
-@pytest.mark.parametrize("evaluation", [two_classes(), a_number()], ids=["classes", "number"])
-def test_everything_is_in_sight_and_has_contrast_at_both_widths(tmp_path, evaluation, draw, scheme):
-    page = draw(evaluation, tmp_path)
+def test_everything_is_in_sight_and_has_contrast_at_both_widths(tmp_path, scheme):
+    classes, number = two_classes(), a_number()
+    pages = {
+        "run-classes": page_of_run(classes, tmp_path / "classes"),
+        "run-number": page_of_run(number, tmp_path / "number"),
+        "number": page_of_evaluation(number),
+        "classes": page_of_evaluation(classes),
+        "many": page_of_evaluation({**classes, "mistakes": 12 * classes["mistakes"]}),
+    }
 
-    found = measured(page, tmp_path, scheme)
+    found = all_measured(pages, tmp_path, scheme)
 
-    assert [one["width"] for one in found] == list(WIDTHS)
-    for one in found:
-        assert one["scroll"] <= one["width"], one["wide"]
-        assert one["wide"] == []
-        assert one["cut"] == []
-        assert one["pale"] == []
-        assert one["texts"] > 30
-        assert one["least"] >= MIN_FONT_PIXELS
-
-
-@pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed")
-def test_many_mistakes_add_little_to_the_height_of_a_page(tmp_path):
-    few, evaluation = two_classes(), two_classes()
-    evaluation["mistakes"] = 12 * evaluation["mistakes"]
-    pages = [page_of_evaluation(one, tmp_path) for one in (few, evaluation)]
-    heights = [measured(page, tmp_path, "light")[0]["height"] for page in pages]
-
-    assert heights[0] == heights[1]
+    for name, measures in found.items():
+        assert [one["width"] for one in measures] == list(WIDTHS)
+        for one in measures:
+            assert one["scroll"] <= one["width"], (name, one["wide"])
+            assert one["wide"] == [], name
+            assert one["cut"] == [], name
+            assert one["pale"] == [], name
+            assert one["texts"] > 30
+            assert one["least"] >= MIN_FONT_PIXELS
+    # Many mistakes add nothing to the height of a page, whose parts are folded at first.
+    assert found["classes"][0]["height"] == found["many"][0]["height"]

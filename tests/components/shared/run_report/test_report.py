@@ -278,22 +278,18 @@ def test_facts_of_a_run_have_what_decided_and_how_it_is_shown(tmp_path):
     assert facts_of(stopped)["reasons"] == "held: by ann\nok"
 
 
-def test_facts_of_a_run_that_failed_are_bad_and_without_metrics(tmp_path):
+def test_a_run_that_failed_before_it_began_has_a_report_and_facts_without_metrics(tmp_path):
     job = {"name": "projects/p/locations/l/pipelineJobs/m-1", "state": "PIPELINE_STATE_FAILED"}
-    facts = facts_of(read_content(job, summarize(job), replicas=[], folder=tmp_path))
-
-    assert (facts["outcome"], facts["tone"]) == ("failed", "bad")
-    assert facts.keys() & {"metric", "value", "gain", "cost", "model", "commands"} == set()
-
-
-def test_a_run_that_has_not_begun_has_a_report(tmp_path):
-    job = {"name": "projects/p/locations/l/pipelineJobs/m-1", "state": "PIPELINE_STATE_FAILED"}
-    write_report(read_content(job, summarize(job), replicas=[], folder=tmp_path), tmp_path)
+    content = read_content(job, summarize(job), replicas=[], folder=tmp_path)
+    write_report(content, tmp_path)
+    facts = facts_of(content)
 
     page = (tmp_path / REPORT_FILE).read_text()
     assert not (tmp_path / DATA_FILE).exists()
     assert "What to do next" in Structure(page).titles
     assert "trainyard runs resume m-1" in page
+    assert (facts["outcome"], facts["tone"]) == ("failed", "bad")
+    assert facts.keys() & {"metric", "value", "gain", "cost", "model", "commands"} == set()
 
 
 def test_the_cost_of_a_training_is_its_time_on_the_machines(tmp_path):

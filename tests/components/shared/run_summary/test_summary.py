@@ -114,12 +114,9 @@ def test_a_run_that_fails_after_its_promotion_says_what_serves_and_how_to_clean_
     assert facts_of(content)["reasons"].startswith(words)
     print_outcome(summary, target=target)
     assert words in capsys.readouterr().out
-    console = Console(file=io.StringIO(), width=200)
-    view = view_of(found, task_names={})
-    result = RunResult(summary=summary, view=view, is_interrupted=False)
-    print_result(result, config=find_run("mnist"), target=target, is_kept=False, console=console)
-    assert words in console.file.getvalue()
-    assert "trainyard teardown m-1" in console.file.getvalue()
+    printed = printed_end(found, target)
+    assert words in printed
+    assert "trainyard teardown m-1" in printed
 
 
 def test_the_facts_of_a_run_come_from_its_pipeline_job():
@@ -203,18 +200,6 @@ def test_the_error_of_a_run_is_the_steps_line_for_the_user():
         assert summarize(job(failed_with(words), state="FAILED", error=error)).error == error
 
 
-def test_the_summary_has_the_remarks_on_the_data():
-    metadata = {"report": "report.html", "notes": "72 rows", "drift": "a: 1 %\nb: 2 %"}
-    prepared = task("prepare-examples")
-    prepared["outputs"] = {"examples": {"artifacts": [{"uri": "/e", "metadata": metadata}]}}
-    found = {**job(prepared), "pipelineSpec": pipeline("prepare-examples")}
-
-    summary = summarize(found)
-
-    assert (summary.data_report, summary.data_notes) == ("/e/report.html", ("72 rows",))
-    assert summary.drift == ("a: 1 %", "b: 2 %")
-
-
 def test_the_path_of_a_webhook_is_hidden():
     shown = settings_of(job(on_failure_url="https://hooks.example/services/SECRET"))
 
@@ -251,26 +236,25 @@ def target(tmp_path) -> Target:
     return Target(**places, state_dir=tmp_path)
 
 
-def test_a_summary_has_all_drift_and_the_data_report():
+def printed_end(found: dict, target: Target) -> str:
+    """Return what `trainyard run` prints at the end of a run."""
+    console = Console(file=io.StringIO(), width=200)
+    view = view_of(found, task_names={})
+    result = RunResult(summary=summarize(found), view=view, is_interrupted=False)
+    print_result(result, config=find_run("mnist"), target=target, is_kept=False, console=console)
+    return console.file.getvalue()
+
+
+def test_a_summary_has_all_drift_and_the_end_of_a_run_names_the_worst(target, capsys):
     summary = summarize(with_drift())
     assert summary.data_report == "/runs/m-1/examples/report.html"
     assert summary.data_notes == ("72 rows: 71 examples, 1 quarantined (fare 1)",)
     assert len(summary.drift) == 5
 
-
-def test_the_end_of_a_submitted_run_names_the_worst_drift_and_the_report(target, capsys):
-    print_outcome(summarize(with_drift()), target=target)
-    printed = capsys.readouterr().out
-    assert re.findall(r"drift: (f\d): Mobile", printed) == ["f5", "f4", "f3"]
-    assert "data report: /runs/m-1/examples/report.html" in printed
-
-
-def test_the_end_of_a_run_names_the_worst_drift_and_the_report(target):
-    found, console = with_drift(), Console(file=io.StringIO(), width=200)
-    view = view_of(found, task_names={})
-    result = RunResult(summary=summarize(found), view=view, is_interrupted=False)
-    print_result(result, config=find_run("mnist"), target=target, is_kept=False, console=console)
-    printed = console.file.getvalue()
+    print_outcome(summary, target=target)  # of a submitted run
+    submitted, printed = capsys.readouterr().out, printed_end(with_drift(), target)
+    assert re.findall(r"drift: (f\d): Mobile", submitted) == ["f5", "f4", "f3"]
+    assert "data report: /runs/m-1/examples/report.html" in submitted
     assert re.findall(r"(f\d): Mobile", printed) == ["f5", "f4", "f3"]
     assert "2 more in the data report" in printed
     assert "m-1/data.html" in printed

@@ -1,7 +1,5 @@
 """Damaged JSON files: an error names the file, the problem and the remedy."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from components.endpoint.watch import step as watch
@@ -10,12 +8,13 @@ from components.evaluate.step import write_data_facts
 from components.model_version.champion import Champion
 from components.model_version.companions import read_golden
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.fingerprint import InputData
 from components.prepare_examples.prepare import read_manifest
 from components.prepare_examples.statistics.drift import read_baseline
 from components.shared.text.json_object import read_object
-from components.start import news
 from components.start.comparison import AskedComparison, compare
-from components.start.trigger import TRAIN
+from components.start.news import look_for_news
+from components.start.trigger import TRAIN, Trigger
 from trainer.errors import InputError
 
 pytestmark = pytest.mark.fast
@@ -63,9 +62,15 @@ def test_a_run_trains_if_the_record_of_the_served_model_is_damaged(damaged):
     """It could never be repaired otherwise: every run would end there."""
     version = "projects/p/locations/l/models/1@3"
     champion = Champion(version=version, model_uri=str(damaged))
-    has_news, reason = news._new_files(SimpleNamespace(), champion)
-    assert has_news
-    assert str(damaged / "input.json") in reason
+    news = look_for_news(
+        Trigger(new_files=True),
+        data=InputData(fingerprint="f", files=[]),
+        champion=champion,
+        last=None,
+        now=None,
+    )
+    assert news.verdict == TRAIN
+    assert str(damaged / "input.json") in news.reasons[0]
 
     asked = AskedComparison(
         version=version, model_uri=str(damaged), verdict=TRAIN, trigger="{}", prepare="{}"
