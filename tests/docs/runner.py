@@ -10,8 +10,8 @@ import socket
 import string
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ from trainer.config.model_settings import is_model_setting
 from trainer.config.train_config import parse_flags
 from vertex_local.cli import main as vertex_local
 from vertex_local.tests.support.forks import Fork, forks_with
+from vertex_local.tests.support.waiting import wait_until
 
 TIMEOUT_SECONDS = 120
 LOG = Path("programs.log")
@@ -159,7 +160,7 @@ class Runner:
             ["python", "-m", "vertex_local.cli", *words[1:]], log_path=LOG.absolute(), **environment
         )
         self.servers.append(service)
-        _wait_for(root / "server.json", service)
+        wait_until(lambda: (root / "server.json").is_file() or service.poll() is not None)
         service.send_signal(signal.SIGTERM)
         assert service.wait(TIMEOUT_SECONDS) == 0, LOG.read_text()
 
@@ -220,17 +221,14 @@ class Runner:
     def _ask(self, server: Fork, path: str) -> requests.Response:
         """Return a server's response at `path`, once it is not empty."""
         self.servers.append(server)
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while True:
+
+        def response() -> requests.Response | None:
             assert server.poll() is None, LOG.read_text()
-            assert time.monotonic() < deadline, f"no response from {path}: {LOG.read_text()}"
-            try:
-                response = requests.get(f"http://127.0.0.1:{path}", timeout=5)
-            except (requests.ConnectionError, requests.Timeout):
-                response = None
-            if response and response.text.strip() != "[]":
-                return response
-            time.sleep(0.1)
+            with suppress(requests.ConnectionError, requests.Timeout):
+                found = requests.get(f"http://127.0.0.1:{path}", timeout=5)
+                return found if found.ok and found.text.strip() != "[]" else None
+
+        return wait_until(response, f"{path}, {LOG}", timeout_seconds=TIMEOUT_SECONDS)
 
 
 def write_instances(command: str) -> None:
@@ -270,14 +268,6 @@ def _exit_code(program: object, words: Sequence[str]) -> int:
         return program(list(words))
     except SystemExit as error:
         return error.code
-
-
-def _wait_for(path: Path, process: Fork) -> None:
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not path.is_file():
-        assert process.poll() is None, LOG.read_text()
-        assert time.monotonic() < deadline, f"no {path}: {LOG.read_text()}"
-        time.sleep(0.02)
 
 
 def _start_module(words: Sequence[str], environment: dict[str, str]) -> Fork:

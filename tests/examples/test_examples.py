@@ -53,10 +53,6 @@ def write_classes(path: Path, *, num_columns: int, num_classes: int) -> None:
     path.write_text("\n".join(rows) + "\n")
 
 
-def write_tumours(folder: Path) -> None:
-    write_classes(folder / "breast_cancer.csv", num_columns=30, num_classes=2)
-
-
 def write_digits(folder: Path) -> None:
     lines = []
     for number in range(200):
@@ -87,7 +83,9 @@ WRITE: dict[str, Callable[[Path], None]] = {
     "diabetes": write_diabetes,
     "digits": write_digits,
     "penguins": write_penguins,
-    "tumours": write_tumours,
+    "tumours": lambda folder: write_classes(
+        folder / "breast_cancer.csv", num_columns=30, num_classes=2
+    ),
     "wine": lambda folder: write_classes(folder / "wine_data.csv", num_columns=13, num_classes=3),
 }
 

@@ -118,12 +118,7 @@ def record(server: Recorder, folder: Path, custom_job: dict[str, Any]) -> dict[s
     undeployed = endpoints.undeploy_model(endpoint=endpoint, deployed_model_id="3")
     done("undeploy", undeployed.result(30))
     done("endpoint_delete", endpoints.delete_endpoint(name=endpoint).result(30))
-    predictions = aiplatform_v1.PredictionServiceClient(
-        transport="rest",
-        credentials=AnonymousCredentials(),
-        client_options={"api_endpoint": url},
-    )
-    done("predict", predictions.predict(endpoint=endpoint, instances=INSTANCES))
+    done("predict", client("Prediction").predict(endpoint=endpoint, instances=INSTANCES))
     _logs(url, done)
     return found
 
