@@ -4,7 +4,6 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
-from google.cloud.aiplatform_v1.types import BatchPredictionJob
 from google.protobuf import json_format
 
 from components.shared.vertex.errors import VertexError
@@ -56,6 +55,8 @@ def api(monkeypatch):
 
 
 def test_the_request_is_a_batch_prediction_job_of_vertex_ai():
+    from google.cloud.aiplatform_v1.types import BatchPredictionJob
+
     request = batch.job_request(
         VERSION,
         name="predict-taxi",

@@ -1,6 +1,5 @@
 """Skew and drift of an endpoint's requests, which a fake API has logged."""
 
-import base64
 import json
 import math
 from dataclasses import replace
@@ -18,7 +17,6 @@ from components.endpoint.watch.step import VERDICT_LABEL, record, watch
 from components.errors import StepError
 from components.prepare_examples.statistics.images import ImageStatistics
 from tests.support.data.churn import WORKLOAD, rows, statistics_of
-from tests.support.data.encoded_tables import make_example
 from trainer.errors import ConfigError
 from trainer.workloads import ImageFolder
 from trainer.workloads.description import describe
@@ -101,22 +99,6 @@ def test_requests_like_the_training_data_are_ok(model_dir):
     assert (found.num_instances, found.version, found.notes) == (400, f"{MODEL}@3", ())
     record(api, found)
     assert api.labels == {"team": "a", VERDICT_LABEL: "ok"}
-
-
-def test_examples_are_described_like_objects():
-    objects = rows(60, seed=12)
-    examples = [{"b64": base64.b64encode(make_example(row)).decode()} for row in objects]
-
-    (of_objects, _), (of_examples, num_unreadable) = (
-        describe_instances(instances, [{"label": "no"}] * 60, WORKLOAD)
-        for instances in (objects, examples)
-    )
-
-    assert num_unreadable == 0
-    charge, as_sent = (found["features"].pop("charge") for found in (of_examples, of_objects))
-    assert charge["num_present"] == as_sent["num_present"] > 0
-    assert charge["mean"] == pytest.approx(as_sent["mean"], rel=1e-6)
-    assert of_examples == of_objects
 
 
 def test_requests_under_the_names_of_the_files_are_the_same():
