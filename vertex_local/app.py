@@ -70,7 +70,7 @@ class Application:
         self._service, self._error_page = service, error_page
         routes = list(routes)
         self._kinds = ", ".join(sorted({m[1] for r in routes if (m := KIND.match(r.pattern))}))
-        self._map = Map(
+        self.url_map = Map(
             [_rule(route) for route in routes],
             converters={"default": SegmentConverter},
             strict_slashes=False,
@@ -164,7 +164,7 @@ class Application:
         )
 
     def _dispatch(self, request: Request) -> Response:
-        adapter: MapAdapter = self._map.bind_to_environ(request.environ)
+        adapter: MapAdapter = self.url_map.bind_to_environ(request.environ)
         route, args = adapter.match()
         for name, value in args.items():
             if not SAFE_ID.fullmatch(value):

@@ -12,6 +12,12 @@ from vertex_local.tests.support.service import RunningService
 
 
 @pytest.fixture
+def service(own_service: RunningService) -> RunningService:
+    """Return a service of the test's own: commands use one project."""
+    return own_service
+
+
+@pytest.fixture
 def api(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> VertexApi:
     """Return the client of this machine's project."""
     monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))

@@ -35,7 +35,7 @@ class Group:
         self.folder = folder
         self._has_containers = has_containers
         self._launch = launch
-        self._supervisor: SupervisorProcess | None = None
+        self.supervisor: SupervisorProcess | None = None
         self._final: Json = {}
         self._has_ended = threading.Event()
         self._read_fd, write_fd = os.pipe()
@@ -68,8 +68,8 @@ class Group:
         """
         self.request_stop(grace_seconds)
         if not self._has_ended.wait(grace_seconds + STOP_MARGIN_SECONDS):
-            if self._supervisor:
-                self._supervisor.kill()  # and with it the replicas
+            if self.supervisor:
+                self.supervisor.kill()  # and with it the replicas
             self._has_ended.wait()
         return self.state()
 
@@ -81,14 +81,14 @@ class Group:
     def _run(self) -> None:
         system.become_subreaper()  # to end the processes of a killed supervisor
         try:
-            self._supervisor = self._launch.start(self.folder, stdin=self._read_fd)
+            self.supervisor = self._launch.start(self.folder, stdin=self._read_fd)
         except OSError as error:
             message = f"could not start: {error}"
             self._final = {"state": "failed", "message": message, "replicas": {}}
         finally:
             os.close(self._read_fd)
-        if self._supervisor:
-            code = self._supervisor.wait()
+        if self.supervisor:
+            code = self.supervisor.wait()
             # A supervisor was killed: this one, or one of a group that this group has started.
             if code or self._launch.starts_groups:
                 system.end_orphans(self.folder, timeout_seconds=ORPHANS_TIMEOUT_SECONDS)

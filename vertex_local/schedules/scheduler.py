@@ -137,7 +137,7 @@ def _decide_next(service: Service, name: str) -> bool:
     record = service.store.find(name)
     if record is None or record["state"] != "ACTIVE" or moment_of(record["nextRunTime"]) > now:
         return False
-    decision = timing.decide(record, now=now, num_active=_num_active(service, record))
+    decision = timing.decide(record, now=now, num_active=num_active(service, record))
     if decision == timing.START:
         _start(service, record)
         return True
@@ -212,6 +212,7 @@ def _change(service: Service, read: Json, change: timing.Change) -> bool:
     return True
 
 
-def _num_active(service: Service, record: Json) -> int:
+def num_active(service: Service, record: Json) -> int:
+    """Return the number of a schedule's runs that have not ended."""
     runs = service.store.unfinished(pipelines.KIND.collection)
     return sum(run.get("scheduleName") == record["name"] for run in runs)

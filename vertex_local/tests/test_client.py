@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from vertex_local import client
@@ -41,35 +43,35 @@ def test_the_client_imports_little():
     assert int(count) < 250
 
 
-def test_address_of_a_killed_service_is_not_used(root, service):
+def test_address_of_a_killed_service_is_not_used(root, own_service):
     """Another service uses the recorded port."""
     root.mkdir()
-    record = {"pid": service.process.pid, "url": service.url, "mounts": None}
+    record = {"pid": own_service.process.pid, "url": own_service.url, "mounts": None}
     (root / "server.json").write_text(json.dumps(record))
 
     with used(root) as ours:
-        assert ours.url != service.url
+        assert ours.url != own_service.url
 
 
-def test_service_started_by_hand_is_used_and_kept(service):
-    with used(service.root) as found:
-        assert found.url == service.url
+def test_service_started_by_hand_is_used_and_kept(own_service):
+    with used(own_service.root) as found:
+        assert found.url == own_service.url
 
-    assert service.process.poll() is None
+    assert own_service.process.poll() is None
 
 
-def test_unresponsive_service_is_reported(service, monkeypatch):
+def test_unresponsive_service_is_reported(own_service, monkeypatch):
     monkeypatch.setattr(client, "START_TIMEOUT_SECONDS", 1)
     monkeypatch.setattr(client, "RESPONSE_TIMEOUT_SECONDS", 0.5)
-    user = LocalService(service.root)
-    os.kill(service.process.pid, signal.SIGSTOP)
+    user = LocalService(own_service.root)
+    os.kill(own_service.process.pid, signal.SIGSTOP)
     try:
         with pytest.raises(ServiceError, match="within 1 s"):
             user.join()
     finally:
-        os.kill(service.process.pid, signal.SIGCONT)
+        os.kill(own_service.process.pid, signal.SIGCONT)
         user.leave()
-    assert service.process.poll() is None
+    assert own_service.process.poll() is None
 
 
 def test_a_service_that_ends_without_a_word_is_reported(root, monkeypatch):
@@ -83,28 +85,31 @@ def test_a_service_that_ends_without_a_word_is_reported(root, monkeypatch):
 def test_interrupt_during_the_services_start_leaves_no_process(root, monkeypatch):
     service = LocalService(root)
 
-    def interrupt(self: LocalService) -> bool:
-        if self._process:
-            raise KeyboardInterrupt
-        return False
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(LocalService, "_find", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        service.join()
+    with monkeypatch.context() as patch:
+        patch.setattr(client.time, "sleep", interrupt)  # the first wait is for the new process
+        with pytest.raises(KeyboardInterrupt):
+            service.join()
+    [started] = [one for one in psutil.Process().children() if str(root) in one.cmdline()]
     service.leave()
 
-    assert service._process.returncode is not None
+    assert not started.is_running()
     assert service_pid(root) is None
 
 
 @pytest.mark.parametrize("num_users", [2, 8])
-def test_exactly_one_of_the_leaving_users_is_the_last(tmp_path, num_users):
-    with ExitStack() as stack:
-        leases = [Lease(tmp_path) for _ in range(num_users)]
-        for one in leases:
-            stack.callback(one._file.close)
+def test_exactly_one_of_the_leaving_users_is_the_last(tmp_path, monkeypatch, num_users):
+    leases = [Lease(tmp_path) for _ in range(num_users)]
+    (tmp_path / client.ENDS_WHEN_UNUSED_FILE).touch()
+    stopped: list[Path] = []
+    monkeypatch.setattr(client, "stop_service", stopped.append)
 
-        assert [one._is_last() for one in leases] == [False] * (num_users - 1) + [True]
+    with ThreadPoolExecutor(num_users) as threads:
+        list(threads.map(Lease.close, leases))
+
+    assert stopped == [tmp_path]
 
 
 def test_lock_timeout_names_what_holds_it(tmp_path, monkeypatch):

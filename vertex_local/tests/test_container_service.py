@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -13,13 +14,13 @@ import yaml
 from kfp import compiler, dsl
 
 from vertex_local.tests.support.docker_command import docker
+from vertex_local.tests.support.jobs import python_job, wait_for_end
 from vertex_local.tests.support.service import SERVE, SERVER_SCRIPT, deployment, running_service
 from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 
 READY = "import time; print('ready'); time.sleep(60)"
-UNFINISHED = ("PENDING", "RUNNING", "CANCELLING")
 
 
 @pytest.fixture
@@ -34,26 +35,7 @@ def contained(tmp_path, container_image, left_over, monkeypatch):
 
 @pytest.fixture
 def job(container_image):
-    def make(*codes: str, image: str = container_image, **job_spec):
-        pools = [
-            {
-                "machineSpec": {"machineType": "n1-standard-4"},
-                "replicaCount": 1,
-                "containerSpec": {"imageUri": image, "command": ["python", "-c", code]},
-            }
-            for code in codes
-        ]
-        return {"displayName": "it", "jobSpec": {"workerPoolSpecs": pools, **job_spec}}
-
-    return make
-
-
-def wait_for_end(service, created):
-    def ended():
-        found = service.do("GET", f"/v1/{created['name']}")
-        return found if not found["state"].endswith(UNFINISHED) else None
-
-    return wait_until(ended, f"the end of {created['name']}", timeout_seconds=60)
+    return partial(python_job, image=container_image)
 
 
 def wait_until_ready(service, created, count):

@@ -55,7 +55,7 @@ class Rpc:
 
 def rpcs() -> Iterator[Rpc]:
     """Yield the methods of all services, by service and name."""
-    adapter = Application(None, ROUTES)._map.bind("127.0.0.1")
+    adapter = Application(None, ROUTES).url_map.bind("127.0.0.1")
 
     def is_route(method: str, path: str) -> bool:
         try:
@@ -88,7 +88,7 @@ def options(service: str, name: str) -> list[dict[str, str]]:
         f"google.cloud.aiplatform_v1.services.{folder}.transports.rest_base"
     )
     method = getattr(getattr(module, f"_Base{service}RestTransport"), f"_Base{name}")
-    return method._get_http_options() if hasattr(method, "_get_http_options") else []
+    return getattr(method, "_get_http_options", list)()
 
 
 def page() -> str:

@@ -31,8 +31,8 @@ def error_of(response):
         ("POST", "endpoints", 400, "INVALID_ARGUMENT"),
     ],
 )
-def test_error_has_googles_form(shared_service, method, path, code, status):
-    error = error_of(shared_service.call(method, path))
+def test_error_has_googles_form(service, method, path, code, status):
+    error = error_of(service.call(method, path))
     assert (error["code"], error["status"]) == (code, status)
 
 
@@ -59,9 +59,9 @@ def test_error_has_googles_form(shared_service, method, path, code, status):
         (b'{"model": {"labels": ["x"]}}', "labels"),
     ],
 )
-def test_the_error_names_the_problem_of_the_body(shared_service, body, message):
-    response = shared_service.session.post(
-        f"{shared_service.url}/v1/{shared_service.parent}/models:upload", data=body, timeout=60
+def test_the_error_names_the_problem_of_the_body(service, body, message):
+    response = service.session.post(
+        f"{service.url}/v1/{service.parent}/models:upload", data=body, timeout=60
     )
     assert response.status_code == 400
     assert message in error_of(response)["message"]
@@ -76,16 +76,16 @@ def test_the_error_names_the_problem_of_the_body(shared_service, body, message):
         {"Origin": "null"},
     ],
 )
-def test_requests_from_web_pages_are_refused(shared_service, headers):
-    response = shared_service.call("POST", "endpoints", {"displayName": "x"}, headers=headers)
+def test_requests_from_web_pages_are_refused(service, headers):
+    response = service.call("POST", "endpoints", {"displayName": "x"}, headers=headers)
     assert response.status_code == 403
     assert error_of(response)["status"] == "PERMISSION_DENIED"
-    assert shared_service.do("GET", "endpoints")["endpoints"] == []
+    assert service.do("GET", "endpoints")["endpoints"] == []
 
 
-def test_too_large_body_is_refused_before_it_is_read(shared_service):
-    connection = http.client.HTTPConnection(shared_service.url.removeprefix("http://"), timeout=60)
-    connection.putrequest("POST", f"/v1/{shared_service.parent}/endpoints")
+def test_too_large_body_is_refused_before_it_is_read(service):
+    connection = http.client.HTTPConnection(service.url.removeprefix("http://"), timeout=60)
+    connection.putrequest("POST", f"/v1/{service.parent}/endpoints")
     connection.putheader("Content-Length", str(10**9))
     connection.endheaders(b"{")
     assert connection.getresponse().status == 413

@@ -9,9 +9,10 @@ import pytest
 from kfp import compiler, dsl
 
 from vertex_local import redirect, testing
+from vertex_local.tests.support.jobs import python_job, wait_for_end
 from vertex_local.tests.support.pipeline_runs import Runs
 from vertex_local.tests.support.platform import IS_PORTABLE
-from vertex_local.tests.support.service import SERVER_SCRIPT, running_service
+from vertex_local.tests.support.service import SERVER_SCRIPT, run_cli, running_service
 from vertex_local.tests.support.waiting import wait_until
 
 # Python of an environment with another version of Google's SDK (`.ci/run`); the default is ours.
@@ -108,13 +109,9 @@ def test_a_program_with_googles_sdk_runs_unchanged(tmp_path):
 
 
 def test_googles_sdk_in_a_replica_and_in_a_forked_step_asks_the_service(tmp_path):
-    container = {"imageUri": "any", "command": ["python", "-c", MODELS]}
-    container["env"] = [{"name": "PYTHONPATH", "value": "/mine"}]
-    machine = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1}
-    job = {
-        "displayName": "job",
-        "jobSpec": {"workerPoolSpecs": [{**machine, "containerSpec": container}]},
-    }
+    job = python_job(MODELS)
+    [pool] = job["jobSpec"]["workerPoolSpecs"]
+    pool["containerSpec"]["env"] = [{"name": "PYTHONPATH", "value": "/mine"}]
     preload = ["--preload", "fractions,kfp.dsl.executor_main"]
     # A new interpreter: forks of the tests' process have not imported sitecustomize.
     with testing.running(*preload, root=tmp_path / "vertex") as service:
@@ -125,8 +122,7 @@ def test_googles_sdk_in_a_replica_and_in_a_forked_step_asks_the_service(tmp_path
         runs, job = Runs(service, tmp_path), service.do("POST", "customJobs", job)
         run = runs.run(listing, code=MODELS)
         assert run["state"] == "PIPELINE_STATE_SUCCEEDED", runs.log(run)
-        path = f"/v1/{job['name']}"
-        wait_until(lambda: "endTime" in service.do("GET", path), "the end", timeout_seconds=60)
+        wait_for_end(service, job)
         logs = [
             next((service.root / folder).rglob(name)).read_text()
             for folder, name in [("jobs", "workerpool0-0.log"), ("pipelines", "list-models.log")]
@@ -138,18 +134,18 @@ def test_googles_sdk_in_a_replica_and_in_a_forked_step_asks_the_service(tmp_path
 
 
 def test_without_a_service_or_a_program_the_error_says_so(service, tmp_path):
-    lost = execute(tmp_path / "nothing", "true")
-    assert lost.returncode == 2
-    assert "vertex-local serve --root" in lost.stderr
-    unknown = execute(service.root, "no-such-program")
-    assert unknown.returncode == 2
-    assert "no-such-program cannot be run" in unknown.stderr
+    for root, program, words in (
+        (tmp_path / "nothing", "true", "vertex-local serve --root"),
+        (service.root, "no-such-program", "no-such-program cannot be run"),
+    ):
+        code, output = run_cli(tmp_path / program, "exec", "--root", str(root), "--", program)
+        assert (code, words in output) == (2, True)
 
 
 @pytest.mark.parametrize("data", [b"\x16\x03\x01\x02\x00", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
-def test_a_client_of_another_protocol_is_not_left_waiting(service, data):
-    address = ("127.0.0.1", int(service.host.rpartition(":")[2]))
+def test_a_client_of_another_protocol_is_not_left_waiting(own_service, data):
+    address = ("127.0.0.1", int(own_service.host.rpartition(":")[2]))
     with socket.create_connection(address, timeout=20) as client:
         client.sendall(data)
         assert client.recv(100) == b""
-    wait_until(lambda: 'api_transport="rest"' in service.log(), "the hint in the log")
+    wait_until(lambda: 'api_transport="rest"' in own_service.log(), "the hint in the log")

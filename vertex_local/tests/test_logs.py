@@ -1,48 +1,37 @@
 """Cloud Logging's entries:list for the logs of real jobs, and the reading of lines."""
 
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from vertex_local.logs import MAX_LINE_BYTES, read_lines
+from vertex_local.tests.support.jobs import python_job, wait_for_end
+from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 
 
-def job(*codes: str) -> dict[str, Any]:
-    pools = [
-        {
-            "replicaCount": 1,
-            "machineSpec": {"machineType": "n1-standard-4"},
-            "containerSpec": {"imageUri": "image", "command": ["python", "-c", code]},
-        }
-        for code in codes
-    ]
-    return {"displayName": "mnist", "jobSpec": {"workerPoolSpecs": pools}}
+def run(service, *codes: str) -> str:
+    """Run a job to its end; return its id."""
+    created = service.do("POST", "customJobs", python_job(*codes))
+    assert wait_for_end(service, created)["state"] == "JOB_STATE_SUCCEEDED"
+    return created["name"].rpartition("/")[2]
 
 
-def start(service, *codes: str) -> str:
-    return service.do("POST", "customJobs", job(*codes))["name"].rpartition("/")[2]
+def project_of(service) -> str:
+    return service.parent.partition("/locations")[0]
 
 
-def finish(service, job_id: str) -> None:
-    deadline = time.monotonic() + 30
-    while service.do("GET", f"customJobs/{job_id}")["state"] != "JOB_STATE_SUCCEEDED":
-        assert time.monotonic() < deadline, f"job {job_id} did not succeed in 30 s"
-        time.sleep(0.05)
-
-
-def body_for(job_id: str, *, task_name: str = "", **fields: Any) -> dict[str, Any]:
+def body_for(service, job_id: str, *, task_name: str = "", **fields: Any) -> dict[str, Any]:
     terms = ['resource.type="ml_job"', f'resource.labels.job_id="{job_id}"']
     if task_name:
         terms.append(f'resource.labels.task_name="{task_name}"')
-    return {"resourceNames": ["projects/demo"], "filter": " AND ".join(terms), **fields}
+    return {"resourceNames": [project_of(service)], "filter": " AND ".join(terms), **fields}
 
 
 def page(service, job_id: str, **fields: Any) -> dict[str, Any]:
-    return service.do("POST", "/v2/entries:list", body_for(job_id, **fields))
+    return service.do("POST", "/v2/entries:list", body_for(service, job_id, **fields))
 
 
 def texts(response: dict[str, Any]) -> list[str]:
@@ -50,8 +39,7 @@ def texts(response: dict[str, Any]) -> list[str]:
 
 
 def test_the_lines_of_a_finished_job(service):
-    job_id = start(service, "print('one'); print('ERROR two')", "")
-    finish(service, job_id)
+    job_id = run(service, "print('one'); print('ERROR two')", "")
     response = page(service, job_id)
     assert texts(response) == ["one", "ERROR two"]
     assert "nextPageToken" not in response
@@ -59,7 +47,7 @@ def test_the_lines_of_a_finished_job(service):
     job = service.do("GET", f"customJobs/{job_id}")
     assert job["createTime"] <= entry.pop("timestamp") <= job["endTime"]
     assert entry == {
-        "logName": "projects/demo/logs/workerpool0-0",
+        "logName": f"{project_of(service)}/logs/workerpool0-0",
         "resource": {
             "type": "ml_job",
             "labels": {"job_id": job_id, "task_name": "workerpool0-0"},
@@ -71,11 +59,10 @@ def test_the_lines_of_a_finished_job(service):
 
 
 def test_only_lines_since_a_time(service):
-    job_id = start(service, "import time; print('old', flush=True); time.sleep(2.5); print('new')")
-    finish(service, job_id)
+    job_id = run(service, "import time; print('old', flush=True); time.sleep(2.5); print('new')")
     old, new = page(service, job_id)["entries"]
     assert old["timestamp"] < new["timestamp"]
-    since = {**body_for(job_id)}
+    since = {**body_for(service, job_id)}
     since["filter"] += f' AND timestamp>="{new["timestamp"]}"'
     assert texts(service.do("POST", "/v2/entries:list", since)) == ["new"]
 
@@ -87,33 +74,25 @@ def in_turn(folder: Path, chief: str, worker: str) -> tuple[str, str]:
     return f"{chief}\n{wait}", f"{worker}\nopen({str(done)!r}, 'w').close()"
 
 
-def test_one_replica_only(service, tmp_path):
-    job_id = start(service, *in_turn(tmp_path, "print('chief')", "print('worker')"))
-    finish(service, job_id)
-    assert texts(page(service, job_id, task_name="workerpool1-0")) == ["worker"]
-    assert texts(page(service, job_id, task_name="workerpool2-0")) == []
-    assert sorted(texts(page(service, job_id))) == ["chief", "worker"]
-
-
-@pytest.mark.parametrize("page_size", [1, 2, 3, 50])
-def test_pages_have_every_line_once_and_in_order(service, tmp_path, page_size):
+def test_pages_have_every_line_once_and_in_order(service, tmp_path):
     codes = [
         f"[print({name!r}, i) for i in range({n})]" for name, n in (("chief", 9), ("worker", 3))
     ]
-    job_id = start(service, *in_turn(tmp_path, *codes))
-    finish(service, job_id)
-    found: list[str] = []
-    token = ""
-    for _ in range(30):
-        response = page(service, job_id, pageSize=page_size, pageToken=token)
-        assert len(texts(response)) <= page_size
-        found += texts(response)
-        token = response.get("nextPageToken", "")
-        if not token:
-            break
-    assert [text for text in found if "chief" in text] == [f"chief {i}" for i in range(9)]
-    assert [text for text in found if "worker" in text] == [f"worker {i}" for i in range(3)]
-    assert len(found) == 12
+    job_id = run(service, *in_turn(tmp_path, *codes))
+    for page_size in (1, 3, 50):
+        found: list[str] = []
+        token = ""
+        while token or not found:
+            response = page(service, job_id, pageSize=page_size, pageToken=token)
+            assert len(texts(response)) <= page_size
+            found += texts(response)
+            token = response.get("nextPageToken", "")
+        assert [text for text in found if "chief" in text] == [f"chief {i}" for i in range(9)]
+        assert [text for text in found if "worker" in text] == [f"worker {i}" for i in range(3)]
+        assert len(found) == 12
+    for name, count in (("workerpool1-0", 3), ("workerpool2-0", 0)):
+        only = texts(page(service, job_id, task_name=name))
+        assert only == [f"worker {i}" for i in range(count)]
 
 
 def test_following_a_growing_log(service, tmp_path):
@@ -128,21 +107,15 @@ while not os.path.exists({str(gate)!r}):
 print("a line")
 sys.stdout.write("no newline at the end")
 """
-    job_id = start(service, code)
-    found: list[str] = []
-    token = ""
-    deadline = time.monotonic() + 30
-    while "first" not in found:
-        response = page(service, job_id, pageToken=token)
-        found += texts(response)
-        token = response["nextPageToken"]
-        assert time.monotonic() < deadline, "the first line did not come in 30 s"
-        time.sleep(0.05)
+    created = service.do("POST", "customJobs", python_job(code))
+    job_id = created["name"].rpartition("/")[2]
+    response = wait_until(lambda: texts(one := page(service, job_id)) == ["first"] and one)
+    token = response["nextPageToken"]
     response = page(service, job_id, pageToken=token)
     assert texts(response) == []
     assert response["nextPageToken"] == token
     gate.touch()
-    finish(service, job_id)
+    wait_for_end(service, created)
     response = page(service, job_id, pageToken=token)
     assert texts(response) == ["half a line", "no newline at the end"]
     assert "nextPageToken" not in response
@@ -150,8 +123,8 @@ sys.stdout.write("no newline at the end")
 
 def test_an_unknown_job_has_no_entries(service):
     assert page(service, "999") == {}
-    job_id = start(service, "print(1)")
-    body = {**body_for(job_id), "resourceNames": ["projects/other"]}
+    job_id = run(service, "print(1)")
+    body = {**body_for(service, job_id), "resourceNames": ["projects/other"]}
     assert service.do("POST", "/v2/entries:list", body) == {}
 
 
@@ -179,7 +152,7 @@ JOB = 'resource.labels.job_id="1"'
     ],
 )
 def test_an_invalid_request_is_refused(service, fields, words):
-    response = service.call("POST", "/v2/entries:list", {**body_for("1"), **fields})
+    response = service.call("POST", "/v2/entries:list", {**body_for(service, "1"), **fields})
     assert response.status_code == 400
     assert words in response.json()["error"]["message"]
 

@@ -239,11 +239,11 @@ def refusing():
 
 
 @pytest.fixture
-def refused(service, refusing):
-    """The service, restarted where the kernel refuses PID namespaces."""
-    service.stop()
-    start_refused(service, refusing)
-    return service
+def refused(own_service, refusing):
+    """A service, restarted where the kernel refuses PID namespaces."""
+    own_service.stop()
+    start_refused(own_service, refusing)
+    return own_service
 
 
 @pytest.mark.linux("PID namespaces")
@@ -273,11 +273,11 @@ def test_without_namespaces_the_next_start_ends_leftover_processes(
     assert job["state"] == "JOB_STATE_FAILED"
 
 
-def test_a_start_ends_no_process_of_another_root(service, tmp_path):
-    environment = {**os.environ, leftovers.ROOT_VARIABLE: f"{service.root}-2"}
+def test_a_start_ends_no_process_of_another_root(own_service, tmp_path):
+    environment = {**os.environ, leftovers.ROOT_VARIABLE: f"{own_service.root}-2"}
     with subprocess.Popen(["sleep", "60"], env=environment) as stranger:
-        service.stop()
-        service.start()
+        own_service.stop()
+        own_service.start()
         assert stranger.poll() is None
         stranger.kill()
 
@@ -292,23 +292,23 @@ def test_a_start_ends_no_process_of_another_root(service, tmp_path):
     ],
 )
 def test_a_pipeline_killed_as_a_whole_leaves_no_process_and_no_folder(
-    temp_folder, service, marker, tmp_path, preload
+    temp_folder, own_service, marker, tmp_path, preload
 ):
-    service.stop()
-    service.options = tuple(preload)
-    service.start()
-    submit_sleeps(service, marker, tmp_path)
+    own_service.stop()
+    own_service.options = tuple(preload)
+    own_service.start()
+    submit_sleeps(own_service, marker, tmp_path)
     await_sleeps(marker)
     assert list(temp_folder.iterdir())
 
-    kill_all(service)
+    kill_all(own_service)
 
     await_end_of(marker)
-    service.options = ()
-    service.start()
+    own_service.options = ()
+    own_service.start()
     [of_service] = temp_folder.iterdir()
     assert list(of_service.iterdir()) == []
-    service.stop()
+    own_service.stop()
     assert list(temp_folder.iterdir()) == []
 
 

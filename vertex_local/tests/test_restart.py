@@ -4,20 +4,18 @@ import ctypes
 import fcntl
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from vertex_local.tests.support.seen import is_running
-from vertex_local.tests.support.service import deployment
+from vertex_local.tests.support.service import deployment, run_cli, running_service
 from vertex_local.tests.support.waiting import wait_until
 
 
 @pytest.fixture
-def endpoint(service):
-    return service.do("POST", "endpoints", {"displayName": "digits"})["name"]
+def service(own_service):
+    return own_service
 
 
 def predict(service, endpoint):
@@ -118,44 +116,27 @@ def test_ids_are_not_reused_after_a_restart(service, endpoint):
     assert service.do("POST", "endpoints", {"displayName": "new"})["name"] != endpoint
 
 
-def run_cli(*arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "vertex_local.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=40, check=False)
+def test_a_second_service_on_a_root_or_a_port_is_refused_and_stop_is_idempotent(service, tmp_path):
+    log, root, port = tmp_path / "log", str(service.root), service.url.rpartition(":")[2]
+    code, output = run_cli(log, "serve", "--root", root)
+    assert (code, service.url in output) == (2, True)
+    code, output = run_cli(log, "serve", "--root", str(tmp_path / "other"), "--port", port)
+    assert (code, f"Port {port}" in output) == (2, True)
 
-
-def test_second_service_on_one_root_is_refused(service):
-    second = run_cli("serve", "--root", str(service.root))
-    assert second.returncode == 2
-    assert service.url in second.stderr
-
-
-def test_explicit_port_in_use_is_refused(service, tmp_path):
-    port = service.url.rpartition(":")[2]
-    second = run_cli("serve", "--root", str(tmp_path / "other"), "--port", port)
-    assert second.returncode == 2
-    assert f"Port {port}" in second.stderr
-
-
-def test_stop_ends_the_service_and_is_idempotent(service):
-    assert run_cli("stop", "--root", str(service.root)).returncode == 0
+    assert run_cli(log, "stop", "--root", root)[0] == 0
     assert service.process.wait(60) == 0
     assert not (service.root / "server.json").exists()
-    again = run_cli("stop", "--root", str(service.root))
-    assert again.returncode == 0
-    assert "No service runs" in again.stdout
+    code, output = run_cli(log, "stop", "--root", root)
+    assert (code, "No service runs" in output) == (0, True)
 
 
 def test_a_service_with_while_used_stops_with_its_last_user(tmp_path):
-    serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(tmp_path)]
-    with (tmp_path / "users").open("a") as user:
-        fcntl.flock(user, fcntl.LOCK_SH)
-        service = subprocess.Popen([*serve, "--while-used"], stdout=subprocess.PIPE, text=True)
-        assert "ready" in service.stdout.readline()
-        assert service.poll() is None
-
-    service.communicate(timeout=30)
-
-    assert service.returncode == 0
+    user = (tmp_path / "users").open("a")
+    fcntl.flock(user, fcntl.LOCK_SH)
+    with running_service(tmp_path, "--while-used") as service:
+        assert service.call("GET", "models").ok
+        user.close()
+        assert service.process.wait(30) == 0
     assert not (tmp_path / "server.json").exists()
 
 

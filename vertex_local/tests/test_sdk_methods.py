@@ -9,17 +9,17 @@ from google.cloud import aiplatform_v1 as v1
 from google.protobuf import json_format, struct_pb2
 from kfp import compiler, dsl
 
-from vertex_local.testing import PARENT
 from vertex_local.tests.support.recorded import RECORDED
-from vertex_local.tests.support.service import CREDENTIALS, container_spec
+from vertex_local.tests.support.service import CREDENTIALS, RunningService, container_spec
 from vertex_local.tests.support.waiting import wait_until
 
 
 class Sdk:
     """Google's clients of a service, and the methods that were called, by service."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, service: RunningService) -> None:
+        self.parent = service.parent
+        self._url = service.url
         self._called: dict[str, set[str]] = {}
 
     def call(self, service: str, method: str, **arguments: Any) -> Any:
@@ -42,7 +42,7 @@ class Sdk:
 
 @pytest.fixture
 def sdk(service) -> Sdk:
-    return Sdk(service.url)
+    return Sdk(service)
 
 
 @dsl.component(install_kfp_package=False, base_image="python:3.11")
@@ -77,11 +77,13 @@ def model(artifact_folder) -> v1.Model:
 
 
 def test_models(sdk, model, tmp_path):
-    name = sdk.call("Model", "upload_model", parent=PARENT, model=model).model
-    request = {"parent": PARENT, "model": model, "parent_model": name}
+    name = sdk.call("Model", "upload_model", parent=sdk.parent, model=model).model
+    request = {"parent": sdk.parent, "model": model, "parent_model": name}
     second = sdk.call("Model", "upload_model", request=request)
     assert second.model_version_id == "2"
-    assert [one.display_name for one in sdk.call("Model", "list_models", parent=PARENT)] == ["m"]
+    assert [one.display_name for one in sdk.call("Model", "list_models", parent=sdk.parent)] == [
+        "m"
+    ]
     versions = list(sdk.call("Model", "list_model_versions", name=name))
     assert {one.version_id for one in versions} == {"1", "2"}
 
@@ -100,7 +102,7 @@ def test_models(sdk, model, tmp_path):
     assert listed.name == made.name
     assert sdk.call("Model", "get_model_evaluation", name=made.name).display_name == "test"
 
-    request = {"parent": PARENT, "source_model": f"{name}@2", "model_id": "copied"}
+    request = {"parent": sdk.parent, "source_model": f"{name}@2", "model_id": "copied"}
     assert sdk.call("Model", "copy_model", request=request).model.endswith("/models/copied")
     config = {"export_format_id": "custom-trained"}
     config["artifact_destination"] = {"output_uri_prefix": str(tmp_path / "exported")}
@@ -116,10 +118,10 @@ def test_models(sdk, model, tmp_path):
 
 
 def test_endpoints(sdk, model):
-    uploaded = sdk.call("Model", "upload_model", parent=PARENT, model=model).model
+    uploaded = sdk.call("Model", "upload_model", parent=sdk.parent, model=model).model
     endpoint = v1.Endpoint(display_name="e")
-    name = sdk.call("Endpoint", "create_endpoint", parent=PARENT, endpoint=endpoint).name
-    assert [one.name for one in sdk.call("Endpoint", "list_endpoints", parent=PARENT)] == [name]
+    name = sdk.call("Endpoint", "create_endpoint", parent=sdk.parent, endpoint=endpoint).name
+    assert [one.name for one in sdk.call("Endpoint", "list_endpoints", parent=sdk.parent)] == [name]
     changed = v1.Endpoint(name=name, display_name="renamed")
     mask = {"paths": ["display_name"]}
     sdk.call("Endpoint", "update_endpoint", endpoint=changed, update_mask=mask)
@@ -153,8 +155,8 @@ def test_jobs(sdk):
         "container_spec": container,
     }
     job = v1.CustomJob(display_name="j", job_spec={"worker_pool_specs": [pool]})
-    name = sdk.call("Job", "create_custom_job", parent=PARENT, custom_job=job).name
-    assert [one.name for one in sdk.call("Job", "list_custom_jobs", parent=PARENT)] == [name]
+    name = sdk.call("Job", "create_custom_job", parent=sdk.parent, custom_job=job).name
+    assert [one.name for one in sdk.call("Job", "list_custom_jobs", parent=sdk.parent)] == [name]
     sdk.call("Job", "cancel_custom_job", name=name)
     wait_until(
         lambda: (
@@ -175,9 +177,9 @@ def test_jobs(sdk):
         },
     )
     tuning = "hyperparameter_tuning_job"
-    arguments = {"parent": PARENT, tuning: tuning_job}
+    arguments = {"parent": sdk.parent, tuning: tuning_job}
     name = sdk.call("Job", f"create_{tuning}", **arguments).name
-    assert [one.name for one in sdk.call("Job", f"list_{tuning}s", parent=PARENT)] == [name]
+    assert [one.name for one in sdk.call("Job", f"list_{tuning}s", parent=sdk.parent)] == [name]
     wait_until(lambda: len(sdk.call("Job", f"get_{tuning}", name=name).trials) == 2)
     sdk.call("Job", f"cancel_{tuning}", name=name)
     wait_until(
@@ -188,9 +190,11 @@ def test_jobs(sdk):
 
 
 def test_pipeline_jobs(sdk, pipeline_job):
-    arguments = {"parent": PARENT, "pipeline_job": pipeline_job, "pipeline_job_id": "one"}
+    arguments = {"parent": sdk.parent, "pipeline_job": pipeline_job, "pipeline_job_id": "one"}
     name = sdk.call("Pipeline", "create_pipeline_job", **arguments).name
-    assert [one.name for one in sdk.call("Pipeline", "list_pipeline_jobs", parent=PARENT)] == [name]
+    assert [one.name for one in sdk.call("Pipeline", "list_pipeline_jobs", parent=sdk.parent)] == [
+        name
+    ]
 
     def ended() -> bool:
         state = sdk.call("Pipeline", "get_pipeline_job", name=name).state
@@ -201,14 +205,14 @@ def test_pipeline_jobs(sdk, pipeline_job):
 
     sdk.call("Pipeline", "cancel_pipeline_job", name=name)
     wait_until(ended)
-    request = {"parent": PARENT, "names": [name]}
+    request = {"parent": sdk.parent, "names": [name]}
     again = sdk.call("Pipeline", "batch_cancel_pipeline_jobs", request=request)
     assert [job.name for job in again.pipeline_jobs] == [name]
     deleted = sdk.call("Pipeline", "batch_delete_pipeline_jobs", request=request)
     assert [job.name for job in deleted.pipeline_jobs] == [name]
     arguments["pipeline_job_id"] = "two"
     name = sdk.call("Pipeline", "create_pipeline_job", **arguments).name
-    request["names"] = [f"{PARENT}/models/1"]
+    request["names"] = [f"{sdk.parent}/models/1"]
     with pytest.raises(BadRequest, match="no pipeline job"):
         sdk.call("Pipeline", "batch_delete_pipeline_jobs", request=request)
     request["names"] = [name, name]
@@ -229,9 +233,9 @@ def _train(sdk):
         training_task_definition="gs://g/custom_task_1.0.0.yaml",
         training_task_inputs={"workerPoolSpecs": [{**pool, "containerSpec": container}]},
     )
-    arguments = {"parent": PARENT, "training_pipeline": training}
+    arguments = {"parent": sdk.parent, "training_pipeline": training}
     name = sdk.call("Pipeline", "create_training_pipeline", **arguments).name
-    [listed] = sdk.call("Pipeline", "list_training_pipelines", parent=PARENT)
+    [listed] = sdk.call("Pipeline", "list_training_pipelines", parent=sdk.parent)
     assert listed.name == name
 
     def has_ended():
@@ -244,15 +248,15 @@ def _train(sdk):
 
 
 def test_schedules(sdk, pipeline_job):
-    request = v1.CreatePipelineJobRequest(parent=PARENT, pipeline_job=pipeline_job)
+    request = v1.CreatePipelineJobRequest(parent=sdk.parent, pipeline_job=pipeline_job)
     schedule = v1.Schedule(
         display_name="s",
         cron="0 3 1 1 *",
         max_concurrent_run_count=1,
         create_pipeline_job_request=request,
     )
-    name = sdk.call("Schedule", "create_schedule", parent=PARENT, schedule=schedule).name
-    assert [one.name for one in sdk.call("Schedule", "list_schedules", parent=PARENT)] == [name]
+    name = sdk.call("Schedule", "create_schedule", parent=sdk.parent, schedule=schedule).name
+    assert [one.name for one in sdk.call("Schedule", "list_schedules", parent=sdk.parent)] == [name]
     sdk.call("Schedule", "pause_schedule", name=name)
     assert sdk.call("Schedule", "get_schedule", name=name).state == v1.Schedule.State.PAUSED
     sdk.call("Schedule", "resume_schedule", name=name)

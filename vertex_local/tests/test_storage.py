@@ -21,14 +21,10 @@ from vertex_local.tests.support.pipeline_runs import STEP, Runs, task_detail
 from vertex_local.tests.support.service import CREDENTIALS, container_spec, running_service, sdk_at
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "buckets"
-
-
-@pytest.fixture
-def service(tmp_path, folder):
-    with running_service(tmp_path / "vertex", "--buckets", str(folder)) as running:
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    place = tmp_path_factory.mktemp("storage")
+    with running_service(place / "vertex", "--buckets", str(place / "buckets")) as running:
         yield running
 
 
@@ -38,7 +34,18 @@ def address(service):
 
 
 @pytest.fixture
-def bucket(address, monkeypatch):
+def folder(service, address):
+    """Return the folder of the buckets; delete the test's at its end."""
+    path = service.root.with_name("buckets")
+    yield path
+    for bucket in path.iterdir():
+        shutil.rmtree(bucket)
+        bucket.mkdir()  # an empty bucket, which the API deletes
+        requests.delete(f"{address}/storage/v1/b/{bucket.name}", timeout=20).raise_for_status()
+
+
+@pytest.fixture
+def bucket(address, folder, monkeypatch):
     """Return a new bucket of Google's client."""
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
     opened = storage.Client(project="demo", credentials=CREDENTIALS)
@@ -63,9 +70,9 @@ def bucket(address, monkeypatch):
         ("gs:////../etc", None),
     ],
 )
-def test_an_address_is_a_path_in_its_bucket(monkeypatch, folder, uri, path):
-    monkeypatch.setenv(buckets.VARIABLE, str(folder))
-    expected = Path(path.replace("FOLDER", str(folder))) if path else None
+def test_an_address_is_a_path_in_its_bucket(monkeypatch, tmp_path, uri, path):
+    monkeypatch.setenv(buckets.VARIABLE, str(tmp_path))
+    expected = Path(path.replace("FOLDER", str(tmp_path))) if path else None
     assert local_path(uri) == expected
     if path and "FOLDER" in path:
         assert buckets.uri_of(str(expected)) == uri
@@ -74,10 +81,8 @@ def test_an_address_is_a_path_in_its_bucket(monkeypatch, folder, uri, path):
 
 
 @pytest.mark.linux("mount namespaces")
-def test_programs_see_the_buckets_below_gcs_where_there_is_such_a_folder(
-    monkeypatch, tmp_path, folder
-):
-    mount, refused = tmp_path / "gcs", 77
+def test_programs_see_the_buckets_below_gcs_where_there_is_such_a_folder(monkeypatch, tmp_path):
+    mount, folder, refused = tmp_path / "gcs", tmp_path / "buckets", 77
     mount.mkdir()
     (folder / "mine").mkdir(parents=True)
     monkeypatch.setattr(buckets, "MOUNT", mount)
@@ -222,7 +227,7 @@ def test_a_generation_that_is_not_the_wanted_one_is_refused(bucket, folder):
         (("GET", "/storage/v1/b"), {"Host": "example.com"}, 403),
     ],
 )
-def test_strange_requests_are_refused(bucket, tmp_path, request_line, headers, status):
+def test_strange_requests_are_refused(bucket, folder, request_line, headers, status):
     bucket.blob("kept").upload_from_string("a")
     address = os.environ["STORAGE_EMULATOR_HOST"]
     method, path = request_line
@@ -231,7 +236,7 @@ def test_strange_requests_are_refused(bucket, tmp_path, request_line, headers, s
     prepared.url = f"{address}{path}"  # as it is: requests would normalize it
     assert session.send(prepared, timeout=20).status_code == status
     assert bucket.blob("kept").download_as_text() == "a"
-    assert not list(tmp_path.rglob("out"))
+    assert not list(folder.parent.rglob("out"))
 
 
 def test_a_client_that_says_nothing_delays_no_other(bucket, address):
@@ -279,7 +284,7 @@ def test_a_run_keeps_its_outputs_in_a_bucket(service, bucket, folder, address, t
 
 
 def test_jobs_and_models_use_buckets(service, folder, artifact_folder):
-    sdk = sdk_at(service.url)
+    sdk = sdk_at(service)
     (folder / "mine").mkdir(parents=True)
     code = "import os, pathlib; p = pathlib.Path(os.environ['AIP_MODEL_DIR'])"
     code += "; (p / 'saved_model.pb').write_text('trained')"
@@ -304,7 +309,7 @@ def test_jobs_and_models_use_buckets(service, folder, artifact_folder):
     assert "does not exist" in response.json()["error"]["message"]
 
 
-def test_the_refusal_of_an_address_has_its_own_reason(service, tmp_path):
+def test_the_refusal_of_an_address_has_its_own_reason(service):
     for uri, reason in {
         "gs://ab/m": "names no bucket: the name of a bucket has 3 to 63",
         "gs://mine/../m": "leads out of its bucket",

@@ -21,11 +21,11 @@ def notes(text: str = "none"):
 
 
 def test_teardown_after_a_failure_keeps_the_other_runs_of_the_schedule(
-    service, monkeypatch, upload, tmp_path
+    own_service, monkeypatch, upload, tmp_path
 ):
-    runs = Runs(service, tmp_path)
+    runs = Runs(own_service, tmp_path)
     spec = runs.spec(notes)
-    monkeypatch.setenv(EMULATOR_VARIABLE, service.host)
+    monkeypatch.setenv(EMULATOR_VARIABLE, own_service.host)
     api = connect("demo", "us-central1")
     tasks = spec["root"]["dag"]["tasks"]
     tasks[UPLOAD] = tasks.pop("note")

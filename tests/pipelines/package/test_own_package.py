@@ -29,7 +29,7 @@ def service(tmp_path):
 @pytest.fixture
 def sdk(service):
     """The official SDK, initialized with project, location and service."""
-    return sdk_at(service.url)
+    return sdk_at(service)
 
 
 def test_the_sdk_schedules_each_package_without_a_value(sdk, packages, tmp_path):

@@ -3,7 +3,6 @@
 import os
 import resource
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from itertools import count
@@ -14,10 +13,17 @@ from google.api_core import exceptions
 from vertex_local.api.database import reserve
 from vertex_local.errors import ApiError
 from vertex_local.processes.group import await_end
+from vertex_local.tests.support.jobs import python_job, wait_for_end
 from vertex_local.tests.support.kills import kill_runner
 from vertex_local.tests.support.pipeline_runs import Runs
 from vertex_local.tests.support.pipeline_steps import one_hangs
-from vertex_local.tests.support.service import RunningService, give_token, sdk_at
+from vertex_local.tests.support.service import (
+    RunningService,
+    give_token,
+    launch_fork,
+    run_cli,
+    sdk_at,
+)
 from vertex_local.tests.support.strangers import needs_root
 from vertex_local.tests.support.waiting import wait_until
 
@@ -43,7 +49,7 @@ def running(disk):
     root = disk / "vertex"
     root.mkdir()
     give_token(root)
-    service = RunningService(root=root)
+    service = RunningService(root=root, launch=launch_fork)
     service.session.trust_env = False
     service.start()
     yield service
@@ -95,33 +101,18 @@ def fill_with_endpoints(service, number):
         assert create(service, f"e{n}").ok
 
 
-def test_full_while_running(running, disk):
+@pytest.mark.parametrize("end", ["", "stop", "kill"])
+def test_on_a_full_disk_a_service_that_runs_or_starts_reads_and_deletes(running, disk, end):
     fill_with_endpoints(running, 60)
+    if end:
+        getattr(running, end)()
     fill(disk)
+    if end:
+        running.start()
     assert_only_reads_and_deletes(running, disk)
     (disk / "filler").unlink()
     assert create(running).ok
     assert (running.root / reserve.NAME).stat().st_size == reserve.RESERVED_BYTES
-
-
-def test_full_at_the_start(running, disk):
-    fill_with_endpoints(running, 60)
-    assert running.stop() == 0
-    fill(disk)
-    running.start()
-    assert_only_reads_and_deletes(running, disk)
-    (disk / "filler").unlink()
-    assert create(running).ok
-
-
-def test_full_at_the_start_after_a_kill(running, disk):
-    fill_with_endpoints(running, 60)
-    running.kill()
-    fill(disk)
-    running.start()
-    assert_only_reads_and_deletes(running, disk)
-    (disk / "filler").unlink()
-    assert create(running).ok
 
 
 def model(artifact, *, megabytes):
@@ -144,20 +135,10 @@ def test_deleting_a_model_frees_the_space_for_the_next_one(running, disk, tmp_pa
 
 def test_job_that_fills_the_disk_ends_and_is_deleted(running, disk):
     script = f"open({str(disk / 'filler')!r}, 'wb').write(b'x' * {2 * DISK_BYTES})"
-    container = {"imageUri": "i", "command": ["python", "-c", script]}
-    pool = {
-        "replicaCount": 1,
-        "machineSpec": {"machineType": "n1-standard-4"},
-        "containerSpec": container,
-    }
-    job = {"displayName": "filler", "jobSpec": {"workerPoolSpecs": [pool]}}
-    name = running.do("POST", "customJobs", job)["name"]
-    deadline = time.monotonic() + 30
-    while (state := running.do("GET", f"/v1/{name}")["state"]) != "JOB_STATE_FAILED":
-        assert time.monotonic() < deadline, state
-        time.sleep(0.05)
-    assert_refused(running.call("POST", "customJobs", job))
-    running.do("DELETE", f"/v1/{name}")
+    created = running.do("POST", "customJobs", python_job(script))
+    assert wait_for_end(running, created)["state"] == "JOB_STATE_FAILED"
+    assert_refused(running.call("POST", "customJobs", python_job(script)))
+    running.do("DELETE", f"/v1/{created['name']}")
     assert names(running, "customJobs") == []
 
 
@@ -165,14 +146,7 @@ def start_job(service, disk):
     """Start a job that fails once the file `go` beside the disk exists; return its name."""
     go = disk.parent / "go"
     script = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\n1 / 0"
-    container = {"imageUri": "i", "command": ["python", "-c", script]}
-    pool = {
-        "replicaCount": 1,
-        "machineSpec": {"machineType": "n1-standard-4"},
-        "containerSpec": container,
-    }
-    job = {"displayName": "j", "jobSpec": {"workerPoolSpecs": [pool]}}
-    name = service.do("POST", "customJobs", job)["name"]
+    name = service.do("POST", "customJobs", python_job(script))["name"]
     state = service.root / "jobs" / name.rpartition("/")[2] / "state.json"
     wait_until(lambda: '"state": "running",\n   "exit_code"' in state.read_text(), "the job")
     return name
@@ -196,8 +170,7 @@ def test_a_job_that_fails_on_a_full_disk_says_so(running, disk):
     (disk.parent / "go").touch()
     assert await_end(running.root / "jobs" / name.rpartition("/")[2], timeout_seconds=30)
     empty(disk)
-    wait_until(lambda: running.do("GET", f"/v1/{name}")["state"] == "JOB_STATE_FAILED", "the end")
-    assert "o space left" in running.do("GET", f"/v1/{name}")["error"]["message"]
+    assert "o space left" in wait_for_end(running, {"name": name})["error"]["message"]
 
 
 @pytest.mark.usefixtures("temp_folder")
@@ -243,18 +216,17 @@ def test_without_any_space_the_service_does_not_start_and_keeps_its_data(running
     assert_refused(create(running))
     assert running.stop() == 0
     fill(disk, "second")
-    command = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(running.root)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 2, ended.stderr
-    assert "space" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    code, output = run_cli(disk.parent / "log", "serve", "--root", str(running.root))
+    assert code == 2, output
+    assert "space" in output
+    assert "Traceback" not in output
     (disk / "second").unlink()
     running.start()
     assert names(running) == before
 
 
 def test_the_sdk_reports_a_full_disk_without_retries(running, disk):
-    aiplatform = sdk_at(running.url)
+    aiplatform = sdk_at(running)
     endpoint = aiplatform.Endpoint.create(display_name="one")
     fill(disk)
     began = time.monotonic()

@@ -48,8 +48,10 @@ def decoded(monkeypatch):
 
 
 def statements(store):
+    """Return the list of statements that the store executes from now on."""
     seen = []
-    store._connection.set_trace_callback(seen.append)
+    with store.atomic() as connection:
+        connection.set_trace_callback(seen.append)
     return seen
 
 
@@ -72,7 +74,7 @@ def test_a_due_schedule_decodes_only_the_unfinished_runs(service, store, decoded
     name = f"{PARENT}/schedules/5"
     for number in range(2):
         add_run(store, 1000 + number, state="PENDING", scheduleName=name)
-    assert scheduler._num_active(service, {"name": name}) == 2
+    assert scheduler.num_active(service, {"name": name}) == 2
     assert len(decoded) == 2
 
 
@@ -95,7 +97,8 @@ def test_a_page_reads_its_own_records_and_the_mask_decides_about_specifications(
 @pytest.mark.usefixtures("runs")
 def test_a_specification_is_stored_once_until_its_last_run_is_deleted(store):
     def num_specs():
-        return store._connection.execute("SELECT count(*) FROM specs").fetchone()[0]
+        with store.atomic() as connection:
+            return connection.execute("SELECT count(*) FROM specs").fetchone()[0]
 
     add_run(store, 1000, spec={**SPEC, "root": {}})
     assert num_specs() == 2
@@ -110,7 +113,8 @@ def test_a_specification_is_stored_once_until_its_last_run_is_deleted(store):
 
 @pytest.mark.usefixtures("runs")
 def test_a_damaged_specification_is_left_out(tmp_path, store):
-    store._connection.execute("UPDATE specs SET body = '{'")
+    with store.atomic() as connection:
+        connection.execute("UPDATE specs SET body = '{'")
     again = type(store)(tmp_path / "vertex.db")
     run = again.get(f"{PARENT}/pipelineJobs/run-7")
     again.close()
@@ -154,7 +158,6 @@ def test_an_upload_and_a_get_take_the_same_with_any_number_of_versions(service, 
     def cost(work):
         seen = statements(store)
         work()
-        store._connection.set_trace_callback(None)
         return len(seen), round(sum(map(len, seen)), -3)
 
     name = upload(service)["model"]
@@ -178,9 +181,9 @@ def test_a_damaged_version_is_kept_aside_and_the_newest_is_the_default(service, 
     name = upload(service)["model"]
     for _ in range(2):
         upload(service, parent=name)
-    service.store._connection.execute(
-        "UPDATE resources SET body = '{' WHERE name = ?", (f"{name}/versions/{damaged}",)
-    )
+    with service.store.atomic() as connection:
+        statement = "UPDATE resources SET body = '{' WHERE name = ?"
+        connection.execute(statement, (f"{name}/versions/{damaged}",))
     again = type(service.store)(service.root / "vertex.db")
     again.close()
     models.recover(service)

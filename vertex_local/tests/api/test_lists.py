@@ -48,8 +48,8 @@ def test_no_item_is_skipped_when_an_earlier_one_is_deleted(service, endpoints):
         ("pageSize=x", "pageSize"),
     ],
 )
-def test_the_error_names_the_invalid_parameter(shared_service, kind, query, word):
-    response = shared_service.call("GET", f"{kind}?{query}")
+def test_the_error_names_the_invalid_parameter(service, kind, query, word):
+    response = service.call("GET", f"{kind}?{query}")
     error = response.json()["error"]
     assert (response.status_code, error["status"]) == (400, "INVALID_ARGUMENT")
     assert word in error["message"]

@@ -1,11 +1,12 @@
 """Databases of schema 2, in which records of models and runs had all that is now apart."""
 
 import json
+import os
 import random
 import shutil
+import signal
 import sqlite3
-import subprocess
-import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -21,8 +22,6 @@ from vertex_local.models import resource as models
 PARENT = "projects/p/locations/l"
 MOMENT = "2026-11-20T12:00:00Z"
 SPEC = {"pipelineInfo": {"name": "train"}, "root": {"dag": {"tasks": {"a": "x" * 50_000}}}}
-OPEN = "import sys; from pathlib import Path; from vertex_local.api.database.store import Store\n"
-OPEN += "print(flush=True); Store(Path(sys.argv[1])); print(flush=True)"
 NUM_KILLS = 12
 
 
@@ -89,10 +88,10 @@ def check(store, root):
     assert [store.with_spec(one) for one in store.list_kind("pipelineJobs")] == [
         run(number) for number in range(60)
     ]
-    execute = store._connection.execute
-    assert execute("SELECT count(*) FROM specs").fetchall() == [(1,)]
-    assert execute("SELECT count(*) FROM resources").fetchall() == [(20 + 20 * 3 + 60,)]
-    assert execute("SELECT count(*) FROM listed").fetchall() == [(20 + 20 * 3 + 60,)]
+    with store.atomic() as connection:
+        for table, count in (("specs", 1), ("resources", 140), ("listed", 140)):
+            found = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
+            assert found == [(count,)], table
 
 
 @pytest.mark.fast
@@ -115,7 +114,8 @@ def test_a_database_of_schema_4_gets_an_index_and_keeps_its_records(path):
     store = Store(path)
     check(store, path.parent)
     index = "SELECT count(*) FROM sqlite_master WHERE name = 'listed_by_schedule'"
-    assert store._connection.execute(index).fetchall() == [(1,)]
+    with store.atomic() as connection:
+        assert connection.execute(index).fetchall() == [(1,)]
     store.close()
 
 
@@ -153,13 +153,14 @@ def test_a_service_killed_during_the_conversion_loses_nothing(path, tmp_path):
         if number % 3 == 0:
             shutil.rmtree(root, ignore_errors=True)
             shutil.copytree(path.parent, root)
-        words = [sys.executable, "-c", OPEN, str(root / path.name)]
-        with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
-            process.stdout.readline()  # it has imported its modules
+        if not (pid := os.fork()):
             try:
-                process.wait(chance.uniform(0, 0.2))
-            except subprocess.TimeoutExpired:
-                process.kill()
+                Store(root / path.name)
+            finally:
+                os._exit(0)
+        time.sleep(chance.uniform(0, 0.2))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
         store = Store(root / path.name)
         check(store, root)
         store.close()

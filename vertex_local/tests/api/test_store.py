@@ -69,12 +69,14 @@ def test_a_failed_change_changes_nothing(store):
 
 def test_full_disk_is_resource_exhausted_and_leaves_the_store_usable(store):
     store.insert(f"{MODELS}/5", {"n": 1})
-    store._connection.execute("PRAGMA max_page_count = 1")  # SQLite's own way to be full
+    with store.atomic() as connection:
+        connection.execute("PRAGMA max_page_count = 1")  # SQLite's own way to be full
     with pytest.raises(sqlite3.Error) as error:
         store.update(f"{MODELS}/5", lambda body: body.update(n="x" * 100_000))
     assert of_exception(error.value).status == "RESOURCE_EXHAUSTED"
     assert store.get(f"{MODELS}/5") == {"n": 1}
-    store._connection.execute("PRAGMA max_page_count = 100000")
+    with store.atomic() as connection:
+        connection.execute("PRAGMA max_page_count = 100000")
     store.update(f"{MODELS}/5", lambda body: body.update(n=2))
     assert store.get(f"{MODELS}/5") == {"n": 2}
 

@@ -71,7 +71,7 @@ def pages(client, service) -> dict[str, str]:
         *(f"/compare?{compared}", "/jobs", "/jobs/p/l/night", "/tuning", "/tuning/p/l/5"),
         *("/models", "/models/p/l/taxi", "/endpoints", "/endpoints/p/l/9", "/schedules"),
     )
-    return {path: client.get(path).get_data(as_text=True) for path in paths}
+    return {path: client.get(path).text for path in paths}
 
 
 def measure(pages: dict[str, str], folder: Path, scheme: str) -> list[dict]:

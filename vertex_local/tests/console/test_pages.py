@@ -31,8 +31,8 @@ SECTIONS = ("runs", "jobs", "models", "endpoints", "schedules", "tuning")
 
 def text_of(client, path):
     response = client.get(path)
-    assert response.status_code == 200, response.get_data(as_text=True)
-    return response.get_data(as_text=True)
+    assert response.status_code == 200, response.text
+    return response.text
 
 
 def submit(client, path, **form):
@@ -62,7 +62,7 @@ def test_pages_escape_everything_and_run_only_their_own_script(client, service):
         resource_id = "taxi" if section == "models" else "5"
         for path in (f"/{section}", f"/{section}/p/l/{resource_id}"):
             response = client.get(path)
-            html = response.get_data(as_text=True)
+            html = response.text
             assert "alert('x')" not in html
             assert html.count("<script") == 1
             assert "&lt;script&gt;" in html
@@ -105,14 +105,14 @@ def test_durations_are_rounded_before_they_are_divided(seconds, text):
 def test_an_unknown_resource_is_a_page_that_says_so(client):
     response = client.get("/models/p/l/404")
     assert response.status_code == 404
-    assert f"{PARENT}/models/404" in response.get_data(as_text=True)
+    assert f"{PARENT}/models/404" in response.text
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/runs/p", "/schedules/p/l/13:pause"])
 def test_an_unknown_address_is_a_page_for_browsers_only(client, path):
     response = client.get(path)
     assert response.status_code in (404, 501)
-    assert "<h1>" in response.get_data(as_text=True)
+    assert "<h1>" in response.text
     response = client.get(path, headers={"Accept": "*/*"})
     assert response.json["error"]["code"] == response.status_code
 
@@ -208,9 +208,9 @@ def test_form_of_an_endpoint_sends_the_instance_and_shows_the_prediction(
 
     monkeypatch.setattr(forwarding, "predict", predict)
     page = submit(client, "/endpoints/p/l/9:predict", instance='{"fare": 3}')
-    assert "&#34;predictions&#34;: [\n    &#34;ü&#34;" in page.get_data(as_text=True)
+    assert "&#34;predictions&#34;: [\n    &#34;ü&#34;" in page.text
     assert sent == [(f"{PARENT}/endpoints/9", b'{"instances": [{"fare": 3}]}')]
-    page = submit(client, "/endpoints/p/l/9:predict", instance="{fare").get_data(as_text=True)
+    page = submit(client, "/endpoints/p/l/9:predict", instance="{fare").text
     assert "This is not JSON" in page
     assert ">{fare</textarea>" in page
     assert "Try a prediction" in text_of(client, "/endpoints/p/l/9:predict")  # reloaded
@@ -242,11 +242,11 @@ def test_a_button_of_an_older_page_changes_nothing(client, service, verb, state)
     service.store.update(name, lambda schedule: schedule.update(state="COMPLETED"))
     response = submit(client, f"/schedules/p/l/13:{verb}")
     assert response.status_code == 400
-    page = response.get_data(as_text=True)
+    page = response.text
     assert "is COMPLETED, not " in page
     assert '<a href="/schedules">The present state</a>' in page
     service.store.delete(name)
-    page = submit(client, "/schedules/p/l/13:run").get_data(as_text=True)
+    page = submit(client, "/schedules/p/l/13:run").text
     assert "is not found" in page
     assert '<a href="/schedules">The present state</a>' in page
 
@@ -289,7 +289,7 @@ def test_form_without_the_token_of_its_page_changes_nothing(client, service):
     for form in ({}, {"token": ""}, {"token": other}, {"token": "é"}):
         response = client.post("/schedules/p/l/13:pause", data=form)
         assert response.status_code == 403
-        assert "reload the page" in response.get_data(as_text=True)
+        assert "reload the page" in response.text
     path = "/schedules/p/l/13:pause"
     form = {"token": web.token_of(path)}
     for headers in ({"Origin": "http://evil"}, {"Origin": "null"}, {"Host": "evil"}):

@@ -12,12 +12,6 @@ from vertex_local.tests.support.service import SERVER_SCRIPT, deployment
 
 
 @pytest.fixture
-def endpoint(service):
-    """Return the name of a new endpoint."""
-    return service.do("POST", "endpoints", {"displayName": "digits"})["name"]
-
-
-@pytest.fixture
 def deploy(service, endpoint):
     """Return a function that deploys a model and returns the deployed model."""
 
@@ -149,37 +143,24 @@ def test_undeploy_ends_the_process(service, endpoint, deploy, upload):
     assert response.json()["error"]["status"] == "FAILED_PRECONDITION"
 
 
-def test_stopped_service_leaves_no_prediction_server(service, endpoint, deploy, upload):
+def test_stopped_service_leaves_no_prediction_server(own_service, endpoint, deploy, upload):
     deploy(upload()["model"])
-    pid = predict(service, endpoint, 1).json()["predictions"][0]["pid"]
-    assert service.stop() == 0
+    pid = predict(own_service, endpoint, 1).json()["predictions"][0]["pid"]
+    assert own_service.stop() == 0
     assert not is_running(pid)
-    assert not (service.root / "server.json").exists()
+    assert not (own_service.root / "server.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("split", "message"),
-    [
-        ({"0": 60}, "60"),
-        ({"0": 50, "77": 50}, '"77"'),
-        ({"0": -1}, "-1"),
-        ({"0": 200}, "200"),
-    ],
-)
-def test_bad_traffic_split_is_refused_before_anything_starts(
-    service, endpoint, upload, split, message
+def test_a_split_or_a_model_that_cannot_be_deployed_is_refused_before_anything_starts(
+    service, endpoint
 ):
-    body = deployment(upload()["model"], trafficSplit=split)
-    response = service.call("POST", f"/v1/{endpoint}:deployModel", body)
-    assert response.status_code == 400
-    assert message in response.json()["error"]["message"]
-
-
-def test_model_without_a_command_cannot_be_deployed(service, endpoint):
     model = {"displayName": "image only", "containerSpec": {"imageUri": "x"}}
     name = service.do("POST", "models:upload", {"model": model})["model"]
-    response = service.call("POST", f"/v1/{endpoint}:deployModel", deployment(name))
-    assert "containerSpec.command" in response.json()["error"]["message"]
+    for fields, message in ({"trafficSplit": {"0": 60}}, "60"), ({}, "containerSpec.command"):
+        body = deployment(name, **fields)
+        response = service.call("POST", f"/v1/{endpoint}:deployModel", body)
+        assert response.status_code == 400
+        assert message in response.json()["error"]["message"]
 
 
 def test_predict_checks_its_body(service, endpoint):

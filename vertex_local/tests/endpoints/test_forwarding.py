@@ -155,10 +155,10 @@ class Server:
     """A server that sends the scripted parts for each request of each connection."""
 
     def __init__(self, *scripts):
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = socket.create_server(("127.0.0.1", 0))
         self._scripts = iter(scripts)
         self.requests = []
-        self.pool = ServerConnections({}, self._listener.getsockname()[1], "/p")
+        self.pool = ServerConnections({}, self.listener.getsockname()[1], "/p")
         self._calls = queue.SimpleQueue()
         threading.Thread(target=self._run, daemon=True).start()
         threading.Thread(target=self._loop, daemon=True).start()
@@ -179,7 +179,7 @@ class Server:
 
     def _run(self):
         for number, script in enumerate(self._scripts):
-            connection, _ = self._listener.accept()
+            connection, _ = self.listener.accept()
             connection.settimeout(20)
             with connection:
                 for part in script:
@@ -192,7 +192,7 @@ class Server:
                 else:
                     while connection.recv(1000):
                         pass
-        self._listener.close()
+        self.listener.close()
 
     def _read(self, connection, number):
         data = connection.recv(1000)
@@ -291,5 +291,5 @@ def test_a_request_that_is_too_late_is_ended():
 
 def test_a_server_that_does_not_listen_does_not_respond():
     server = Server()
-    wait_until(lambda: server._listener.fileno() < 0, "the end of the listener")
+    wait_until(lambda: server.listener.fileno() < 0, "the end of the listener")
     assert is_lost(server.ask().outcome(), was_sent=False)

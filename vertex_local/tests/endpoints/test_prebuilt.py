@@ -2,7 +2,6 @@
 
 import base64
 import importlib.util
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,24 +11,19 @@ import pytest
 from vertex_local.endpoints import prebuilt
 from vertex_local.endpoints.prebuilt_server import RequestError, booster, columns_of
 from vertex_local.errors import ApiError
-from vertex_local.tests.support.service import deployment
+from vertex_local.tests.support.forks import forks_with
+from vertex_local.tests.support.service import FORKED, PRELOAD_KFP, deployment, running_service
 
 REGISTRY = "us-docker.pkg.dev/vertex-ai/prediction"
 TENSORFLOW = f"{REGISTRY}/tf2-cpu.2-15:latest"
-EXPORT = """
-import sys
-import tensorflow as tf
 
-floats, texts = tf.TensorSpec([None], tf.float32), tf.TensorSpec([None], tf.string)
-module = tf.Module()
-module.w = tf.Variable(2.0)
-module.double = tf.function(lambda x: {"y": module.w * x}, input_signature=[floats])
-module.join = tf.function(
-    lambda left, right: {"text": left + right, "raw_bytes": left, "n": tf.strings.length(right)},
-    input_signature=[texts, texts],
-)
-tf.saved_model.save(module, sys.argv[1], {"serving_default": module.double, "join": module.join})
-"""
+
+@pytest.fixture
+def own_service(tmp_path):
+    """Start a service whose processes have imported TensorFlow."""
+    preload = ("--preload", f"{PRELOAD_KFP[1]},tensorflow")
+    with running_service(tmp_path / "vertex", *preload) as running:
+        yield running
 
 
 @pytest.fixture
@@ -52,11 +46,12 @@ def serve(service):
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("tensorflow"), reason="needs TensorFlow")
-def test_a_saved_model_is_served_as_by_tensorflow_serving(service, serve, tmp_path):
-    words = [sys.executable, "-c", EXPORT, str(tmp_path / "model")]
-    subprocess.run(words, check=True, capture_output=True, timeout=120)
+def test_a_saved_model_is_served_as_by_tensorflow_serving(own_service, serve, tmp_path):
+    words = ["python", "-m", "vertex_local.tests.support.saved_model", str(tmp_path / "model")]
+    export = forks_with(*FORKED[-1]).start(words, log_path=tmp_path / "log")
+    assert export.wait(120) == 0, export.output
     predict = serve(TENSORFLOW, tmp_path / "model")
-    assert f"instead of the image {TENSORFLOW}, the tensorflow of" in service.log()
+    assert f"instead of the image {TENSORFLOW}, the tensorflow of" in own_service.log()
     assert predict(instances=[1, 4.5]).json()["predictions"] == [2, 9]
     assert predict(instances=[{"x": 1}]).json()["predictions"] == [2]
     wrong = predict(instances=[{"z": 1}])

@@ -52,7 +52,7 @@ def test_model_with_traffic_is_not_undeployed():
 
 
 @pytest.mark.parametrize(
-    "requested", [{"0": 99}, {"0": 50, "7": 50}, {"0": 101}, {"0": 150, "1": -50}]
+    "requested", [{"0": 99}, {"0": 50, "7": 50}, {"0": -1}, {"0": 150, "1": -50}]
 )
 def test_bad_split_is_refused(requested):
     with pytest.raises(ApiError, match="trafficSplit"):

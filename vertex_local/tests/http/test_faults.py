@@ -10,27 +10,14 @@ from vertex_local.tests.support.faults import Faults, FaultsError, FaultyApplica
 
 pytestmark = pytest.mark.fast
 
-QUARTER = {"429": 0.25, "503": 0.25, "reset": 0.25, "late": 0.25}
 
-
-@pytest.mark.parametrize(
-    ("text", "shares"),
-    [
-        ("any=1", dict.fromkeys(("GET", "POST", "PATCH", "DELETE"), QUARTER)),
-        ("GET:503=0.05,reset=0.02", {"GET": {"503": 0.05, "reset": 0.02}}),
-        (
-            "GET+DELETE:429=0.5; POST:late=0.1",
-            {"GET": {"429": 0.5}, "DELETE": {"429": 0.5}, "POST": {"late": 0.1}},
-        ),
-    ],
-)
-def test_shares_are_by_method_and_kind(text, shares):
-    faults = Faults.parse(text)
-    assert {method: kinds for method, kinds in faults.shares.items() if kinds} == shares
-
-
-def test_options_follow_the_shares():
-    faults = Faults.parse("any=0.1;late-seconds=0.5;seed=7;slow-deploy-seconds=3")
+def test_a_specification_has_shares_by_method_and_kind_and_options():
+    faults = Faults.parse(
+        "any=0.4; GET+DELETE:429=0.5;late-seconds=0.5;seed=7;slow-deploy-seconds=3"
+    )
+    every = dict.fromkeys(("429", "503", "reset", "late"), 0.1)
+    failing = {**every, "429": 0.6}
+    assert faults.shares == {"GET": failing, "POST": every, "PATCH": every, "DELETE": failing}
     assert (faults.late_seconds, faults.seed, faults.slow_deploy_seconds) == (0.5, 7, 3)
 
 
@@ -40,8 +27,6 @@ def test_options_follow_the_shares():
         ("any", "'any'.*NAME=NUMBER"),
         ("GET:404=0.1", "'404'.* 429, 503, reset, late, any"),
         ("FETCH:503=0.1", "'FETCH'.* GET, POST, PATCH, DELETE"),
-        ("503=0.1;late-seconds=soon", "'soon'.*NAME=NUMBER"),
-        ("503=-0.1", "'-0.1'.*NAME=NUMBER"),
         ("503=nan", "'nan'.*NAME=NUMBER"),
         ("any=0.6;GET:late=0.6", r"GET: .*1\.2"),
     ],
@@ -51,7 +36,7 @@ def test_the_error_of_an_invalid_specification_has_the_allowed_values(text, word
         Faults.parse(text)
 
 
-def outcomes(text: str, *methods: str, num: int = 4000) -> list[tuple[str, bool]]:
+def outcomes(text: str, *methods: str, num: int = 1000) -> list[tuple[str, bool]]:
     """Send requests of the methods in turn; return the responses to POST, and which was handled."""
     done: set[str] = set()
 
@@ -92,13 +77,10 @@ def test_shares_are_met_and_half_of_the_failed_requests_are_handled():
         ("reset", False),
         ("reset", True),
     }
-    expected = {"429": 400, "503": 400, "reset": 400, "200": 2800}
-    for kind, number in expected.items():
-        assert sum(counts[kind, is_done] for is_done in (True, False)) == pytest.approx(
-            number, rel=0.15
-        )
     for kind in ("503", "reset"):
-        assert counts[kind, True] == pytest.approx(counts[kind, False], rel=0.25)
+        assert counts[kind, True] == pytest.approx(50, rel=0.3)
+        assert counts[kind, False] == pytest.approx(50, rel=0.3)
+    assert counts["429", False] == pytest.approx(100, rel=0.3)
 
 
 def test_requests_of_other_methods_do_not_fail():

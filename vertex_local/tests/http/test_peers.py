@@ -13,9 +13,9 @@ import pytest
 
 from vertex_local.client import EMULATOR_VARIABLE, LocalService
 from vertex_local.machine import files, peers
+from vertex_local.tests.support.jobs import python_job, wait_for_end
 from vertex_local.tests.support.service import PARENT, running_service
 from vertex_local.tests.support.strangers import as_stranger, needs_root
-from vertex_local.tests.support.waiting import wait_until
 
 NUM_HALF_OPEN = 200
 MODELS = f"/v1/{PARENT}/models"
@@ -34,21 +34,7 @@ def request(port: int, method: str, path: str, body: Any = None) -> tuple[int, s
 
 
 def job(path: Path) -> dict[str, Any]:
-    container = {"imageUri": "i", "command": ["python", "-c", f"open({str(path)!r}, 'w')"]}
-    pool = {
-        "replicaCount": 1,
-        "machineSpec": {"machineType": "n1-standard-4"},
-        "containerSpec": container,
-    }
-    return {"displayName": "toucher", "jobSpec": {"workerPoolSpecs": [pool]}}
-
-
-def wait_for_end(service, name: str) -> str:
-    def final_state() -> str:
-        state = service.do("GET", f"/v1/{name}")["state"]
-        return "" if state in ("JOB_STATE_PENDING", "JOB_STATE_RUNNING") else state
-
-    return wait_until(final_state, f"the end of {name}")
+    return python_job(f"open({str(path)!r}, 'w')")
 
 
 @pytest.mark.linux("the owner of a connection")
@@ -58,39 +44,39 @@ def wait_for_end(service, name: str) -> str:
     [("GET", MODELS), ("POST", JOBS), ("GET", "/"), ("DELETE", f"{MODELS}/5")],
     ids=["read", "run-a-command", "console", "delete"],
 )
-def test_another_user_is_refused(shared_service, tmp_path, method, path):
+def test_another_user_is_refused(service, tmp_path, method, path):
     body = job(tmp_path / "touched") if method == "POST" else None
 
-    status, text = as_stranger(lambda: request(port_of(shared_service), method, path, body))
+    status, text = as_stranger(lambda: request(port_of(service), method, path, body))
 
     assert status == 403
     error = json.loads(text)["error"]
     assert (error["code"], error["status"]) == (403, "PERMISSION_DENIED")
     assert "--shared" in error["message"]
-    assert shared_service.do("GET", JOBS)["customJobs"] == []
+    assert service.do("GET", JOBS)["customJobs"] == []
 
 
 @pytest.mark.linux("the owner of a connection")
 @needs_root
-def test_a_request_of_another_user_on_a_closed_connection_is_not_handled(service, tmp_path):
+def test_a_request_of_another_user_on_a_closed_connection_is_not_handled(own_service, tmp_path):
     """The kernel returns uid 0 for a socket that its process has closed."""
     body = json.dumps(job(tmp_path / "touched"))
 
     def send_and_close() -> None:
-        with socket.create_connection(("127.0.0.1", port_of(service))) as connection:
+        with socket.create_connection(("127.0.0.1", port_of(own_service))) as connection:
             head = f"POST {JOBS} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
             connection.sendall((head + body).encode())
 
     os.kill(
-        service.process.pid, signal.SIGSTOP
+        own_service.process.pid, signal.SIGSTOP
     )  # so that it accepts only after the client has closed
     try:
         assert as_stranger(send_and_close) is None
     finally:
-        os.kill(service.process.pid, signal.SIGCONT)
+        os.kill(own_service.process.pid, signal.SIGCONT)
 
-    assert service.do("GET", JOBS)["customJobs"] == []
-    assert "connections of an unknown user" in service.log()
+    assert own_service.do("GET", JOBS)["customJobs"] == []
+    assert "connections of an unknown user" in own_service.log()
 
 
 @pytest.mark.linux("the owner of a connection")
@@ -108,19 +94,19 @@ def test_a_command_of_another_user_fails_at_once(service):
 
 @pytest.mark.linux("the owner of a connection")
 @needs_root
-def test_half_open_connections_of_another_user_do_not_count(service):
+def test_half_open_connections_of_another_user_do_not_count(own_service):
     def open_many() -> int:
-        address = ("127.0.0.1", port_of(service))
+        address = ("127.0.0.1", port_of(own_service))
         many = [socket.create_connection(address, timeout=60) for _ in range(NUM_HALF_OPEN)]
         return sum(one.recv(4096).startswith(b"HTTP/1.1 403") for one in many)
 
     assert as_stranger(open_many) == NUM_HALF_OPEN
-    assert service.do("GET", MODELS) == {"models": []}
-    assert service.log().count("--shared") == 1, "a line for each would fill the disk"
+    assert own_service.do("GET", MODELS) == {"models": []}
+    assert own_service.log().count("--shared") == 1, "a line for each would fill the disk"
 
 
 @needs_root
-def test_a_shared_service_accepts_every_user_with_a_warning(tmp_path):
+def test_a_service_accepts_every_user_with_a_warning(tmp_path):
     with running_service(tmp_path / "vertex", "--shared") as service:
         assert as_stranger(lambda: request(port_of(service), "GET", MODELS))[0] == 200
         assert "every user of this machine" in service.log()
@@ -128,7 +114,7 @@ def test_a_shared_service_accepts_every_user_with_a_warning(tmp_path):
 
 
 @needs_root
-def test_another_user_cannot_read_the_database(service, tmp_path):
+def test_another_user_cannot_read_the_database(own_service, tmp_path):
     tmp_path.chmod(0o755)
     folder = os.open(tmp_path, os.O_RDONLY)  # other users cannot enter the parent folder either
 
@@ -138,13 +124,13 @@ def test_another_user_cannot_read_the_database(service, tmp_path):
     assert "PermissionError" in output
 
 
-def test_files_of_the_service_and_of_its_jobs_are_private(service, tmp_path):
+def test_files_of_the_service_and_of_its_jobs_are_private(own_service, tmp_path):
     written = tmp_path / "written"
-    created = service.do("POST", JOBS, job(written))
-    assert wait_for_end(service, created["name"]) == "JOB_STATE_SUCCEEDED"
+    created = own_service.do("POST", JOBS, job(written))
+    assert wait_for_end(own_service, created)["state"] == "JOB_STATE_SUCCEEDED"
 
-    ours = [path for path in service.root.rglob("*") if path != service.root / "serve.log"]
-    assert stat.S_IMODE(service.root.stat().st_mode) == 0o700, "it was made with 755"
+    ours = [path for path in own_service.root.rglob("*") if path != own_service.root / "serve.log"]
+    assert stat.S_IMODE(own_service.root.stat().st_mode) == 0o700, "it was made with 755"
     assert [
         path for path in [written, *ours] if path.lstat().st_mode & 0o077 and not path.is_symlink()
     ] == []

@@ -393,7 +393,7 @@ def test_the_official_client_creates_reads_cancels_and_deletes(service):
 def test_the_sdks_custom_job_runs(service, tmp_path):
     container = {"image_uri": "image", "command": ["python", "-c", "print('trained')"]}
     machine = {"machine_type": "n1-standard-4"}
-    custom_job = sdk_at(service.url).CustomJob(
+    custom_job = sdk_at(service).CustomJob(
         display_name="mnist",
         worker_pool_specs=[
             {"machine_spec": machine, "replica_count": 1, "container_spec": container}

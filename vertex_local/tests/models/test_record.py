@@ -80,6 +80,12 @@ def test_aliases_are_merged(record, versions, version, changes, expected):
     assert record["versionLabels"] == {"number": default}
 
 
+@pytest.mark.parametrize("alias", ["Golden", "2", "x", "has space", "-golden", "ends-"])
+def test_an_alias_that_vertex_refuses_is_refused(alias):
+    with pytest.raises(ApiError, match=f'"{alias}"'):
+        registry.check_aliases([alias])
+
+
 def test_default_alias_cannot_be_removed(record, versions):
     with pytest.raises(ApiError, match="-default"):
         registry.merge_aliases(record, versions["1"], ["-default"])

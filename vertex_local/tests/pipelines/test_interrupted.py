@@ -119,9 +119,9 @@ def every_kind(folder: str):
 
 
 @pytest.fixture
-def cold_runs(service, tmp_path):
+def cold_runs(own_service, tmp_path):
     """Runs on a service that starts a new interpreter for each process."""
-    return Runs(service, tmp_path)
+    return Runs(own_service, tmp_path)
 
 
 @pytest.fixture

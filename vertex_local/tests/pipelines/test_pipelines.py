@@ -200,9 +200,9 @@ def twins():
 
 
 @pytest.fixture
-def cold_runs(service, tmp_path):
+def cold_runs(own_service, tmp_path):
     """Runs on a service that starts a new interpreter for each process."""
-    return Runs(service, tmp_path)
+    return Runs(own_service, tmp_path)
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ def warm_runs(warm_service, tmp_path):
 def test_a_whole_pipeline_runs_with_the_sdk_and_is_cached_the_second_time(
     runs, tmp_path, temp_folder
 ):
-    aiplatform = sdk_at(runs.service.url)
+    aiplatform = sdk_at(runs.service)
 
     code = "import os, pathlib; pathlib.Path(os.environ['AIP_MODEL_DIR']).mkdir(exist_ok=True); "
     code += "pathlib.Path(os.environ['AIP_MODEL_DIR'], 'saved_model.pb').write_text('model')"
@@ -344,7 +344,7 @@ def test_a_condition_that_cannot_be_evaluated_fails_the_run(warm_runs, tmp_path)
 def test_cancelling_stops_the_step_and_its_children_and_runs_the_exit_task(
     runs, tmp_path, temp_folder
 ):
-    aiplatform = sdk_at(runs.service.url)
+    aiplatform = sdk_at(runs.service)
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()
     assert task_states(runs.get(job)) == {"hang": "RUNNING"}

@@ -26,9 +26,9 @@ def is_running(pid: int) -> bool:
 
 def supervisor_of(group: Group) -> int:
     """Return the pid of a group's supervisor, once it has started."""
-    while group._supervisor is None:
+    while group.supervisor is None:
         time.sleep(0.01)
-    return group._supervisor.pid
+    return group.supervisor.pid
 
 
 def host_pid(pid: int) -> int:

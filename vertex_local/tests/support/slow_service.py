@@ -19,16 +19,21 @@ def _start(service, resource, method, work, **options):
 
 
 def _finished(service, resource, method, response, *, response_type):
-    operation = operations._new(service, resource, method, {"done": False})
-    outcome = {"response": operations._response(response, response_type)}
-    finish = threading.Timer(
-        OPERATION_SECONDS, operations._finish, (service, operation["name"], outcome)
-    )
-    finish.start()
-    return operation
+    """Take back that an operation is done, for a while."""
+    done = ORIGINAL_FINISHED(service, resource, method, response, response_type=response_type)
+
+    def finish():
+        service.store.update(done["name"], lambda operation: operation.update(done))
+
+    def begin_again(operation):
+        operation.update(done=False)
+        del operation["response"]
+
+    threading.Timer(OPERATION_SECONDS, finish).start()
+    return service.store.update(done["name"], begin_again)
 
 
-ORIGINAL_START = operations.start
+ORIGINAL_START, ORIGINAL_FINISHED = operations.start, operations.finished
 
 if __name__ == "__main__":
     operations.SHORT_SECONDS = 0

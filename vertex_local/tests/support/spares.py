@@ -14,6 +14,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,10 @@ NUM_PADDING_BYTES = 32_000
 MAX_REQUEST_BYTES = 200_000
 MAX_FDS = 8
 # Program, or program and command, that starts another, and that one.
-STARTED_BY = {"vertex_local.cli": "vertex_local.processes.warm_process"}
+STARTED_BY = dict.fromkeys(
+    ("vertex_local.cli", "vertex_local.tests.support.brisk_service"),
+    "vertex_local.processes.warm_process",
+)
 _execute_child = subprocess.Popen._execute_child
 _signature = inspect.signature(_execute_child)
 
@@ -41,7 +45,7 @@ def run_program(words: list[str], *, search_path: list[str]) -> None:
     show(words, dict(os.environ))
     sys.path[:] = search_path
     sys.modules.pop(words[2], None)  # runpy warns of a module that is to run and was imported
-    _restore_popen()
+    _start_by(_execute_child)
     module = STARTED_BY.get(" ".join(words[2:4])) or STARTED_BY.get(words[2])
     if module and (words[2] != "vertex_local.cli" or "--preload" in words):
         _Spare(module, search_path).patch_popen()
@@ -80,12 +84,12 @@ class _Spare:
         def execute(popen: subprocess.Popen, *args: Any) -> None:
             given = _signature.bind(popen, *args).arguments
             if self._can_be(given["args"]):
-                _restore_popen()
+                _start_by(_execute_child)
                 self._become(popen, given)
             else:
                 _execute_child(popen, *args)
 
-        subprocess.Popen._execute_child = execute
+        _start_by(execute)
 
     def _can_be(self, words: Any) -> bool:
         if not isinstance(words, list) or _without_flag(words)[:2] != ["-m", self._module]:
@@ -121,8 +125,8 @@ def _without_flag(words: list[Any]) -> list[Any]:
     return words[2:] if words[1:2] == ["-P"] else words[1:]
 
 
-def _restore_popen() -> None:
-    subprocess.Popen._execute_child = _execute_child
+def _start_by(function: Callable[..., None]) -> None:
+    subprocess.Popen._execute_child = function
 
 
 def _await_request(requests: socket.socket, search_path: list[str]) -> None:

@@ -54,7 +54,7 @@ def service(tmp_path_factory, folder):
 def sdk(service, monkeypatch):
     """Return Google's SDK, with its storage client at the service's buckets."""
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", client.announced(service.root)["storage"])
-    found = sdk_at(service.url)
+    found = sdk_at(service)
     found.init(staging_bucket="gs://staging")
     monkeypatch.setattr("google.cloud.aiplatform.training_jobs._JOB_WAIT_TIME", 0.2)
     monkeypatch.setattr("google.cloud.aiplatform.training_jobs._LOG_WAIT_TIME", 0.2)

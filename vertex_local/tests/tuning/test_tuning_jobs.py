@@ -39,7 +39,7 @@ def service(tmp_path_factory):
 
 @pytest.fixture
 def aiplatform(service):
-    return sdk_at(service.url)
+    return sdk_at(service)
 
 
 def tuning_job(code, *, output=None, **fields):

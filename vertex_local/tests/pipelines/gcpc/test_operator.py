@@ -54,7 +54,7 @@ class Both:
 
     def __init__(self, service, folder: Path, monkeypatch) -> None:
         self._service = service
-        self._folder = folder
+        self.folder = folder
         self._num_tasks = 0
         self.google = Recorder(service.url)
         self.ours = Recorder(service.url)
@@ -110,7 +110,7 @@ class Both:
 
     def _task(self, component, arguments: dict) -> tuple[Path, list[str]]:
         self._num_tasks += 1
-        folder = self._folder / f"task-{self._num_tasks}"
+        folder = self.folder / f"task-{self._num_tasks}"
         folder.mkdir(parents=True)
         return folder, resolved_command(component, folder, **arguments)
 
@@ -124,8 +124,8 @@ class Both:
 
 
 @pytest.fixture
-def both(service, tmp_path, monkeypatch):
-    return Both(service, tmp_path, monkeypatch)
+def both(own_service, tmp_path, monkeypatch):
+    return Both(own_service, tmp_path, monkeypatch)
 
 
 def without_identity(value, *names: str):
@@ -278,6 +278,6 @@ def test_refused_requests_are_named(both, service):
     with pytest.raises(GcpcError, match=r"127\.0\.0\.1:9"):
         operator.execute(
             resolved_command(
-                EndpointCreateOp, both._folder, display_name="e", **PROJECT_AND_LOCATION
+                EndpointCreateOp, both.folder, display_name="e", **PROJECT_AND_LOCATION
             )
         )
