@@ -6,8 +6,6 @@ import pytest
 
 from trainer.strategies.calls import split_into_calls
 
-pytestmark = pytest.mark.fast
-
 
 @pytest.mark.parametrize("seed", range(10))
 def test_every_step_is_in_one_call_after_any_interruption(seed):

@@ -13,8 +13,6 @@ from trainer.workloads.base import Workload
 from trainer.workloads.encoding import storage
 from trainer.workloads.encoding.images import parse_image
 
-pytestmark = pytest.mark.fast
-
 TABLE = Table(
     [
         Number("age"),
