@@ -83,8 +83,8 @@ def test_a_workload_of_this_repository_is_refused(capsys):
 
 
 def test_the_code_of_the_trial_is_given_the_settings(folder, monkeypatch):
-    """Also if thousands of files are named: Linux allows 128 KiB in an argument."""
-    names = [f"part-{number:05}-of-10000.parquet" for number in range(10_000)]
+    """Also if many files are named: Linux allows 128 KiB in an argument."""
+    names = [f"part-{number:05}-of-01500-{'x' * 60}.parquet" for number in range(1_500)]
     text = f"prepare: {{files: {json.dumps(names)}}}\ntrain: {{epochs: 3}}\n"
     (folder / "run.yaml").write_text(text + "thresholds: {auc: 0.5}\ngate: {slices: [age]}\n")
     show = "import sys, json; texts = [open(sys.argv[2]).read()]\n"
