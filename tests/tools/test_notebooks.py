@@ -8,8 +8,6 @@ import pytest
 
 from tools.notebooks.__main__ import TOOLS, write_programs
 
-pytestmark = pytest.mark.fast
-
 
 @pytest.fixture
 def shell(tmp_path):
