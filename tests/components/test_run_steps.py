@@ -51,7 +51,6 @@ from components.teardown.teardown import tear_down
 from pipelines.cli import main
 from pipelines.command import target_options
 from vertex_local.api.database.store import Store
-from vertex_local.tests.support.service import running_service
 
 LONG_JOB = {
     "displayName": "sleeper",
@@ -73,21 +72,6 @@ NO_METRICS = {
     **{"confusion": [], "champion": None, "baseline": None, "gain": None},
     **{"slices": [], "checks": []},
 }
-
-
-@pytest.fixture(scope="module")
-def all_projects(tmp_path_factory):
-    """Start a service for all tests of this module."""
-    with running_service(tmp_path_factory.mktemp("steps") / "vertex") as running:
-        yield running
-
-
-@pytest.fixture
-def service(all_projects, tmp_path):
-    """Return the service with a project of the test's own as its parent."""
-    project = tmp_path.name.replace("_", "-")
-    all_projects.parent = f"projects/{project}/locations/us-central1"
-    return all_projects
 
 
 @pytest.fixture
@@ -468,6 +452,21 @@ def test_an_endpoint_that_served_before_serves_the_promoted_version_after(
     assert deployed_versions(api, endpoint) == (["1"] if before == "yes" else [])
 
 
+def test_teardown_after_a_failure_keeps_the_other_runs_of_the_schedule(api, version, record_run):
+    """Runs of a schedule share the label `trainyard_run`; only their billing ids differ."""
+    first, second = (
+        {BILLING_LABEL: record_run(run, {TRAIN: {}, UPLOAD: None}, schedule="nightly")}
+        for run in ("night-1", "night-2")
+    )
+    kept = version(run="nightly", **first)
+    version(run="nightly", parent=kept.unversioned, **second)
+
+    tear_down(RunResources.of_run(api, "night-2"))
+
+    [left] = list_versions(api, kept.unversioned)
+    assert left["labels"][BILLING_LABEL] == first[BILLING_LABEL]
+
+
 @pytest.mark.parametrize(
     ("release", "deployed"),
     [("{}", ["2"]), ('{"keep_previous": true}', ["1", "2"])],
@@ -492,19 +491,27 @@ def test_a_promotion_that_was_interrupted_is_completed(
     assert (last.version, last.cause, last.run) == ("2", "promoted", "run-2")
 
 
-def test_teardown_does_not_complete_a_promotion_that_another_one_followed(api, version, record_run):
+@pytest.mark.parametrize("is_rollback", [False, True])
+def test_teardown_does_not_complete_a_promotion_that_another_one_followed(
+    api, version, record_run, is_rollback
+):
     first = version(run="run-1")
     set_default(api, first)
     third = version(run="run-3", parent=first.unversioned)
     second = version(run="run-2", parent=first.unversioned)
     labels = with_event(api.get(second.name)["labels"], promoted_by("run-2"))
     api.patch(f"{second.name}?updateMask=labels", {"labels": {**labels, STATE_LABEL: "promoted"}})
-    set_default(api, third)
+    if is_rollback:
+        set_default(api, second)
+    set_default(api, first if is_rollback else third)
+    before = aliases(api, first.unversioned)
     record_run("run-2", released(second))
 
     tear_down(RunResources.of_run(api, "run-2"))
 
-    assert aliases(api, first.unversioned) == {"1": ["previous"], "2": ["default"], "3": []}
+    assert aliases(api, first.unversioned) == before
+    if not is_rollback:
+        assert before == {"1": ["previous"], "2": ["default"], "3": []}
 
 
 @pytest.mark.parametrize("has_moved", [False, True], ids=["before the alias", "after it"])
@@ -534,19 +541,6 @@ def test_an_interrupted_return_to_an_older_version_is_undone_or_completed(
     assert [*api.get(endpoint)["trafficSplit"].values()] == [100]
     assert history_of(list_versions(api, first.unversioned))[-1].version == served.version
     assert "default" in aliases(api, first.unversioned)[served.version]
-
-
-def test_a_version_that_was_rolled_back_is_not_promoted_again(api, version, record_run):
-    first = version(run="run-1")
-    set_default(api, first)
-    second = version(run="run-2", parent=first.unversioned)
-    set_default(api, second)
-    set_default(api, first)
-    record_run("run-2", released(second))
-
-    tear_down(RunResources.of_run(api, "run-2"))
-
-    assert aliases(api, first.unversioned) == {"1": ["default"], "2": ["previous"]}
 
 
 @pytest.fixture

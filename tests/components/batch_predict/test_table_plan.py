@@ -5,7 +5,6 @@ import csv
 import pytest
 
 from components.batch_predict.inputs.tables import plan_tables, schema_for_predictions
-from components.prepare_examples.errors import DataError
 from trainer.workloads import load_workload
 
 pytestmark = pytest.mark.fast
@@ -39,11 +38,6 @@ def test_neither_the_label_nor_what_only_it_needs_is_read(trips):
     assert "tips" not in schema.by_name
     assert "trip_start_timestamp" in schema.by_name  # the hour is a part of it
     assert plan_tables([trips()], schema, num_parts=1)[1][-1] == "tips"
-
-
-def test_a_column_that_the_model_needs_must_be_there(trips):
-    with pytest.raises(DataError, match=r"trips.csv: the column 'fare' is missing"):
-        plan_tables([trips("fare")], schema_for_predictions(TAXI), num_parts=1)
 
 
 def test_times_have_the_given_zone():

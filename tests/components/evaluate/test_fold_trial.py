@@ -47,13 +47,13 @@ def prepared(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def start(prepared, tmp_path) -> Callable[..., Fork]:
-    """Start a trial by three folds, as a tuning job does."""
+    """Start a trial by two folds, as a tuning job does."""
 
     def start_(*flags: str, examples: str = "examples", output: str = "1") -> Fork:
         folder = tmp_path / output
         return forks_with(*EVERYTHING).start(
             [
-                *["python", "-m", "components.evaluate.fold_trial", "--folds=3"],
+                *["python", "-m", "components.evaluate.fold_trial", "--folds=2"],
                 *[f"--workload={prepared}/own", f"--examples-dir={prepared / examples}"],
                 *["--batch-size=16", "--strategy=single", *flags],
             ],
@@ -85,24 +85,21 @@ def test_the_mean_over_the_folds_is_reported_and_the_test_split_is_not_read(
     shutil.copytree(prepared / "examples", prepared / "poisoned")
     for path in (prepared / "poisoned").glob("test-*"):
         path.write_bytes(b"poison")
+    rates = {"examples": 0.05, "poisoned": 1e-6}
     trials = {
-        name: start(f"--learning-rate={rate}", "--steps=20", examples=examples, output=name)
-        for name, examples, rate in (
-            ("good", "examples", 0.05),
-            ("slow", "examples", 1e-6),
-            ("poisoned", "poisoned", 0.05),
-        )
+        name: start(f"--learning-rate={rate}", "--steps=20", examples=name, output=name)
+        for name, rate in rates.items()
     }
-    losses = {}
+    losses = []
     for name, process in trials.items():
         output = ended(process)
-        means = reported(tmp_path / f"{name}.metrics")
-        assert [step for step, _ in means] == [1, 2, 3]
-        assert "fold 3 of 3: loss" in output
-        losses[name] = [mean for _, mean in means]
+        first, last = reported(tmp_path / f"{name}.metrics")
+        assert (first[0], last[0]) == (1, 2)
+        assert "fold 2 of 2: loss" in output
+        losses.append(last[1])
         assert not list((tmp_path / name).rglob("fold *"))
-    assert losses["poisoned"] == pytest.approx(losses["good"], rel=1e-5)
-    assert losses["good"][-1] < losses["slow"][-1]
+    learnt, unlearnt = losses
+    assert learnt < unlearnt
 
 
 def test_a_killed_trial_continues_with_the_folds_that_are_left(start, tmp_path):
@@ -114,16 +111,16 @@ def test_a_killed_trial_continues_with_the_folds_that_are_left(start, tmp_path):
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.communicate(TIMEOUT_SECONDS)
-    first = tmp_path / "1/checkpoints/folds/fold 1 of 3/logs/metrics.jsonl"
+    first = tmp_path / "1/checkpoints/folds/fold 1 of 2/logs/metrics.jsonl"
     *lines, last = first.read_text().splitlines()
     first.write_text("\n".join([*lines, json.dumps({**json.loads(last), "loss": 100.0}), ""]))
     metrics.unlink()
 
     ended(start("--steps=200"))
 
-    [(_, alone), *_, (number, mean)] = reported(metrics)
-    assert (alone, number) == (100, 3)  # the first fold was not trained again
-    assert mean == pytest.approx(100 / 3, abs=2)
+    [(_, alone), (number, mean)] = reported(metrics)
+    assert (alone, number) == (100, 2)  # the first fold was not trained again
+    assert mean == pytest.approx(100 / 2, abs=2)
 
 
 def test_with_patience_the_best_evaluation_of_a_fold_counts(tmp_path):

@@ -103,15 +103,12 @@ def test_rows_that_random_folds_must_not_mix_are_refused(manifest, declared, mes
         folds.num_folds({**manifest, "split": declared}, GateOptions(folds=5))
 
 
-TABLE = 'Table([Number("n")], label=Binary("y", positive="yes"), ignored=["g"], {})'
-
-
 @pytest.mark.parametrize(
     ("more", "options", "num_groups"),
     [
-        ("", {}, 60),
-        ('group_by=["g"]', {}, 20),
-        ("", {"split": {"by": "g", "eval": "g1", "test": "g2"}}, 0),
+        ('ignored=["g"]', {}, 60),
+        ('ignored=["g"], group_by=["g"]', {}, 20),
+        ('only_read=[Category("g")]', {"split": {"by": "g", "eval": "g1", "test": "g2"}}, 0),
     ],
 )
 def test_a_dataset_has_the_hash_of_each_row_unless_its_split_is_declared(
@@ -119,11 +116,7 @@ def test_a_dataset_has_the_hash_of_each_row_unless_its_split_is_declared(
 ):
     rows = [{"n": n, "g": f"g{n % 20}", "y": ("yes", "no")[n // 20 % 2]} for n in range(60)]
     path = write_table(tmp_path / "rows.csv", rows)
-    declared = (
-        TABLE.format(more)
-        if not options
-        else TABLE.replace(', ignored=["g"]', "").format('only_read=[Category("g")]')
-    )
+    declared = f'Table([Number("n")], label=Binary("y", positive="yes"), {more})'
     (tmp_path / "own").mkdir()
     (tmp_path / "own/workload.py").write_text(
         f"from trainyard import Binary, Category, Number, Table\nworkload = {declared}\n"

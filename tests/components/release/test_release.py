@@ -334,16 +334,6 @@ def test_a_decision_that_a_person_makes_during_a_release_prevails(
         labels = {**before, MODEL_LABEL: version.version}  # stands for a digest
         api.patch(f"{version.name}?updateMask=labels", {"labels": labels})
 
-        def deciding(step, *, is_after: bool = False):
-            def do(*arguments, **options):
-                if is_after:
-                    step(*arguments, **options)
-                decided = first if kind == HELD else version
-                decide(api, decided, kind, by="ann@desk", reason="no")
-                return None if is_after else step(*arguments, **options)
-
-            return do
-
         module, name = {
             "traffic": (release, "replay_logged"),
             "in the canary": (release, "watch"),
@@ -351,8 +341,15 @@ def test_a_decision_that_a_person_makes_during_a_release_prevails(
             "alias": (registry, "_record"),
             "after the alias": (registry, "add_alias"),
         }[moment]
-        step = deciding(getattr(module, name), is_after=module is registry)
-        monkeypatch.setattr(module, name, step)
+        step, is_after = getattr(module, name), module is registry
+
+        def deciding(*arguments, **options):
+            if is_after:
+                step(*arguments, **options)
+            decide(api, first if kind == HELD else version, kind, by="ann@desk", reason="no")
+            return None if is_after else step(*arguments, **options)
+
+        monkeypatch.setattr(module, name, deciding)
         with pytest.raises(StepError, match=rf"not promoted, {kind}: .*by ann@desk at .*: no"):
             put(api, version, tmp_path, canary="50", canary_seconds=0.1)
         monkeypatch.undo()

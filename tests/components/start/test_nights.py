@@ -21,7 +21,6 @@ from components.start.step import Start
 from components.start.trigger import NOTHING_NEW
 from tests.support.data.taxi_days import look_at_days, write_taxi_days
 
-pytestmark = pytest.mark.fast
 NIGHTS = [f"2015-06-{day:02}" for day in range(1, 9)]
 PREPARED = NIGHTS[0], NIGHTS[7]
 NUM_DAYS = 30

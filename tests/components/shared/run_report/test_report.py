@@ -123,6 +123,7 @@ def test_the_metrics_are_beside_those_of_the_champion(tmp_path):
     assert row
     assert re.findall(r"[\d.]+", re.sub("<[^>]*>", " ", row[1])) == ["0.9461", "0.9449", "0.9400"]
     assert ">limit</th>" in page
+    assert f"tensorboard --logdir {tmp_path / 'base'}/logs" in page
     assert page.count("2026-11-22 10:00:00 UTC") == 2  # below the title, and in the settings
     assert "<td>500 MB</td>" in page  # as in the console: of a million bytes
     gain = {"name": "gain", "limit": 0.0, "ok": True, "text": "better"}
@@ -193,11 +194,6 @@ def test_on_vertex_ai_the_links_are_to_googles_console_and_the_bucket(tmp_path, 
         f"{GOOGLE}/vertex-ai/models/locations/l/models/5/versions/3?project=p",
         f"{GOOGLE}/vertex-ai/models/locations/l/models/6/versions/2?project=p",
     ]
-
-
-def test_a_report_says_how_tensorboard_shows_the_training(tmp_path):
-    page = page_of(tmp_path, two_classes())
-    assert f"tensorboard --logdir {tmp_path / 'base'}/logs" in page
 
 
 def test_a_small_drift_has_a_short_bar_and_is_folded():
