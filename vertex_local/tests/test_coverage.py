@@ -1,6 +1,6 @@
 """`COVERAGE.md` against the routes and the API. `python …/test_coverage.py` writes it anew."""
 
-import importlib
+import importlib.util
 import json
 import re
 from collections.abc import Iterator
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from google.cloud import aiplatform_v1
 from werkzeug.exceptions import HTTPException
 
 import vertex_local
@@ -19,7 +18,7 @@ from vertex_local.tests.support.recorded import RECORDED
 pytestmark = pytest.mark.fast
 
 PAGE = Path(vertex_local.__file__).with_name("COVERAGE.md")
-SDK = Path(aiplatform_v1.__file__).parent
+SDK = Path(importlib.util.find_spec("google.cloud.aiplatform_v1").origin).parent
 ROUTES = [route for module in MODULES for route in module.ROUTES]
 HEAD = """\
 # Coverage of the API
