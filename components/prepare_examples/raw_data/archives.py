@@ -25,7 +25,7 @@ _DAMAGED = (
 )
 _DIGEST_DIGITS = 12
 MAX_RATIO = 100
-_SMALL_BYTES = 100_000_000  # always allowed
+SMALL_BYTES = 100_000_000  # always allowed
 _BLOCK_BYTES = 1 << 20
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ def _innermost(folder: Path) -> Path:
 
 def _extract(archive: Path, folder: Path) -> None:
     num_files = num_bytes = 0
-    most = max(_SMALL_BYTES, MAX_RATIO * archive.stat().st_size)
+    most = max(SMALL_BYTES, MAX_RATIO * archive.stat().st_size)
     try:
         for name, content in _members(archive):
             path = _inside(name, archive)

@@ -22,15 +22,12 @@ from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
 from components.prepare_examples.tfrecords.records import RecordFile, record_file
 from components.prepare_examples.tfrecords.shards import Shard
 from components.prepare_examples.tfrecords.table_encoder import frame_records
-from tests.support.data.prepared import files_of
+from tests.support.data.examples import make_example
+from tests.support.data.prepared import Prepared, files_of
 from trainer.workloads.data_sets import CIFAR10, MNIST
 
 TRUSTED = PrepareOptions(trust_files=True)
 PARTS = (slice(0, 3), slice(3, 5))
-SPECS = {
-    "image": tf.io.FixedLenFeature([], tf.string),
-    "label": tf.io.FixedLenFeature([], tf.int64),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -43,44 +40,37 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
 
-def read_split(folder: Path, split: str) -> tuple[list[bytes], list[int]]:
-    files = sorted(str(path) for path in folder.glob(f"{split}-*"))
-    records = tf.data.TFRecordDataset(files, compression_type="GZIP")
-    parsed = [tf.io.parse_single_example(record, SPECS) for record in records]
-    return [item["image"].numpy() for item in parsed], [int(item["label"]) for item in parsed]
+def pixels_of(found: Prepared, split: str) -> tuple[list[bytes], list[int]]:
+    return found.values("image", split), found.values("label", split)
 
 
 def raw_rows(folder: Path, part: str, start: int, stop: int) -> tuple[list[bytes], list[int]]:
     images = (folder / f"{part}-images-idx3-ubyte").read_bytes()[16:]
     labels = (folder / f"{part}-labels-idx1-ubyte").read_bytes()[8:]
-    return [images[row * 784 : (row + 1) * 784] for row in range(start, stop)], list(
-        labels[start:stop]
-    )
+    pixels = [images[row * 784 : (row + 1) * 784] for row in range(start, stop)]
+    return pixels, list(labels[start:stop])
 
 
-def test_every_example_is_written_once_in_the_given_order(tmp_path, tiny_mnist):
-    data = tiny_mnist(num_train=60, num_test=20)
-    prepare("mnist", output_dir=tmp_path / "out", data_dir=data, options=TRUSTED)
-    assert read_split(tmp_path / "out", "train") == raw_rows(data, "train", 0, 55)
-    assert read_split(tmp_path / "out", "eval") == raw_rows(data, "train", 55, 60)
-    assert read_split(tmp_path / "out", "test") == raw_rows(data, "t10k", 0, 20)
-
-
-def test_the_manifest_has_the_counts_and_digests_of_the_files(tmp_path, tiny_mnist):
-    data = tiny_mnist(num_train=60, num_test=20)
-    output = tmp_path / "out"
-    manifest = prepare("mnist", output_dir=output, data_dir=data, options=TRUSTED)
+@pytest.mark.parametrize(("max_examples", "counts"), [(0, [55, 5, 20]), (16, [11, 1, 4])])
+def test_every_example_is_written_once_in_the_given_order(
+    tmp_path, tiny_mnist, max_examples, counts
+):
+    data, output = tiny_mnist(num_train=60, num_test=20), tmp_path / "out"
+    options = PrepareOptions(trust_files=True, max_examples=max_examples)
+    manifest = prepare("mnist", output_dir=output, data_dir=data, options=options)
+    found = Prepared(output, manifest)
+    assert found.counts == counts
+    assert ("limited to the first of each" in manifest["split_rule"]) == bool(max_examples)
+    train, eval_, test = counts
+    assert pixels_of(found, "train") == raw_rows(data, "train", 0, train)
+    assert pixels_of(found, "eval") == raw_rows(data, "train", 55, 55 + eval_)
+    assert pixels_of(found, "test") == raw_rows(data, "t10k", 0, test)
     assert manifest == json.loads((output / "manifest.json").read_text())
-    assert {name: split["num_examples"] for name, split in manifest["splits"].items()} == {
-        "train": 55,
-        "eval": 5,
-        "test": 20,
-    }
     shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
     others = {"manifest.json", "statistics.json", "schema.pbtxt", "anomalies.json", "report.html"}
     assert {shard["file"] for shard in shards} | others == set(files_of(output))
     for shard in shards:
-        content = (output / shard["file"]).read_bytes()
+        content = found.shards[shard["file"]]
         assert hashlib.sha256(content).hexdigest() == shard["sha256"]
         crc32c = google_crc32c.value(content).to_bytes(4, "big")
         assert base64.b64decode(shard["crc32c"]) == crc32c
@@ -88,96 +78,64 @@ def test_the_manifest_has_the_counts_and_digests_of_the_files(tmp_path, tiny_mni
     assert manifest["compression"] == "GZIP"
 
 
-def test_the_same_input_gives_the_same_bytes(tmp_path, tiny_mnist):
-    data = tiny_mnist()
-    for name in ("one", "two"):
-        prepare("mnist", output_dir=tmp_path / name, data_dir=data, options=TRUSTED)
-    assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
-
-
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--direct_num_workers=2", "--direct_running_mode=multi_threading"],
-        ["--direct_num_workers=2", "--direct_running_mode=multi_processing"],
-        ["--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"],
+        (),
+        ("--direct_num_workers=2", "--direct_running_mode=multi_threading"),
+        ("--direct_num_workers=2", "--direct_running_mode=multi_processing"),
+        ("--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"),
     ],
-    ids=["threads", "processes", "portable"],
+    ids=["default", "threads", "processes", "portable"],
 )
-def test_every_runner_gives_the_same_bytes(tmp_path, tiny_mnist, flags, temp_folder):
-    data = tiny_mnist()
-    for name, chosen in (("one", []), ("other", flags)):
-        options = PrepareOptions(trust_files=True, beam_options=chosen)
-        prepare("mnist", output_dir=tmp_path / name, data_dir=data, options=options)
-    assert files_of(tmp_path / "one") == files_of(tmp_path / "other")
+def test_every_runner_gives_the_same_bytes(tmp_path, run, tiny_mnist, flags, temp_folder):
+    data, output = tiny_mnist(), tmp_path / "out"
+    options = PrepareOptions(trust_files=True, beam_options=flags)
+    prepare("mnist", output_dir=output, data_dir=data, options=options)
+    without_beam = run("mnist", data_dir=data, trust_files=True, num_shards={})
+    assert files_of(without_beam.folder) == files_of(output)
     assert list(temp_folder.iterdir()) == []
 
 
-def test_a_shard_has_its_name_only_when_it_is_complete(tmp_path, tiny_mnist, monkeypatch):
+def test_a_shard_that_cannot_be_written_is_named_and_never_looks_complete(
+    tmp_path, tiny_mnist, tiny_cifar10, monkeypatch
+):
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(RecordFile, "finish", killed)
+    many = Shard("train-00000-of-00001.tfrecord.gz", "train", "train", 0, 101)
+    folders = {"data_dir": str(tiny_cifar10(num_batch=20)), "output_dir": str(tmp_path)}
+    with pytest.raises(DataError, match=r"101 images were .* train-00000.*, but 100 read"):
+        write_shard(many, kind=CIFAR10.format, **folders)
     shard = Shard("test-00000-of-00001.tfrecord.gz", "test", "t10k", 0, 20)
-    folders = {"data_dir": str(tiny_mnist()), "output_dir": str(tmp_path)}
-    with pytest.raises(KeyboardInterrupt):
+    folders = {"data_dir": str(tiny_mnist()), "output_dir": str(tmp_path / "nowhere")}
+    with pytest.raises(OSError, match=r"nowhere.*test-00000"):
         write_shard(shard, kind=MNIST.format, **folders)
+    monkeypatch.setattr(RecordFile, "finish", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_shard(shard, kind=MNIST.format, **{**folders, "output_dir": str(tmp_path)})
     assert [path.name for path in tmp_path.glob("*test-*")] == [f".{shard.file}.partial"]
 
 
-def test_a_raw_file_that_has_shrunk_is_an_error(tmp_path, tiny_cifar10):
-    folders = {"data_dir": str(tiny_cifar10(num_batch=20)), "output_dir": str(tmp_path)}
-    shard = Shard("train-00000-of-00001.tfrecord.gz", "train", "train", 0, 101)
-    with pytest.raises(DataError, match=r"101 images were .* train-00000.*, but 100 read"):
-        write_shard(shard, kind=CIFAR10.format, **folders)
-
-
-def test_images_have_a_schema_and_a_report(tmp_path, tiny_cifar10):
-    data, output = tiny_cifar10(num_batch=100, num_test=10), tmp_path / "out"
-    manifest = prepare("cifar10", output_dir=output, data_dir=data, options=TRUSTED)
-    schema = read_schema(output / "schema.pbtxt")
-    assert [(f.name, f.type) for f in schema.feature] == [("label", schema_pb2.INT)]
-    assert manifest["schema_sha256"] == sha256_of(output / "schema.pbtxt")
-    assert manifest["num_errors"] == 0
-    assert "label" in (output / "report.html").read_text()
-
-
-def test_an_earlier_dataset_is_replaced_as_a_whole(tmp_path, tiny_mnist):
-    data, output = tiny_mnist(), tmp_path / "out"
-    for shards in ({"train": 5}, {"train": 2}):
-        prepare(
-            "mnist",
-            output_dir=output,
-            data_dir=data,
-            options=PrepareOptions(trust_files=True, num_shards=shards),
-        )
-    assert len(list(output.glob("train-*"))) == 2
-
-
-def test_a_limit_takes_the_first_of_each_split(tmp_path, tiny_mnist):
-    data = tiny_mnist(num_train=60, num_test=20)
-    manifest = prepare(
-        "mnist",
-        output_dir=tmp_path / "out",
-        data_dir=data,
-        options=PrepareOptions(trust_files=True, max_examples=16),
-    )
-    assert read_split(tmp_path / "out", "train") == raw_rows(data, "train", 0, 11)
-    assert read_split(tmp_path / "out", "eval") == raw_rows(data, "train", 55, 56)
-    assert read_split(tmp_path / "out", "test") == raw_rows(data, "t10k", 0, 4)
-    assert "limited to the first of each" in manifest["split_rule"]
-
-
 @pytest.mark.linux("forks here, in which what a test replaces stays replaced")
-def test_a_failure_while_writing_leaves_the_earlier_dataset(tmp_path, tiny_mnist, monkeypatch):
+def test_an_earlier_dataset_is_replaced_as_a_whole_or_not_at_all(tmp_path, tiny_mnist, monkeypatch):
     data, output = tiny_mnist(), tmp_path / "out"
-    prepare("mnist", output_dir=output, data_dir=data, options=TRUSTED)
+    for count in (5, 2):
+        options = PrepareOptions(trust_files=True, num_shards={"train": count})
+        prepare("mnist", output_dir=output, data_dir=data, options=options)
+        assert len(list(output.glob("train-*"))) == count
     before = files_of(output)
 
     def full_disk(*_, **__):
         raise OSError("No space left on device")
 
+    images = data / "train-images-idx3-ubyte"
+    content = images.read_bytes()
+    images.write_bytes(content[:-1])
+    with pytest.raises(DataError, match=r"train-images-idx3-ubyte: has \d+ bytes"):
+        prepare("mnist", output_dir=output, data_dir=data, options=TRUSTED)
+    images.write_bytes(content)
     monkeypatch.setattr(RecordFile, "write", full_disk)
     with pytest.raises(OSError, match="No space left on device"):
         prepare("mnist", output_dir=output, data_dir=data, options=TRUSTED)
@@ -185,42 +143,26 @@ def test_a_failure_while_writing_leaves_the_earlier_dataset(tmp_path, tiny_mnist
     assert {path.name for path in tmp_path.iterdir()} == {"out", data.name}
 
 
-def test_an_invalid_raw_file_is_found_before_any_file_is_written(tmp_path, tiny_mnist):
-    data = tiny_mnist()
-    images = data / "train-images-idx3-ubyte"
-    images.write_bytes(images.read_bytes()[:-1])
-    with pytest.raises(DataError, match=r"train-images-idx3-ubyte: has \d+ bytes"):
-        prepare("mnist", output_dir=tmp_path / "out", data_dir=data, options=TRUSTED)
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_shard_that_cannot_be_written_is_an_error_that_names_it(tmp_path, tiny_mnist):
-    shard = Shard("test-00000-of-00001.tfrecord.gz", "test", "t10k", 0, 1)
-    folders = {"data_dir": str(tiny_mnist()), "output_dir": str(tmp_path / "nowhere")}
-    with pytest.raises(OSError, match=r"nowhere.*test-00000"):
-        write_shard(shard, kind=MNIST.format, **folders)
-
-
-def test_cifar10_examples_hold_rows_of_pixels_of_three_colours(tmp_path, tiny_cifar10):
-    data = tiny_cifar10(num_batch=20, num_test=10)
-    prepare("cifar10", output_dir=tmp_path / "out", data_dir=data, options=TRUSTED)
+def test_cifar10_examples_hold_rows_of_pixels_of_three_colours(run, tiny_cifar10):
+    data = tiny_cifar10(num_batch=100, num_test=10)
+    found = run("cifar10", data_dir=data, trust_files=True)
     records = np.fromfile(data / "test_batch.bin", np.uint8).reshape(-1, 3073)
-    images, labels = read_split(tmp_path / "out", "test")
+    images, labels = pixels_of(found, "test")
     assert labels == records[:, 0].tolist()
-    for image, record in zip(images, records, strict=True):
+    colours = records[:, 1:].reshape(-1, 3, 32, 32)
+    for image, expected in zip(images, colours, strict=True):
         pixels = np.frombuffer(image, np.uint8).reshape(32, 32, 3)
-        assert (pixels.transpose(2, 0, 1) == record[1:].reshape(3, 32, 32)).all()
+        assert (pixels.transpose(2, 0, 1) == expected).all()
 
-
-def test_the_statistics_are_those_of_the_pixels(tmp_path, tiny_cifar10):
-    data = tiny_cifar10(num_batch=20, num_test=10)
-    prepare("cifar10", output_dir=tmp_path / "out", data_dir=data, options=TRUSTED)
-    found = json.loads((tmp_path / "out" / "statistics.json").read_text())["splits"]["test"]
-    records = np.fromfile(data / "test_batch.bin", np.uint8).reshape(-1, 3073)
-    channels = records[:, 1:].reshape(-1, 3, 1024).transpose(1, 0, 2).reshape(3, -1)
-    assert found["pixels"]["mean"] == pytest.approx(channels.mean(axis=1).tolist())
-    assert found["pixels"]["std"] == pytest.approx(channels.std(axis=1).tolist())
-    assert found["features"]["label"]["top_values"] == [[label, 1] for label in range(10)]
+    statistics = found.statistics("test")
+    assert statistics["pixels"]["mean"] == pytest.approx(colours.mean((0, 2, 3)).tolist())
+    assert statistics["pixels"]["std"] == pytest.approx(colours.std((0, 2, 3)).tolist())
+    assert statistics["features"]["label"]["top_values"] == [[label, 1] for label in range(10)]
+    schema = read_schema(found.folder / "schema.pbtxt")
+    assert [(f.name, f.type) for f in schema.feature] == [("label", schema_pb2.INT)]
+    assert found.manifest["schema_sha256"] == sha256_of(found.folder / "schema.pbtxt")
+    assert found.manifest["num_errors"] == 0
+    assert "label" in found.report
 
 
 @pytest.mark.parametrize(("num_channels", "num_pixels"), [(1, 1), (1, 784), (3, 1024)])
@@ -232,10 +174,7 @@ def test_encoded_images_are_what_tensorflow_itself_writes(tmp_path, num_channels
     found = b"".join(encoder.encode(images[rows], labels[rows]).tobytes() for rows in PARTS)
     with tf.io.TFRecordWriter(str(tmp_path / "theirs")) as theirs:
         for image, label in zip(images, labels, strict=True):
-            example = tf.train.Example()
-            example.features.feature["image"].bytes_list.value.append(image.T.tobytes())
-            example.features.feature["label"].int64_list.value.append(int(label))
-            theirs.write(example.SerializeToString(deterministic=True))
+            theirs.write(make_example({"image": image.T.tobytes(), "label": int(label)}))
     assert found == (tmp_path / "theirs").read_bytes()
 
 
@@ -246,7 +185,7 @@ def test_a_label_of_two_bytes_is_refused():
         )
 
 
-@pytest.mark.parametrize("compression", ["GZIP", ""], ids=["gzip", "plain"])
+@pytest.mark.parametrize("compression", ["GZIP", ""])
 def test_framed_records_are_what_tensorflow_reads_and_sums_to_its_file(tmp_path, compression):
     records = [b"", b"x", b"y" * 127, bytes(range(256)) * 300, b"x"]
     path = tmp_path / "ours"

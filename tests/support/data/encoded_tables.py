@@ -2,14 +2,9 @@
 
 from datetime import datetime
 
+from tests.support.data.examples import make_example
 from trainer.runtime.tensorflow_logs import import_tensorflow
-from trainer.workloads import (
-    Category,
-    Number,
-    Text,
-    TimePart,
-    Timestamp,
-)
+from trainer.workloads import Category, Number, Text, TimePart, Timestamp
 
 import_tensorflow()
 import tensorflow as tf  # noqa: E402
@@ -46,22 +41,6 @@ ROWS = [
     {"age": 50.0, "price": 20.0, "plan": "pro", "tags": ["b"], "note": "stop", "at": 0},
     {"color": "blue", "rooms": 9, "note": "", "tags": []},
 ]
-
-
-def make_example(row):
-    """Return a serialized tf.train.Example of a row; absent values are missing."""
-    example = tf.train.Example()
-    for name, value in row.items():
-        values = value if isinstance(value, list) else [value]
-        values = [item.encode() if isinstance(item, str) else item for item in values]
-        feature = example.features.feature[name]
-        if not values or isinstance(values[0], bytes):
-            feature.bytes_list.value.extend(values)
-        elif isinstance(values[0], int):
-            feature.int64_list.value.extend(values)
-        else:
-            feature.float_list.value.extend(values)
-    return example.SerializeToString()
 
 
 def adapted(table, rows=ROWS):

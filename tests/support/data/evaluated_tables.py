@@ -1,6 +1,5 @@
 """Evaluation of an untrained model of a declared table."""
 
-import hashlib
 import json
 from pathlib import Path
 
@@ -10,7 +9,8 @@ from kfp.dsl import ClassificationMetrics, Metrics
 
 from components.evaluate.step import Case, publish
 from components.model_version.champion import Champion
-from tests.support.data.encoded_tables import adapted, make_example
+from tests.support.data.encoded_tables import adapted
+from tests.support.data.examples import make_example, write_split
 from tests.support.data.offline import evaluated_offline
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import (
@@ -25,7 +25,6 @@ from trainer.workloads import (
 
 import_tensorflow()
 import keras  # noqa: E402
-import tensorflow as tf  # noqa: E402
 
 from trainer.serving.export import export_model  # noqa: E402
 from trainer.training.model.compiled_metrics import CompiledMetrics  # noqa: E402
@@ -113,14 +112,9 @@ class Evaluated:
 
 def write_examples(folder: Path, test, *, train=None) -> None:
     folder.mkdir()
-    splits = {}
-    for name, rows in {"train": train or test, "test": test}.items():
-        path = folder / f"{name}-00000-of-00001.tfrecord.gz"
-        with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
-            for row in rows:
-                writer.write(make_example(row))
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        shard = {"file": path.name, "num_examples": len(rows), "sha256": digest}
-        splits[name] = {"num_examples": len(rows), "shards": [shard]}
+    splits = {
+        name: write_split(folder, name, map(make_example, rows))
+        for name, rows in {"train": train or test, "test": test}.items()
+    }
     manifest = {"workload": "t", "compression": "GZIP", "splits": splits}
     (folder / "manifest.json").write_text(json.dumps(manifest))

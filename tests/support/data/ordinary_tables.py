@@ -1,8 +1,6 @@
 """Tables as people have them: kinds of columns, what is wrong with some cells, kinds of files."""
 
-import csv
 import datetime
-import gzip
 import json
 import random
 from collections.abc import Callable
@@ -12,6 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
+
+from tests.support.data import csv_tables
 
 NUM_ROWS = 90
 AMOUNT, LABEL = "amount", "outcome"
@@ -130,8 +130,4 @@ def write_table(path: Path, kind: str, table: Table, columns: list[Column]) -> s
         target.write_text("".join(lines))
         return str(target)
     target = path.with_suffix(".csv.gz" if kind == "gzip" else ".csv")
-    with (gzip.open if kind == "gzip" else open)(target, "wt", newline="") as file:
-        writer = csv.DictWriter(file, list(table), delimiter=SEPARATORS.get(kind, ","))
-        writer.writeheader()
-        writer.writerows(rows)
-    return str(target)
+    return csv_tables.write_table(target, rows, delimiter=SEPARATORS.get(kind, ","))

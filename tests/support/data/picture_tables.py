@@ -1,6 +1,5 @@
 """Tiny pictures in a flat folder, and a table of their labels."""
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 from PIL import Image
 from pyarrow import parquet
+
+from tests.support.data.csv_tables import write_table
 
 SIZE = (8, 6)
 KINDS = {"cat": 40, "dog": 120, "emu": 200}
@@ -33,10 +34,7 @@ def write_pictures(folder: Path, count: int, *, suffix: str = ".png") -> Rows:
 def write_rows(path: Path, rows: Rows) -> Path:
     """Write rows as the kind of file that the suffix names; `.json` with one object per file."""
     if path.suffix == ".csv":
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
+        write_table(path, rows)
     elif path.suffix == ".parquet":
         parquet.write_table(pa.Table.from_pylist(rows), path)
     elif path.suffix == ".jsonl":

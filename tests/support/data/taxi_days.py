@@ -11,6 +11,7 @@ import pytest
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.fetch import fetch
 from components.start.step import Start, start_run
+from tests.support.data.csv_tables import write_table
 
 CACHE = Path(__file__).resolve().parents[3] / ".trainyard" / "cache" / "taxi"
 
@@ -33,10 +34,7 @@ def write_taxi_days(folder: Path, *, first: str, last: str) -> dict[str, int]:
         if first <= day <= last:
             days[day].append(row)
     for day, found in days.items():
-        with (folder / f"{day}.csv").open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(found)
+        write_table(folder / f"{day}.csv", found)
     return {day: len(found) for day, found in days.items()}
 
 

@@ -45,13 +45,12 @@ def test_a_step_exits_with_one_line_despite_beams_traceback(tmp_path, caplog, er
         (("--direct_num_workers=3", "--direct_running_mode=multi_processing"), 1),
         (("--runner=PortableRunner",), 1),
     ],
-    ids=["cores", "one", "threads", "processes", "elsewhere"],
 )
 def test_processes_help_the_workers_of_this_process(flags, expected):
     assert num_processes(flags) == expected
 
 
-@pytest.mark.parametrize("flags", [(), ("--direct_num_workers=3",)], ids=["default", "three"])
+@pytest.mark.parametrize("flags", [(), ("--direct_num_workers=3",)])
 def test_processes_work_and_their_results_are_those_of_this_process(tmp_path, flags):
     here = run_pipeline(
         [3, 1, 2], one_with_pid, pids_of, flags=flags, folder=tmp_path, in_processes=False
@@ -65,12 +64,7 @@ def test_processes_work_and_their_results_are_those_of_this_process(tmp_path, fl
 def fail_for_two(number: int) -> dict:
     if number >= 2:
         raise DataError(f"part {number} is damaged")
-    return {"number": number, "pid": ""}
-
-
-def test_the_first_error_of_the_processes_is_raised(tmp_path):
-    with pytest.raises(DataError, match=r"^part 2 is damaged$"):
-        run_pipeline([0, 1, 2, 3], fail_for_two, pids_of, flags=(), folder=tmp_path)
+    return one_with_pid(number)
 
 
 def one_with_pid(number: int) -> dict:
@@ -81,3 +75,8 @@ def pids_of(results: Iterable[dict]) -> dict:
     every = list(results)
     numbers = sorted(one["number"] for one in every)
     return {"numbers": numbers, "pids": sorted({one["pid"] for one in every})}
+
+
+def test_the_first_error_of_the_processes_is_raised(tmp_path):
+    with pytest.raises(DataError, match=r"^part 2 is damaged$"):
+        run_pipeline([0, 1, 2, 3], fail_for_two, pids_of, flags=(), folder=tmp_path)

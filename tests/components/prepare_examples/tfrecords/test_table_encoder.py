@@ -3,22 +3,11 @@ import pytest
 import tensorflow as tf
 
 from components.prepare_examples.tfrecords.table_encoder import encode_rows
+from tests.support.data.examples import make_example
 
 FLOATS = [0.0, -1.5, None, 3.4e38, 1e-45]
 INTS = [0, -1, 127, None, 2**63 - 1, -(2**63), 128, 16_383, 16_384, 1_400_269_500]
 TEXTS = ["Cash", "", None, "é" * 100, "Cash", "x" * 20_000]
-
-
-def by_tensorflow(**values) -> bytes:
-    example = tf.train.Example()
-    for name, value in values.items():
-        if isinstance(value, float):
-            example.features.feature[name].float_list.value.append(value)
-        elif isinstance(value, int):
-            example.features.feature[name].int64_list.value.append(value)
-        elif value is not None:
-            example.features.feature[name].bytes_list.value.append(value.encode())
-    return example.SerializeToString(deterministic=True)
 
 
 @pytest.mark.parametrize("length", range(1, 20, 6))
@@ -33,13 +22,13 @@ def test_rows_are_what_tensorflow_itself_writes(length):
     ]
     types = {"b": pa.float32(), "c": pa.int64(), "ab": pa.string()}
     columns = {name: pa.array([row[name] for row in rows], kind) for name, kind in types.items()}
-    assert encode_rows(columns).to_pylist() == [by_tensorflow(**row) for row in rows]
+    assert encode_rows(columns).to_pylist() == [make_example(row) for row in rows]
 
 
 @pytest.mark.parametrize("value", [value for value in INTS if value is not None])
 def test_a_column_of_one_number(value):
     found = encode_rows({"n": pa.array([value, value], pa.int64())}).to_pylist()
-    assert found == [by_tensorflow(n=value)] * 2
+    assert found == [make_example({"n": value})] * 2
 
 
 def test_a_row_without_any_value_is_an_empty_example():

@@ -74,52 +74,18 @@ def _booleans(folder: Path) -> None:
     write(folder / "a.parquet", **table)
 
 
-POINTS = [[row / 4, 1.5, -2.0] for row in range(NUM_ROWS)]
 CASES = {
     "months, as CSV": Case(_months, "--table a.csv --label y"),
     "months": Case(_months, "--table months --label y", same_as="months, as CSV"),
     "hive, as CSV": Case(_hive, "--table a.csv --label y"),
     "hive": Case(_hive, "--table hive --label y", same_as="hive, as CSV", declares=('"month"',)),
-    "kinds": Case(
-        parquet_of(point=pa.array(POINTS, pa.list_(pa.float32(), 3))),
-        A,
-        declares=('Number("point", length=3)',),
-        facts=lambda result: all(len(one["point"]) == 3 for one in result.examples),
-    ),
-    "lists": Case(parquet_of(point=POINTS), A, declares=('Number("point", length=3)',)),
-    "structs": Case(
-        parquet_of(place=[{"lat": 1.5, "lon": 2.5}] * NUM_ROWS),
-        A,
-        says=("place: left out: values of the type struct<.*to use it",),
-    ),
-    "binary": Case(
-        parquet_of(raw=[bytes([200, row]) for row in range(NUM_ROWS)]),
-        A,
-        says=("raw: left out: values of the type binary: .*to use it",),
-    ),
     "booleans, as CSV": Case(_booleans, "--table a.csv --label y"),
     "booleans in Parquet": Case(_booleans, A, same_as="booleans, as CSV"),
-    "infinite": Case(
-        parquet_of(x=[float("inf") if row % 9 == 0 else row / 7 for row in range(NUM_ROWS)]),
-        A,
-        says=("x: left out: infinite in 14 rows",),
-    ),
     "few infinite": Case(
         parquet_of(x=[float("inf") if row == 40 else row / 7 for row in range(NUM_ROWS)]),
         A,
         says=("x: read as",),
         checked="1 bad, such as .*row 41: ",
         facts=lambda result: result.rows["quarantined"] == 1,
-    ),
-    "times": Case(
-        lambda folder: write(
-            folder / "a.parquet",
-            took=pa.array([datetime.timedelta(seconds=row) for row in range(NUM_ROWS)]),
-            at=[time.time() for time in TIMES],
-            y=Y,
-        ),
-        A,
-        says=("took: values of the type duration", "at: values of the type time"),
-        refused=True,
     ),
 }
