@@ -79,7 +79,6 @@ def test_absolute_paths_are_accepted_from_json():
         ("cifar10", {"ignore_columns": ["weather"]}),
         ("mnist", {"source": "bigquery", "project": "p", "limit": 5}),
     ],
-    ids=lambda value: value if isinstance(value, str) else next(iter(value)),
 )
 def test_table_settings_are_refused_for_images(tmp_path, workload, options):
     with pytest.raises(

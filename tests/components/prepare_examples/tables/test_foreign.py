@@ -17,7 +17,6 @@ from pyarrow import parquet
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.values.times import wall_times
 from tests.support.data.csv_tables import write_table
-from tests.support.data.prepared import Prepared
 from trainer import Json
 from trainer.workloads.declarations.features import Timestamp
 
@@ -142,7 +141,7 @@ TYPES = [
 ]
 
 
-@pytest.mark.parametrize(("names", "kind"), TYPES, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(("names", "kind"), TYPES)
 def test_a_parquet_file_of_any_types_gives_the_examples_of_the_same_csv(
     same, write, rows, names, kind
 ):
@@ -286,12 +285,6 @@ def test_times_as_texts_give_the_same_examples(tmp_path, same, rows, zone, form)
     same(write_table(tmp_path / "foreign.csv", other))
 
 
-def only_bad(found: Prepared) -> Json:
-    """Return the only entry of the quarantine."""
-    [entry] = found.quarantine
-    return entry
-
-
 @pytest.mark.parametrize(
     "case",
     [
@@ -315,7 +308,7 @@ def test_a_bad_value_of_parquet_is_one_row_in_quarantine(run, write, rows, case)
     good = array([row[column] for row in rows[1:]], kind)
     values = pa.concat_arrays([pa.array([value], kind), good])
     path = write({**typed(rows), column: values})
-    entry = only_bad(run("taxi", path))
+    [entry] = run("taxi", path).quarantine
     assert (entry["file"], entry["row"], entry["column"]) == (str(path), 1, column)
     assert reason in entry["reason"]
     if kind == pa.string():
@@ -325,7 +318,7 @@ def test_a_bad_value_of_parquet_is_one_row_in_quarantine(run, write, rows, case)
 def test_a_bad_row_shows_a_time_of_nanoseconds(run, write, rows):
     times = pa.array([int(row[TIME]) * 10**9 + 1 for row in rows], pa.timestamp("ns"))
     rows[3]["fare"] = "-1"
-    entry = only_bad(run("taxi", write({**typed(rows), TIME: times})))
+    [entry] = run("taxi", write({**typed(rows), TIME: times})).quarantine
     assert entry["record"][TIME] == "2014-11-02 00:45:00.000000001"
 
 

@@ -109,12 +109,9 @@ def test_shards_cover_each_split_once_in_order():
     ]
 
 
-def test_no_shard_is_empty():
+def test_no_shard_is_empty_and_no_split_without_one():
     shards = plan_shards({"test": Rows("t10k", 0, 1)}, {"test": 5})
     assert [shard.file for shard in shards] == ["test-00000-of-00001.tfrecord.gz"]
-
-
-def test_a_number_of_shards_must_be_positive():
     with pytest.raises(DataError, match="number of eval shards is 0"):
         plan_shards(MNIST_SPLITS, {"eval": 0})
 
