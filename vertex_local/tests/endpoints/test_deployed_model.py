@@ -3,6 +3,7 @@
 import re
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -76,24 +77,27 @@ def test_a_request_fails_at_its_deadline_while_the_server_starts(serving):
     assert caught.value.status == "UNAVAILABLE"
 
 
-def test_a_request_without_a_thread_does_not_wait_for_a_server_that_is_being_started(serving):
-    is_held, has_begun = threading.Event(), threading.Event()
+def test_a_request_without_a_thread_does_not_wait_for_a_server_that_is_being_started(tmp_path):
+    has_begun, may_fail = threading.Event(), threading.Event()
 
-    def start():
-        with serving._lock:
-            is_held.set()
-            has_begun.wait(20)
+    def process_spec(**_):
+        has_begun.set()
+        may_fail.wait(20)
+        raise ApiError("UNAVAILABLE", "nothing is started here")
 
-    thread = threading.Thread(target=start)
-    thread.start()
-    is_held.wait(20)
+    spec = SimpleNamespace(engine=True, process_spec=process_spec)
+    serving = ServingProcess(lambda: spec, folder=tmp_path / "7", title="Model 7", launch=Launch())
+    serving.keep()
+    assert has_begun.wait(20)
     outcomes = []
     request = threading.Thread(target=lambda: outcomes.append(serving.begin()))
     request.start()
     request.join(5)
-    has_begun.set()
-    thread.join()
-    assert outcomes == [None]
+    was_late = request.is_alive()
+    may_fail.set()
+    serving.stop()
+    request.join()
+    assert (was_late, outcomes) == (False, [None])
 
 
 @pytest.mark.parametrize(
