@@ -2,16 +2,9 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from trainer.runtime.tensorflow_logs import import_tensorflow
-
-import_tensorflow()
-
-import tensorflow as tf  # noqa: E402
-
-from trainer.examples.batches import Batches, batch_noise, batch_rows  # noqa: E402
-
-pytestmark = pytest.mark.timeout(120)
+from trainer.examples.batches import Batches, batch_noise, batch_rows
 
 
 def rows_of(batches, step, *, seed=3):

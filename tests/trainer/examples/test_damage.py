@@ -4,28 +4,23 @@ import shutil
 from dataclasses import replace
 
 import pytest
+import tensorflow as tf
 
+from tests.support.data.encoded_tables import make_example
 from trainer.errors import InputError
-from trainer.runtime.tensorflow_logs import import_tensorflow
-from trainer.workloads import Binary, Category, Table, Text, load_workload
-
-import_tensorflow()
-
-import tensorflow as tf  # noqa: E402
-
-from trainer.examples.manifest import (  # noqa: E402
+from trainer.examples.manifest import (
     Shard,
     Split,
     checked_split,
     read_manifest,
     read_statistics,
 )
-from trainer.examples.tables import Decoder, SplitChunks, whole  # noqa: E402
-from trainer.training import facts  # noqa: E402
-from trainer.training.checkpoint import read_checkpoint  # noqa: E402
-from trainer.training.facts import find_facts, read_facts  # noqa: E402
+from trainer.examples.tables import Decoder, SplitChunks, whole
+from trainer.training import facts
+from trainer.training.checkpoint import read_checkpoint
+from trainer.training.facts import find_facts, read_facts
+from trainer.workloads import Binary, Category, Table, Text, load_workload
 
-pytestmark = pytest.mark.timeout(60)
 SHARD = "train-00001-of-00003.tfrecord.gz"
 
 
@@ -88,11 +83,7 @@ def test_incomplete_statistics_are_not_used(examples_dir, tmp_path, text):
 
 
 def image_example(num_bytes=784, num_images=1, label=3):
-    example = tf.train.Example()
-    images = [bytes([7]) * num_bytes] * num_images
-    example.features.feature["image"].bytes_list.value.extend(images)
-    example.features.feature["label"].int64_list.value.append(label)
-    return example.SerializeToString()
+    return make_example({"image": [bytes([7]) * num_bytes] * num_images, "label": label})
 
 
 @pytest.fixture
@@ -154,19 +145,12 @@ def test_a_record_without_an_image_of_this_size_is_named(foreign, read, kind):
         read(split, decoder)
 
 
-def text_example(text):
-    example = tf.train.Example()
-    example.features.feature["plan"].bytes_list.value.append(text)
-    example.features.feature["left"].int64_list.value.append(1)
-    return example.SerializeToString()
-
-
 @pytest.mark.parametrize("feature", [Category("plan", min_count=1), Text("plan")])
 def test_a_text_that_is_not_utf_8_is_named(tmp_path, feature):
     path = tmp_path / "train.tfrecord"
     with tf.io.TFRecordWriter(str(path)) as writer:
         for text in (b"caf\xc3\xa9", b"caf\xe9", b"tea"):
-            writer.write(text_example(text))
+            writer.write(make_example({"plan": text, "left": 1}))
     shard = Shard(path=str(path), num_examples=3, sha256="")
     split = Split(name="train", num_examples=3, shards=(shard,))
     table = Table([feature], label=Binary("left"), name="own")

@@ -5,20 +5,13 @@ from io import FileIO
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.examples import decoded_rows
+from trainer.examples.decoded_rows import DecodedRows, keep_rows
+from trainer.examples.manifest import read_manifest
+from trainer.examples.tables import Decoder, Slice
 from trainer.workloads import load_workload
-
-import_tensorflow()
-
-import tensorflow as tf  # noqa: E402
-
-from trainer.examples import decoded_rows  # noqa: E402
-from trainer.examples.decoded_rows import DecodedRows, keep_rows  # noqa: E402
-from trainer.examples.manifest import read_manifest  # noqa: E402
-from trainer.examples.tables import Decoder, Slice  # noqa: E402
-
-pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture

@@ -1,41 +1,33 @@
 """Examples that do not fit in memory: a stream in blocks, with each example once per epoch."""
 
 import copy
-import json
 import math
 import shutil
-import threading
 from random import Random
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from trainer.cluster.tf_config import Cluster
-from trainer.config.train_config import TrainConfig, resolve_folders
+from tests.trainer.support.jobs import CPU, new_job, read_lines, train
+from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError, InputError
-from trainer.runtime.tensorflow_logs import import_tensorflow
-from trainer.workloads import load_workload
-
-import_tensorflow()
-
-import tensorflow as tf  # noqa: E402
-
-from trainer.examples.batches import Batches, batch_rows  # noqa: E402
-from trainer.examples.manifest import Shard, Split, checked_split, read_manifest  # noqa: E402
-from trainer.examples.stream import BlockTables, Stream, plan_stream  # noqa: E402
-from trainer.examples.tables import (  # noqa: E402
+from trainer.examples.batches import Batches, batch_rows
+from trainer.examples.manifest import Shard, Split, checked_split, read_manifest
+from trainer.examples.stream import BlockTables, Stream, plan_stream
+from trainer.examples.tables import (
     Decoder,
     SplitChunks,
     measure_example,
     read_table,
 )
-from trainer.loop import train_synchronously  # noqa: E402
-from trainer.training.job import check_batch_size, make_job  # noqa: E402
+from trainer.loop import train_synchronously
+from trainer.training.job import check_batch_size
+from trainer.workloads import load_workload
 
-pytestmark = pytest.mark.timeout(120)
 DECODER = Decoder(workload=load_workload("mnist"), compression="GZIP")
 # Blocks of ten steps of 32 digits: 28 * 28 pixels and a label of 8 bytes.
-TEN_STEPS = {"cache": "stream", "cache_gb": 3 * 10 * 32 * 792 / 1e9, "batch_size": 32}
+TEN_STEPS = {"cache": "stream", "cache_gb": 3 * 10 * 32 * 792 / 1e9}
 
 
 def make_stream(random, *, seed):
@@ -165,21 +157,10 @@ def test_examples_are_measured_if_shapes_do_not_tell_their_size(examples_dir, en
     assert measure_example(split, Decoder(workload=workload, compression="GZIP")) == size
 
 
-def prepare(examples_dir, out, **settings):
-    config = TrainConfig(workload="mnist", examples_dir=str(examples_dir), **settings)
-    return make_job(config, Cluster(), resolve_folders(str(out), {}), threading.Event())
-
-
-def train(job):
-    train_synchronously(job, ["/device:CPU:0"])
-    with open(f"{job.folders.logs}/metrics.jsonl", encoding="utf-8") as file:
-        return [line for line in map(json.loads, file) if line["split"] == "eval"]
-
-
 def test_a_model_learns_from_a_stream(examples_dir, tmp_path):
-    job = prepare(examples_dir, tmp_path, epochs=4, **TEN_STEPS)
+    job = train(examples_dir, tmp_path, epochs=4, **TEN_STEPS)
     assert job.stream.steps_per_block == 10
-    assert train(job)[-1]["accuracy"] > 0.8
+    assert read_lines(tmp_path, "eval")[-1]["accuracy"] > 0.8
 
 
 @pytest.mark.parametrize(
@@ -204,11 +185,11 @@ def test_the_small_tables_of_a_split_are_the_split(
 
 def test_damage_during_training_is_named(examples_dir, tmp_path):
     folder = shutil.copytree(examples_dir, tmp_path / "examples")
-    job = prepare(folder, tmp_path / "out", epochs=2, **TEN_STEPS)
+    job = new_job(folder, tmp_path / "out", epochs=2, **TEN_STEPS)
     shard = folder / "train-00001-of-00003.tfrecord.gz"
     shard.write_bytes(shard.read_bytes()[:-3000])
     with pytest.raises(InputError, match=rf"{shard.name} is damaged from record \d+ on .* prepare"):
-        train(job)
+        train_synchronously(job, [CPU])
 
 
 @pytest.mark.parametrize(

@@ -5,21 +5,16 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from tests.support.data.encoded_tables import make_example
 from tests.trainer.support.tiny import NUM_INPUTS, Tiny
 from trainer.errors import InputError
-from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.examples.manifest import checked_split, read_manifest
+from trainer.examples.tables import Decoder, read_table
 from trainer.workloads import load_workload
 from trainer.workloads.declarations.labels import Binary, Regression
 
-import_tensorflow()
-
-import tensorflow as tf  # noqa: E402
-
-from trainer.examples.manifest import checked_split, read_manifest  # noqa: E402
-from trainer.examples.tables import Decoder, read_table  # noqa: E402
-
-pytestmark = pytest.mark.timeout(120)
 MNIST = load_workload("mnist")
 
 
@@ -34,12 +29,8 @@ def test_a_table_holds_all_shards_in_order(examples_dir):
 
 @pytest.mark.parametrize("label", [Regression(), Binary(positive=1)], ids=["number", "class"])
 def test_only_examples_that_may_lack_a_label_are_decoded_without(label):
-    inputs = tf.train.Feature(float_list=tf.train.FloatList(value=[0.0] * NUM_INPUTS))
-    missing = tf.train.Feature(int64_list=tf.train.Int64List(value=[-1]))
-    if isinstance(label, Regression):
-        missing = tf.train.Feature(float_list=tf.train.FloatList(value=[np.nan]))
-    features = tf.train.Features(feature={"x": inputs, "label": missing})
-    records = tf.constant([tf.train.Example(features=features).SerializeToString()])
+    missing = np.nan if isinstance(label, Regression) else -1
+    records = tf.constant([make_example({"x": [0.0] * NUM_INPUTS, "label": missing})])
     decode = Decoder(workload=Tiny(label), compression="").traced_decode
     _, labels = decode(records, tf.constant(value=True))
     assert len(labels) == 1

@@ -2,34 +2,21 @@
 
 import base64
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from tests.support.data.encoded_tables import make_example
+from trainer.config.trust import OWN
 from trainer.errors import InstanceError
-from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.serving.export import argument_names, export_model, load_predictor
 from trainer.workloads import Binary, Category, Number, Records, Table, Text, Values
 
-import_tensorflow()
-
-import keras  # noqa: E402
-import tensorflow as tf  # noqa: E402
-
-from trainer.config.trust import OWN  # noqa: E402
-from trainer.serving.export import argument_names, export_model, load_predictor  # noqa: E402
-
-pytestmark = pytest.mark.timeout(120)
 NAMES = (
     *("class", "from", "self", "None", "Age", "age", "x.y", "x y", "x_y", "年龄", "доход", "%"),
     *("dense", "embedding", "dense_1", "2nd"),
 )
-
-
-def example_of(values: dict[str, float]) -> bytes:
-    feature = {
-        name: tf.train.Feature(float_list=tf.train.FloatList(value=[value]))
-        for name, value in values.items()
-    }
-    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
 
 
 def build(inputs):
@@ -61,7 +48,7 @@ def test_features_of_any_names_are_exported_and_served(table, tmp_path):
     export_model(model, table, str(tmp_path))
     predictor = load_predictor(str(tmp_path), trust=OWN)
     row = values if isinstance(table, Table) else {name: [one] for name, one in values.items()}
-    example = {"b64": base64.b64encode(example_of(values)).decode()}
+    example = {"b64": base64.b64encode(make_example(values)).decode()}
     by_name, serialized = predictor.predict([row, example])
     assert by_name == serialized
     columns = {name: np.stack([column]) for name, column in table.parse_instance(row).items()}
@@ -72,14 +59,9 @@ def test_features_of_any_names_are_exported_and_served(table, tmp_path):
     assert by_name["probabilities"][1] == pytest.approx(expected, rel=1e-4)
 
 
-def test_names_that_a_signature_can_have_stay_as_they_are(tmp_path):
+def test_names_that_a_signature_can_have_stay_as_they_are():
     plain = {"age": "age", "Sepal.Length": "Sepal_Length", "x y": "x_y", "m²": "m_"}
     assert argument_names(plain) == plain
-    table = Table([Number(name) for name in plain], label=Binary("y"), name="n")
-    table = table.adapt({name: np.array([0.0, 9.0], np.float32) for name in plain})
-    export_model(table.build_model(), table, str(tmp_path))
-    signature = tf.saved_model.load(str(tmp_path)).signatures["serving_default"]
-    assert set(signature.structured_input_signature[1]) == set(plain.values())
 
 
 def test_names_in_a_signature_are_readable_and_distinct():
@@ -160,11 +142,8 @@ def test_a_model_alone_reads_texts_as_preparing_does(tmp_path):
         texts = [
             text.encode() if isinstance(text, str) else text for text in np.ravel(value).tolist()
         ]
-        feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=texts))
-        example = tf.train.Example(features=tf.train.Features(feature={name: feature}))
-        return loaded["examples"](tf.constant([example.SerializeToString()]))[
-            "probabilities"
-        ].numpy()
+        examples = tf.constant([make_example({name: texts})])
+        return loaded["examples"](examples)["probabilities"].numpy()
 
     for name, groups in TEXTS.items():
         for plain, *others in groups:

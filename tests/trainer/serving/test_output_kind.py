@@ -1,18 +1,13 @@
 """Logits or probabilities: seen in the model itself."""
 
+import keras
 import pytest
+from keras import layers, losses
 
 from tests.trainer.support.tiny import NUM_INPUTS, Tiny
 from trainer.errors import ConfigError
-from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.serving.outputs import output_kind
 from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
-
-import_tensorflow()
-
-import keras  # noqa: E402
-from keras import layers, losses  # noqa: E402
-
-from trainer.serving.outputs import output_kind  # noqa: E402
 
 THREE, TWO, FLAGS = Classes(values=("a", "b", "c")), Binary(), Multilabel(values=("a", "b", "c"))
 

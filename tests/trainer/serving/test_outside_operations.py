@@ -1,17 +1,12 @@
 """Graphs that reach outside their model are recognized; ordinary exports are not refused."""
 
+import keras
 import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from trainer.errors import TrainerError
-from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.serving.outside_operations import check_graph
-
-import_tensorflow()
-import keras  # noqa: E402
-import tensorflow as tf  # noqa: E402
-from tensorflow.core.protobuf import saved_model_pb2  # noqa: E402
-
-pytestmark = pytest.mark.timeout(180)
 
 TEXTS = tf.TensorSpec([None], tf.string, name="x")
 

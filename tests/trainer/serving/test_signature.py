@@ -5,17 +5,11 @@ import os
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from trainer.runtime.tensorflow_logs import import_tensorflow
-
-import_tensorflow()
-import tensorflow as tf  # noqa: E402
-
-from trainer.errors import InstanceError, TrainerError  # noqa: E402
-from trainer.serve import load_ready_predictor  # noqa: E402
-from trainer.serving.signature import SignaturePredictor, read_signature  # noqa: E402
-
-pytestmark = pytest.mark.timeout(120)
+from trainer.errors import InstanceError, TrainerError
+from trainer.serve import load_ready_predictor
+from trainer.serving.signature import SignaturePredictor, read_signature
 
 
 class Scale(tf.Module):

@@ -3,18 +3,19 @@
 import base64
 import io
 import json
-import threading
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
-from trainer.cluster.tf_config import Cluster
-from trainer.config.train_config import TrainConfig, resolve_folders
+from tests.support.data.encoded_tables import make_example
+from tests.trainer.support import jobs
 from trainer.errors import InstanceError
-from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.serving.export import export_model, load_predictor
 from trainer.workloads import (
     Binary,
     Classes,
@@ -23,29 +24,13 @@ from trainer.workloads import (
     Records,
     Regression,
     Values,
-    load_workload,
 )
-
-import_tensorflow()
-
-import keras  # noqa: E402
-import tensorflow as tf  # noqa: E402
-
-from trainer.loop import train_synchronously  # noqa: E402
-from trainer.serving.export import export_model, load_predictor  # noqa: E402
-from trainer.training.job import make_job  # noqa: E402
-
-pytestmark = pytest.mark.timeout(200)
 
 
 def train(reference, examples, out, **settings):
-    config = TrainConfig.from_settings(
-        {"workload": reference, "examples_dir": str(examples), "batch_size": 16, **settings}
-    )
-    job = make_job(config, Cluster(), resolve_folders(str(out), {}), threading.Event())
-    train_synchronously(job, ["/device:CPU:0"])
-    lines = (out / "logs/metrics.jsonl").read_text().splitlines()
-    return [one for one in map(json.loads, lines) if one["split"] == "eval"][-1]
+    """Train; return the last evaluation."""
+    jobs.train(examples, out, workload=reference, batch_size=16, **settings)
+    return jobs.read_lines(out, "eval")[-1]
 
 
 def png(name, size, random):
@@ -147,15 +132,6 @@ workload = Records(
 """
 
 
-def record(x, y, name=None):
-    example = tf.train.Example()
-    example.features.feature["x"].float_list.value.extend(x)
-    example.features.feature["y"].int64_list.value.append(y)
-    if name is not None:
-        example.features.feature["name"].bytes_list.value.append(name)
-    return example.SerializeToString()
-
-
 def test_records_become_a_served_model(tmp_path):
     random = np.random.default_rng(4)
     folder, data = tmp_path / "points", tmp_path / "data"
@@ -164,8 +140,9 @@ def test_records_become_a_served_model(tmp_path):
     (folder / "workload.py").write_text(RECORDS)
     with tf.io.TFRecordWriter(str(data / "all.tfrecord")) as writer:
         for number in range(600):
-            x = random.normal(size=3).astype(float)
-            writer.write(record(x, 7 if x[0] > 0 else 3, b"abc" if number % 2 else None))
+            x = random.normal(size=3).tolist()
+            name = {"name": "abc"} if number % 2 else {}
+            writer.write(make_example({"x": x, "y": 7 if x[0] > 0 else 3, **name}))
     options = PrepareOptions(files=[str(data / "*.tfrecord")])
     prepare(str(folder), output_dir=tmp_path / "examples", options=options)
     settings = {"epochs": 20, "learning_rate": 0.02}
@@ -221,10 +198,7 @@ def test_the_largest_numbers_of_a_record_are_accepted():
 def test_a_record_is_sent_and_parsed_as_it_is_stored(tmp_path):
     features = {"x": Values("float32", [2]), "s": Values("string", [2], "é")}
     records = Records(features, label=Multilabel("y", values=("a", "b")), model=small, name="r")
-    example = tf.train.Example()
-    example.features.feature["x"].float_list.value.extend([1, 2])
-    example.features.feature["y"].bytes_list.value.append(b"b")
-    parsed, labels = records.parse(tf.constant([example.SerializeToString()]))
+    parsed, labels = records.parse(tf.constant([make_example({"x": [1.0, 2.0], "y": "b"})]))
     assert labels.numpy().tolist() == [[0, 1]]
     row = {name: column.numpy()[0] for name, column in parsed.items()}
     assert row["s"].tolist() == ["é".encode()] * 2
@@ -245,12 +219,9 @@ def test_a_record_is_sent_and_parsed_as_it_is_stored(tmp_path):
 def test_an_example_may_have_any_number_of_labels():
     names = [f"l{number}" for number in range(120)]
     records = Records({"x": Values()}, label=Multilabel("y", values=names), model=small)
-    found = []
-    for labels in (names, ["l3", "l3", "other", ""], []):
-        example = tf.train.Example()
-        example.features.feature["x"].float_list.value.append(1)
-        example.features.feature["y"].bytes_list.value.extend(map(str.encode, labels))
-        found.append(example.SerializeToString())
+    found = [
+        make_example({"x": 1.0, "y": labels}) for labels in (names, ["l3", "l3", "other", ""], [])
+    ]
     for batch in (found, found[2:]):
         expected = [[1] * 120, [0, 0, 0, 1] + [0] * 116, [0] * 120][-len(batch) :]
         assert records.parse(tf.constant(batch))[1].numpy().tolist() == expected
@@ -272,11 +243,6 @@ def test_wrong_records_are_named(change, message):
     given = {"features": {"x": Values()}, "label": Regression("y"), "model": small, **change}
     with pytest.raises(ValueError, match=message):
         Records(**given)
-
-
-def test_built_in_workloads_are_declared_with_the_public_api():
-    kinds = {name: type(load_workload(name)).__name__ for name in ("mnist", "cifar10", "taxi")}
-    assert kinds == {"mnist": "ImageFolder", "cifar10": "ImageFolder", "taxi": "Table"}
 
 
 @pytest.mark.parametrize(

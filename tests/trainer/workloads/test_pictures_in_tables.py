@@ -3,18 +3,15 @@
 import base64
 import io
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image as Picture
 
-from trainer.runtime.tensorflow_logs import import_tensorflow
+from tests.support.data.encoded_tables import make_example
 from trainer.workloads import Classes, Image, ImageFolder, Number, Regression, Table
 from trainer.workloads.description import describe, read_description
-
-import_tensorflow()
-
-import keras  # noqa: E402
-import tensorflow as tf  # noqa: E402
 
 SIZE = (6, 4)
 WHITE = 255
@@ -141,10 +138,7 @@ def test_a_request_without_a_readable_picture_is_named(instance, problem):
 )
 def test_the_default_model_takes_examples_and_requests_alike(more, label):
     workload = table(more=more, label=label)
-    example = tf.train.Example()
-    example.features.feature["photo"].bytes_list.value.append(pixels().tobytes())
-    example.features.feature["age"].float_list.value.append(2.5)
-    records = tf.constant([example.SerializeToString()] * 2)
+    records = tf.constant([make_example({"photo": pixels().tobytes(), "age": 2.5})] * 2)
     features, _ = workload.parse(records)
     columns = {name: values.numpy() for name, values in features.items()}
     if more:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,31 +15,19 @@ from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from tests.support.data.offline import evaluated_offline
 from tests.support.data.trips import write_trips
-from trainer.cluster.tf_config import Cluster
-from trainer.config.train_config import TrainConfig, resolve_folders
+from tests.trainer.support.jobs import new_job, train
 from trainer.errors import InputError
-from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.examples.manifest import read_manifest
+from trainer.examples.tables import read_table
+from trainer.serving.export import load_predictor
+from trainer.training.facts import find_facts
+from trainer.workloads import Table, load_workload
 
-import_tensorflow()
-
-
-from trainer.examples.manifest import read_manifest  # noqa: E402
-from trainer.examples.tables import read_table  # noqa: E402
-from trainer.loop import train_synchronously  # noqa: E402
-from trainer.serving.export import load_predictor  # noqa: E402
-from trainer.training.facts import find_facts  # noqa: E402
-from trainer.training.job import make_job  # noqa: E402
-from trainer.workloads import Table, load_workload  # noqa: E402
-
-pytestmark = pytest.mark.timeout(120)
 TAXI = load_workload("taxi")
 
 
 def test_a_trained_model_is_evaluated_and_repeats_its_predictions(trips_dir, tmp_path):
-    config = TrainConfig(workload="taxi", examples_dir=str(trips_dir), batch_size=32, epochs=20)
-    folders = resolve_folders(str(tmp_path), {})
-    job = make_job(config, Cluster(), folders, threading.Event())
-    train_synchronously(job, ["/device:CPU:0"])
+    folders = train(trips_dir, tmp_path, workload="taxi", epochs=20).folders
     case = Case(
         model_dir=folders.model,
         examples_dir=str(trips_dir),
@@ -78,17 +65,12 @@ def test_held_out_data_is_collected_from_small_tables(trips_dir, monkeypatch):
         )
 
 
-def make_taxi_job(examples_dir, out, **settings):
-    config = TrainConfig(workload="taxi", examples_dir=str(examples_dir), steps=4, **settings)
-    return make_job(config, Cluster(), resolve_folders(str(out), {}), threading.Event())
-
-
 def test_a_resumed_job_has_the_same_facts_and_examples(trips_dir, tmp_path, monkeypatch):
-    first = make_taxi_job(trips_dir, tmp_path / "out", cache="stream", cache_gb=1e-5)
-    train_synchronously(first, ["/device:CPU:0"])
+    settings = {"workload": "taxi", "steps": 4}
+    first = train(trips_dir, tmp_path / "out", cache="stream", cache_gb=1e-5, **settings)
     with monkeypatch.context() as patch:
         patch.setattr(Table, "adapt", lambda *_: pytest.fail("facts were found anew"))
-        again = make_taxi_job(trips_dir, tmp_path / "out")
+        again = new_job(trips_dir, tmp_path / "out", **settings)
     assert again.workload == first.workload
     assert again.workload.learnt.vocabularies["company"] == ["Café Cabs"]
 
@@ -100,8 +82,8 @@ def test_a_resumed_job_has_the_same_facts_and_examples(trips_dir, tmp_path, monk
     manifest = {"workload": "taxi", "compression": "GZIP", "splits": splits}
     (others / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(InputError, match=r"--examples-dir: .*out/.* train examples .*/others;"):
-        make_taxi_job(others, tmp_path / "out")
-    assert make_taxi_job(others, tmp_path / "out", fresh=True).workload != first.workload
+        new_job(others, tmp_path / "out", **settings)
+    assert new_job(others, tmp_path / "out", fresh=True, **settings).workload != first.workload
 
 
 def test_facts_of_many_examples_are_those_of_every_nth_one(trips_dir, monkeypatch):

@@ -2,18 +2,13 @@
 
 import json
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import load_workload
-
-import_tensorflow()
-
-import keras  # noqa: E402
-import tensorflow as tf  # noqa: E402
-
-from trainer.workloads.models.layers import (  # noqa: E402
+from trainer.workloads.models.layers import (
     AddViews,
     AverageViews,
     Normalization,
@@ -23,7 +18,6 @@ from trainer.workloads.models.layers import (  # noqa: E402
     whitening_kernel,
 )
 
-pytestmark = pytest.mark.timeout(120)
 RANDOM = np.random.default_rng(3)
 
 

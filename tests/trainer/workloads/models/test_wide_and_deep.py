@@ -1,15 +1,10 @@
 """Embeddings of texts and lists, for any number of tokens."""
 
+import keras
 import numpy as np
 import pytest
 
-from trainer.runtime.tensorflow_logs import import_tensorflow
-
-import_tensorflow()
-
-import keras  # noqa: E402
-
-from trainer.workloads.models.wide_and_deep import sum_embeddings  # noqa: E402
+from trainer.workloads.models.wide_and_deep import sum_embeddings
 
 
 @pytest.mark.parametrize(
