@@ -1,33 +1,27 @@
 """The train step: parts of a batch, model state, clipping, precision."""
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+from keras import layers
 
 from trainer.config.train_config import TrainConfig
-from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.examples.batches import Batches
+from trainer.examples.tables import gather_rows
+from trainer.training.model.devices import has_bfloat16
+from trainer.training.model.embeddings import add
+from trainer.training.model.flat_model import FlatModel, build_model
+from trainer.training.model.objective import Objective
+from trainer.training.optimizers.fused import make_optimizer
+from trainer.training.optimizers.rules import Average, UpdateRules
+from trainer.training.optimizers.schedule import Schedule
+from trainer.training.parameters import Parameters
+from trainer.training.results.evaluator import EvalStep, served_values
+from trainer.training.step import StepPlan, TrainStep, apply_gradient
 from trainer.workloads import load_workload
 from trainer.workloads.base import Recipe
 
-import_tensorflow()
-
-import keras  # noqa: E402
-import tensorflow as tf  # noqa: E402
-from keras import layers  # noqa: E402
-
-from trainer.examples.batches import Batches  # noqa: E402
-from trainer.examples.tables import gather_rows  # noqa: E402
-from trainer.training.model.devices import has_bfloat16  # noqa: E402
-from trainer.training.model.embeddings import add  # noqa: E402
-from trainer.training.model.flat_model import FlatModel, build_model  # noqa: E402
-from trainer.training.model.objective import Objective  # noqa: E402
-from trainer.training.optimizers.fused import make_optimizer  # noqa: E402
-from trainer.training.optimizers.rules import Average, UpdateRules  # noqa: E402
-from trainer.training.optimizers.schedule import Schedule  # noqa: E402
-from trainer.training.parameters import Parameters  # noqa: E402
-from trainer.training.results.evaluator import EvalStep, served_values  # noqa: E402
-from trainer.training.step import StepPlan, TrainStep, apply_gradient  # noqa: E402
-
-pytestmark = pytest.mark.timeout(120)
 MNIST = load_workload("mnist")
 SCHEDULE = Schedule(peak=0.01, total_steps=10)
 BATCHES = Batches(size=16, num_examples=40)
@@ -103,6 +97,11 @@ def test_the_statistics_of_batch_normalisation_follow_the_batches():
     noise = step.noise(tf.constant(7), rows)
     model(MNIST.preprocess(MNIST.augment(features, noise)), training=True)
     np.testing.assert_allclose(before["state"] + change, flat_model.read_state(), atol=1e-5)
+    # Parts differ a little: the mean of their variances is below the variance of the batch.
+    parts = add([contribute(step, 7, part=part, num_parts=2) for part in range(2)])
+    in_parts = parts.state_and_sums[: flat_model.state_size]
+    assert np.corrcoef(change, in_parts)[0, 1] > 0.98
+    assert not np.allclose(change, in_parts)
 
 
 def test_averaged_weights_come_with_statistics_averaged_like_them():
@@ -158,15 +157,6 @@ def test_decay_spares_biases_and_the_average_follows_the_weights(optimizer):
     assert not np.allclose(weights, average)
     for whole, in_pieces in zip(*results, strict=True):
         np.testing.assert_allclose(whole, in_pieces)
-
-
-def test_micro_batches_and_compilation_do_not_change_the_contribution():
-    plain, *others = (
-        joined(contribute(make_step(make_model(), **plan)[0], 2))
-        for plan in ({}, {"num_micro_batches": 4}, {"is_compiled": True})
-    )
-    for other in others:
-        np.testing.assert_allclose(plain, other, atol=1e-5)
 
 
 def test_a_clipped_gradient_has_the_given_norm():

@@ -2,16 +2,11 @@
 
 from types import SimpleNamespace
 
+import keras
 import pytest
 
 from trainer.errors import ConfigError
-from trainer.runtime.tensorflow_logs import import_tensorflow
-
-import_tensorflow()
-
-import keras  # noqa: E402
-
-from trainer.training.model import flat_model  # noqa: E402
+from trainer.training.model import flat_model
 
 CONFIG = SimpleNamespace(mixed_precision=False, model="")
 

@@ -3,33 +3,27 @@
 import dataclasses
 import functools
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+from keras import layers, optimizers
 
 from tests.trainer.support.tiny import Tiny
-from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.examples.batches import Batches
+from trainer.training.model.embeddings import add, find_large, look_up
+from trainer.training.model.flat_model import FlatModel
+from trainer.training.model.objective import Objective
+from trainer.training.optimizers.adam import Adam
+from trainer.training.optimizers.compiled import read_optimizer
+from trainer.training.optimizers.fused import Adagrad, Ftrl
+from trainer.training.optimizers.rules import Average, LinearPart, UpdateRules
+from trainer.training.optimizers.schedule import Schedule
+from trainer.training.parameters import Parameters
+from trainer.training.step import StepPlan, TrainStep
 from trainer.workloads.declarations.labels import Regression
 
-import_tensorflow()
-
-import keras  # noqa: E402
-import tensorflow as tf  # noqa: E402
-from keras import layers, optimizers  # noqa: E402
-
-from trainer.examples.batches import Batches  # noqa: E402
-from trainer.training.model.embeddings import add, find_large, look_up  # noqa: E402
-from trainer.training.model.flat_model import FlatModel  # noqa: E402
-from trainer.training.model.objective import Objective  # noqa: E402
-from trainer.training.optimizers.adam import Adam  # noqa: E402
-from trainer.training.optimizers.compiled import read_optimizer  # noqa: E402
-from trainer.training.optimizers.fused import Adagrad, Ftrl, Sgd  # noqa: E402
-from trainer.training.optimizers.rules import Average, LinearPart, UpdateRules  # noqa: E402
-from trainer.training.optimizers.schedule import Schedule  # noqa: E402
-from trainer.training.parameters import Parameters  # noqa: E402
-from trainer.training.step import StepPlan, TrainStep  # noqa: E402
-
-pytestmark = pytest.mark.timeout(240)
-STEPS, BATCH_SIZE, NUM_EXAMPLES, NUM_ROWS, NUM_IDS = 200, 6, 30, 40, 3
+STEPS, BATCH_SIZE, NUM_EXAMPLES, NUM_ROWS, NUM_IDS = 80, 6, 30, 40, 3
 STEADY = Schedule(peak=0.05, total_steps=1, warmup=0, kind="constant")
 CPU = "/device:CPU:0"
 
@@ -173,8 +167,9 @@ def fit(model, step):
 
 COMPILED = {
     "adagrad": lambda: optimizers.Adagrad(0.1, clipnorm=0.3),
-    "sgd": lambda: optimizers.SGD(0.05, global_clipnorm=0.5),
-    "adamw": lambda: optimizers.AdamW(0.01, weight_decay=0.1, use_ema=True, ema_momentum=0.9),
+    "adamw": lambda: optimizers.AdamW(
+        0.01, weight_decay=0.1, global_clipnorm=0.5, use_ema=True, ema_momentum=0.9
+    ),
     "nadam": lambda: optimizers.Nadam(0.005),
 }
 
@@ -192,9 +187,8 @@ def test_training_by_rows_equals_fit(optimizer):
 
 
 OWN = {
-    "adam-decay": (Adam(), {"weight_decay": 0.1, "average": Average(decay=0.9)}, None),
-    "adagrad-clip": (Adagrad(), {}, Adam()),
-    "sgd-ftrl": (Sgd(), {}, Ftrl()),
+    "adam-decay-ftrl": (Adam(), {"weight_decay": 0.1, "average": Average(decay=0.9)}, Ftrl()),
+    "adagrad-clip-adam": (Adagrad(), {}, Adam()),
 }
 
 
@@ -203,7 +197,7 @@ def test_rows_parts_and_pieces_do_not_change_what_a_recipe_learns(name):
     optimizer, options, linear = OWN[name]
     plan = {"clip_norm": 0.5} if "clip" in name else {}
     results = []
-    for by_rows, num_pieces, num_parts in ((False, 1, 1), (True, 2, 3)):
+    for by_rows, num_pieces, num_parts in ((False, 1, 1), (True, 2, 2)):
         model = make_model()
         if "weight_decay" in options:
             options["decay_mask"] = FlatModel(model).decay_mask()
@@ -227,15 +221,12 @@ def test_rows_parts_and_pieces_do_not_change_what_a_recipe_learns(name):
 
 def test_a_resumed_training_by_rows_ends_with_the_same_bits():
     options = {"optimizer": Adam(), "linear": Ftrl(), "average": Average(decay=0.9)}
-    whole, first, second = (
-        make_step(make_model(), num_pieces=number, **options) for number in (1, 1, 2)
-    )
+    whole, second = (make_step(make_model(), num_pieces=number, **options) for number in (1, 2))
     train(whole, stop=8)
+    second.parameters.load(whole.parameters.snapshot())
     whole.parameters.settle()  # as the drivers do, when a checkpoint is due
-    train(whole, start=8, stop=20)
-    train(first, stop=8)
-    second.parameters.load(first.parameters.snapshot())
-    train(second, start=8, stop=20)
+    for step in (whole, second):
+        train(step, start=8, stop=20)
     expected, found = whole.parameters.snapshot(), second.parameters.snapshot()
     assert set(expected) == set(found) >= {"momentum", "linear_accumulator", "average"}
     for name, value in expected.items():

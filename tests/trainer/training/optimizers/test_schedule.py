@@ -4,14 +4,9 @@ import dataclasses
 import re
 
 import pytest
+import tensorflow as tf
 
-from trainer.runtime.tensorflow_logs import import_tensorflow
-
-import_tensorflow()
-
-import tensorflow as tf  # noqa: E402
-
-from trainer.training.optimizers.schedule import Schedule  # noqa: E402
+from trainer.training.optimizers.schedule import Schedule
 
 STEADY = Schedule(peak=0.1, total_steps=100, warmup=0.0, kind="constant")
 

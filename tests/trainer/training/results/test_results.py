@@ -8,20 +8,16 @@ import threading
 import numpy as np
 import pytest
 
+from tests.trainer.support.jobs import CPU, new_job, read_lines
 from trainer.cluster.tf_config import Cluster
-from trainer.config.train_config import TrainConfig, resolve_folders
 from trainer.errors import InputError
-from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.metrics.decision import Decision
+from trainer.training.assembly import assemble
 from trainer.training.checkpoint import list_checkpoints
+from trainer.training.model.flat_model import build_served_model
+from trainer.training.results.recorder import Totals
+from trainer.training.results.results import Results
 
-import_tensorflow()
-
-from trainer.loop import _Training  # noqa: E402
-from trainer.training.job import make_job  # noqa: E402
-from trainer.training.results.recorder import Totals  # noqa: E402
-from trainer.training.results.results import Results  # noqa: E402
-
-pytestmark = pytest.mark.timeout(60)
 CLUSTER = {"chief": ("127.0.0.1:1",), "worker": ("127.0.0.1:2",), "ps": ("127.0.0.1:3",)}
 STEPS_PER_EPOCH = 16
 
@@ -37,6 +33,9 @@ class SlowEvaluation:
         assert self.may_end.wait(30)
         return self._metrics
 
+    def decide(self, weights, state):
+        return Decision()
+
 
 class BadEvaluation:
     def measure(self, weights, state):
@@ -47,26 +46,28 @@ class Chief:
     """The results of a parameter-server job, whose steps are only counted."""
 
     def __init__(self, examples_dir, out, steps, **settings):
-        config = TrainConfig(
-            workload="mnist", examples_dir=str(examples_dir), batch_size=32, steps=steps, **settings
+        cluster = Cluster(addresses=CLUSTER)
+        self.job = new_job(
+            examples_dir, out, cluster=cluster, steps=steps, log_every_steps=8, **settings
         )
-        folders = resolve_folders(str(out), {})
-        job = make_job(config, Cluster(addresses=CLUSTER), folders, threading.Event())
-        training = _Training(job, devices=["/device:CPU:0"], num_counters=1)
-        self.out, self._parameters, self.results = out, training.step.parameters, training._results
-        self._num_sums = self.results._objective.num_sums
+        step = assemble(self.job, devices=[CPU], num_counters=1)
+        self.out, self._step = out, step
+        self.results = Results(
+            self.job, step, build_served_model(self.job.workload, self.job.config)
+        )
         self.results.restore()
-        self.results.open(0, lambda _: {"unfinished": [[self._parameters.num_steps(), -1]]}, None)
+        self.results.open(0, lambda _: {"unfinished": [[step.parameters.num_steps(), -1]]}, None)
 
     def do_steps(self, count, *, unfinished=0):
         for _ in range(count + unfinished):
-            self._parameters.count_step()
-        totals = Totals(steps=count, examples=32 * count, sums=np.zeros(self._num_sums))
+            self._step.parameters.count_step()
+        totals = Totals(
+            steps=count, examples=32 * count, sums=np.zeros(self._step.objective.num_sums)
+        )
         self.results.after_call(totals)
 
     def lines(self, split):
-        lines = map(json.loads, (self.out / "logs/metrics.jsonl").read_text().splitlines())
-        return [line["step"] for line in lines if line["split"] == split]
+        return [line["step"] for line in read_lines(self.out, split)]
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_steps_go_on_during_an_evaluation(examples_dir, tmp_path, slow):
     chief = Chief(examples_dir, tmp_path, 2 * STEPS_PER_EPOCH)
     chief.do_steps(STEPS_PER_EPOCH)
     chief.do_steps(8)
-    assert chief.results._recorder.step == STEPS_PER_EPOCH + 8
+    assert chief.lines("train") == [STEPS_PER_EPOCH, STEPS_PER_EPOCH + 8]
     assert chief.lines("eval") == []
 
     slow.may_end.set()
@@ -113,7 +114,7 @@ def test_a_stopped_job_records_the_evaluation_that_runs(examples_dir, tmp_path, 
     chief.results.close()
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("value", [math.nan, -math.inf])
 def test_a_metric_that_is_never_finite_makes_no_checkpoint_the_best(
     examples_dir, tmp_path, monkeypatch, caplog, value
 ):
@@ -122,13 +123,12 @@ def test_a_metric_that_is_never_finite_makes_no_checkpoint_the_best(
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(Results, "_evaluation", evaluation)
     chief = Chief(examples_dir, tmp_path, 1000, patience=2)
-    for _ in range(2):
+    for _ in range(3):  # each finishes the evaluation of the epoch before
         chief.do_steps(STEPS_PER_EPOCH)
-        chief.results._finish_evaluation()
-    assert chief.results._job.finish.is_set()
+    assert chief.job.finish.is_set()
     assert "the loss was never a number (--patience 2)" in caplog.text
     chief.results.close()
-    chief.results._final_snapshot()
+    chief.results.export()
     assert f"exporting the last checkpoint, of step {2 * STEPS_PER_EPOCH}" in caplog.text
     lines = (tmp_path / "logs/metrics.jsonl").read_text().splitlines()
     losses = [json.loads(line, parse_constant=pytest.fail)["loss"] for line in lines]

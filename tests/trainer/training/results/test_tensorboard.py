@@ -1,43 +1,22 @@
 """Files for TensorBoard: scalars, the graph, histograms, and a trace of steps."""
 
-import threading
 from collections import defaultdict
 
 import pytest
+import tensorflow as tf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from trainer.cluster.tf_config import Cluster
-from trainer.config.train_config import TrainConfig, resolve_folders
+from tests.trainer.support.jobs import new_job, train
 from trainer.errors import ConfigError
-from trainer.runtime.tensorflow_logs import import_tensorflow
-
-import_tensorflow()
-
-import tensorflow as tf  # noqa: E402
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: E402
-from tensorflow.tsl.profiler.protobuf import xplane_pb2  # noqa: E402
-
-from trainer.loop import train_synchronously  # noqa: E402
-from trainer.training.job import make_job  # noqa: E402
-
-pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture(scope="module")
-def settings(examples_dir):
-    return {"workload": "mnist", "examples_dir": str(examples_dir), "batch_size": 32}
-
-
-def new_job(out, **settings):
-    folders = resolve_folders(str(out), {})
-    return make_job(TrainConfig(**settings), Cluster(), folders, threading.Event())
-
-
-@pytest.fixture(scope="module")
-def logs(settings, tmp_path_factory):
+def logs(examples_dir, tmp_path_factory):
     """The logs of two epochs of 16 steps."""
     out = tmp_path_factory.mktemp("seen")
-    settings = {**settings, "epochs": 2, "histograms": True, "profile_steps": "5-20"}
-    train_synchronously(new_job(out, **settings, steps_per_call=4), ["/device:CPU:0"])
+    settings = {"epochs": 2, "histograms": True, "profile_steps": "5-20", "steps_per_call": 4}
+    train(examples_dir, out, **settings)
     return out / "logs"
 
 
@@ -92,6 +71,6 @@ def traced_steps(trace):
                     )
 
 
-def test_steps_to_profile_after_the_last_step_are_refused(settings, tmp_path):
+def test_steps_to_profile_after_the_last_step_are_refused(examples_dir, tmp_path):
     with pytest.raises(ConfigError, match=r"--profile-steps: 5-33.* 32"):
-        new_job(tmp_path, **settings, epochs=2, profile_steps="5-33")
+        new_job(examples_dir, tmp_path, epochs=2, profile_steps="5-33")
