@@ -35,7 +35,7 @@ def test_each_epoch_uses_every_example_once_in_its_own_order(num_examples, batch
         assert not np.array_equal(epochs[0], epochs[1])
 
 
-@pytest.mark.parametrize("num_examples", [15_000, 45_000, 1_000_000])
+@pytest.mark.parametrize("num_examples", [15_000, 300_000])
 def test_the_orders_of_epochs_and_seeds_are_independent(num_examples):
     batches = Batches(size=num_examples, num_examples=num_examples)
     orders = [

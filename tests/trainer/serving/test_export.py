@@ -3,51 +3,64 @@
 import base64
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from tests.support.data.encoded_tables import make_example
 from trainer import paths
 from trainer.errors import InstanceError, TrainerError
-from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.serve import load_ready_predictor
 from trainer.serving.digests import DIGESTS_FILE
-from trainer.workloads import load_workload
-from trainer.workloads.encoding.image_files import encode_png
-
-import_tensorflow()
-
-import keras  # noqa: E402
-import tensorflow as tf  # noqa: E402
-
-from trainer.serving.export import (  # noqa: E402
-    Predictor,
+from trainer.serving.export import (
     as_predictions,
     export_model,
     load_predictor,
 )
+from trainer.workloads import load_workload
+from trainer.workloads.encoding.image_files import encode_png
 
-pytestmark = pytest.mark.timeout(120)
 MNIST = load_workload("mnist")
 
 
-def test_a_failed_export_leaves_the_old_model(tmp_path, monkeypatch):
-    folder = tmp_path / "model"
-    export_model(MNIST.build_model(), MNIST, str(folder))
+@pytest.fixture(scope="module")
+def untrained(tmp_path_factory):
+    """An untrained model, and the folder that it is exported to."""
+    model, folder = MNIST.build_model(), tmp_path_factory.mktemp("exported") / "model"
+    export_model(model, MNIST, str(folder))
+    return model, folder
+
+
+@pytest.fixture(scope="module")
+def exported(untrained):
+    """The folder of an untrained model."""
+    return untrained[1]
+
+
+@pytest.fixture(scope="module")
+def predictor(exported):
+    return load_predictor(str(exported))
+
+
+def test_a_failed_export_leaves_the_old_model(untrained, tmp_path, monkeypatch):
+    model, exported = untrained
+    folder = shutil.copytree(exported, tmp_path / "model")
 
     def fail(*_args, **_options):
         raise OSError("disk full")
 
     monkeypatch.setattr(tf.io.gfile, "rename", fail)
     with pytest.raises(OSError, match="disk full"):
-        export_model(MNIST.build_model(), MNIST, str(folder))
+        export_model(model, MNIST, str(folder))
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     assert load_predictor(str(folder)).predict([[0] * 784])
 
 
 def test_the_seeds_of_dropout_do_not_distinguish_equal_models(tmp_path):
-    model = keras.Sequential([MNIST.build_model(), keras.layers.Dropout(0.5)])
+    layers = [keras.layers.Flatten(), keras.layers.Dense(10), keras.layers.Dropout(0.5)]
+    model = keras.Sequential([keras.Input((28, 28, 1)), *layers])
     [seed] = [variable for variable in model.variables if variable.name == "seed_generator_state"]
     written = []
     for number in (1, 2):
@@ -58,29 +71,9 @@ def test_the_seeds_of_dropout_do_not_distinguish_equal_models(tmp_path):
     assert written[0] == written[1]
 
 
-def test_predictions_carry_class_label_probabilities_and_key(tmp_path):
-    model = MNIST.build_model()
-    export_model(model, MNIST, str(tmp_path / "model"))
-    predictor = load_predictor(str(tmp_path / "model"))
+def test_a_serialized_example_is_predicted_by_its_signature_too(predictor):
     image = np.arange(784) % 256
-    nested, flat = predictor.predict(
-        [image.reshape(28, 28).tolist(), {"image": image.tolist(), "key": 5}]
-    )
-    assert flat.pop("key") == 5
-    assert nested == flat
-    assert nested["label"] == str(nested["class"])
-    inputs = (image / 255).astype(np.float32).reshape(1, 28, 28, 1)
-    expected = tf.nn.softmax(model(inputs))[0].numpy()
-    np.testing.assert_allclose(nested["probabilities"], expected, atol=1e-6)
-    assert model.count_params() < 110_000
-
-
-def test_a_serialized_example_is_predicted_by_its_signature_too(exported):
-    predictor = load_predictor(str(exported))
-    image = np.arange(784) % 256
-    pixels = tf.train.BytesList(value=[image.astype(np.uint8).tobytes()])
-    features = tf.train.Features(feature={"image": tf.train.Feature(bytes_list=pixels)})
-    example = tf.train.Example(features=features).SerializeToString()
+    example = make_example({"image": image.astype(np.uint8).tobytes()})
     sent = {"b64": base64.b64encode(example).decode()}
     [expected] = predictor.predict([{"image": image.tolist()}])
     [found] = predictor.predict([sent], "examples")
@@ -88,8 +81,7 @@ def test_a_serialized_example_is_predicted_by_its_signature_too(exported):
     np.testing.assert_allclose(found["probabilities"], expected["probabilities"])
 
 
-def test_a_file_with_as_many_bytes_as_pixels_is_predicted_as_a_file(exported):
-    predictor = load_predictor(str(exported))
+def test_a_file_with_as_many_bytes_as_pixels_is_predicted_as_a_file(predictor):
     image = np.full((28, 28), 90, np.uint8)
     sent = {"b64": base64.b64encode(encode_png(image).ljust(784, b"\0")).decode()}
     of_file, expected = predictor.predict([{"image": sent}, image.tolist()])
@@ -109,15 +101,9 @@ def test_a_file_with_as_many_bytes_as_pixels_is_predicted_as_a_file(exported):
         ({"inputs": [0] * 784}, """'inputs' .*{"image": …}"""),
     ],
 )
-def test_a_bad_instance_is_named(tmp_path, instance, message):
-    predictor = load_predictor_without_model()
+def test_a_bad_instance_is_named(predictor, instance, message):
     with pytest.raises(InstanceError, match=f"instance 1: .*{message}"):
         predictor.predict([[0] * 784, instance])
-
-
-def load_predictor_without_model():
-    """Return a predictor that can check instances but not predict."""
-    return Predictor(SimpleNamespace(signatures={"serving_default": None}), MNIST)
 
 
 @pytest.mark.parametrize(
@@ -131,14 +117,6 @@ def test_the_labels_of_an_example_are_a_list_and_other_outputs_keep_their_shape(
 def test_a_folder_without_a_model_is_named(tmp_path):
     with pytest.raises(TrainerError, match=r"model from .*nothing"):
         load_predictor(str(tmp_path / "nothing"))
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """Export an untrained model."""
-    folder = tmp_path_factory.mktemp("exported") / "model"
-    export_model(MNIST.build_model(), MNIST, str(folder))
-    return folder
 
 
 def flipped(data: bytes) -> bytes:

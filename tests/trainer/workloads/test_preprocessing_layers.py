@@ -1,27 +1,18 @@
-"""Each of Keras' preprocessing layers: trained, exported, and served from another folder."""
+"""Keras' preprocessing layers: trained, exported, and served from another folder."""
 
 import shutil
-import threading
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
-from trainer.cluster.tf_config import Cluster
-from trainer.config.train_config import TrainConfig, resolve_folders
-from trainer.runtime.tensorflow_logs import import_tensorflow
+from tests.support.data.encoded_tables import make_example
+from tests.trainer.support import jobs
+from trainer.serving.export import load_predictor
+from trainer.training.model.flat_model import build_served_model
 
-import_tensorflow()
-
-import tensorflow as tf  # noqa: E402
-
-from trainer.loop import train_synchronously  # noqa: E402
-from trainer.serving.export import load_predictor  # noqa: E402
-from trainer.training.job import make_job  # noqa: E402
-from trainer.training.model.flat_model import build_served_model  # noqa: E402
-
-pytestmark = pytest.mark.timeout(240)
 WORKLOAD = """
 from pathlib import Path
 
@@ -56,43 +47,40 @@ def space():
     return keras.Model(made.get_inputs(), made.get_encoded_features())
 
 
-LAYERS = {
-    "string_lookup": lambda x: layers.StringLookup(
+LAYERS = [
+    lambda x: layers.StringLookup(
         vocabulary=WORDS, output_mode="one_hot")(x["word"]),
-    "string_lookup_of_a_file": lambda x: layers.StringLookup(
+    lambda x: layers.StringLookup(
         vocabulary=VOCABULARY, output_mode="multi_hot")(x["word"]),
-    "adapted_string_lookup": lambda x: adapted(
+    lambda x: adapted(
         layers.StringLookup(output_mode="one_hot"), WORDS)(x["word"]),
-    "integer_lookup": lambda x: layers.IntegerLookup(
+    lambda x: layers.IntegerLookup(
         vocabulary=[1, 2, 3], output_mode="one_hot")(x["floor"]),
-    "adapted_integer_lookup": lambda x: adapted(
+    lambda x: adapted(
         layers.IntegerLookup(output_mode="one_hot"), [1, 2, 3])(x["floor"]),
-    "adapted_text": lambda x: adapted(
+    lambda x: adapted(
         layers.TextVectorization(output_mode="tf_idf"), TEXTS)(x["text"]),
-    "text_with_a_vocabulary": lambda x: layers.GlobalAveragePooling1D()(
+    lambda x: layers.GlobalAveragePooling1D()(
         layers.Embedding(6, 4)(layers.TextVectorization(
             output_sequence_length=4, vocabulary=WORDS)(x["text"]))),
-    "hashing": lambda x: layers.Flatten()(layers.Embedding(8, 4)(layers.Hashing(8)(x["word"]))),
-    "hashed_cross": lambda x: layers.HashedCrossing(64, output_mode="one_hot")(
+    lambda x: layers.Flatten()(layers.Embedding(8, 4)(layers.Hashing(8)(x["word"]))),
+    lambda x: layers.HashedCrossing(64, output_mode="one_hot")(
         (x["word"], x["floor"])),
-    "adapted_normalization": lambda x: adapted(
+    lambda x: adapted(
         layers.Normalization(), [[1.0], [4.0], [9.0]])(x["number"]),
-    "category_encoding": lambda x: layers.CategoryEncoding(
+    lambda x: layers.CategoryEncoding(
         5, output_mode="one_hot")(x["floor"]),
-    "discretization": lambda x: layers.CategoryEncoding(4, output_mode="one_hot")(
+    lambda x: layers.CategoryEncoding(4, output_mode="one_hot")(
         layers.Discretization(bin_boundaries=[2.0, 4.0, 6.0])(x["number"])),
-    "adapted_discretization": lambda x: layers.CategoryEncoding(4, output_mode="one_hot")(
+    lambda x: layers.CategoryEncoding(4, output_mode="one_hot")(
         adapted(layers.Discretization(num_bins=4), [1.0, 2.0, 5.0, 9.0])(x["number"])),
-    "feature_space": lambda x: space()({name: x[name] for name in ("word", "number", "floor")}),
-}
+    lambda x: space()({name: x[name] for name in ("word", "number", "floor")}),
+]
 
 
-def built_by(preprocess):
-    def build(inputs, *, labels):
-        x = preprocess(inputs)
-        return keras.Model(inputs, layers.Dense(len(labels))(x))
-
-    return build
+def model(inputs, *, labels):
+    parts = [layers.Flatten()(layer(inputs)) for layer in LAYERS]
+    return keras.Model(inputs, layers.Dense(len(labels))(layers.Concatenate()(parts)))
 
 
 workload = Table(
@@ -103,16 +91,11 @@ workload = Table(
         Text("text"),
     ],
     label=Classes("kind"),
-    model={name: built_by(layer) for name, layer in LAYERS.items()},
+    model=model,
     raw_inputs=True,
 )
 """
 
-NAMES = [
-    line.split('"')[1]
-    for line in WORKLOAD.splitlines()
-    if line.startswith('    "') and "lambda x" in line
-]
 ROWS = [
     {"number": 1.5, "word": "red", "floor": 1, "text": "a red house"},
     {"number": 8.0, "word": "blue", "floor": 3, "text": "and green"},
@@ -138,20 +121,10 @@ def examples(tmp_path_factory):
     return code, folder / "examples"
 
 
-def train(workload, examples, out, **settings):
-    config = TrainConfig.from_settings(
-        {"workload": str(workload), "examples_dir": str(examples), "steps": 2, **settings}
-    )
-    job = make_job(config, Cluster(), resolve_folders(str(out), {}), threading.Event())
-    train_synchronously(job, ["/device:CPU:0"])
-    return job
-
-
 def with_exported_weights(job, folder):
     """Return the job's Keras model, with the weights in a SavedModel."""
     model = build_served_model(job.workload, job.config)
-    exported = tf.saved_model.load(folder)._variables
-    for variable, value in zip(model.variables, exported, strict=True):
+    for variable, value in zip(model.variables, jobs.exported_variables(folder), strict=True):
         variable.assign(value)
     return model
 
@@ -165,12 +138,11 @@ def raw_inputs():
     }
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_layer_is_trained_and_served_from_another_folder(name, examples, tmp_path):
+def test_every_layer_is_trained_and_served_from_another_folder(examples, tmp_path):
     code, data = examples
     copied = shutil.copytree(code, tmp_path / "shop")
-    job = train(copied, data, tmp_path / "out", model=name, batch_size=16)
-    model = with_exported_weights(job, str(tmp_path / "out/model"))
+    job = jobs.train(data, tmp_path / "out", workload=str(copied), steps=2)
+    model = with_exported_weights(job, tmp_path / "out/model")
     expected = tf.nn.softmax(model(raw_inputs())).numpy()
     assert len(np.unique(expected.round(6), axis=0)) == len(ROWS)
     moved = shutil.copytree(tmp_path / "out/model", tmp_path / "moved")
@@ -181,30 +153,18 @@ def test_a_layer_is_trained_and_served_from_another_folder(name, examples, tmp_p
     np.testing.assert_allclose([one["probabilities"] for one in predictions], expected, atol=1e-6)
 
 
-CLUSTERS = {
-    "single": ((), {"num_workers": 0, "num_ps": 0}),
-    "mirrored": (("--cpu-devices", 2), {"num_workers": 0, "num_ps": 0}),
-    "parameter_server": ((), {}),
-    "multi_worker_mirrored": ((), {"num_chiefs": 0, "num_ps": 0}),
-    "multi_worker_mirrored-collectives": (
-        ("--all-reduce", "collectives"),
-        {"num_chiefs": 0, "num_ps": 0},
-    ),
-}
-
-
-@pytest.mark.parametrize("name", CLUSTERS)
-def test_every_strategy_trains_a_table_of_a_file_that_uses_tensorflow_at_its_import(
-    name, start_cluster, examples, tmp_path
+@pytest.mark.parametrize(
+    ("more", "sizes"),
+    [((), {}), (("--all-reduce", "collectives"), {"num_chiefs": 0, "num_ps": 0})],
+    ids=["parameter_server", "collectives"],
+)
+def test_a_cluster_trains_a_table_of_a_file_that_uses_tensorflow_at_its_import(
+    start_cluster, examples, tmp_path, more, sizes
 ):
     code, data = examples
-    more, sizes = CLUSTERS[name]
     flags = ["--workload", code, "--examples-dir", data, "--output-dir", tmp_path / "out", *more]
-    flags += ["--model", "adapted_text", "--batch-size", 16, "--steps", 20]
-    flags += ["--strategy", name.partition("-")[0]]
-    replicas = start_cluster(*flags, **sizes)
-    codes = {name: replica.wait() for name, replica in replicas.items()}
-    assert set(codes.values()) == {0}, [replica.log for replica in replicas.values()]
+    replicas = start_cluster(*flags, "--batch-size", 16, "--steps", 20, **sizes)
+    jobs.expect_end(replicas.values())
     predictions = load_predictor(str(tmp_path / "out/model")).predict(ROWS)
     assert predictions[0] != predictions[1]
 
@@ -264,14 +224,14 @@ def test_a_table_of_encode_with_is_served_from_another_folder(tmp_path):
     with tf.io.TFRecordWriter(str(tmp_path / "data.tfrecord")) as writer:
         for count in range(120):
             values = {
-                "word": [("red", "green", "blue")[count % 3].encode()],
-                "number": [count % 9 + count / 1000],
-                "kind": [b"xyz"[count % 3 : count % 3 + 1]],
+                "word": ("red", "green", "blue")[count % 3],
+                "number": count % 9 + count / 1000,
+                "kind": "xyz"[count % 3],
             }
-            writer.write(example(values))
+            writer.write(make_example(values))
     options = PrepareOptions(files=[str(tmp_path / "data.tfrecord")])
     prepare(str(code), output_dir=tmp_path / "examples", options=options)
-    job = train(code, tmp_path / "examples", tmp_path / "out", batch_size=16)
+    job = jobs.train(tmp_path / "examples", tmp_path / "out", workload=str(code), steps=2)
     moved = (tmp_path / "out/model").rename(tmp_path / "moved")
     code.rename(tmp_path / "gone")
     rows = [{"word": word, "number": 4.0} for word in ("red", "blue", "unseen")]
@@ -282,15 +242,5 @@ def test_a_table_of_encode_with_is_served_from_another_folder(tmp_path):
     inputs = job.workload.preprocess(
         job.workload.encode({name: tf.constant(column) for name, column in features.items()})
     )
-    model = with_exported_weights(job, str(moved))
+    model = with_exported_weights(job, moved)
     np.testing.assert_allclose(served, tf.nn.softmax(model(inputs)), atol=1e-6)
-
-
-def example(values):
-    """Return a serialized tf.train.Example."""
-    lists = {bytes: ("bytes_list", tf.train.BytesList), float: ("float_list", tf.train.FloatList)}
-    features = {}
-    for name, column in values.items():
-        field, kind = lists[type(column[0])]
-        features[name] = tf.train.Feature(**{field: kind(value=column)})
-    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
