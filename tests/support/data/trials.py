@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from components.evaluate.gate.options import GateOptions
 from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.trial.findings import OK, Finding
 from pipelines.projects.trial.steps import Trial
@@ -36,9 +37,12 @@ def try_folder(
     return {one.name: one for one in found}
 
 
-def try_data(own: Path, options: PrepareOptions, folder: Path) -> Finding:
+def try_data(
+    own: Path, options: PrepareOptions, folder: Path, *, gate: Json | None = None
+) -> Finding:
     """Try only the declaration and the data of a workload; `folder` is an empty one."""
-    findings = Trial(str(own), train={}, options=options, folder=folder).findings()
+    judged = GateOptions.from_json(json.dumps(gate or {}))
+    findings = Trial(str(own), train={}, options=options, folder=folder, gate=judged).findings()
     declaration = next(findings)
     assert declaration.state == OK, declaration.problems
     return next(findings)

@@ -7,7 +7,6 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from components.prepare_examples.errors import DataError
 from pipelines.projects.literals import wrapped
@@ -15,6 +14,7 @@ from pipelines.projects.scripts import record
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.images import start_images
 from pipelines.projects.starter.tables import start_table
+from tests.support.data.class_folders import save_images
 from tests.support.processes.user_code import forked
 from trainer.workloads import load_workload
 from trainer.workloads.declarations.labels import Binary, Classes
@@ -94,8 +94,12 @@ def folder(tmp_path, monkeypatch):
         [*(f"{dice.gauss(2 + at % 3, 0.4):.2f}" for _ in "abcd"), "xyz"[at % 3]]
         for at in range(240)
     ]
-    (tmp_path / "iris.csv").write_text("a,b,c,d,kind\n" + "\n".join(map(",".join, rows)) + "\n")
+    write_rows(tmp_path, "a,b,c,d,kind", *map(",".join, rows))
     return tmp_path
+
+
+def write_rows(folder, head, *rows):
+    (folder / "iris.csv").write_text("\n".join([head, *rows, ""]))
 
 
 def start(folder, text, label="kind", *, name="train.py"):
@@ -337,7 +341,7 @@ def test_rows_alike_are_told_apart_by_the_split_of_scikit_learn(folder):
     (folder / "sklearn/model_selection.py").write_text(SPLIT)
     dice = random.Random(5)
     rows = [f"{dice.choice(['big', 'small'])},{dice.choice('ab')}" for _ in range(240)]
-    (folder / "iris.csv").write_text("size,kind\n" + "\n".join(rows) + "\n")
+    write_rows(folder, "size,kind", *rows)
     begun = start(folder, ALIKE)
     assert 'Category("size")' in begun.workload
 
@@ -411,14 +415,14 @@ model.fit(x[20:], y[20:])
 """
 
 
-def write_tags(path):
+def write_tags(folder):
     lists = ["new|red", "cold", "red", "cold|new"]
     rows = [f"{at % 9},{lists[at % 4]}" for at in range(120)]
-    path.write_text("size,tags\n" + "\n".join(rows) + "\n")
+    write_rows(folder, "size,tags", *rows)
 
 
 def test_weights_of_classes_that_a_label_lacks_are_refused(folder):
-    write_tags(folder / "iris.csv")
+    write_tags(folder)
     text = TAGS.replace("y[20:])", "y[20:], class_weight={0: 1.0, 1: 2.0})")
     with pytest.raises(DataError, match=r"train.py:1\d: class_weight is for a label of classes"):
         start(folder, text, label="tags")
@@ -426,7 +430,7 @@ def test_weights_of_classes_that_a_label_lacks_are_refused(folder):
 
 @pytest.mark.parametrize("line", ["", "y[:, 0] = x[:, 0] > 4\n"], ids=["lists", "others"])
 def test_several_labels_of_a_row_are_those_in_the_lists_of_the_file(folder, line):
-    write_tags(folder / "iris.csv")
+    write_tags(folder)
     text = TAGS.replace("model = ", f"{line}model = ", 1)
     if line:
         with pytest.raises(DataError, match=r"train.py:1\d: .*tags"):
@@ -437,7 +441,7 @@ def test_several_labels_of_a_row_are_those_in_the_lists_of_the_file(folder, line
 
 def test_the_logarithm_of_a_large_number_has_the_shift_of_the_script(folder):
     rows = [f"{at % 7},{50_000 + 431 * at},x" for at in range(240)]
-    (folder / "iris.csv").write_text("\n".join(["a,b,kind", *rows]) + "\n")
+    write_rows(folder, "a,b,kind", *rows)
     text = SHUFFLED.replace(
         "LINE", "table = table.astype(float); table[:, 1] = np.log1p(table[:, 1])"
     )
@@ -492,7 +496,7 @@ model.fit(x, np.array([row["kind"] == "b" for row in rows], "float32")[::2])
 def test_an_encoder_of_texts_that_is_no_layer_is_named_with_its_line(folder):
     dice = random.Random(5)
     rows = [f"{' '.join(dice.choices(['one', 'two'], k=4))},{dice.choice('ab')}" for _ in "x" * 99]
-    (folder / "iris.csv").write_text("text,kind\n" + "\n".join(rows) + "\n")
+    write_rows(folder, "text,kind", *rows)
     with pytest.raises(DataError, match=r"train.py:7: words, a Tokenizer, .*TextVectorization"):
         start(folder, TOKENS)
 
@@ -537,17 +541,20 @@ model.fit(data, epochs=3, class_weight={0: 1.0, 1: 2.0})
 """
 
 
-def test_a_script_that_trains_on_images_becomes_a_workload(tmp_path):
-    for name, grey in (("cats", 250), ("dogs", 20)):
-        (tmp_path / "photos" / name).mkdir(parents=True)
-        for at in range(12):
-            Image.new("RGB", (40 + at, 30), (grey, at, 0)).save(
-                tmp_path / f"photos/{name}/{at}.png"
-            )
-    (tmp_path / "train.py").write_text(IMAGE_SCRIPT)
-    write_folder(
-        tmp_path / "own", start_images(str(tmp_path / "photos"), script=tmp_path / "train.py")
-    )
+@pytest.fixture
+def start_photos(tmp_path):
+    """Return what `new` makes of class folders of images and a script."""
+    save_images(tmp_path / "photos", [(40 + at, 30) for at in range(12)])
+
+    def do(text):
+        (tmp_path / "train.py").write_text(text)
+        return start_images(str(tmp_path / "photos"), script=tmp_path / "train.py")
+
+    return do
+
+
+def test_a_script_that_trains_on_images_becomes_a_workload(tmp_path, start_photos):
+    write_folder(tmp_path / "own", start_photos(IMAGE_SCRIPT))
     workload = load_workload(str(tmp_path / "own"))
     assert (workload.size, workload.channels, workload.raw_inputs) == ((24, 20), 3, True)
     assert workload.label == Binary("label", positive="dogs", names=("cats", "dogs"))
@@ -557,33 +564,22 @@ def test_a_script_that_trains_on_images_becomes_a_workload(tmp_path):
     assert "  epochs: 3\n  batch_size: 4\n" in (tmp_path / "own/run.yaml").read_text()
 
 
-def test_classes_of_images_have_the_numbers_that_the_script_gives_them(tmp_path):
-    for name in ("cats", "dogs"):
-        (tmp_path / "photos" / name).mkdir(parents=True)
-        for at in range(12):
-            Image.new("RGB", (30, 30)).save(tmp_path / f"photos/{name}/{at}.png")
+def test_classes_of_images_have_the_numbers_that_the_script_gives_them(start_photos):
     listed = 'label_mode="binary", class_names=NAMES'
     text = IMAGE_SCRIPT.replace('label_mode="binary"', listed)
-    (tmp_path / "train.py").write_text(
-        text.replace("workers", 'NAMES = ["dogs", "cats"]\nworkers', 1)
-    )
-    begun = start_images(str(tmp_path / "photos"), script=tmp_path / "train.py")
+    begun = start_photos(text.replace("workers", 'NAMES = ["dogs", "cats"]\nworkers', 1))
     assert 'Binary("label", positive="cats", names=("dogs", "cats"))' in begun.workload
     assert 'class_weights={"dogs": 1, "cats": 2}' in begun.workload
 
 
-def test_class_names_within_a_function_are_refused_with_the_way_out(tmp_path):
-    for name in ("cats", "dogs"):
-        (tmp_path / "photos" / name).mkdir(parents=True)
-        Image.new("RGB", (30, 30)).save(tmp_path / f"photos/{name}/a.png")
+def test_class_names_within_a_function_are_refused_with_the_way_out(start_photos):
     listed = 'label_mode="binary", class_names=names'
     text = IMAGE_SCRIPT.replace('label_mode="binary"', listed)
     load = "def load(names):\n    return keras.utils"
     text = text.replace("data = keras.utils", load, 1)
     text = text.replace("data = data.map", 'data = load(["dogs", "cats"]).map', 1)
-    (tmp_path / "train.py").write_text(text)
     with pytest.raises(DataError, match=r"train.py:10: names: .*; assign it outside of functions"):
-        start_images(str(tmp_path / "photos"), script=tmp_path / "train.py")
+        start_photos(text)
 
 
 SIGNS = """\
@@ -602,7 +598,7 @@ model.fit(x, y, class_weight={-1: 1.0, 1: 3.0})
 
 def test_classes_of_any_numbers_have_the_weights_of_the_script(folder):
     rows = [f"{at * 0.7:.1f},{'yes' if at % 3 else 'no'}" for at in range(120)]
-    (folder / "iris.csv").write_text("\n".join(["a,kind", *rows, ""]))
+    write_rows(folder, "a,kind", *rows)
     begun = start(folder, SIGNS)
     assert 'class_weights={"no": 1, "yes": 3}' in begun.workload
     assert not any("times as often" in note for note in begun.notes)
@@ -632,7 +628,7 @@ model.fit(city[known][:, None], np.array([float(row["b"]) for row in rows])[know
 
 def test_an_unknown_value_has_the_lowest_number_also_of_codes_with_gaps(folder):
     rows = [f"{'lmnop'[at % 5]},{at * 0.7:.1f}" for at in range(120)]
-    (folder / "iris.csv").write_text("\n".join(["city,b", *rows, ""]))
+    write_rows(folder, "city,b", *rows)
     begun = start(folder, CODES, label="b")
     assert any("its 4 values, 0 for an unknown value" in note for note in begun.notes)
 
@@ -672,7 +668,7 @@ def test_a_function_with_inputs_called_like_columns_gets_their_own_values(folder
 
 def test_numbers_that_are_never_missing_are_one_input_each(folder):
     rows = [f"{k * k * 0.7:.1f},{'' if k == 5 else k % 7},{'xy'[k % 2]}" for k in range(100)]
-    (folder / "iris.csv").write_text("\n".join(["a,b,kind", *rows]) + "\n")
+    write_rows(folder, "a,b,kind", *rows)
     begun = start(folder, "import keras\ndef build():\n    return keras.Sequential()\n")
     required = {
         ast.literal_eval(call.args[0]): "is_required" in {one.arg for one in call.keywords}

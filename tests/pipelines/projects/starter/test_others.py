@@ -1,5 +1,6 @@
 """`trainyard new` for images, records and scripts with a Keras model."""
 
+import io
 import json
 import random
 import re
@@ -13,11 +14,18 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.settings.options import PrepareOptions
+from pipelines.projects.runs import find_run
+from pipelines.projects.scripts import record
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.images import start_images
 from pipelines.projects.starter.records import start_records
 from pipelines.projects.starter.tables import start_table
+from pipelines.projects.trial.places import Places
+from pipelines.projects.trial.records import sample_records
+from tests.support.data.cases.records import example, records_of, sequence
+from tests.support.data.class_folders import save_images
 from tests.support.data.trials import try_folder
+from tests.support.processes.user_code import forked
 from trainer.workloads import Classes, ImageFolder, Regression, Values, load_workload
 from trainer.workloads.description import describe, read_description
 
@@ -47,17 +55,11 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def script(tmp_path):
+def script(tmp_path, monkeypatch):
+    monkeypatch.setattr(record, "running", forked)
     path = tmp_path / "train.py"
     path.write_text(SCRIPT)
     return path
-
-
-def save_images(folder: Path, sizes, mode: str = "RGB") -> None:
-    for number, name in enumerate(["cats", "dogs"]):
-        (folder / name).mkdir(parents=True)
-        for at, size in enumerate(sizes):
-            Image.new(mode, size, 20 * at + number).save(folder / name / f"{at}.png")
 
 
 @pytest.mark.parametrize(
@@ -199,41 +201,38 @@ def test_the_function_of_a_script_becomes_the_model(tmp_path, script):
 
 
 @pytest.fixture
-def records(tmp_path):
-    """A folder with 60 records of several kinds of features."""
-    import tensorflow as tf
+def write(tmp_path):
+    """Write records to a file of the folder `data`; return the folder."""
 
-    def feature(value):
-        if isinstance(value, bytes):
-            return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-        if isinstance(value[0], float):
-            return tf.train.Feature(float_list=tf.train.FloatList(value=value))
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=value))
+    def do(items, name="a.tfrecord", compression="") -> str:
+        records_of(name, items, compression)(tmp_path)
+        return str(tmp_path / "data")
 
-    png = tf.io.encode_png(np.zeros((9, 9, 3), np.uint8)).numpy()
-    folder = tmp_path / "records"
-    folder.mkdir()
-    with tf.io.TFRecordWriter(str(folder / "a.tfrecord")) as writer:
-        for at in range(60):
-            values = {
-                "wave/raw": [float(at), 1.0, 2.0],
-                "count": [at],
-                "city": b"ab"[at % 2 : at % 2 + 1],
-                "image": png,
-                "reading_id": str(at).encode(),
-                "several": [1] * (at % 3 + 1),
-                "y": [at % 3],
-            }
-            if at % 5 == 0:
-                del values["count"]
-            chosen = {name: feature(value) for name, value in values.items()}
-            example = tf.train.Example(features=tf.train.Features(feature=chosen))
-            writer.write(example.SerializeToString())
-    return folder
+    return do
 
 
-def test_records_get_their_features_and_a_model(tmp_path, records):
-    start = start_records([str(records)], "y")
+def numbered(count: int = 60, **more):
+    """Return records; functions return further values by a record's number."""
+    return [
+        example(x=[at / 2], y=[at % 2], **{name: make(at) for name, make in more.items()})
+        for at in range(count)
+    ]
+
+
+def test_records_get_their_features_and_a_model(tmp_path, write):
+    picture = io.BytesIO()
+    Image.new("RGB", (9, 9)).save(picture, "PNG")
+    kinds = {
+        "wave/raw": lambda at: [float(at), 1.0, 2.0],
+        "count": lambda at: [at] if at % 5 else None,
+        "city": lambda at: [b"ab"[at % 2 : at % 2 + 1]],
+        "image": lambda at: [picture.getvalue()],
+        "reading_id": lambda at: [str(at).encode()],
+        "several": lambda at: [1] * (at % 3 + 1),
+        "y": lambda at: [at % 3],
+    }
+    folder = write([example(**{name: kinds[name](at) for name in kinds}) for at in range(60)])
+    start = start_records([folder], "y")
     write_folder(tmp_path / "own", start)
     workload = load_workload(str(tmp_path / "own"))
     assert workload.features == {
@@ -243,81 +242,45 @@ def test_records_get_their_features_and_a_model(tmp_path, records):
         "wave/raw": Values("float32", (3,)),
     }
     assert workload.label == Classes("y")
-    assert start.data == (str(records / "*.tfrecord*"),)
-    found = try_folder(tmp_path / "own", records / "a.tfrecord")
+    assert start.data == (f"{folder}/*.tfrecord*",)
+    found = try_folder(tmp_path / "own", tmp_path / "data/a.tfrecord")
     assert not [problem for one in found.values() for problem in one.problems]
     assert {one.state for one in found.values()} == {"ok"}
     with pytest.raises(DataError, match=r"--label z: .* have city, count"):
-        start_records([str(records)], "z")
+        start_records([folder], "z")
 
 
-def write_records(path: Path, examples, *, compression: str = "") -> Path:
-    """Write dicts of lists as tf.train.Examples; an empty list has no kind."""
-    import tensorflow as tf
-
-    kinds = {int: "int64_list", float: "float_list", bytes: "bytes_list"}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tf.io.TFRecordWriter(str(path), compression) as writer:
-        for values in examples:
-            features = {
-                name: tf.train.Feature(
-                    **({kinds[type(value[0])]: {"value": value}} if value else {})
-                )
-                for name, value in values.items()
-            }
-            example = tf.train.Example(features=tf.train.Features(feature=features))
-            writer.write(example.SerializeToString())
-    return path
-
-
-def numbered(count: int = 60, **more):
-    return [
-        {"x": [at / 2], "y": [at % 2], **{name: make(at) for name, make in more.items()}}
-        for at in range(count)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("names", "compression"),
-    [
-        (["part-00000-of-00002", "part-00001-of-00002"], ""),
-        (["Split-train/data_tfrecord-00000-of-00001.gz"], "GZIP"),
-        (["data.tfrecord"], "GZIP"),
-    ],
-    ids=["Beam's", "TFX's", "gzip without .gz"],
-)
-def test_the_records_of_a_folder_need_no_suffix(tmp_path, names, compression):
+def test_the_records_of_a_folder_need_no_suffix(tmp_path, write):
+    names = ["part-00000-of-00002", "part-00001-of-00002"]
     for name in names:
-        write_records(tmp_path / "data" / name, numbered(), compression=compression)
-    write_records(tmp_path / "more/a.tfrec", numbered())
-    start = start_records([str(tmp_path / "data"), str(tmp_path / "more")], "y")
-    assert start.num_examples == 60 * len(names) + 60
-    files = find_files(start.data)
-    assert [str(Path(file).relative_to(tmp_path)) for file in files] == [
-        *(f"data/{name}" for name in names),
-        "more/a.tfrec",
-    ]
+        folder = write(numbered(), name)
+    records_of("a.tfrec", numbered())(tmp_path / "more")
+    start = start_records([folder, str(tmp_path / "more/data")], "y")
+    assert start.num_examples == 180
+    assert [Path(file).name for file in find_files(start.data)] == [*names, "a.tfrec"]
 
 
-def test_records_whose_first_length_looks_like_gzip_are_read(tmp_path):
-    rows = [{**one, "note": [b"a" if at else b"b" * 35_562]} for at, one in enumerate(numbered())]
-    path = write_records(tmp_path / "a.tfrecord", rows)
+def test_records_whose_first_length_looks_like_gzip_are_read(tmp_path, write):
+    folder = write(numbered(note=lambda at: [b"a" if at else b"b" * 35_562]))
+    path = Path(folder, "a.tfrecord")
     assert path.read_bytes()[:2] == b"\x1f\x8b"
-    start = start_records([str(path)], "y")
+    start = start_records([folder], "y")
     assert start.num_examples == 60
     write_folder(tmp_path / "own", start)
-    found = try_folder(tmp_path / "own", path)
-    assert {one.state for one in found.values()} == {"ok"}
+    options = find_run(str(tmp_path / "own")).prepare_options()
+    (tmp_path / "trial").mkdir()
+    workload = load_workload(str(tmp_path / "own"))
+    sample = sample_records(workload, [str(path)], options, tmp_path / "trial", Places(None))
+    assert sample.problems == []
+    assert sample.detail.startswith("all 60 records")
 
 
-def test_what_is_no_record_is_named(tmp_path):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/a.csv").write_text("x,y\n1,2\n")
+def test_what_is_no_record_is_named(tmp_path, write):
+    with pytest.raises(DataError, match=r"a\.tfrecord has 10 records; at least 30 are needed"):
+        start_records([write(numbered(10))], "y")
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     with pytest.raises(DataError, match=r"a\.csv holds no TFRecords"):
-        start_records([str(tmp_path / "data")], "y")
-    few = write_records(tmp_path / "few", numbered()[:10])
-    with pytest.raises(DataError, match="few has 10 records; at least 30 are needed"):
-        start_records([str(few)], "y")
+        start_records([str(tmp_path / "a.csv")], "y")
     with pytest.raises(DataError, match=r"--records .*none: there is no such"):
         start_records([str(tmp_path / "none")], "y")
 
@@ -330,16 +293,14 @@ ODD = {
 
 
 @pytest.mark.parametrize(("make", "problem"), ODD.values(), ids=ODD)
-def test_a_feature_that_a_model_cannot_get_is_named(tmp_path, make, problem):
-    path = write_records(tmp_path / "a.tfrecord", numbered(odd=make))
-    start = start_records([str(path)], "y")
+def test_a_feature_that_a_model_cannot_get_is_named(write, make, problem):
+    start = start_records([write(numbered(odd=make))], "y")
     assert re.search(f"# odd: {problem}", start.workload)
     [note] = start.notes
     assert re.match(f"odd: left out: {problem}", note)
-    only = [{"odd": make(at), "y": [at % 2]} for at in range(60)]
-    write_records(path, only)
+    folder = write([example(odd=make(at), y=[at % 2]) for at in range(60)])
     with pytest.raises(DataError, match=f"no feature but y .*odd: {problem}"):
-        start_records([str(path)], "y")
+        start_records([folder], "y")
 
 
 @pytest.mark.parametrize(
@@ -350,34 +311,24 @@ def test_a_feature_that_a_model_cannot_get_is_named(tmp_path, make, problem):
     ],
     ids=["two numbers", "two types"],
 )
-def test_a_label_of_records_that_is_none_is_named(tmp_path, make, problem):
-    path = write_records(tmp_path / "a.tfrecord", numbered(y=make))
+def test_a_label_of_records_that_is_none_is_named(write, make, problem):
+    folder = write([example(x=[at / 2], y=make(at)) for at in range(60)])
     with pytest.raises(DataError, match=problem):
-        start_records([str(path)], "y")
+        start_records([folder], "y")
 
 
-def test_a_feature_of_records_that_tells_the_label_is_noted(tmp_path):
+def test_a_feature_of_records_that_tells_the_label_is_noted(write):
     told = {
         "image/class/text": lambda at: [b"cat dog ox".split()[at % 3]],
         "image/class/label": lambda at: [at % 3],
         "color": lambda at: [b"ab"[at % 2 : at % 2 + 1]],
     }
-    path = write_records(tmp_path / "a.tfrecord", numbered(**told))
-    [note] = start_records([str(path)], "image/class/label").notes
+    [note] = start_records([write(numbered(**told))], "image/class/label").notes
     assert note.startswith("image/class/text: tells image/class/label alone")
 
 
-def test_sequence_examples_are_counted_or_refused(tmp_path):
-    import tensorflow as tf
-
-    context = {"feature": {"y": {"int64_list": {"value": [1]}}}}
-    frames = {"x": {"feature": [{"float_list": {"value": [1.0]}}]}}
-    record = tf.train.SequenceExample(context=context, feature_lists={"feature_list": frames})
-    path = write_records(tmp_path / "a.tfrecord", numbered())
-    with tf.io.TFRecordWriter(str(tmp_path / "b.tfrecord")) as writer:
-        writer.write(record.SerializeToString())
-    [note] = start_records([str(tmp_path)], "y").notes
+def test_sequence_examples_are_counted(write):
+    write(numbered())
+    folder = write([sequence()], "b.tfrecord")
+    [note] = start_records([folder], "y").notes
     assert note.startswith("left out: 1 records; each is a tf.train.SequenceExample")
-    path.unlink()
-    with pytest.raises(DataError, match=r"each record is a tf\.train\.SequenceExample"):
-        start_records([str(tmp_path)], "y")

@@ -22,7 +22,7 @@ AGES = CHOOSER.normal(40, 12, (20, 3)).astype(np.float32)
 KELVIN = CHOOSER.normal(293, 3, (20, 3)).astype(np.float32)
 IDS = CHOOSER.integers(0, 9, (20, 4))
 REGRESSIONS = [
-    (CHOOSER.uniform(0, 2000) * (number > 3), 10 ** CHOOSER.uniform(-3, 6)) for number in range(40)
+    (CHOOSER.uniform(0, 2000) * (number > 3), 10 ** CHOOSER.uniform(-3, 6)) for number in range(8)
 ]
 
 

@@ -2,11 +2,10 @@
 
 import gzip
 import random
+import tempfile
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import prepare
@@ -15,7 +14,9 @@ from pipelines.projects.trial import records as record_trials
 from pipelines.projects.trial.findings import Finding
 from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.records import sample_images, sample_records
+from tests.support.data.class_folders import save_images
 from tests.support.data.trials import try_data, try_folder
+from trainer import Json
 from trainer.workloads import load_workload
 
 pytestmark = pytest.mark.timeout(180)
@@ -67,6 +68,22 @@ def attempt(tmp_path):
 
 
 @pytest.fixture
+def tried(tmp_path):
+    """Try the declaration and the data of a workload's text with a file; return the finding."""
+
+    def run(
+        text: str, data: Path | None, *, gate: Json | None = None, **options: object
+    ) -> Finding:
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        (folder / "trial").mkdir()
+        (folder / "workload.py").write_text(text)
+        chosen = PrepareOptions(files=(str(data),) if data else (), **options)
+        return try_data(folder, chosen, folder / "trial", gate=gate)
+
+    return run
+
+
+@pytest.fixture
 def rows(tmp_path):
     """A file of 60 rows."""
     lines = [
@@ -85,13 +102,6 @@ def table(**changes: str) -> str:
     return text
 
 
-def test_callbacks_write_no_files_where_the_check_was_started(attempt, rows):
-    logger = "keras.callbacks.CSVLogger('epochs-of-check.csv')"
-    text = table().replace("    model=model,", f"    model=model,\n    callbacks=[{logger}],")
-    assert attempt("import keras\n" + text, rows)["training"].state == "ok"
-    assert not Path("epochs-of-check.csv").exists()
-
-
 def test_a_right_workload_is_tried_from_its_data_to_its_predictions(attempt, rows):
     loss = f"{RIGHT['LOSS']}, metrics=[keras.metrics.Recall(name='recall')]"
     thresholds = {"recall": {"at_least": 0.5}, "specificity": {"at_least": 0.5}}
@@ -103,7 +113,9 @@ def test_a_right_workload_is_tried_from_its_data_to_its_predictions(attempt, row
         "buckets(plan; 2)",
     ]
     given = {"epochs": 3, "batch_size": 512, "thresholds": thresholds, "gate": {"slices": slices}}
-    found = attempt(table(LOSS=loss), rows, **given)
+    logger = "keras.callbacks.CSVLogger('epochs-of-check.csv')"
+    text = table(LOSS=loss).replace("model=model,", f"model=model, callbacks=[{logger}],")
+    found = attempt(f"import keras\n{text}", rows, **given)
     [problem] = found.pop("thresholds").problems
     assert problem.startswith("thresholds.specificity: the model has no such metric")
     assert problem.endswith("auc, recall, pr_auc, precision, brier, calibration_error, f1")
@@ -116,14 +128,13 @@ def test_a_right_workload_is_tried_from_its_data_to_its_predictions(attempt, row
     assert not [problem for one in found.values() for problem in one.problems]
     assert {one.state for one in found.values()} == {"ok"}
     assert found["data"].detail.startswith("all 60 rows")
+    assert not Path("epochs-of-check.csv").exists(), "it was written where the check was started"
 
 
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"PLAN": "plam"}, {"data": ["workload.py:13: the column 'plam'", "'plan'"]}),
         ({"OUTPUTS": "3"}, {"model": [":3: ", "Dense(1)"]}),
-        ({"FORMAT": "%Y-%m-%d"}, {"data": [":14: since: 60 of 60 rows", "%Y-%m-%d"]}),
         (
             {"POSITIVE": "ja", "OUTPUTS": "units.nothing"},
             {"data": [":16: left is 0", "'yes' (20 rows)"], "model": [":5: AttributeError"]},
@@ -137,17 +148,30 @@ def test_a_right_workload_is_tried_from_its_data_to_its_predictions(attempt, row
             {"combine(inputs)": f"keras.layers.Flatten()({EMBEDDED})"},
             {"model": [":3: ", "(Embedding) gets numbers", "Category"]},
         ),
-        ({"age now": "income"}, {"data": [":12: the column 'income'", "not declared: 'age now'"]}),
     ],
-    ids=["column", "output", "date", "one label and model", "loss", "linear", "ids", "columns"],
+    ids=["output", "one label and model", "loss", "linear", "ids"],
 )
-def test_mistakes_of_a_table_are_named_with_their_lines(attempt, rows, changes, expected):
+def test_mistakes_of_a_model_are_named_with_their_lines(attempt, rows, changes, expected):
     found = attempt(table(**changes), rows)
     assert {name for name, one in found.items() if one.state == "wrong"} == set(expected)
     for name, texts in expected.items():
         assert all(text in " ".join(found[name].problems) for text in texts), found[name].problems
     if "data" in expected:
         assert found["training"].state == "not tried", "it needs data"
+
+
+@pytest.mark.parametrize(
+    ("changes", "texts"),
+    [
+        ({"PLAN": "plam"}, ["workload.py:13: the column 'plam'", "'plan'"]),
+        ({"FORMAT": "%Y-%m-%d"}, [":14: since: 60 of 60 rows", "%Y-%m-%d"]),
+        ({"age now": "income"}, [":12: the column 'income'", "not declared: 'age now'"]),
+    ],
+    ids=["column", "date", "columns"],
+)
+def test_mistakes_of_a_table_are_named_with_their_lines(tried, rows, changes, texts):
+    problems = " ".join(tried(table(**changes), rows).problems)
+    assert all(text in problems for text in texts), problems
 
 
 @pytest.mark.parametrize("model", ["model", "None"])
@@ -171,12 +195,12 @@ def test_a_regression_whose_labels_hardly_differ_is_right(attempt, rows, model):
     [({"folds": 0}, "wrong"), ({"folds": 0, "metric": "accuracy"}, "ok"), ({}, "ok")],
     ids=["auc", "accuracy", "folds"],
 )
-def test_a_class_that_the_test_split_lacks_is_named(attempt, rows, gate, state):
+def test_a_class_that_the_test_split_lacks_is_named(tried, rows, gate, state):
     lines = rows.read_text().replace(",yes", ",no").splitlines()
     for at in (1, 2, 5):  # in the train and the eval split
         lines[at] = lines[at].replace(",no", ",yes")
     rows.write_text("\n".join(lines) + "\n")
-    found = attempt(table(), rows, gate=gate)["data"]
+    found = tried(table(), rows, gate=gate)
     assert found.state == state
     if state == "ok":
         assert "the test split has no 'yes'" in found.detail
@@ -185,20 +209,22 @@ def test_a_class_that_the_test_split_lacks_is_named(attempt, rows, gate, state):
         assert "the test split has no example of the class 'yes' of 'left', so auc" in problem
 
 
-def test_new_values_in_a_split_are_wrong_only_beside_a_declared_schema(tmp_path, rows, attempt):
+def test_new_values_in_a_split_are_wrong_only_beside_a_declared_schema(tmp_path, rows, tried):
     head, *lines = rows.read_text().splitlines()
     towns = [f"{line},town {number}" for number, line in enumerate(lines)]
     rows.write_text("\n".join([f"{head},town", *towns]) + "\n")
     declared = table().replace('Category("plan")', 'Category("plan"), Category("town")')
-    found = attempt(declared, rows)["data"]
+    found = tried(declared, rows)
     assert found.state == "ok"
     assert "5 folds of all 60 rows judge the model" in found.detail
     options = {"files": (str(rows),), "num_shards": {"train": 1}}
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/workload.py").write_text(declared)
     prepare(str(tmp_path / "own"), output_dir=tmp_path / "out", options=PrepareOptions(**options))
     changed = [line.replace("town", "village") for line in towns]
     rows.write_text("\n".join([f"{head},town", *changed]) + "\n")
     schema = str(tmp_path / "out" / "schema.pbtxt")
-    [problem] = attempt(declared, rows, prepare={"schema": schema})["data"].problems
+    [problem] = tried(declared, rows, schema=schema).problems
     assert "town: has" in problem
     assert "set prepare.block_on=none" in problem
     run = PrepareOptions(**options, schema=schema)
@@ -237,45 +263,32 @@ def test_a_setting_that_the_model_lacks_is_named(attempt, rows):
 @pytest.fixture
 def photos(tmp_path):
     """Class folders of ten images each."""
-    folder = tmp_path / "photos"
-    for number, name in enumerate(["cats", "dogs"]):
-        (folder / name).mkdir(parents=True)
-        for at in range(10):
-            pixels = np.full((9 + at, 8, 3), 20 * at + number, np.uint8)
-            Image.fromarray(pixels).save(folder / name / f"{at}.png")
-    return folder
+    save_images(tmp_path / "photos", [(8, 9 + at) for at in range(10)])
+    return tmp_path / "photos"
 
 
 IMAGES = "from trainer.workloads import *\nworkload = ImageFolder(size=(8, 8))\n"
 
 
-def test_images_of_class_folders_are_read(photos, tmp_path):
+def test_images_of_class_folders_are_read_all_if_some_would_be_refused(photos, tmp_path):
     (tmp_path / "workload.py").write_text(IMAGES)
-    workload = load_workload(str(tmp_path))
-    sample = sample_images(workload, photos, PrepareOptions(), tmp_path)
+    workload, options = load_workload(str(tmp_path)), PrepareOptions(max_quarantine=0.1)
+    sample = sample_images(workload, photos, options, tmp_path)
     assert not sample.problems
     assert (sample.num_examples, list(sample.labels)) == (20, ["cats", "dogs"])
     assert sample.detail.startswith("20 of 20 images in 2 classes")
-
-
-def test_all_images_decide_if_some_would_be_refused(photos, tmp_path):
-    (tmp_path / "workload.py").write_text(IMAGES)
-    workload, options = load_workload(str(tmp_path)), PrepareOptions(max_quarantine=0.1)
     for number, path in enumerate(sorted(photos.glob("cats/*.png"))[:4], start=1):
         path.write_bytes(b"no image")
         sample = sample_images(workload, photos, options, tmp_path, max_images=4)
         assert bool(sample.problems) == (number > 2), number
 
 
-def test_images_of_a_source_are_not_tried_but_not_refused(tmp_path):
-    text = "from trainer.workloads.mnist import workload\n"
-    (tmp_path / "workload.py").write_text(text)
-    (tmp_path / "trial").mkdir()
-    data = try_data(tmp_path, PrepareOptions(), tmp_path / "trial")
+def test_images_of_a_source_are_not_tried_but_not_refused(tried):
+    data = tried("from trainer.workloads.mnist import workload\n", None)
     assert (data.state, data.problems) == ("not tried", ())
 
 
-def test_an_empty_class_folder_and_corrupt_images_are_named(attempt, photos):
+def test_an_empty_class_folder_and_corrupt_images_are_named(attempt, tried, photos):
     (photos / "cats" / "3.png").write_bytes(b"no image")
     (photos / "dogs" / "4.png").write_bytes((photos / "dogs" / "4.png").read_bytes()[:40])
     found = attempt(IMAGES, photos, gate={"metric": "accuracy"})
@@ -284,8 +297,8 @@ def test_an_empty_class_folder_and_corrupt_images_are_named(attempt, photos):
     others = {found[name].state for name in ("declaration", "model", "training", "predictions")}
     assert others == {"ok"}, "the other images are tried"
     (photos / "birds").mkdir()
-    found = attempt(IMAGES, photos)
-    assert f"the class folder {photos}/birds has no images" in found["data"].problems[0]
+    [problem] = tried(IMAGES, photos).problems
+    assert f"the class folder {photos}/birds has no images" in problem
 
 
 RECORDS = """\
@@ -365,71 +378,49 @@ def test_all_records_decide_if_some_would_be_refused(
     assert all("y is 0 in all" in problem for problem in sample.problems)
 
 
-@pytest.mark.parametrize(
-    ("label", "warning"),
-    [
-        (lambda one, other, noise: one + other, "registered tells cnt together with casual"),
-        (
-            lambda one, other, noise: round(one * other / 7, 2),
-            "registered tells cnt together with casual",
-        ),
-        (lambda one, other, noise: one + other + noise, ""),
-    ],
-    ids=["sum", "product", "neither"],
-)
-def test_features_that_together_tell_the_label_are_said(attempt, tmp_path, label, warning):
+@pytest.mark.parametrize("power", [1, 0], ids=["product", "neither"])
+def test_features_that_together_tell_the_label_are_said(tried, tmp_path, power):
     dice = random.Random(4)
     lines = ["casual,registered,hour,cnt"]
     for _ in range(200):
         one, other = dice.randint(1, 400), dice.randint(1, 400)
-        cnt = label(one, other, dice.gauss(0, 9))
-        lines.append(f"{one},{other},{dice.randint(0, 23)},{cnt}")
+        lines.append(f"{one},{other},{dice.randint(0, 23)},{round(one * other**power / 7, 2)}")
     path = tmp_path / "rows.csv"
     path.write_text("\n".join([*lines, ""]))
-    features = "[Number('casual'), Number('registered'), Number('hour')]"
-    text = f"from trainyard import *\nworkload = Table({features}, label=Regression('cnt'))\n"
-    text = text.replace("*", "Number, Regression, Table")
-    finding = attempt(text, path)["data"]
+    finding = tried(
+        "from trainyard import Number, Regression, Table\n"
+        "features = [Number('casual'), Number('registered'), Number('hour')]\n"
+        "workload = Table(features, label=Regression('cnt'))\n",
+        path,
+    )
     assert finding.state == "ok"
-    assert (warning in finding.detail) if warning else ("tells cnt" not in finding.detail)
+    assert ("registered tells cnt together with casual" in finding.detail) == bool(power)
+    assert ("casual tells cnt alone" in finding.detail) != bool(power)
+    assert "hour" not in finding.detail
 
 
-def test_features_that_tell_the_label_alone_are_said(attempt, tmp_path):
-    lines = ["age,closed_on,code,left"]
+def test_features_that_tell_the_label_alone_or_encode_it_are_said(tried, tmp_path):
+    lines = ["hour,closed_on,code,is_a,is_b,is_c"]
     for at in range(300):
-        left = at * 7 % 11 < 3
-        day = "" if left else f"2025-0{1 + at % 9}-10"
-        lines.append(f"{at * 13 % 63},{day},{at % 22}{'AB'[left]},{'yes' if left else 'no'}")
+        is_a, is_b, is_c = (at * 7 % 11 % 3 == one for one in range(3))
+        day = "" if is_a else f"2025-0{1 + at % 9}-10"
+        lines.append(f"{at % 24},{day},{at % 22}{'AB'[is_a]},{int(is_a)},{int(is_b)},{is_c}")
     path = tmp_path / "rows.csv"
     path.write_text("\n".join([*lines, ""]))
-    finding = attempt(
+    finding = tried(
         "from trainyard import Binary, Category, Number, Table, Timestamp\n"
-        "features = [Number('age'), Timestamp('closed_on', parts=('month',)), Category('code')]\n"
-        "workload = Table(features, label=Binary('left', positive='yes'))\n",
+        "features = [Number('hour'), Timestamp('closed_on', parts=('month',)), Category('code'),"
+        " Number('is_b'), Category('is_c')]\n"
+        "workload = Table(features, label=Binary('is_a', positive=1))\n",
         path,
-    )["data"]
-    told = "closed_on tells left by the rows that miss it, code tells left alone: remove what"
+    )
+    told = "closed_on tells is_a by the rows that miss it, code tells is_a alone"
     assert told in finding.detail
+    assert "is_b tells is_a together with is_c" in finding.detail
+    assert "hour" not in finding.detail
 
 
-@pytest.mark.parametrize("has_last", [True, False])
-def test_features_that_encode_the_label_are_said(attempt, tmp_path, has_last):
-    lines = ["is_a,is_b,is_c,hour"]
-    lines += [f"{int(at % 3 == 0)},{int(at % 3 == 1)},{at % 3 == 2},{at % 24}" for at in range(200)]
-    path = tmp_path / "rows.csv"
-    path.write_text("\n".join([*lines, ""]))
-    last = "Category('is_c')" if has_last else "Number('hour')"
-    finding = attempt(
-        "from trainyard import Binary, Category, Number, Table\n"
-        f"workload = Table([Number('is_b'), {last}], label=Binary('is_a', positive=1),"
-        " ignored=['hour', 'is_c'])\n",
-        path,
-    )["data"]
-    assert finding.state == "ok"
-    assert ("is_b tells is_a together with is_c" in finding.detail) == has_last
-
-
-def test_windows_of_time_need_not_lie_in_the_first_of_many_rows(attempt, tmp_path):
+def test_windows_of_time_need_not_lie_in_the_first_of_many_rows(tried, tmp_path):
     lines = [f"{at % 9},{at // 200 * 86_400}" for at in range(60_000)]
     path = tmp_path / "rows.csv.gz"  # of which the first 20,000 rows are read
     with gzip.open(path, "wt") as file:
@@ -439,7 +430,7 @@ def test_windows_of_time_need_not_lie_in_the_first_of_many_rows(attempt, tmp_pat
         "workload = Table([Timestamp('day')], label=Regression('visits'),"
         " split=Split('day', eval='90d', test='90d'))\n"
     )
-    assert attempt(text, path)["data"].problems == ()
+    assert tried(text, path).problems == ()
 
 
 @pytest.mark.parametrize(
@@ -452,10 +443,9 @@ def test_windows_of_time_need_not_lie_in_the_first_of_many_rows(attempt, tmp_pat
     ],
     ids=["few bad rows side by side", "many", "a class in the last rows", "one class"],
 )
-def test_all_rows_decide_if_some_would_be_refused(tmp_path, bad, late, problem):
-    text = "workload = Table([Number('age')], label=Binary('left', positive='yes'))\n"
-    (tmp_path / "workload.py").write_text("from trainyard import Binary, Number, Table\n" + text)
-    (tmp_path / "trial").mkdir()
+def test_all_rows_decide_if_some_would_be_refused(tried, tmp_path, bad, late, problem):
+    text = "from trainyard import Binary, Number, Table\n"
+    text += "workload = Table([Number('age')], label=Binary('left', positive='yes'))\n"
     rows = [f"{at % 70},no" for at in range(30_000)]
     for at in late:
         rows[at] = f"{at % 70},yes"
@@ -463,6 +453,6 @@ def test_all_rows_decide_if_some_would_be_refused(tmp_path, bad, late, problem):
         rows[at] = f"x,{rows[at].partition(',')[2]}"
     path = tmp_path / "rows.csv"
     path.write_text("\n".join(["age,left", *rows, ""]))
-    data = try_data(tmp_path, PrepareOptions(files=(str(path),)), tmp_path / "trial")
+    data = tried(text, path)
     assert data.state == ("wrong" if problem else "ok"), data.problems
     assert not problem or problem in data.problems[0]

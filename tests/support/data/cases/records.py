@@ -35,7 +35,7 @@ def records_of(name: str, items: Sequence[bytes], compression: str = "") -> Call
 
     def write(folder: Path) -> None:
         path = folder / "data" / name
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         with tf.io.TFRecordWriter(str(path), compression) as writer:
             for item in items:
                 writer.write(item)
@@ -51,7 +51,8 @@ def _looks_like_gzip() -> list[bytes]:
     return [blob, *[example(x=[b"a"], y=[0])] * 40]
 
 
-def _sequence() -> bytes:
+def sequence() -> bytes:
+    """Return a SequenceExample."""
     lists = train.FeatureList(feature=[_feature([1.0])])
     return train.SequenceExample(
         context=train.Features(feature={"y": _feature([1])}),
@@ -104,7 +105,7 @@ CASES = {
         refused=True,
     ),
     "sequence_examples": Case(
-        records_of("data.tfrecord", [_sequence()] * 20),
+        records_of("data.tfrecord", [sequence()] * 20),
         WORDS,
         says=("tf.train.SequenceExample, whose lists are not read; write tf.train.Examples",),
         refused=True,
