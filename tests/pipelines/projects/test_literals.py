@@ -31,35 +31,10 @@ from trainer.workloads import ImageFolder, Records, Table, Workload, load_worklo
 from trainer.workloads.declarations.names import normal_form
 
 PIECES = (
-    *(
-        '"""',
-        "'''",
-        '"',
-        "'",
-        "\\",
-        "\\N{",
-        "\\x",
-        "{}",
-        "{0.real}",
-        "%s",
-        "%",
-        "#",
-        ": ",
-        "- ",
-        "*",
-    ),
-    *("${{ x }}", "$(touch PWNED)", "`touch PWNED`", "; touch PWNED", "&", "!!python/none ", "? "),
-    *("\n", "\r", "\t", "\x0b", "\x1b[2J", "\x7f", "\x85", "\xa0", "\u2028", "\u202e", "\ufeff"),
-    *(
-        "+str(open('PWNED', 'w'))+",
-        "\nopen('PWNED', 'w')\n",
-        "a",
-        "\u00df",
-        "m\u00b2",
-        "\U0001f600",
-        " ",
-    ),
-    *("@FOLDER@", "null", "\u0301", "A" * 10_000),
+    *"\"'\\%#*& a\n\r\t\x0b\x7f\x85\xa0\u2028\u202e\ufeff\u00df\u0301\U0001f600",
+    *('"""', "'''", "\\N{", "\\x", "{}", "{0.real}", "%s", ": ", "- ", "? ", "\x1b[2J", "m\u00b2"),
+    *("${{ x }}", "$(touch PWNED)", "`touch PWNED`", "; touch PWNED", "!!python/none "),
+    *("+str(open('PWNED', 'w'))+", "\nopen('PWNED', 'w')\n", "@FOLDER@", "null", "A" * 10_000),
 )
 pieces = st.lists(st.sampled_from(PIECES), min_size=1, max_size=5).map("".join)
 texts = (pieces | st.text(max_size=20)).filter(str.strip)

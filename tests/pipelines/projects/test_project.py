@@ -1,7 +1,6 @@
 """Projects: what is one, and what a snapshot of its code has."""
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ CODE = "workload = None\n"
 
 
 @pytest.fixture
-def churn(tmp_path: Path) -> Path:
+def churn(tmp_path):
     """A folder with a workload.py and much that is not code."""
     folder = tmp_path / "churn"
     files = (
@@ -38,7 +37,7 @@ IN_SNAPSHOT = ["helpers.py", "parts/__init__.py", "parts/words.txt", "requiremen
 @pytest.mark.parametrize(
     "data", [["{}/data/*.csv", "{}/table.csv"], ["{}/data/", "{}/*.csv"], ["{}/**/*.csv"]]
 )
-def test_a_snapshot_has_the_code_and_not_the_data(churn: Path, tmp_path: Path, data: list[str]):
+def test_a_snapshot_has_the_code_and_not_the_data(churn, tmp_path, data):
     patterns = [one.format(churn) for one in data]
     snapshot = take_snapshot(Project(churn), tmp_path / "state", data=patterns)
     found = sorted(
@@ -52,7 +51,7 @@ def test_a_snapshot_has_the_code_and_not_the_data(churn: Path, tmp_path: Path, d
     assert workload_name(str(snapshot.folder)) == workload_name(snapshot.reference) == "churn"
 
 
-def test_equal_code_is_copied_once_and_changed_code_again(churn: Path, tmp_path: Path):
+def test_equal_code_is_copied_once_and_changed_code_again(churn, tmp_path):
     state = tmp_path / "state"
     first = take_snapshot(Project(churn), state)
     os.utime(first.folder, (1, 1))
@@ -70,7 +69,7 @@ def test_equal_code_is_copied_once_and_changed_code_again(churn: Path, tmp_path:
     assert sorted(state.glob("code/.*")) == []
 
 
-def test_a_single_file_travels_alone(churn: Path, tmp_path: Path):
+def test_a_single_file_travels_alone(churn, tmp_path):
     (churn / "Price 2.py").write_text(CODE)
     project = project_of(str(churn / "Price 2.py"))
     assert project is not None
@@ -80,7 +79,7 @@ def test_a_single_file_travels_alone(churn: Path, tmp_path: Path):
     assert (project.run_file, project.requirements) == (None, None)
 
 
-def test_links_that_leave_the_folder_are_refused(churn: Path, tmp_path: Path):
+def test_links_that_leave_the_folder_are_refused(churn, tmp_path):
     (tmp_path / "secret.txt").write_text("x")
     (churn / "inside.py").symlink_to("helpers.py")
     assert "inside.py" in code_files(churn)
@@ -90,7 +89,7 @@ def test_links_that_leave_the_folder_are_refused(churn: Path, tmp_path: Path):
     assert list((tmp_path / "state/code").iterdir()) == []
 
 
-def test_a_link_to_a_folder_is_refused_unless_it_is_data(churn: Path, tmp_path: Path):
+def test_a_link_to_a_folder_is_refused_unless_it_is_data(churn, tmp_path):
     (tmp_path / "photos").mkdir()
     (churn / "photos").symlink_to(tmp_path / "photos")
     with pytest.raises(ConfigError, match="photos is a link to the folder"):
@@ -100,7 +99,7 @@ def test_a_link_to_a_folder_is_refused_unless_it_is_data(churn: Path, tmp_path: 
 
 
 def test_large_files_are_left_out_with_a_warning_and_large_folders_refused(
-    churn: Path, monkeypatch, caplog
+    churn, monkeypatch, caplog
 ):
     monkeypatch.setattr(projects, "MAX_FILE_BYTES", 100)
     (churn / "weights.bin").write_bytes(b"x" * 101)
@@ -112,7 +111,7 @@ def test_large_files_are_left_out_with_a_warning_and_large_folders_refused(
 
 
 @pytest.mark.parametrize("reference", ["churn", "churn/", "./churn", "churn/workload.py", "{}"])
-def test_a_path_is_a_project(churn: Path, monkeypatch, reference: str):
+def test_a_path_is_a_project(churn, monkeypatch, reference):
     monkeypatch.chdir(churn.parent)
     assert project_of(reference.format(churn)) == Project(churn)
     monkeypatch.chdir("/")
@@ -120,7 +119,7 @@ def test_a_path_is_a_project(churn: Path, monkeypatch, reference: str):
         assert project_of(reference, folder=churn.parent) == Project(churn)
 
 
-def test_names_are_no_projects(tmp_path: Path, monkeypatch):
+def test_names_are_no_projects(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mnist").mkdir()
     (tmp_path / "mnist/workload.py").write_text(CODE)
@@ -139,7 +138,7 @@ def test_names_are_no_projects(tmp_path: Path, monkeypatch):
         (".", r"no workload\.py; did you mean /.*/churn\?"),
     ],
 )
-def test_a_missing_workload_is_named(churn: Path, monkeypatch, reference: str, message: str):
+def test_a_missing_workload_is_named(churn, monkeypatch, reference, message):
     monkeypatch.chdir(churn.parent)
     (churn.parent / "empty").mkdir()
     with pytest.raises(ConfigError, match=message):
@@ -158,5 +157,5 @@ def test_a_missing_workload_is_named(churn: Path, monkeypatch, reference: str, m
         ('x"; rm -rf', "x-rm-rf"),
     ],
 )
-def test_a_name_is_made_valid(given: str, name: str):
+def test_a_name_is_made_valid(given, name):
     assert valid_name(given) == name

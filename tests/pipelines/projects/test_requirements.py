@@ -1,7 +1,6 @@
 """requirements.txt of a project against what is installed."""
 
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
@@ -11,13 +10,13 @@ from trainer.errors import ConfigError
 pytestmark = pytest.mark.fast
 
 
-def write(folder: Path, text: str) -> Path:
+def write(folder, text):
     path = folder / "requirements.txt"
     path.write_text(text)
     return path
 
 
-def test_installed_requirements_pass(tmp_path: Path):
+def test_installed_requirements_pass(tmp_path):
     (tmp_path / "more.txt").write_text("NumPy\n")
     text = f"""# comment
     numpy>=1.0  # comment
@@ -35,7 +34,7 @@ def test_installed_requirements_pass(tmp_path: Path):
     assert names == ["numpy", "keras", "NumPy", "nowhere-to-be-found", "tensorflow"]
 
 
-def test_missing_and_other_versions_are_named_with_the_command(tmp_path: Path):
+def test_missing_and_other_versions_are_named_with_the_command(tmp_path):
     path = write(tmp_path, "numpy\nno-such-package>=2\nkeras==1.0\nnamed @ https://x.org/a.whl\n")
     with pytest.raises(ConfigError) as caught:
         check_requirements(path)
@@ -55,11 +54,11 @@ def test_missing_and_other_versions_are_named_with_the_command(tmp_path: Path):
         *("git+https://x.org/a.git#egg=a", "https://x.org/a.whl", "a-1.0-py3-none-any.whl"),
     ],
 )
-def test_a_requirement_without_a_name_is_refused(tmp_path: Path, line: str):
+def test_a_requirement_without_a_name_is_refused(tmp_path, line):
     with pytest.raises(ConfigError, match=r"requirements\.txt, line 2: .*write NAME @ git"):
         check_requirements(write(tmp_path, f"numpy\n{line}\n"))
 
 
-def test_a_line_that_is_no_requirement_is_named(tmp_path: Path):
+def test_a_line_that_is_no_requirement_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"requirements\.txt, line 2: 'a b c'"):
         check_requirements(write(tmp_path, "numpy\na b c\n"))

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image as Picture
 
 from components.prepare_examples.errors import DataError
-from pipelines.cli import main
+from pipelines.projects.starter.__main__ import main
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.images import start_images
 from pipelines.projects.starter.tables import start_table
@@ -163,7 +163,7 @@ def test_a_flat_folder_with_a_table_gets_the_command(rows, tmp_path, place, monk
         DataError, match=rf"no class folders; .*in the column 'file', type: {command}$"
     ):
         start_images("photos")
-    assert main(["new", *command.split()[2:]]) == 0
+    assert main(command.split()[2:]) == 0
     assert load_workload("NAME").feature_names == ["file"]
 
 
@@ -177,5 +177,5 @@ def test_a_flat_folder_with_a_table_gets_the_command(rows, tmp_path, place, monk
     ],
 )
 def test_arguments_that_do_not_fit_are_named(tmp_path, words, problem, capfd):
-    assert main(["new", str(tmp_path / "own"), *words.split()]) == 2
+    assert main([str(tmp_path / "own"), *words.split()]) == 2
     assert re.search(problem, capfd.readouterr().err)
