@@ -64,7 +64,7 @@ def upload(
     origin = find_source(api, source)
     trust = OWN if origin.is_of_job else trust
     _check_location(origin.uri, is_remote=is_remote)
-    image = image or (origin.job_image if is_remote else "") or _image_of(origin.uri)
+    image = image or (origin.job_image if is_remote else "") or image_of_model(origin.uri)
     if is_remote:
         image = by_digest(image)
     try:
@@ -99,7 +99,7 @@ def _moved_aliases(api: VertexApi, name: str, aliases: Sequence[str]) -> list[st
     ]
 
 
-def _image_of(uri: str) -> str:
+def image_of_model(uri: str) -> str:
     """Return the image of this source, or of the folder for a model of a user's folder."""
     with contextlib.suppress(OSError, ValueError, KeyError, AttributeError):
         content = json.loads(Path(uri, DESCRIPTION).read_text())

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 
 import pytest
 
@@ -10,49 +11,16 @@ from components.endpoint.ensure import ensure_endpoint
 from components.errors import StepError
 from components.model_version import registry
 from components.model_version.champion import default_champion
-from components.model_version.companions import GOLDEN_FILE, write_companion
 from components.model_version.decisions import stop_of
 from components.model_version.registry import list_versions, set_default
 from components.release import release
 from components.release.options import ServingOptions
-from components.shared.vertex.labels import CANDIDATE, MODEL_LABEL, STATE_LABEL, WAITING
+from components.shared.vertex.labels import CANDIDATE, STATE_LABEL, WAITING
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.exit_codes import INTERRUPTED
 from pipelines.resources.names import this_person
 from pipelines.serving import decisions
-from tests.support.servers.models import aliases, versions
-from vertex_local.tests.support.service import container_spec
-
-RIGHT = {"class": 0, "label": "a", "probabilities": [0.75, 0.25]}  # of the tiny server's `classes`
-
-
-@pytest.fixture
-def version(api, tmp_path):
-    """Upload a version of `tiny`, by default one that waits for an approval."""
-
-    def do(*, state: str = WAITING, digest: str = "", is_right: bool = True) -> ResourceName:
-        folder = tmp_path / "artifact"
-        folder.mkdir(exist_ok=True)
-        (folder / "saved_model.pb").write_bytes(b"model")
-        prediction = RIGHT if is_right else {**RIGHT, "class": 1}
-        golden = {"instances": [{"x": 1}], "predictions": [prediction], "labels": ["a"]}
-        write_companion(str(folder), GOLDEN_FILE, golden)
-        model = {
-            "displayName": "tiny",
-            "artifactUri": str(folder),
-            "containerSpec": container_spec("classes"),
-            "labels": {
-                **({STATE_LABEL: state} if state else {}),
-                **({MODEL_LABEL: digest} if digest else {}),
-            },
-            "versionDescription": "auc 0.8 is at least 0.7",
-        }
-        parents = [one["name"] for one in api.list_resources("models")]
-        body = {"model": model, **({"parentModel": parents[0]} if parents else {})}
-        answer = api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)
-        return ResourceName.from_name(answer["model"]).with_version(answer["modelVersionId"])
-
-    return do
+from tests.support.servers.models import aliases, shares, versions
 
 
 def compared_with(api, version: ResourceName, champion: ResourceName | None) -> None:
@@ -63,28 +31,30 @@ def compared_with(api, version: ResourceName, champion: ResourceName | None) -> 
     api.post(f"{version.name}/evaluations:import", {"modelEvaluation": evaluation})
 
 
-def served(api) -> dict[str, int]:
-    [endpoint] = api.list_resources("endpoints")
-    split = endpoint.get("trafficSplit", {})
-    deployed = endpoint.get("deployedModels", [])
-    return {one["modelVersionId"]: split.get(one["id"], 0) for one in deployed}
+@pytest.fixture
+def waiting(version):
+    """Upload a version that waits for an approval."""
+    return partial(version, state=WAITING)
 
 
-def test_an_approved_version_gets_the_traffic_and_becomes_the_default(api, version, trainyard):
-    first = version(state="")
-    deploy(
-        api,
-        ensure_endpoint(api, "tiny", run="r")["name"],
-        first,
-        resources=ServingOptions().resources,
-    )
-    second = version()
-    compared_with(api, second, first)
+@pytest.fixture
+def first(api, version):
+    """Upload a version and deploy it, with all the traffic."""
+    found = version()
+    name = ensure_endpoint(api, "tiny", run="r")["name"]
+    deploy(api, name, found, resources=ServingOptions().resources)
+    return found
+
+
+def test_an_approved_version_gets_the_traffic_and_becomes_the_default(
+    api, first, waiting, trainyard
+):
+    compared_with(api, waiting(), first)
 
     code, output, error = trainyard("models", "approve", "tiny@2", "--reason", "seen by sales")
 
     assert (code, output) == (0, "the default is tiny@2, served by tiny\n"), error
-    assert (aliases(api), served(api)) == ({"1": ["previous"], "2": ["default"]}, {"2": 100})
+    assert (aliases(api), shares(api)) == ({"1": ["previous"], "2": ["default"]}, {"2": 100})
     code, output, _ = trainyard("models", "history", "tiny", "--json")
     decision, default = json.loads(output)[:2]
     assert (decision["cause"], decision["by"]) == ("approved", this_person())
@@ -97,12 +67,9 @@ def test_an_approved_version_gets_the_traffic_and_becomes_the_default(api, versi
 
 @pytest.mark.parametrize("is_promoted", [False, True], ids=["after the alias", "while undeploying"])
 def test_an_approval_that_is_interrupted_leaves_the_default_served(
-    api, version, trainyard, monkeypatch, is_promoted
+    api, first, waiting, trainyard, monkeypatch, *, is_promoted
 ):
-    first = version(state="")
-    name = ensure_endpoint(api, "tiny", run="r")["name"]
-    deploy(api, name, first, resources=ServingOptions().resources)
-    compared_with(api, version(), first)
+    compared_with(api, waiting(), first)
     add_alias = registry.add_alias
 
     def interrupted(*arguments, **_):
@@ -117,7 +84,7 @@ def test_an_approval_that_is_interrupted_leaves_the_default_served(
     assert trainyard("models", "approve", "tiny@2")[0] == INTERRUPTED
 
     expected = {"1": 0, "2": 100} if is_promoted else {"1": 100}
-    assert served(api) == expected
+    assert shares(api) == expected
     assert default_champion(api, first.unversioned).version.endswith("2" if is_promoted else "1")
     state = versions(api)["2"]["labels"][STATE_LABEL]
     assert state == ("promoted" if is_promoted else WAITING)
@@ -129,12 +96,9 @@ def test_an_approval_that_is_interrupted_leaves_the_default_served(
     ids=["two servers", "one server", "both succeed"],
 )
 def test_two_approvals_at_once_leave_one_server(
-    api, version, trainyard, monkeypatch, *, function, code
+    api, first, waiting, trainyard, monkeypatch, *, function, code
 ):
-    first = version(state="")
-    name = ensure_endpoint(api, "tiny", run="r")["name"]
-    deploy(api, name, first, resources=ServingOptions().resources)
-    compared_with(api, version(), first)
+    compared_with(api, waiting(), first)
     original = getattr(release, function)
 
     def beside_another(*arguments, **options):
@@ -151,14 +115,14 @@ def test_two_approvals_at_once_leave_one_server(
 
     assert trainyard("models", "approve", "tiny@2")[0] == code
 
-    assert (aliases(api)["2"], served(api)) == (["default"], {"2": 100})
+    assert (aliases(api)["2"], shares(api)) == (["default"], {"2": 100})
     [endpoint] = api.list_resources("endpoints")
     assert len(endpoint["deployedModels"]) == 1
 
 
-def test_without_a_serving_endpoint_only_the_alias_moves(api, version, trainyard):
-    version()
-    assert not default_champion(api, version().unversioned).version
+def test_without_a_serving_endpoint_only_the_alias_moves(api, waiting, trainyard):
+    waiting()
+    assert not default_champion(api, waiting().unversioned).version
 
     assert trainyard("models", "approve", "tiny@2")[0] == 0
 
@@ -166,30 +130,24 @@ def test_without_a_serving_endpoint_only_the_alias_moves(api, version, trainyard
     assert list(api.list_resources("endpoints")) == []
 
 
-def test_an_approved_version_that_fails_its_check_changes_nothing(api, version, trainyard):
-    first = version(state="")
-    deploy(
-        api,
-        ensure_endpoint(api, "tiny", run="r")["name"],
-        first,
-        resources=ServingOptions().resources,
-    )
-    compared_with(api, version(is_right=False), first)
+def test_an_approved_version_that_fails_its_check_changes_nothing(api, first, waiting, trainyard):
+    compared_with(api, waiting(is_right=False), first)
 
     code, _, error = trainyard("models", "approve", "tiny@2")
 
     assert code == 1
     assert "offline" in error
-    assert (aliases(api), served(api)) == ({"1": ["default"], "2": []}, {"1": 100})
+    assert (aliases(api), shares(api)) == ({"1": ["default"], "2": []}, {"1": 100})
     assert versions(api)["2"]["labels"][STATE_LABEL] == WAITING
     assert "by" not in versions(api)["2"]["versionDescription"]
 
 
-def test_a_version_that_was_not_compared_with_the_default_is_not_approved(api, version, trainyard):
-    first = version(state="")
-    second, third = version(), version()
-    for waiting in (second, third):
-        compared_with(api, waiting, first)
+def test_a_version_that_was_not_compared_with_the_default_is_not_approved(
+    api, version, waiting, trainyard
+):
+    first = version()
+    for _ in range(2):
+        compared_with(api, waiting(), first)
     assert trainyard("models", "approve", "tiny@2")[0] == 0
 
     code, _, error = trainyard("models", "approve", "tiny@3")
@@ -202,9 +160,9 @@ def test_a_version_that_was_not_compared_with_the_default_is_not_approved(api, v
     assert aliases(api)["3"] == ["default"]
 
 
-def test_a_held_model_keeps_its_default_until_it_is_released(api, version, trainyard):
-    first = version(state="")
-    compared_with(api, version(), first)
+def test_a_held_model_keeps_its_default_until_it_is_released(api, version, waiting, trainyard):
+    first = version()
+    compared_with(api, waiting(), first)
 
     code, output, _ = trainyard("models", "hold", "tiny", "--reason", "Jahres-Abschluß, 5 %")
 
@@ -244,20 +202,20 @@ def test_a_model_without_a_promoted_version_cannot_be_held(version, trainyard, s
 
 
 def test_a_version_that_is_approved_and_rejected_at_once_has_one_state(
-    api, version, trainyard, monkeypatch
+    api, version, waiting, trainyard, monkeypatch
 ):
-    first = version(state="", digest="1")
-    second = version(digest="2")
+    first, second = version(digest="1"), waiting(digest="2")
     compared_with(api, second, first)
-    decide, record = decisions.decide, registry._record
+    decide, update = decisions.decide, registry.update_version
 
     def approved_before(*arguments, **options):
         monkeypatch.setattr(decisions, "decide", decide)
         assert trainyard("models", "approve", "tiny@2")[0] == 0
         decide(*arguments, **options)
 
-    def rejected_after(*arguments, **options):
-        record(*arguments, **options)
+    def rejected_after(*arguments):
+        monkeypatch.setattr(registry, "update_version", update)
+        update(*arguments)
         decide(api, ResourceName.from_name(second.name), "rejected", by="ann@desk", reason="no")
 
     monkeypatch.setattr(decisions, "decide", approved_before)
@@ -266,16 +224,18 @@ def test_a_version_that_is_approved_and_rejected_at_once_has_one_state(
     assert api.get(second.name)["labels"][STATE_LABEL] == "promoted"
 
     assert trainyard("models", "rollback", "tiny", "--reason", "bad")[0] == 0
-    monkeypatch.setattr(registry, "_record", rejected_after)
+    monkeypatch.setattr(registry, "update_version", rejected_after)
     code, _, error = trainyard("models", "approve", "tiny@2", "--uncompared")
     assert (code, "not promoted, rejected" in error) == (1, True)
     assert api.get(second.name)["labels"][STATE_LABEL] == "rejected"
     assert aliases(api)["1"] == ["default"]
 
 
-def test_a_rejected_version_stays_with_its_reason_and_can_be_approved(api, version, trainyard):
-    first = version(state="", digest="1")
-    compared_with(api, version(digest="2"), first)
+def test_a_rejected_version_stays_with_its_reason_and_can_be_approved(
+    api, version, waiting, trainyard
+):
+    first = version(digest="1")
+    compared_with(api, waiting(digest="2"), first)
 
     code, output, _ = trainyard("models", "reject", "tiny@2", "--reason", "Wrong for Größe > 5!")
 
@@ -295,9 +255,9 @@ def test_a_rejected_version_stays_with_its_reason_and_can_be_approved(api, versi
     assert "approved: as intended" in history
 
 
-def test_a_rollback_rejects_the_version_that_it_leaves(api, version, trainyard):
-    first, second = version(state=""), version(digest="2")
-    set_default(api, second)
+def test_a_rollback_rejects_the_version_that_it_leaves(api, version, waiting, trainyard):
+    first = version()
+    set_default(api, waiting(digest="2"))
 
     code, output, _ = trainyard("models", "rollback", "tiny", "--reason", "fares too low")
 

@@ -16,54 +16,20 @@ from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import (
     CANDIDATE,
-    MODEL_LABEL,
     PROMOTED,
     RUN_LABEL,
     STATE_LABEL,
 )
-from components.shared.vertex.resource_name import ResourceName
 from pipelines.resources.names import this_person
 from pipelines.serving.releases import deploy_version, resources_of_run
-from tests.support.servers.models import aliases
-from vertex_local.tests.support.service import container_spec
-
-RIGHT = {"class": 0, "label": "a", "probabilities": [0.75, 0.25]}  # of the tiny server's `classes`
-WRONG = {**RIGHT, "probabilities": [0.5, 0.5]}
+from tests.support.servers.models import aliases, shares
 
 
 @pytest.fixture
-def version(api, tmp_path):
-    """Upload a version of `tiny`, whose golden prediction is right or wrong."""
-
-    def do(*, is_right: bool = True, words: tuple[str, ...] = ("classes",)) -> ResourceName:
-        folder = tmp_path / "artifact"
-        folder.mkdir(exist_ok=True)
-        (folder / "saved_model.pb").write_bytes(b"model")
-        prediction = RIGHT if is_right else WRONG
-        write_companion(
-            str(folder),
-            GOLDEN_FILE,
-            {"instances": [{"x": 1}], "predictions": [prediction], "labels": ["a"]},
-        )
-        model = {
-            "displayName": "tiny",
-            "artifactUri": str(folder),
-            "containerSpec": container_spec(*words),
-        }
-        parents = [one["name"] for one in api.list_resources("models")]
-        body = {"model": model, **({"parentModel": parents[0]} if parents else {})}
-        answer = api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)
-        return ResourceName.from_name(answer["model"]).with_version(answer["modelVersionId"])
-
-    return do
-
-
-def shares(api) -> dict[str, int]:
-    """Return the traffic of each version deployed to the endpoint `tiny`."""
-    [endpoint] = api.list_resources("endpoints")
-    split = endpoint.get("trafficSplit", {})
-    deployed = endpoint.get("deployedModels", [])
-    return {one["modelVersionId"]: split.get(one["id"], 0) for one in deployed}
+def two_defaults(api, version):
+    """Upload two versions; each was the default, the second one is."""
+    for _ in range(2):
+        set_default(api, version())
 
 
 def test_versions_are_deployed_with_a_share_and_undeployed(api, version, trainyard):
@@ -163,10 +129,8 @@ def test_deployment_without_a_check_is_reported(api, version, trainyard, service
     assert GOLDEN_FILE in output
 
 
-def test_rollback_moves_alias_deployment_and_traffic(api, version, trainyard):
-    first, second = version(), version()
-    set_default(api, first)
-    set_default(api, second)
+@pytest.mark.usefixtures("two_defaults")
+def test_rollback_moves_alias_deployment_and_traffic(api, trainyard):
     trainyard("endpoints", "deploy", "tiny@2")
 
     code, output, _ = trainyard("models", "rollback", "tiny")
@@ -181,17 +145,6 @@ def test_rollback_moves_alias_deployment_and_traffic(api, version, trainyard):
     code, output, _ = trainyard("models", "approve", "tiny@2", "--uncompared")
     assert (code, output) == (0, "the default is tiny@2, served by tiny\n")
     assert (aliases(api)["2"], shares(api)) == (["default"], {"2": 100})
-
-
-def test_rollback_to_a_deployed_version_keeps_both(api, version, trainyard):
-    first, second = version(), version()
-    set_default(api, first)
-    set_default(api, second)
-    trainyard("endpoints", "deploy", "tiny@1")
-    trainyard("endpoints", "deploy", "tiny@2")
-
-    assert trainyard("models", "rollback", "tiny")[0] == 0
-    assert (aliases(api)["1"], shares(api)) == (["default"], {"1": 100, "2": 0})
 
 
 def resources(api) -> list[tuple]:
@@ -209,10 +162,8 @@ def resources(api) -> list[tuple]:
     ]
 
 
-def test_machines_are_set_by_hand_and_outlast_a_rollback(api, version, trainyard):
-    first, second = version(), version()
-    set_default(api, first)
-    set_default(api, second)
+@pytest.mark.usefixtures("two_defaults")
+def test_machines_are_set_by_hand_and_outlast_a_rollback(api, trainyard):
     settings = ("min_replicas=2", "max_replicas=5", "machine=n1-standard-8", "cpu_target=70")
     flags = [word for text in settings for word in ("--serving", text)]
 
@@ -223,6 +174,17 @@ def test_machines_are_set_by_hand_and_outlast_a_rollback(api, version, trainyard
     assert (shares(api), resources(api)) == ({"1": 100}, [("n1-standard-8", 2, 5, [70])])
     assert trainyard("endpoints", "deploy", "tiny@2", "--traffic", "10")[0] == 0
     assert resources(api) == [("n1-standard-8", 2, 5, [70])] * 2
+
+
+@pytest.mark.usefixtures("two_defaults")
+def test_a_rollback_to_a_deployed_version_keeps_both_and_scales_it(api, trainyard):
+    trainyard("endpoints", "deploy", "tiny@1")
+    trainyard("endpoints", "deploy", "tiny@2", "--serving", "min_replicas=2")
+
+    assert trainyard("models", "rollback", "tiny")[0] == 0
+
+    assert (aliases(api)["1"], shares(api)) == (["default"], {"1": 100, "2": 0})
+    assert resources(api) == [("n1-standard-4", 2, 2, [])] * 2
 
 
 def test_a_deployed_version_is_scaled_and_keeps_its_machine(api, version, trainyard, caplog):
@@ -236,21 +198,10 @@ def test_a_deployed_version_is_scaled_and_keeps_its_machine(api, version, trainy
     assert "@1 stays on the machine that it has, {'machineType': 'n1-standard-4'}" in caplog.text
 
 
-def test_a_rollback_scales_a_version_that_stayed_deployed(api, version, trainyard):
-    first, second = version(), version()
-    set_default(api, first)
-    set_default(api, second)
-    trainyard("endpoints", "deploy", "tiny@1")
-    trainyard("endpoints", "deploy", "tiny@2", "--serving", "min_replicas=2")
-
-    assert trainyard("models", "rollback", "tiny")[0] == 0
-
-    assert resources(api) == [("n1-standard-4", 2, 2, [])] * 2
-
-
-def test_an_unknown_setting_of_the_machines_is_named(version, trainyard):
+def test_what_cannot_be_done_is_named(version, trainyard):
     version()
-
+    code, _, error = trainyard("models", "rollback", "tiny")
+    assert (code, "previous" in error) == (2, True)
     code, _, error = trainyard("endpoints", "deploy", "tiny@1", "--serving", "max_replica=5")
 
     assert code == 2
@@ -289,10 +240,9 @@ def test_history_tells_which_version_was_the_default_and_why(api, version, train
 
 
 def test_rollback_transfers_the_defaults_share(api, version, trainyard):
-    first, second = version(), version()
+    for _ in range(2):
+        set_default(api, version())
     version()
-    set_default(api, first)
-    set_default(api, second)
     trainyard("endpoints", "deploy", "tiny@3")
     trainyard("endpoints", "deploy", "tiny@2", "--traffic", "30")
 
@@ -318,15 +268,6 @@ def test_failed_rollback_changes_nothing(api, version, trainyard, fault):
     assert shares(api) == {"2": 100}
 
 
-def test_rollback_requires_a_previous_version(api, version, trainyard):
-    version()
-
-    code, _, error = trainyard("models", "rollback", "tiny")
-
-    assert code == 2
-    assert "previous" in error
-
-
 def test_deleting_the_default_or_all_versions_needs_confirmation(api, version, trainyard):
     version()
     version()
@@ -349,35 +290,26 @@ def test_deleting_the_default_or_all_versions_needs_confirmation(api, version, t
     assert list(api.list_resources("models")) == []
 
 
-def test_traffic_goes_back_when_the_block_fails(api, version, trainyard):
-    version()
-    second = version()
-    trainyard("endpoints", "deploy", "tiny@1")
-    trainyard("endpoints", "deploy", "tiny@2", "--traffic", "0")
-    [endpoint] = api.list_resources("endpoints")
-
-    def fail() -> None:
-        with moved_traffic(api, endpoint["name"], second) as share:
-            assert (share, shares(api)) == (100, {"1": 0, "2": 100})
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-
-    assert shares(api) == {"1": 100, "2": 0}
-
-
-def test_a_split_that_others_changed_or_deleted_is_not_overwritten(api, version, trainyard, caplog):
+def test_a_split_is_restored_unless_others_changed_or_deleted_it(api, version, trainyard, caplog):
     names = [version() for _ in range(3)]
-    for number, share in (1, 100), (2, 0), (3, 0):
-        trainyard("endpoints", "deploy", f"tiny@{number}", "--traffic", str(share))
+    trainyard("endpoints", "deploy", "tiny@1")
     [endpoint] = api.list_resources("endpoints")
-    move = partial(with_share, percentage=10)
 
-    def fail(*words: str) -> None:
-        with moved_traffic(api, endpoint["name"], names[1], move=move):
+    def fail(*words: str, percentage: int = 10) -> None:
+        move = partial(with_share, percentage=percentage)
+        with moved_traffic(api, endpoint["name"], names[1], move=move) as share:
+            assert share == percentage
+            assert words or shares(api)["2"] == percentage
             assert not words or trainyard(*words)[0] == 0
             raise RuntimeError
+
+    with pytest.raises(VertexError, match="NOT_FOUND"):
+        fail()
+    for number in (2, 3):
+        trainyard("endpoints", "deploy", f"tiny@{number}", "--traffic", "0")
+    with pytest.raises(RuntimeError):
+        fail(percentage=100)
+    assert shares(api) == {"1": 100, "2": 0, "3": 0}
 
     with pytest.raises(RuntimeError):
         fail("endpoints", "deploy", "tiny@3", "--traffic", "80")
@@ -392,41 +324,19 @@ def test_a_split_that_others_changed_or_deleted_is_not_overwritten(api, version,
     assert "could not restore the traffic split" in caplog.text
 
 
-def test_traffic_cannot_go_to_a_version_that_is_not_deployed(api, version, trainyard):
-    version()
-    second = version()
-    trainyard("endpoints", "deploy", "tiny@1")
-    [endpoint] = api.list_resources("endpoints")
+def test_the_same_model_is_known_by_its_digest_but_not_while_it_is_a_candidate(api, version):
+    first = version(state=CANDIDATE, digest="1")
 
-    with (
-        pytest.raises(VertexError, match="NOT_FOUND"),
-        moved_traffic(api, endpoint["name"], second),
-    ):
-        pass
+    def known(digest: str) -> str:
+        return find_known(list_versions(api, first.unversioned), digest)
 
-
-def test_the_same_model_is_known_by_its_files_but_not_while_it_is_a_candidate(api, tmp_path):
-    folder = tmp_path / "model"
-    folder.mkdir()
-    (folder / "weights").write_bytes(b"1")
-    digest = model_digest(str(folder))
-    model = {"displayName": "tiny", "labels": {MODEL_LABEL: digest, STATE_LABEL: CANDIDATE}}
-    body = {"model": {**model, "containerSpec": {"imageUri": "i"}}}
-    name = api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)["model"]
-
-    assert find_known(list_versions(api, name), digest) == ""
-    set_default(api, ResourceName.from_name(f"{name}@1"))
-    assert find_known(list_versions(api, name), digest) == f"{name}@1"
-    assert find_known(list_versions(api, name), "0" * 32) == ""
-    other = {"displayName": "tiny", "labels": {MODEL_LABEL: "0" * 32, STATE_LABEL: PROMOTED}}
-    body = {"model": {**other, "containerSpec": {"imageUri": "i"}}, "parentModel": name}
-    for _ in range(2):
-        api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)
-    versions = list_versions(api, name)
-    assert find_known(versions, digest) == f"{name}@1"
-    assert find_known(versions, "0" * 32) == f"{name}@3", "the newest of several"
-    set_default(api, ResourceName.from_name(f"{name}@2"))
-    assert find_known(list_versions(api, name), "0" * 32) == f"{name}@2", "the default of several"
+    assert known("1") == ""
+    set_default(api, first)
+    assert (known("1"), known("2")) == (first.name, "")
+    second, third = (version(state=PROMOTED, digest="2") for _ in range(2))
+    assert (known("1"), known("2")) == (first.name, third.name), "the newest of several"
+    set_default(api, second)
+    assert known("2") == second.name, "the default of several"
 
 
 def test_the_digest_covers_names_and_bytes_but_not_the_golden_predictions(tmp_path):

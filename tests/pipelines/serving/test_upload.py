@@ -94,7 +94,7 @@ def test_a_model_of_a_users_folder_gets_the_image_of_the_folder(tmp_path):
         (["no description"], default_image()),
     ):
         (tmp_path / "workload.json").write_text(json.dumps(content))
-        assert upload_module._image_of(str(tmp_path)) == image
+        assert upload_module.image_of_model(str(tmp_path)) == image
 
 
 def test_later_versions_have_the_given_aliases(api, job, trainyard, folder):

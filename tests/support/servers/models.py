@@ -14,3 +14,11 @@ def versions(api: VertexApi) -> dict[str, Json]:
 def aliases(api: VertexApi) -> dict[str, list[str]]:
     """Return the aliases of each version, sorted."""
     return {number: sorted(one["versionAliases"]) for number, one in versions(api).items()}
+
+
+def shares(api: VertexApi) -> dict[str, int]:
+    """Return the traffic of each version that the only endpoint has deployed."""
+    [endpoint] = api.list_resources("endpoints")
+    split = endpoint.get("trafficSplit", {})
+    deployed = endpoint.get("deployedModels", [])
+    return {one["modelVersionId"]: split.get(one["id"], 0) for one in deployed}
