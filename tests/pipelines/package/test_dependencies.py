@@ -12,13 +12,13 @@ from packaging.requirements import Requirement
 from pipelines.package.image import SOURCE_ROOT
 
 
-def pinned(lock: str) -> dict[str, str]:
+def pinned(lock):
     text = (SOURCE_ROOT / lock).read_text()
     return dict(re.findall(r"^([\w.-]+)==([^ \\;]+)", text, re.M))
 
 
 @pytest.mark.fast
-def test_no_extra_bounds_a_package_of_the_common_lock() -> None:
+def test_no_extra_bounds_a_package_of_the_common_lock():
     """`make lock` chooses its newest version first, which the extra's lock must then take."""
     [call] = [
         node
@@ -41,7 +41,7 @@ def test_no_extra_bounds_a_package_of_the_common_lock() -> None:
 
 
 @pytest.mark.fast
-def test_the_locks_keep_the_bounds() -> None:
+def test_the_locks_keep_the_bounds():
     settings = tomllib.loads((SOURCE_ROOT / "pyproject.toml").read_text())
     versions = pinned("requirements.lock")
     for text in settings["tool"]["uv"]["constraint-dependencies"]:
@@ -49,7 +49,7 @@ def test_the_locks_keep_the_bounds() -> None:
         assert bound.specifier.contains(versions[bound.name])
 
 
-def test_the_locks_name_every_package_that_is_needed() -> None:
+def test_the_locks_name_every_package_that_is_needed():
     """They are installed without looking for others: pip 23.2 took newer ones for extras."""
     check = subprocess.run(
         [sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False

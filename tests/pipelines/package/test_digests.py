@@ -42,7 +42,7 @@ class Registry(http.server.BaseHTTPRequestHandler):
 def repository():
     digests.by_digest.cache_clear()
     with http.server.HTTPServer(("127.0.0.1", 0), Registry) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield f"127.0.0.1:{server.server_port}/p/r/trainyard"
         server.shutdown()

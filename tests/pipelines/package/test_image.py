@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -18,7 +17,7 @@ NUM_SOURCE_LAYERS = 3  # trainer, components, bytecode of both
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(tmp_path):
     """A small tree with each of SOURCES."""
     for name in SOURCES:
         if (SOURCE_ROOT / name).is_dir():
@@ -29,12 +28,12 @@ def source(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(image: str, *command: str) -> str:
+def run(image, *command):
     """Return the output of a command in a new container."""
     return docker("run", "--rm", "--network=none", image, *command)
 
 
-def layers(image: str) -> list[str]:
+def layers(image):
     """Return the digests of an image's layers, lowest first."""
     found: list[str] = json.loads(
         docker("image", "inspect", "--format", "{{json .RootFS.Layers}}", image)
@@ -43,7 +42,7 @@ def layers(image: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_digest_changes_with_each_source(source: Path, name: str) -> None:
+def test_digest_changes_with_each_source(source, name):
     before = source_digest(source)
     path = source / name
     changed = path / "step.py" if path.is_dir() else path
@@ -51,13 +50,13 @@ def test_digest_changes_with_each_source(source: Path, name: str) -> None:
     assert source_digest(source) != before
 
 
-def test_digest_changes_with_a_name(source: Path) -> None:
+def test_digest_changes_with_a_name(source):
     before = source_digest(source)
     (source / "trainer/step.py").rename(source / "trainer/other.py")
     assert source_digest(source) != before
 
 
-def test_digest_ignores_other_files(source: Path) -> None:
+def test_digest_ignores_other_files(source):
     before = source_digest(source)
     (source / "README.md").write_text("new")
     (source / "tests").mkdir()
@@ -67,20 +66,20 @@ def test_digest_ignores_other_files(source: Path) -> None:
     assert source_digest(source) == before
 
 
-def test_image_build_context_equals_the_digests_sources() -> None:
+def test_image_build_context_equals_the_digests_sources():
     let_through = re.findall(r"^!(\S+)", (SOURCE_ROOT / ".dockerignore").read_text(), re.M)
     copied = re.findall(r"^COPY (.+) \S+$", (SOURCE_ROOT / "Dockerfile").read_text(), re.M)
     assert sorted(let_through) == sorted(" ".join(copied).split())
     assert sorted(["Dockerfile", *let_through]) == sorted(SOURCES)
 
 
-def test_the_price_table_is_in_the_image() -> None:
+def test_the_price_table_is_in_the_image():
     # The exit task of a run on Vertex AI estimates the cost of the training from it.
     assert PRICES.is_file()
     assert PRICES.relative_to(SOURCE_ROOT).parts[0] in SOURCES
 
 
-def test_command_prints_the_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_the_name(capsys):
     assert main(["image"]) == 0
     assert capsys.readouterr().out == f"{default_image()}\n"
     assert main(["image", "--repository", "host/p/r/trainyard", "--accelerator", "gpu"]) == 0
@@ -88,12 +87,12 @@ def test_command_prints_the_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"host/p/r/trainyard:{tag}-gpu\n"
 
 
-def test_image_is_small_and_its_user_is_not_root(container_image: str) -> None:
+def test_image_is_small_and_its_user_is_not_root(container_image):
     assert int(docker("image", "inspect", "--format", "{{.Size}}", container_image)) < MAX_BYTES
     assert run(container_image, "id", "-u").strip() == "1000"
 
 
-def test_image_holds_the_versions_of_the_lock_and_no_tools(container_image: str) -> None:
+def test_image_holds_the_versions_of_the_lock_and_no_tools(container_image):
     has = run(container_image, "pip", "list", "--format=freeze").split()
     python = run(container_image, "python", "-c", "import platform as p; print(p.python_version())")
     lock = (SOURCE_ROOT / "requirements.lock").read_text()
@@ -113,13 +112,11 @@ def test_image_holds_the_versions_of_the_lock_and_no_tools(container_image: str)
     ],
     ids=["step", "replica", "server"],
 )
-def test_image_starts_each_use(container_image: str, module: str, says: str) -> None:
+def test_image_starts_each_use(container_image, module, says):
     assert says in run(container_image, "python3", "-m", module, "--help")
 
 
-def test_changed_code_leaves_the_layers_of_packages_as_they_are(
-    container_image: str, tmp_path: Path
-) -> None:
+def test_changed_code_leaves_the_layers_of_packages_as_they_are(container_image, tmp_path):
     base = docker("history", "--quiet", container_image).split()[-1]
     if base == "<missing>":
         pytest.skip("BuildKit made the image: what it was made from is not known")
@@ -137,5 +134,5 @@ def test_changed_code_leaves_the_layers_of_packages_as_they_are(
         docker("rmi", built)
 
 
-def _plain(requirement: str) -> str:
+def _plain(requirement):
     return re.sub(r"[-_.]+", "-", requirement).lower()

@@ -19,14 +19,14 @@ def packages(tmp_path_factory):
     return [write_package(folder, image="trainyard:test", config=run()) for run in RUNS.values()]
 
 
-@pytest.fixture
-def service(tmp_path):
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
     """Start a service whose steps are forks."""
-    with running_service(tmp_path / "vertex", *PRELOAD_KFP) as running:
+    with running_service(tmp_path_factory.mktemp("own") / "vertex", *PRELOAD_KFP) as running:
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def sdk(service):
     """The official SDK, initialized with project, location and service."""
     return sdk_at(service)

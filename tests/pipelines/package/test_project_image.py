@@ -1,7 +1,6 @@
 """The image of a project: its name and its Dockerfile; no engine is needed."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ pytestmark = pytest.mark.fast
 
 
 @pytest.fixture
-def churn(tmp_path: Path, monkeypatch) -> Path:
+def churn(tmp_path, monkeypatch):
     monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
     folder = tmp_path / "My churn"
     folder.mkdir()
@@ -21,7 +20,7 @@ def churn(tmp_path: Path, monkeypatch) -> Path:
     return folder
 
 
-def name_of(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+def name_of(folder, capsys, *options):
     assert main(["image", "--project", str(folder), *options]) == 0
     return capsys.readouterr().out.strip()
 
@@ -46,7 +45,7 @@ def test_the_image_of_a_workload_follows_from_its_reference():
 
 
 @pytest.fixture
-def fake_docker(tmp_path: Path, monkeypatch):
+def fake_docker(tmp_path, monkeypatch):
     """A `docker` that keeps its arguments and the Dockerfile."""
     folder, kept = tmp_path / "bin", tmp_path / "kept"
     folder.mkdir()

@@ -77,11 +77,11 @@ def test_transient_repository_failure_is_retried(repository, monkeypatch):
 @pytest.mark.parametrize(
     ("repository_url", "tags", "message"),
     [
-        pytest.param("http://us-kfp.pkg.dev/p/r", [], "not a repository", id="http"),
-        pytest.param("https://example.com/p/r", [], "not a repository", id="host"),
-        pytest.param(f"{REPOSITORY}/more", [], "not a repository", id="path"),
-        pytest.param(REPOSITORY, ["a b"], "--tag 'a b' is not allowed", id="tag"),
-        pytest.param(REPOSITORY, ["sha256:1"], "--tag 'sha256:1'", id="version-as-tag"),
+        ("http://us-kfp.pkg.dev/p/r", [], "not a repository"),
+        ("https://example.com/p/r", [], "not a repository"),
+        (f"{REPOSITORY}/more", [], "not a repository"),
+        (REPOSITORY, ["a b"], "--tag 'a b' is not allowed"),
+        (REPOSITORY, ["sha256:1"], "--tag 'sha256:1'"),
     ],
 )
 def test_invalid_address_or_tag_is_refused_before_a_request(
