@@ -68,7 +68,7 @@ class LocalService:
         self.token = ""
         self._mounts = mounts
         containers = ["--containers", *(f"--mount={folder}" for folder in mounts or ())]
-        self._options = [*options] if mounts is None else [*options, *containers]
+        self.options = [*options] if mounts is None else [*options, *containers]
         self._lease: Lease | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -159,7 +159,7 @@ class LocalService:
     def _start(self) -> None:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [*SERVE, "--while-used", "--root", str(self.root.absolute()), *self._options],
+                [*SERVE, "--while-used", "--root", str(self.root.absolute()), *self.options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -108,4 +108,4 @@ def test_containers_mount_local_state_and_given_data():
 
     assert mounts == [Path("/state"), Path("/data")]
     containers = ["--containers", "--mount=/state", "--mount=/data"]
-    assert LocalService(Path("/state/vertex"), mounts=mounts)._options == containers
+    assert LocalService(Path("/state/vertex"), mounts=mounts).options == containers
