@@ -47,6 +47,7 @@ from tests.support.data.ordinary_tables import (
 from tests.support.data.prepared import quarantined
 from trainer.serving.http.bodies import parse_instances
 from trainer.workloads import Number, Text, Timestamp, Workload, load_workload
+from trainer.workloads.description import describe, read_description
 
 NUM_TABLES = int(os.environ.get("TABLES", "0"))
 BAD = "bad"
@@ -254,7 +255,8 @@ def check_requests(
     """Check that the server reads a row in a request as the row's example."""
     stored = [record for in_file in examples.values() for record in in_file]
     rows = requests_by_amount(workload, columns, table)
-    served = workload.parse_instances(received([rows[amount_of(record)] for record in stored]))
+    described = read_description(describe(workload))  # as the server has it
+    served = described.parse_instances(received([rows[amount_of(record)] for record in stored]))
     encoded = [{"b64": base64.b64encode(record).decode()} for record in stored]
     for name, values in workload.parse_examples(encoded).items():
         np.testing.assert_array_equal(values, served[name], err_msg=name)

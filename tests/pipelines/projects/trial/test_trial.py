@@ -297,7 +297,7 @@ def test_an_empty_class_folder_and_corrupt_images_are_named(attempt, tried, phot
     others = {found[name].state for name in ("declaration", "model", "training", "predictions")}
     assert others == {"ok"}, "the other images are tried"
     (photos / "birds").mkdir()
-    [problem] = tried(IMAGES, photos).problems
+    problem = tried(IMAGES, photos).problems[0]
     assert f"the class folder {photos}/birds has no images" in problem
 
 
