@@ -1,6 +1,6 @@
 """Tables as people have them: what `new` writes is read alike by check, run and requests.
 
-Eighty tables, always the same; with TABLES=5000 in the environment many, and other ones.
+Sixty tables, always the same; with TABLES=5000 in the environment many, and other ones.
 """
 
 import base64
@@ -72,7 +72,7 @@ def make_table(columns: list[Column], label: str, seed: int) -> Table:
 
 @pytest.mark.timeout(6 * 3600 if NUM_TABLES else 600)
 @settings(
-    max_examples=NUM_TABLES or 80,
+    max_examples=NUM_TABLES or 60,
     deadline=None,
     phases=(Phase.generate,),  # the tables are small, and each takes a while
     derandomize=not NUM_TABLES,

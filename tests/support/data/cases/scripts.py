@@ -162,7 +162,6 @@ CASES = {
         + "    return keras.Model(word, layers.Dense(3)(x))\n",
         words,
         workload=("raw_inputs=True",),
-        model="returns logits",
     ),
     "regularized": ScriptCase(
         HEAD
