@@ -223,7 +223,7 @@ def test_no_request_is_forwarded_before_the_response_to_the_last_is_sent(site):
 
     def respond(body, channel):
         calls.append(channel)
-        site.later(lambda: channel.respond("200 OK", b" " * 50_000_000))
+        site.later(lambda: channel.respond("200 OK", b" " * 20_000_000))
         return True
 
     site.forward = respond
