@@ -3,10 +3,8 @@
 import json
 import os
 import signal
-import subprocess
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 import psutil
 import pytest
@@ -15,7 +13,7 @@ from kfp import compiler, dsl
 
 from vertex_local.tests.support.docker_command import docker
 from vertex_local.tests.support.jobs import python_job, wait_for_end
-from vertex_local.tests.support.service import SERVE, SERVER_SCRIPT, deployment, running_service
+from vertex_local.tests.support.service import SERVER_SCRIPT, deployment, run_cli, running_service
 from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(180)
@@ -193,7 +191,6 @@ def pipeline_job(service, *, image):
 
     @dsl.component(base_image=image, install_kfp_package=False)
     def look(note: str) -> str:
-        import os
         import urllib.request
 
         # The environment variables of the run, and that it reaches the service.
@@ -236,21 +233,19 @@ def test_the_error_without_a_docker_engine_names_the_remedy(tmp_path, docker, wo
     if docker:
         (tmp_path / "docker").write_text(f"#!/bin/sh\n{docker}\n")
         (tmp_path / "docker").chmod(0o755)
-    env = {**os.environ, "PATH": str(tmp_path)}
-    command = [*SERVE, "--root", str(tmp_path / "root"), "--containers"]
+    command = ["serve", "--root", str(tmp_path / "root"), "--containers"]
 
-    done = subprocess.run(command, check=False, env=env, capture_output=True, text=True, timeout=60)
+    code, output = run_cli(tmp_path / "log", *command, PATH=str(tmp_path))
 
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert code == 2
+    assert words in output
+    assert len(output.splitlines()) == 1
 
 
 def test_a_missing_folder_cannot_be_mounted(tmp_path, container_image):
-    mount = str(Path(tmp_path) / "none")
-    command = [*SERVE, "--root", str(tmp_path / "root"), "--containers", "--mount", mount]
+    command = ["serve", "--root", str(tmp_path / "root"), "--containers", "--mount"]
 
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    code, output = run_cli(tmp_path / "log", *command, f"{tmp_path}/none")
 
-    assert done.returncode == 2
-    assert f"--mount {mount} is not a folder" in done.stderr
+    assert code == 2
+    assert f"--mount {tmp_path}/none is not a folder" in output

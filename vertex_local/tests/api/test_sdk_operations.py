@@ -113,17 +113,13 @@ def slow_pipeline(seconds: float = 0.5):
     wait_a_while(seconds=seconds)
 
 
-def pipeline_job(tmp_path, **arguments):
-    path = tmp_path / "slow.yaml"
-    compiler.Compiler().compile(slow_pipeline, str(path))
-    return aiplatform.PipelineJob(
-        display_name="slow", template_path=str(path), pipeline_root=str(tmp_path), **arguments
-    )
-
-
 @pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated")  # of the SDK's own logger
 def test_pipeline_runs(service, tmp_path):
-    job = pipeline_job(tmp_path, job_id="slow-1")
+    path = str(tmp_path / "slow.yaml")
+    compiler.Compiler().compile(slow_pipeline, path)
+    job = aiplatform.PipelineJob(
+        display_name="slow", template_path=path, pipeline_root=str(tmp_path), job_id="slow-1"
+    )
     job.run()
     assert job.state.name == "PIPELINE_STATE_SUCCEEDED"
     [listed] = aiplatform.PipelineJob.list(enable_simple_view=True)

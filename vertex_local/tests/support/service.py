@@ -25,7 +25,6 @@ from vertex_local.tests.support.waiting import wait_until
 FORKED = [("kfp.local", "kfp.dsl.executor_main", "vertex_local.server")]
 HEADERS = client.authorization(TOKEN)
 CREDENTIALS = Credentials(TOKEN) if TOKEN else AnonymousCredentials()
-SERVE = list(client.SERVE)
 PRELOAD_KFP = ("--preload", "kfp.local,kfp.dsl.executor_main")
 PROJECTS = count(1)
 WORK = ["pipelineJobs", "trainingPipelines", "hyperparameterTuningJobs", "customJobs", "operations"]
@@ -44,10 +43,10 @@ def launch_fork(command: Sequence[str], log_path: Path) -> Fork:
     )
 
 
-def run_cli(log_path: Path, *arguments: str) -> tuple[int, str]:
+def run_cli(log_path: Path, *arguments: str, **environ: str) -> tuple[int, str]:
     """Run `vertex-local ARGUMENTS…` as a fork; return its exit code and what is in its log."""
     words = ["python", "-m", "vertex_local.cli", *arguments]
-    ended = forks_with(*FORKED[0]).start(words, log_path=log_path)
+    ended = forks_with(*FORKED[0]).start(words, log_path=log_path, **environ)
     return ended.wait(60), ended.output
 
 
