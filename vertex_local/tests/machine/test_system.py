@@ -68,8 +68,15 @@ def portable_group(tmp_path, monkeypatch):
         service.wait(20)
 
 
-@pytest.mark.parametrize("killed", ["service", "supervisor", "service and supervisor", "replica"])
-@pytest.mark.parametrize("shell", ["child", "own-session"])
+@pytest.mark.parametrize(
+    ("killed", "shell"),
+    [
+        ("service", "own-session"),
+        ("supervisor", "child"),
+        ("service and supervisor", "own-session"),
+        ("replica", "own-session"),
+    ],
+)
 def test_portable_kills_leave_no_process(portable_group, killed, shell):
     marker = f"300.{os.getpid()}{len(killed)}{len(shell)}"
     service, folder = portable_group(SHELLS[shell], marker)

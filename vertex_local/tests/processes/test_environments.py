@@ -9,7 +9,6 @@ from kfp import dsl
 from vertex_local.errors import ApiError
 from vertex_local.pipelines import kfp_version as own
 from vertex_local.pipelines import resource as pipelines
-from vertex_local.processes.environments import builder
 from vertex_local.processes.environments.commands import Step, own_kfp
 from vertex_local.processes.environments.store import building, is_complete, prefix_of
 
@@ -160,23 +159,6 @@ def test_unused_environments_and_the_drafts_of_killed_builds_are_removed(prefix)
     with building(prefix):
         pass
     assert {path.name for path in prefix.parent.iterdir()} == {"used", "building-now", prefix.name}
-
-
-def test_uv_uses_the_indexes_of_pip_unless_it_has_its_own(tmp_path, monkeypatch):
-    file = tmp_path / "pip.conf"
-    file.write_text("[global]\nindex-url = https://mirror/simple\nfind-links = /a /b\n")
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
-    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_DEFAULT_INDEX"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_FIND_LINKS", "/c /d")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    builder.pip_settings.cache_clear()
-    assert builder.variables()["UV_DEFAULT_INDEX"] == "https://mirror/simple"
-    assert builder.variables()["UV_FIND_LINKS"] == "/c,/d"
-    monkeypatch.setenv("UV_DEFAULT_INDEX", "https://own/simple")
-    assert builder.variables()["UV_DEFAULT_INDEX"] == "https://own/simple"
-    assert "--no-index" in next(builder.commands(tmp_path, (("fares",),)))
-    builder.pip_settings.cache_clear()
 
 
 @pytest.mark.parametrize(("version", "is_good"), [("2.17.0", True), ("2.14.6", False)])

@@ -2,15 +2,12 @@
 
 import os
 import signal
-import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from vertex_local.processes import group as processes
-from vertex_local.processes.group import Group, ProcessSpec
+from vertex_local.processes.group import Group
 from vertex_local.tests.support.waiting import wait_until
 
 TIMEOUT_SECONDS = 60
@@ -24,34 +21,6 @@ if not first.exists():
 """
 
 
-@pytest.fixture
-def start(tmp_path):
-    """Return a function that starts a group of `python -c` processes by name."""
-    groups = []
-
-    def do(scripts: dict[str, str], **options: Any) -> Group:
-        specs = [
-            ProcessSpec(
-                name=name,
-                command=[sys.executable, "-c", script],
-                env={},
-                cwd=None,
-                log_path=tmp_path / f"{name.replace('/', '-')}.log",
-                is_primary=name == "chief/0",
-                is_service=name.startswith("ps/"),
-                holds_state=not name.startswith("worker/"),
-            )
-            for name, script in scripts.items()
-        ]
-        group = processes.start(tmp_path / "group", specs, timeout_seconds=60, **options)
-        groups.append(group)
-        return group
-
-    yield do
-    for group in groups:
-        group.stop(0)
-
-
 def running(group: Group, name: str, *, restarts: int) -> int:
     """Wait until a process runs after so many restarts; return its pid."""
 
@@ -63,10 +32,10 @@ def running(group: Group, name: str, *, restarts: int) -> int:
     return wait_until(find, f"{name} with {restarts} restarts")
 
 
-def test_a_killed_worker_is_restarted_and_the_others_continue(start, tmp_path: Path):
+def test_a_killed_worker_is_restarted_and_the_others_continue(spec, run, tmp_path: Path):
     end = str(tmp_path / "end")
     waiting = WAIT_FOR_FILE.format(end)
-    group = start({"chief/0": waiting, "worker/0": waiting}, max_restarts=2)
+    group = run(spec("chief/0", waiting), spec("worker/0", waiting), max_restarts=2)
     chief = running(group, "chief/0", restarts=0)
     os.kill(running(group, "worker/0", restarts=0), signal.SIGKILL)
 
@@ -78,11 +47,11 @@ def test_a_killed_worker_is_restarted_and_the_others_continue(start, tmp_path: P
 
 
 @pytest.mark.parametrize("lost", ["chief/0", "ps/0", "worker/0"])
-def test_the_whole_group_is_restarted(start, tmp_path: Path, lost):
+def test_the_whole_group_is_restarted(spec, run, tmp_path: Path, lost):
     end = str(tmp_path / "end")
     names = ("chief/0", "worker/0", "ps/0")
-    group = start(
-        dict.fromkeys(names, WAIT_FOR_FILE.format(end)),
+    group = run(
+        *[spec(name, WAIT_FOR_FILE.format(end)) for name in names],
         max_restarts=1,
         restarts_whole_group=lost == "worker/0",
     )
@@ -96,33 +65,33 @@ def test_the_whole_group_is_restarted(start, tmp_path: Path, lost):
     assert group.wait(TIMEOUT_SECONDS)["state"] == "succeeded"
 
 
-def test_a_process_that_exits_with_143_is_restarted(start, tmp_path: Path):
+def test_a_process_that_exits_with_143_is_restarted(spec, run, tmp_path: Path):
     script = EXIT_ONCE.format(str(tmp_path / "first"), 143)
 
-    state = start({"chief/0": script}, max_restarts=1).wait(TIMEOUT_SECONDS)
+    state = run(spec("chief/0", script), max_restarts=1).wait(TIMEOUT_SECONDS)
 
     assert state["state"] == "succeeded"
     assert state["replicas"]["chief/0"]["restarts"] == 1
 
 
-def test_a_process_that_fails_with_an_error_is_not_restarted(start, tmp_path: Path):
+def test_a_process_that_fails_with_an_error_is_not_restarted(spec, run, tmp_path: Path):
     script = EXIT_ONCE.format(str(tmp_path / "first"), 1)
 
-    state = start({"chief/0": script}, max_restarts=3).wait(TIMEOUT_SECONDS)
+    state = run(spec("chief/0", script), max_restarts=3).wait(TIMEOUT_SECONDS)
 
     assert state["state"] == "failed"
     assert state["replicas"]["chief/0"]["restarts"] == 0
 
 
-def test_restarts_are_limited_and_counted_in_the_message(start):
-    state = start({"chief/0": "import sys; sys.exit(143)"}, max_restarts=2).wait(TIMEOUT_SECONDS)
+def test_restarts_are_limited_and_counted_in_the_message(spec, run):
+    state = run(spec("chief/0", "import sys; sys.exit(143)"), max_restarts=2).wait(TIMEOUT_SECONDS)
 
     assert state["state"] == "failed"
     assert "chief/0 exited with code 143 after 2 restarts" in state["message"]
 
 
-def test_a_stop_before_a_planned_restart_ends_the_group(start):
-    group = start({"chief/0": "import sys; sys.exit(143)"}, max_restarts=30)
+def test_a_stop_before_a_planned_restart_ends_the_group(spec, run):
+    group = run(spec("chief/0", "import sys; sys.exit(143)"), max_restarts=30)
     wait_until(lambda: group.state()["replicas"]["chief/0"]["restarts"] == 2, "the second restart")
 
     began = time.monotonic()

@@ -15,6 +15,7 @@ import pytest
 from kfp import components, dsl
 
 from vertex_local import redirect
+from vertex_local.processes.environments import builder
 from vertex_local.processes.environments.layer import Layer
 from vertex_local.processes.environments.store import DRAFT_PREFIX
 from vertex_local.tests.support.pipeline_runs import Runs, task_detail
@@ -52,53 +53,14 @@ def report() -> str:
     return json.dumps(found)
 
 
-def install_here(ours: str) -> str:
-    """Try to write to the environment of this step, and to that of the service."""
+def install(commands: list) -> str:
+    """Run commands, in which PYTHON is this step's interpreter."""
     import json
-    import subprocess
-
-    attempts = [
-        ["pip", "install", "fares==1.0"],
-        ["python3", "-m", "pip", "install", "numpy==1.0"],
-        ["pip", "uninstall", "-y", "kfp"],
-        [f"{ours}/bin/pip", "uninstall", "-y", "rich"],
-    ]
-    ends = [subprocess.run(command, check=False).returncode for command in attempts]
-    import fares
-
-    return json.dumps({"ends": ends, "fares": fares.__version__})
-
-
-def install_in_every_way(ours: str) -> str:
-    """Try to write to the environment of the service."""
-    import json
-    import os
     import subprocess
     import sys
 
-    attempts = [
-        [sys.executable, "-m", "pip", "install", "fares==1.0"],
-        ["python3", "-m", "pip", "install", "--force-reinstall", "--no-deps", "kfp==2.14.6"],
-        ["pip", "install", "numpy==1.0"],
-        ["sh", "-c", "pip3 uninstall -y rich"],
-        ["pip", "install", "--prefix", ours, "fares==1.0"],
-        ["pip", "--python", f"{ours}/bin/python", "install", "fares==1.0"],
-        [f"{ours}/bin/python", "-m", "pip", "install", "--no-deps", "kfp==2.14.6"],
-        [f"{ours}/bin/pip", "uninstall", "-y", "rich"],
-    ]
-    ends = [subprocess.run(command, check=False).returncode for command in attempts]
-    try:
-        from pip._internal.cli.main import main
-
-        ends.append(main(["install", "--force-reinstall", "fares==1.0"]))
-    except Exception as error:
-        ends.append(str(error))
-    try:
-        with open(os.path.join(os.path.dirname(json.__file__), "x.py"), "w") as file:
-            file.write("")
-        os.remove(file.name)
-    except OSError:
-        pass
+    named = [[sys.executable if word == "PYTHON" else word for word in one] for one in commands]
+    ends = [subprocess.run(command, check=False).returncode for command in named]
     import fares
 
     return json.dumps({"ends": ends, "fares": fares.__version__})
@@ -188,12 +150,6 @@ def succeeded(runs, made, **arguments) -> list[dict]:
     return [json.loads(text) for text in outputs if text]
 
 
-def failure(runs, made) -> str:
-    job = runs.wait(runs.submit(pipeline_of(made)), timeout_seconds=WAIT_SECONDS)
-    assert job["state"] == "PIPELINE_STATE_FAILED"
-    return task_detail(job, "report")["error"]["message"]
-
-
 def num_built(runs) -> int:
     logs = runs.service.root.glob("pipelines/*/tasks/*.log")
     return sum(path.read_text().count("building the environment") for path in logs)
@@ -217,16 +173,18 @@ def test_a_default_component_of_this_kfp_runs_warm(runs):
     assert found["kfp"] == kfp.__version__
 
 
-@pytest.mark.parametrize("use_venv", [False, True])
-def test_a_step_may_require_versions_that_conflict_with_the_service(runs, use_venv):
-    made = component(packages_to_install=["numpy==1.0"], use_venv=use_venv)
-    [found] = succeeded(runs, [made])
-    assert (found["numpy"], found["kfp"]) == ("1.0", kfp.__version__)
+def test_a_step_may_require_versions_that_conflict_with_the_service(runs):
+    made = [
+        component(packages_to_install=["numpy==1.0"], use_venv=use_venv)
+        for use_venv in (False, True)
+    ]
+    for found in succeeded(runs, made):
+        assert (found["numpy"], found["kfp"]) == ("1.0", kfp.__version__)
 
 
-def test_concurrent_steps_with_equal_requirements_share_an_environment(runs, place):
+def test_steps_with_equal_requirements_share_an_environment_that_a_run_builds_once(runs, place):
     made = component(packages_to_install=["fares==1.0", "numpy"], install_kfp_package=False)
-    before = len(environments(place))
+    before, built = len(environments(place)), num_built(runs)
     with ThreadPoolExecutor(2) as threads:
         both = [
             threads.submit(succeeded, Runs(runs.service, runs.folder / n), [made, made])
@@ -239,22 +197,25 @@ def test_concurrent_steps_with_equal_requirements_share_an_environment(runs, pla
     }
     assert len(found) == 4
     assert len({one["prefix"] for one in found}) == 4, "each has a layer of its own"
+    assert num_built(runs) - built in (1, 2), "by one of the two runs, or both"
     assert len(environments(place)) == before + 1
     assert kept(place) == {path.name for path in environments(place)}
     assert all(list(one.rglob("kfp/__pycache__")) for one in environments(place)), "compiled once"
 
 
-def test_parallel_steps_of_a_run_build_an_environment_once(runs):
-    made = component(packages_to_install=["fares==1.0"], install_kfp_package=False)
-    before = num_built(runs)
-    assert len(succeeded(runs, [made] * 6)) == 6
-    assert num_built(runs) == before + 1
-
-
 @pytest.mark.linux("folders that a step cannot write to")
 def test_no_installer_in_a_step_changes_the_service_or_the_next_step(runs):
-    installer = component(install_in_every_way, install_kfp_package=False)
-    [found] = succeeded(runs, [installer], ours=sys.prefix)
+    commands = [
+        ["PYTHON", "-m", "pip", "install", "fares==1.0"],
+        ["python3", "-m", "pip", "install", "--force-reinstall", "--no-deps", f"kfp=={OLD_KFP}"],
+        ["pip", "install", "numpy==1.0"],
+        ["sh", "-c", "pip3 uninstall -y rich"],
+        ["pip", "install", "--prefix", sys.prefix, "fares==1.0"],
+        [f"{sys.prefix}/bin/python", "-m", "pip", "install", "--no-deps", f"kfp=={OLD_KFP}"],
+        ["PYTHON", "-c", "from pip._internal.cli.main import main; main(['install', 'fares'])"],
+    ]
+    installer = component(install, install_kfp_package=False)
+    [found] = succeeded(runs, [installer], commands=commands)
     assert found["fares"] == "1.0"
     assert found["ends"][:4] == [0, 0, 0, 0], "as in a container"
     [after] = succeeded(runs, [component()])
@@ -264,8 +225,14 @@ def test_no_installer_in_a_step_changes_the_service_or_the_next_step(runs):
 
 @pytest.mark.linux("folders that a step cannot write to")
 def test_a_default_component_of_another_kfp_gets_an_environment_that_no_step_changes(runs):
-    made = component(install_here, kfp_version=OLD_KFP)
-    [found] = succeeded(runs, [made], ours=sys.prefix)
+    commands = [
+        ["pip", "install", "fares==1.0"],
+        ["python3", "-m", "pip", "install", "numpy==1.0"],
+        ["pip", "uninstall", "-y", "kfp"],
+        [f"{sys.prefix}/bin/pip", "uninstall", "-y", "rich"],
+    ]
+    made = component(install, kfp_version=OLD_KFP)
+    [found] = succeeded(runs, [made], commands=commands)
     assert found["fares"] == "1.0"
     assert found["ends"][:2] == [0, 0]
     [after] = succeeded(runs, [component(kfp_version=OLD_KFP)])
@@ -320,20 +287,20 @@ def test_a_job_that_installs_packages_has_them_and_the_service_keeps_its_own(ser
     assert (tmp_path / "said").read_text() == "1.0"
 
 
-def test_the_error_names_a_package_that_cannot_be_installed(runs, place):
+def test_the_error_of_a_package_that_cannot_be_installed_says_why(runs, place, tmp_path):
     before = kept(place)
-    made = component(packages_to_install=["fares==9.9", "numpy"], base_image="python:3.8-slim")
-    message = failure(runs, made)
+    address = f"git+file://{tmp_path}/none"
+    missing = component(packages_to_install=["fares==9.9", "numpy"], base_image="python:3.8-slim")
+    job = runs.submit(pipeline_of(missing, component(packages_to_install=[address])))
+    job = runs.wait(job, timeout_seconds=WAIT_SECONDS)
+    assert job["state"] == "PIPELINE_STATE_FAILED"
+    message = task_detail(job, "report")["error"]["message"]
     assert "there is no version of fares==9.9" in message.partition(" uv: ")[2]
     assert "Its image has Python 3.8" in message
-    assert kept(place) == before
-
-
-def test_the_error_of_a_failed_clone_has_the_message_of_git(runs, tmp_path):
-    address = f"git+file://{tmp_path}/none"
-    message = failure(runs, component(packages_to_install=[address]))
+    message = task_detail(job, "report-2")["error"]["message"]
     assert address in message.partition(" uv: ")[0]
     assert "does not appear to be a git repository" in message, message
+    assert kept(place) == before
 
 
 @pytest.fixture
@@ -357,31 +324,30 @@ def test_a_cancel_ends_the_build_and_leaves_nothing(runs, slow, place, tmp_path)
 
 
 def test_an_environment_half_built_by_a_killed_service_is_built_again(
-    place, wheels, slow, tmp_path
+    runs, place, wheels, slow, tmp_path
 ):
-    with running_service(tmp_path / "vertex", *PRELOAD_KFP) as service:
-        runs = Runs(service, tmp_path)
-        job = runs.submit(pipeline_of(slow))
-        wait_until((tmp_path / "begun").exists, "the build", timeout_seconds=WAIT_SECONDS)
-        pids = running("slow-fares==1.0")
-        complete = len(environments(place))
-        service.kill()
-        wait_until(lambda: not any(map(is_running, pids)), "the build to end")
-        assert len(environments(place)) == complete
-        service.start()
-        assert runs.wait(job)["state"] == "PIPELINE_STATE_FAILED"
-        (tmp_path / "go").touch()
+    service = runs.service
+    job = runs.submit(pipeline_of(slow))
+    wait_until((tmp_path / "begun").exists, "the build", timeout_seconds=WAIT_SECONDS)
+    pids = running("slow-fares==1.0")
+    complete = len(environments(place))
+    service.kill()
+    wait_until(lambda: not any(map(is_running, pids)), "the build to end")
+    assert len(environments(place)) == complete
+    service.start()
+    assert runs.wait(job)["state"] == "PIPELINE_STATE_FAILED"
+    (tmp_path / "go").touch()
+    succeeded(runs, [slow])
+    assert len(environments(place)) == complete + 1
+    hidden = shutil.move(wheels, wheels.with_name("hidden"))
+    assert service.stop() == 0
+    service.start()
+    try:  # without the package index, from the kept environment
+        before = num_built(runs)
         succeeded(runs, [slow])
-        assert len(environments(place)) == complete + 1
-        hidden = shutil.move(wheels, wheels.with_name("hidden"))
-        assert service.stop() == 0
-        service.start()
-        try:  # without the package index, from the kept environment
-            before = num_built(runs)
-            succeeded(runs, [slow])
-            assert num_built(runs) == before
-        finally:
-            shutil.move(hidden, wheels)
+        assert num_built(runs) == before
+    finally:
+        shutil.move(hidden, wheels)
 
 
 def test_a_layer_has_the_packages_of_its_base_and_its_own(tmp_path):
@@ -402,3 +368,20 @@ def test_a_layer_has_the_packages_of_its_base_and_its_own(tmp_path):
 def test_with_another_environment_only_the_redirection_of_googles_sdk_is_in_the_path(tmp_path):
     layer = Layer(tmp_path / "layer", base=tmp_path / "base")
     assert layer.environment({"PYTHONPATH": "/of/the/service"})["PYTHONPATH"] == redirect.FOLDER
+
+
+def test_uv_uses_the_indexes_of_pip_unless_it_has_its_own(tmp_path, monkeypatch):
+    file = tmp_path / "pip.conf"
+    file.write_text("[global]\nindex-url = https://mirror/simple\nfind-links = /a /b\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_DEFAULT_INDEX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_FIND_LINKS", "/c /d")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    builder.pip_settings.cache_clear()
+    assert builder.variables()["UV_DEFAULT_INDEX"] == "https://mirror/simple"
+    assert builder.variables()["UV_FIND_LINKS"] == "/c,/d"
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "https://own/simple")
+    assert builder.variables()["UV_DEFAULT_INDEX"] == "https://own/simple"
+    assert "--no-index" in next(builder.commands(tmp_path, (("fares",),)))
+    builder.pip_settings.cache_clear()

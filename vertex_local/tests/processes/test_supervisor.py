@@ -9,20 +9,20 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from vertex_local.processes import group as processes
-from vertex_local.processes.group import Group, ProcessSpec
+from vertex_local.processes.group import Group
+from vertex_local.processes.launch import Launch
 from vertex_local.tests.support.seen import is_running, supervisor_of
 from vertex_local.tests.support.waiting import wait_for_text, wait_until
 
 pytestmark = pytest.mark.timeout(60)
 
+COLD = Launch()  # supervisors that are new processes
 SLEEP = "import time; time.sleep(60)"
 IGNORE_SIGTERM = """
 import signal, sys, time
@@ -39,30 +39,6 @@ print("grandchild", child.pid, flush=True)
 """
 
 
-@pytest.fixture
-def spec(tmp_path: Path) -> Callable[..., ProcessSpec]:
-    def make(name: str, code: str, **options: Any) -> ProcessSpec:
-        defaults = {"command": ["python", "-c", code], "env": {}, "cwd": str(tmp_path)}
-        log_path = tmp_path / "logs" / f"{name.replace('/', '-')}.log"
-        return ProcessSpec(name=name, **{"log_path": log_path, **defaults, **options})
-
-    return make
-
-
-@pytest.fixture
-def run(tmp_path: Path):
-    groups: list[Group] = []
-
-    def start(*specs: ProcessSpec, timeout_seconds: float | None = None) -> Group:
-        folder = tmp_path / f"group{len(groups)}"
-        groups.append(processes.start(folder, list(specs), timeout_seconds=timeout_seconds))
-        return groups[-1]
-
-    yield start
-    for group in groups:
-        group.stop(grace_seconds=0)
-
-
 def pids(group: Group) -> list[int]:
     return [replica["pid"] for replica in group.state()["replicas"].values() if replica["pid"]]
 
@@ -73,9 +49,10 @@ def assert_ended(*pids: int) -> None:
 
 def test_the_primary_decides_and_everything_else_ends(spec, run):
     group = run(
-        spec("chief/0", "print('trained')", is_primary=True),
+        spec("chief/0", "print('trained')"),
         spec("worker/0", SLEEP),
-        spec("ps/0", SLEEP, is_service=True),
+        spec("ps/0", SLEEP),
+        launch=COLD,
     )
     state = group.wait(30)
     assert state["state"] == "succeeded"
@@ -94,7 +71,7 @@ def test_without_a_primary_all_must_succeed(spec, run, tmp_path):
 
 def test_a_crash_ends_the_group_and_its_error_has_the_last_lines(spec, run):
     code = "import sys; [print('line', i) for i in range(100)]; sys.exit('no such column: fare')"
-    group = run(spec("chief/0", SLEEP, is_primary=True), spec("worker/1", code))
+    group = run(spec("chief/0", SLEEP), spec("worker/1", code))
     state = group.wait(30)
     assert state["state"] == "failed"
     first, *lines = state["message"].split("\n")
@@ -105,15 +82,15 @@ def test_a_crash_ends_the_group_and_its_error_has_the_last_lines(spec, run):
     assert_ended(*pids(group))
 
 
-def test_the_length_of_the_message_is_limited(spec, run):
-    group = run(spec("chief/0", "print('x' * 1_000_000); raise SystemExit(255)"))
-    message = group.wait(30)["message"]
-    assert message.startswith("chief/0 exited with code 255")
+def test_a_service_that_crashes_fails_the_group_with_a_message_of_limited_length(spec, run):
+    code = "print('x' * 1_000_000); raise SystemExit(255)"
+    message = run(spec("chief/0", SLEEP), spec("ps/0", code)).wait(30)["message"]
+    assert message.startswith("ps/0 exited with code 255")
     assert len(message) < 5000
 
 
 def test_a_killed_replica_is_the_cause_even_if_others_crash_with_it(spec, run):
-    group = run(spec("chief/0", SLEEP, is_primary=True), spec("worker/1", SLEEP))
+    group = run(spec("chief/0", SLEEP), spec("worker/1", SLEEP))
     wait_until(lambda: len(pids(group)) == 2, "2 processes")
     os.kill(pids(group)[1], signal.SIGKILL)
     state = group.wait(30)
@@ -121,20 +98,12 @@ def test_a_killed_replica_is_the_cause_even_if_others_crash_with_it(spec, run):
     assert re.match(r"worker/1 .*137.*SIGKILL", state["message"])
 
 
-def test_a_service_that_crashes_fails_the_group(spec, run):
-    group = run(
-        spec("chief/0", SLEEP, is_primary=True),
-        spec("ps/0", "raise SystemExit(3)", is_service=True),
-    )
-    assert group.wait(30)["message"].startswith("ps/0 exited with code 3")
-
-
 def test_the_timeout_names_the_processes_that_still_run(spec, run):
-    group = run(spec("chief/0", "", is_service=True), spec("worker/1", SLEEP), timeout_seconds=4)
+    group = run(spec("ps/0", ""), spec("worker/1", SLEEP), timeout_seconds=2)
     state = group.wait(30)
     assert state["state"] == "timed_out"
-    assert re.search(r"timeout of 4 s.*worker/1", state["message"])
-    assert "chief/0" not in state["message"]
+    assert re.search(r"timeout of 2 s.*worker/1", state["message"])
+    assert "ps/0" not in state["message"]
     assert_ended(*pids(group))
 
 
@@ -159,7 +128,7 @@ signal.signal(signal.SIGTERM, end)
 print("ready", flush=True)
 time.sleep(60)
 """
-    group = run(spec("chief/0", code, is_primary=True))
+    group = run(spec("chief/0", code))
     log = tmp_path / "logs" / "chief-0.log"
     wait_for_text(log, "ready")
     assert group.stop(grace_seconds=20)["state"] == "cancelled"
@@ -173,8 +142,9 @@ def test_stopping_twice_and_after_the_end_changes_nothing(spec, run):
     assert group.stop()["state"] == "succeeded"
 
 
-@pytest.mark.parametrize("own_session", [False, True], ids=["same-group", "own-session"])
-@pytest.mark.parametrize("leader_ends", [True, False], ids=["leader-ended", "stopped"])
+@pytest.mark.parametrize(
+    ("leader_ends", "own_session"), [(True, True), (False, False)], ids=["leader-ended", "stopped"]
+)
 def test_grandchildren_end_too(spec, run, tmp_path, own_session, leader_ends):
     code = GRANDCHILD.format(own_session, "" if leader_ends else "time.sleep(60)")
     group = run(spec("chief/0", code))
@@ -185,7 +155,7 @@ def test_grandchildren_end_too(spec, run, tmp_path, own_session, leader_ends):
 
 
 def test_descendants_of_a_replica_end_with_it(spec, run, tmp_path):
-    group = run(spec("chief/0", SLEEP, is_primary=True), spec("worker/0", GRANDCHILD.format(0, "")))
+    group = run(spec("chief/0", SLEEP), spec("worker/0", GRANDCHILD.format(0, "")))
     log = wait_for_text(tmp_path / "logs" / "worker-0.log", "grandchild")
     assert_ended(int(log.split()[1]))
     assert group.state()["state"] == "running"
@@ -215,14 +185,11 @@ for _ in range(100):
         pytest.param(False, id="shared"),
     ],
 )
-def test_a_private_network_is_reached_only_from_its_group(spec, tmp_path, is_private):
+def test_a_private_network_is_reached_only_from_its_group(spec, run, tmp_path, is_private):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    server = spec("chief/0", LISTEN.format(port=port))
-    group = processes.start(
-        tmp_path / "a", [server], timeout_seconds=60, has_private_network=is_private
-    )
+    run(spec("chief/0", LISTEN.format(port=port)), has_private_network=is_private)
     wait_for_text(tmp_path / "logs" / "chief-0.log", "listens")
 
     try:
@@ -230,23 +197,19 @@ def test_a_private_network_is_reached_only_from_its_group(spec, tmp_path, is_pri
             is_reached = True
     except ConnectionRefusedError:
         is_reached = False
-    group.stop()
-
     assert is_reached is not is_private
 
 
-def test_replicas_reach_each_other_in_their_private_network(spec, tmp_path):
+def test_replicas_reach_each_other_in_their_private_network(spec, run):
     replicas = [spec("ps/0", LISTEN.format(port=4444)), spec("worker/0", CONNECT.format(port=4444))]
-
-    group = processes.start(tmp_path / "b", replicas, timeout_seconds=60, has_private_network=True)
-
+    group = run(*replicas, has_private_network=True)
     assert group.wait(30)["state"] == "succeeded"
 
 
 @pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "supervisor-killed"])
 def test_temporary_files_end_with_the_group(spec, run, tmp_path, is_killed):
     leave = "import tempfile, time; print('left', tempfile.mkdtemp(), flush=True); time.sleep(60)"
-    group = run(spec("chief/0", leave, is_primary=True))
+    group = run(spec("chief/0", leave))
     left = Path(wait_for_text(tmp_path / "logs" / "chief-0.log", "left").split()[1])
     assert left.is_dir()
 
@@ -266,9 +229,7 @@ def test_a_stop_during_the_start_ends_the_group(spec, run):
 
 
 def test_the_error_names_a_command_that_is_not_found(spec, run):
-    group = run(
-        spec("worker/0", SLEEP), spec("chief/0", "", command=["no-such-program"], is_primary=True)
-    )
+    group = run(spec("worker/0", SLEEP), spec("chief/0", "", command=["no-such-program"]))
     state = group.wait(30)
     assert state["state"] == "failed"
     assert re.search("chief/0 .*'no-such-program'.* absolute path", state["message"])
@@ -291,8 +252,7 @@ def test_the_error_names_a_missing_working_directory(spec, run):
 def test_the_error_names_a_log_that_cannot_be_written(spec, run, tmp_path):
     (tmp_path / "file").write_text("")
     log_path = tmp_path / "file" / "chief.log"
-    one = spec("chief/0", "")
-    state = run(ProcessSpec(**{**vars(one), "log_path": log_path})).wait(30)
+    state = run(spec("chief/0", "", log_path=log_path)).wait(30)
     assert state["state"] == "failed"
     assert re.search(f"chief/0 .*log {log_path}", state["message"])
 
@@ -316,10 +276,9 @@ def test_a_log_pipe_whose_reader_was_killed_does_not_hold_up_the_end(spec, run, 
     assert group.wait(20)["message"].startswith("chief/0 exited with code")
 
 
-def test_a_process_without_a_command_is_refused(tmp_path):
-    spec = ProcessSpec("a", [], {}, None, tmp_path / "a")
+def test_a_process_without_a_command_is_refused(spec, run):
     with pytest.raises(ValueError, match="a has no command"):
-        processes.start(tmp_path / "group", [spec], timeout_seconds=None)
+        run(spec("a", "", command=[]))
 
 
 def test_python_is_the_services_own_and_the_environment_is_added(spec, run, tmp_path):
@@ -337,19 +296,9 @@ def test_the_state_is_complete_whenever_it_is_read(spec, run, tmp_path):
     assert group.state()["state"] == "succeeded"
 
 
-def test_waiting_ends_at_once_when_the_group_does(spec, run):
-    group = run(spec("chief/0", SLEEP))
-    wait_until(lambda: pids(group), "a pid")
-    before = time.monotonic()
-    os.kill(pids(group)[0], signal.SIGKILL)
-    group.wait(120)
-    assert time.monotonic() - before < 60
-    assert group.wait(0)["state"] == "failed"
-
-
 def test_no_zombie_is_left_in_the_service(spec, run):
     before = zombies()  # of services that other tests have killed
-    run(spec("chief/0", "")).wait(30)
+    run(spec("chief/0", ""), launch=COLD).wait(30)
     assert zombies() <= before
 
 
@@ -363,7 +312,7 @@ def zombies():
 
 
 def test_the_replicas_of_a_killed_supervisor_end(spec, run):
-    group = run(spec("chief/0", SLEEP))
+    group = run(spec("chief/0", SLEEP), launch=COLD)
     wait_until(lambda: pids(group), "a pid")
     os.kill(supervisor_of(group), signal.SIGKILL)
     state = group.wait(30)
@@ -375,45 +324,41 @@ def test_the_replicas_of_a_killed_supervisor_end(spec, run):
 SERVICE = """
 import sys, time
 from pathlib import Path
-from vertex_local.tests.support.seen import is_running
 from vertex_local.processes import group as processes
 folder = Path(sys.argv[1])
-code = sys.argv[2]
 specs = [
     processes.ProcessSpec(f"worker/{i}", ["python", "-c", code], {}, None, folder / f"{i}.log")
-    for i in range(2)
+    for i, code in enumerate(sys.argv[2:])
 ]
 group = processes.start(folder, specs, timeout_seconds=None)
 time.sleep(60)
 """
 
 
-@pytest.mark.parametrize(
-    "code", [IGNORE_SIGTERM, GRANDCHILD.format(True, "time.sleep(60)")], ids=["stubborn", "daemon"]
-)
-def test_a_killed_service_leaves_nothing(tmp_path, code):
+def test_a_killed_service_leaves_nothing(tmp_path):
+    """Neither a process that ignores SIGTERM nor one in a session of its own."""
     folder = tmp_path / "group"
-    service = subprocess.Popen([sys.executable, "-c", SERVICE, str(folder), code])
-    for i in range(2):
-        wait_until(lambda i=i: (folder / f"{i}.log").exists(), "logs")
-    texts = [wait_for_text(folder / f"{i}.log", "\n") for i in range(2)]
-    grandchildren = [int(text.split()[1]) for text in texts if "grandchild" in text]
+    codes = [IGNORE_SIGTERM, GRANDCHILD.format(True, "time.sleep(60)")]
+    service = subprocess.Popen([sys.executable, "-c", SERVICE, str(folder), *codes])
+    wait_until((folder / "1.log").exists, "logs")
+    wait_for_text(folder / "0.log", "ready")
+    grandchild = int(wait_for_text(folder / "1.log", "\n").split()[1])
     replicas = [r["pid"] for r in processes.read_state(folder)["replicas"].values()]
     service.kill()
     service.wait(10)
     assert processes.await_end(folder, timeout_seconds=60)
-    assert_ended(*replicas, *grandchildren)
+    assert_ended(*replicas, grandchild)
     state = processes.read_state(folder)
     assert state["state"] == "failed"
     assert state["message"] == "interrupted: the service stopped"
 
 
-def test_a_supervisor_whose_service_has_ended_starts_nothing(tmp_path, spec):
-    folder = tmp_path / "group"
+def test_a_supervisor_whose_service_has_ended_starts_nothing(tmp_path, spec, run):
     touched = tmp_path / "touched"
     code = f"open({str(touched)!r}, 'w')"
-    group = processes.start(folder, [spec("a", SLEEP)], timeout_seconds=None)
+    group = run(spec("a", SLEEP))
     group.stop(0)
+    folder = group.folder
     plan = json.loads((folder / "group.json").read_text())
     plan["replicas"][0]["command"][2] = code
     (folder / "group.json").write_text(json.dumps(plan))

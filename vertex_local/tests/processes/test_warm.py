@@ -88,6 +88,7 @@ ENDINGS = {
     "a thread": "import threading, time\n"
     "threading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()\nprint('early')",
     "syntax error": "print('never'\n",
+    "missing module": "",
 }
 WAIT_FOR_SIGTERM = """
 import signal, sys, time
@@ -158,11 +159,10 @@ def start(tmp_path: Path):
 
 
 @pytest.fixture
-def run(start):
-    """Return a function that runs a program to its end."""
+def outcome():
+    """Return a function that waits for the end of a program."""
 
-    def do(source: str, warm: Warm | None, **options: Any) -> Outcome:
-        group = start(source, warm, **options)
+    def do(group: Group) -> Outcome:
         state = group.wait(60)
         home = group.folder.parent
         proof = home / "proof"
@@ -175,6 +175,12 @@ def run(start):
         return Outcome(state, text, forked, left.read_text() if left.exists() else "")
 
     return do
+
+
+@pytest.fixture
+def run(start, outcome):
+    """Return a function that runs a program to its end."""
+    return lambda source, warm, **options: outcome(start(source, warm, **options))
 
 
 def test_a_fork_has_the_same_state_as_a_new_process(run, warm):
@@ -195,27 +201,34 @@ def background_job():
     before = {n: signal.getsignal(n) for n in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)}
     for number in before:
         signal.signal(number, signal.SIG_IGN)
-    yield
+    yield [number.name for number in before]
     for number, handler in before.items():
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGQUIT"])
-def test_a_program_started_by_a_background_job_ends_on_a_signal(
-    run, tmp_path, background_job, name
-):
-    source = f"import os, signal; os.kill(os.getpid(), signal.{name})"
+def test_a_program_started_by_a_background_job_ends_on_a_signal(start, tmp_path, background_job):
+    names = list(background_job)
     with ready(Warm([MODULES], log_path=tmp_path / "warm.log")) as warm:
-        outcomes = [run(source, None), run(source, warm)]
-
-    assert [outcome.was_forked for outcome in outcomes] == [False, True]
-    for outcome in outcomes:
-        assert f"killed by {name}" in outcome.state["message"]
+        groups = [
+            start(f"import os, signal; os.kill(os.getpid(), signal.{name})", client)
+            for name in names
+            for client in (None, warm)
+        ]
+        messages = [group.wait(60)["message"] for group in groups]
+    proofs = [(group.folder.parent / "proof").read_text() for group in groups]
+    assert proofs == ["False", "True"] * len(names)
+    for message, name in zip(messages, [one for one in names for _ in range(2)], strict=True):
+        assert f"killed by {name}" in message
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_fork_ends_as_a_new_process_does(run, warm, ending):
-    new, fork = run(ENDINGS[ending], None), run(ENDINGS[ending], warm)
+def test_a_fork_ends_as_a_new_process_does(start, outcome, warm, ending):
+    """Both at the same time; of a variable that modules read at import no fork is made."""
+    words = {"command": ["python", "-m", "nosuchmodule"]} if ending == "missing module" else {}
+    groups = [
+        start(ENDINGS[ending], warm, env=env, **words) for env in ({"OMP_NUM_THREADS": "1"}, {})
+    ]
+    new, fork = map(outcome, groups)
 
     assert fork.log == new.log
     assert fork.left == new.left
@@ -223,14 +236,9 @@ def test_a_fork_ends_as_a_new_process_does(run, warm, ending):
     replicas = [outcome.state["replicas"]["chief/0"] for outcome in (new, fork)]
     assert replicas[0]["exit_code"] == replicas[1]["exit_code"]
     assert replicas[0]["state"] == replicas[1]["state"]
-    assert fork.was_forked or ending == "syntax error"
-
-
-def test_a_missing_module_has_the_same_error(run, warm):
-    command = ["python", "-m", "nosuchmodule"]
-    new, fork = run("", None, command=command), run("", warm, command=command)
-    assert "No module named nosuchmodule" in fork.log
-    assert fork.log == new.log
+    assert not new.was_forked
+    assert fork.was_forked or ending in ("syntax error", "missing module")
+    assert ending != "missing module" or "No module named nosuchmodule" in fork.log
 
 
 def test_forks_share_no_randomness(run, warm):
