@@ -22,10 +22,10 @@ import yaml
 from components.shared.run_summary.summary import Summary
 from components.shared.vertex.api import VertexApi, connect
 from pipelines.runs.facts import newest_runs
-from tests.support.data.taxi_days import write_taxi_days
 from tests.support.processes.everything import EVERYTHING
 from tests.support.processes.whole_runs import PRELOAD
 from tools.soak.bad_day import _environment, _print
+from tools.soak.taxi_days import write_taxi_days
 from vertex_local.tests.support.forks import forks_with
 from vertex_local.tests.support.service import running_service
 

@@ -2,7 +2,6 @@
 
 import json
 import random
-import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -42,6 +41,8 @@ def prepared(tmp_path_factory) -> Path:
     ratios = {"train": 0.6, "eval": 0.2, "test": 0.2}
     options = PrepareOptions(files=(path,), ratios=ratios)
     prepare(str(folder / "own"), output_dir=folder / "examples", data_dir=folder, options=options)
+    for path in (folder / "examples").glob("test-*"):
+        path.write_bytes(b"poison")  # which no trial reads
     return folder
 
 
@@ -49,17 +50,17 @@ def prepared(tmp_path_factory) -> Path:
 def start(prepared, tmp_path) -> Callable[..., Fork]:
     """Start a trial by two folds, as a tuning job does."""
 
-    def start_(*flags: str, examples: str = "examples", output: str = "1") -> Fork:
-        folder = tmp_path / output
+    def start_(*flags: str) -> Fork:
+        folder = tmp_path / "1"
         return forks_with(*EVERYTHING).start(
             [
                 *["python", "-m", "components.evaluate.fold_trial", "--folds=2"],
-                *[f"--workload={prepared}/own", f"--examples-dir={prepared / examples}"],
+                *[f"--workload={prepared}/own", f"--examples-dir={prepared}/examples"],
                 *["--batch-size=16", "--strategy=single", *flags],
             ],
-            log_path=tmp_path / f"{output}.log",
+            log_path=tmp_path / "1.log",
             CLOUD_ML_TRIAL_ID="1",
-            CLOUD_ML_HP_METRIC_FILE=str(tmp_path / f"{output}.metrics"),
+            CLOUD_ML_HP_METRIC_FILE=str(tmp_path / "1.metrics"),
             AIP_MODEL_DIR=f"{folder}/model/",
             AIP_CHECKPOINT_DIR=f"{folder}/checkpoints/",
             AIP_TENSORBOARD_LOG_DIR=f"{folder}/logs/",
@@ -79,30 +80,7 @@ def reported(path: Path) -> list[tuple[int, float]]:
     return [(int(line["global_step"]), float(line["loss"])) for line in lines]
 
 
-def test_the_mean_over_the_folds_is_reported_and_the_test_split_is_not_read(
-    prepared, start, tmp_path
-):
-    shutil.copytree(prepared / "examples", prepared / "poisoned")
-    for path in (prepared / "poisoned").glob("test-*"):
-        path.write_bytes(b"poison")
-    rates = {"examples": 0.05, "poisoned": 1e-6}
-    trials = {
-        name: start(f"--learning-rate={rate}", "--steps=20", examples=name, output=name)
-        for name, rate in rates.items()
-    }
-    losses = []
-    for name, process in trials.items():
-        output = ended(process)
-        first, last = reported(tmp_path / f"{name}.metrics")
-        assert (first[0], last[0]) == (1, 2)
-        assert "fold 2 of 2: loss" in output
-        losses.append(last[1])
-        assert not list((tmp_path / name).rglob("fold *"))
-    learnt, unlearnt = losses
-    assert learnt < unlearnt
-
-
-def test_a_killed_trial_continues_with_the_folds_that_are_left(start, tmp_path):
+def test_a_killed_trial_continues_and_reports_the_mean_over_all_folds(start, tmp_path):
     metrics = tmp_path / "1.metrics"
     process = start("--steps=200")
     deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -116,11 +94,13 @@ def test_a_killed_trial_continues_with_the_folds_that_are_left(start, tmp_path):
     first.write_text("\n".join([*lines, json.dumps({**json.loads(last), "loss": 100.0}), ""]))
     metrics.unlink()
 
-    ended(start("--steps=200"))
+    output = ended(start("--steps=200"))
 
     [(_, alone), (number, mean)] = reported(metrics)
     assert (alone, number) == (100, 2)  # the first fold was not trained again
     assert mean == pytest.approx(100 / 2, abs=2)
+    assert "fold 2 of 2: loss" in output
+    assert not list((tmp_path / "1").rglob("fold *"))
 
 
 def test_with_patience_the_best_evaluation_of_a_fold_counts(tmp_path):

@@ -10,23 +10,28 @@ from components.prepare_examples.settings.options import PrepareOptions
 from components.start import step
 from components.start.step import Start
 from components.start.trigger import COMPARE, TRAIN
-from tests.support.data.taxi_days import look_at_days, write_taxi_days
 
 pytestmark = pytest.mark.fast
 CHAMPION = Champion(version="projects/p/locations/l/models/5@3", model_uri="/models/5/3")
 BEFORE = Champion(version="projects/p/locations/l/models/5@2", model_uri="/models/5/2")
 
 
-@pytest.fixture(scope="module")
-def days(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("days")
-    write_taxi_days(folder, first="2015-05-01", last="2015-05-03")
-    return folder
+@pytest.fixture
+def days(tmp_path, taxi_rows, write_csv):
+    """The folder of two days' trips."""
+    for day in ("2015-05-01", "2015-05-02"):
+        write_csv(taxi_rows(20), f"{day}.csv")
+    return tmp_path
 
 
 def look(days, *, trigger: dict, prepare: dict, champion: Champion = CHAMPION) -> Start:
-    return look_at_days(
-        days,
+    return step.start_run(
+        None,  # the registry is looked at only for a repeated run
+        run="r",
+        model_name="taxi",
+        workload="taxi",
+        data_dir=str(days),
+        trust_files=False,
         prepare=json.dumps({"files": [f"{days}/*.csv"], **prepare}),
         trigger=json.dumps(trigger),
         champion=champion,
