@@ -97,7 +97,7 @@ def torn_down(
     folder = target.run_dir(submission.run)
     folder.mkdir(parents=True)
     (folder / "pipeline.yaml").write_text(submission.package.text, encoding="utf-8")
-    with _interrupted_once():
+    with interrupted_once():
         try:
             yield
         finally:
@@ -160,7 +160,7 @@ def _appears(api: VertexApi, run: str) -> bool:
 
 
 @contextlib.contextmanager
-def _interrupted_once() -> Iterator[None]:
+def interrupted_once() -> Iterator[None]:
     """Raise KeyboardInterrupt at the first SIGINT or SIGTERM and ignore later ones.
 
     A signal that is ignored already stays ignored: SIGINT in a background job of a shell.

@@ -55,7 +55,7 @@ def start_run(
         if not arguments.tears_down:
             # The service may have created the run although we have not read its response.
             state = "continues" if is_created else "may have been created"
-            return _confirm_cancel(run, state=state, target=target, service=service)
+            return confirm_cancel(run, state=state, target=target, service=service)
         console.print("[yellow]interrupted: cancelling the run and tearing down[/]")
         return True
 
@@ -115,9 +115,7 @@ def _exit_code(result: RunResult, *, is_deployment: bool) -> int:
     return GATED if code == OK and is_deployment and not is_expected else code
 
 
-def _confirm_cancel(
-    run: str, *, state: str, target: Target, service: "LocalService | None"
-) -> bool:
+def confirm_cancel(run: str, *, state: str, target: Target, service: "LocalService | None") -> bool:
     """Ask at a terminal whether to cancel an interrupted run; otherwise leave it running."""
     if sys.stdin.isatty():
         with contextlib.suppress(EOFError, KeyboardInterrupt):

@@ -65,7 +65,7 @@ class LiveDisplay(Display):
     def __init__(self, console: Console) -> None:
         super().__init__(console)
         self._is_wide = console.width >= WIDE
-        self._live = Progress(
+        self.live = Progress(
             *([TextColumn(" ")] if self._is_wide else []),
             SpinnerColumn(finished_text=" "),
             TextColumn("{task.description}"),
@@ -79,27 +79,27 @@ class LiveDisplay(Display):
 
     def __enter__(self) -> Self:
         try:
-            self._live.start()
+            self.live.start()
         except BaseException:  # Ctrl-C: the display must not draw over the prompt that follows
-            self._live.stop()
+            self.live.stop()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        self.live.stop()
 
     def _show_task(self, task: TaskView) -> None:
         if task.state == "RUNNING":
-            self._rows[task.name] = self._live.add_task(task.name, total=None, note="")
+            self._rows[task.name] = self.live.add_task(task.name, total=None, note="")
         elif task.name in self._rows:
-            self._live.remove_task(self._rows.pop(task.name))
+            self.live.remove_task(self._rows.pop(task.name))
         super()._show_task(task)
 
     def _show_training(self, view: RunView) -> None:
         row = self._rows.get(TRAINING_TASK)
         if row is not None and view.training:
             text = format_progress(view.training)
-            self._live.update(
+            self.live.update(
                 row,
                 completed=view.training.step,
                 total=view.training.total_steps,
