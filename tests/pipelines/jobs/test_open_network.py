@@ -46,21 +46,16 @@ def refusing_service(root):
         process.communicate(timeout=WAIT_SECONDS)
 
 
-@pytest.fixture(scope="module")
-def host(tmp_path_factory):
-    """The address of a service without network namespaces."""
-    with refusing_service(tmp_path_factory.mktemp("refusing") / "vertex") as host:
-        yield host
-
-
 @pytest.fixture
-def api(host, tmp_path, monkeypatch):
-    monkeypatch.setenv(EMULATOR_VARIABLE, host)
-    monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
-    return connect(LOCAL_PROJECT, DEFAULT_LOCATION)
+def api(tmp_path, monkeypatch):
+    """The client of a service without network namespaces."""
+    with refusing_service(tmp_path / "vertex") as host:
+        monkeypatch.setenv(EMULATOR_VARIABLE, host)
+        monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
+        yield connect(LOCAL_PROJECT, DEFAULT_LOCATION)
 
 
-def start_job(api, *, num_workers: int, run: str) -> str:
+def start_job(api, *, num_workers: int) -> str:
     """Return the id of a run's job."""
     container = {"imageUri": "i", "command": ["python", "-c", "print('step 1/2 loss 1')"]}
     pool = {
@@ -70,7 +65,7 @@ def start_job(api, *, num_workers: int, run: str) -> str:
     }
     body = {
         "displayName": "trained",
-        "labels": {RUN_LABEL: run},
+        "labels": {RUN_LABEL: f"run-{num_workers}"},
         "jobSpec": {
             "workerPoolSpecs": [pool, {**pool, "replicaCount": num_workers}][: 1 + num_workers]
         },
@@ -79,7 +74,7 @@ def start_job(api, *, num_workers: int, run: str) -> str:
 
 
 def test_all_views_warn_of_a_cluster_without_a_private_network(api, capsys):
-    job_id = start_job(api, num_workers=1, run="run-1")
+    job_id, single = (start_job(api, num_workers=count) for count in (1, 0))
 
     assert main(["jobs", "wait", job_id, "--timeout", "60s"]) == 0, "it runs all the same"
     assert f"trainyard: warning: {WARNING}" in capsys.readouterr().err
@@ -90,10 +85,5 @@ def test_all_views_warn_of_a_cluster_without_a_private_network(api, capsys):
     assert main(["jobs", "show", job_id]) == 0
     assert f"warning  {warning}" in capsys.readouterr().out.splitlines()
     assert TrainingLog(api, run="run-1").warnings() == (warning,)
-
-
-def test_there_is_no_warning_for_a_single_process(api):
-    job_id = start_job(api, num_workers=0, run="run-2")
-    assert main(["jobs", "wait", job_id, "--timeout", "60s"]) == 0
-
-    assert api.get(f"{JOBS}/{job_id}/replicas")["warnings"] == []
+    assert main(["jobs", "wait", single, "--timeout", "60s"]) == 0
+    assert api.get(f"{JOBS}/{single}/replicas")["warnings"] == []

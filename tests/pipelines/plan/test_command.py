@@ -16,7 +16,13 @@ PULLABLE = ("--image", "us-docker.pkg.dev/p/r/trainyard:1")
 ON_VERTEX = ("--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/runs", *PULLABLE)
 
 
-def test_a_plan_names_tasks_price_and_quota_and_sends_nothing(trainyard):
+@pytest.fixture
+def service(forking_service):
+    return forking_service
+
+
+def test_a_plan_names_tasks_price_quota_and_endpoint_and_sends_nothing(trainyard):
+    runs = trainyard("runs", "list", "--json")
     code, output, error = trainyard("plan", "taxi")
     assert code == 0, error
     lines = output.splitlines()
@@ -27,7 +33,16 @@ def test_a_plan_names_tasks_price_and_quota_and_sends_nothing(trainyard):
     assert reasons["deploy-model"].endswith("only if the model passes the gate")
     assert "at most $0.44 by its time limit" in output
     assert "quota     on Vertex AI in us-central1: custom_model_training_cpus 4" in lines
-    assert json.loads(trainyard("runs", "list", "--json")[1]) == []
+    assert "endpoint taxi stays only if it served before this run" in output
+    output = trainyard("plan", "taxi", "--keep-endpoint")[1]
+    assert output.endswith("its default version; endpoint taxi stays\n")
+    plan = json.loads(trainyard("plan", "taxi", "--json")[1])
+    states = {task["name"]: task["state"] for task in plan["tasks"]}
+    assert states["prepare-examples"] == states["train"] == "runs"
+    assert states["upload-model"] == "depends"
+    assert plan["price"]["most"] == pytest.approx(0.437)
+    assert (plan["location"], plan["quota"]) == ("us-central1", {"custom_model_training_cpus": 4})
+    assert trainyard("runs", "list", "--json") == runs
 
 
 def test_a_training_on_a_persistent_resource_has_no_price_of_its_own(trainyard):
@@ -38,22 +53,6 @@ def test_a_training_on_a_persistent_resource_has_no_price_of_its_own(trainyard):
     assert "quota " not in output
     code, _, error = trainyard("plan", "taxi", *settings, "--max-cost", "1")
     assert (code, f"--max-cost: {note}" in error) == (2, True)
-
-
-def test_a_plan_as_json(trainyard):
-    plan = json.loads(trainyard("plan", "taxi", "--json")[1])
-    states = {task["name"]: task["state"] for task in plan["tasks"]}
-    assert states["prepare-examples"] == states["train"] == "runs"
-    assert states["upload-model"] == "depends"
-    assert plan["price"]["most"] == pytest.approx(0.437)
-    assert (plan["location"], plan["quota"]) == ("us-central1", {"custom_model_training_cpus": 4})
-
-
-def test_a_plan_says_whether_the_endpoint_stays(trainyard):
-    _, output, _ = trainyard("plan", "taxi")
-    assert "endpoint taxi stays only if it served before this run" in output
-    _, output, _ = trainyard("plan", "taxi", "--keep-endpoint")
-    assert output.endswith("its default version; endpoint taxi stays\n")
 
 
 def test_without_a_login_a_dry_run_still_shows_what_is_known(trainyard, monkeypatch, caplog):
@@ -82,11 +81,18 @@ def test_a_limit_of_the_cost_is_the_time_limit_of_the_job(trainyard):
     assert cluster["timeout_seconds"] < 2000  # the run is sent with it
 
 
-@pytest.mark.parametrize("amount", ["nan", "inf", "-5", "five"])
-def test_a_limit_that_is_no_amount_is_refused(trainyard, amount, capsys):
-    with pytest.raises(SystemExit):
-        trainyard("plan", "taxi", f"--max-cost={amount}")
-    assert f"{amount!r} is not allowed; give a number above 0" in capsys.readouterr().err
+def test_a_limit_that_is_no_amount_or_cannot_be_kept_is_refused(trainyard, capsys):
+    for amount in ("nan", "inf", "-5", "five"):
+        with pytest.raises(SystemExit):
+            trainyard("plan", "taxi", f"--max-cost={amount}")
+        assert f"{amount!r} is not allowed; give a number above 0" in capsys.readouterr().err
+    for machine, message in (
+        ("n2-standard-4", "has no price of n2-standard-4; add it there"),
+        ("n1-standard-4", "--max-cost is $1e-09, which pays for less than a second"),
+    ):
+        setting = f"cluster.machine={machine}"
+        code, _, error = trainyard("plan", "taxi", "--max-cost", "1e-9", "--set", setting)
+        assert (code, message in error) == (2, True)
 
 
 @pytest.mark.parametrize("is_allowed", [True, False], ids=["read", "forbidden"])
@@ -111,70 +117,60 @@ def test_a_plan_on_vertex_ai_reads_the_bucket_or_says_that_it_cannot(
     assert (unknown in caplog.text) is not is_allowed
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (["cluster.machine=n2-standard-4"], "has no price of n2-standard-4; add it there"),
-        ([], "--max-cost is $1e-09, which pays for less than a second"),
-    ],
-    ids=["unknown price", "too little"],
-)
-def test_a_limit_that_cannot_be_kept_is_refused(trainyard, settings, message):
-    flags = [word for setting in settings for word in ("--set", setting)]
-    code, _, error = trainyard("plan", "taxi", "--max-cost", "1e-9", *flags)
-    assert code == 2
-    assert message in error
-
-
 def test_steps_are_executed_on_this_machine_only(trainyard):
     code, _, error = trainyard("step", "latest", "evaluate", *ON_VERTEX[:6])
     assert code == 2
     assert "step executes tasks on this machine only" in error
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        *("{}", "[", '{"outputs": 5}', '{"outputs": {"parameters": {}}}'),
-        '{"outputs": {"parameters": {}, "artifacts": {}}}',
-    ],
-)
-def test_a_damaged_entry_of_the_cache_has_no_outputs(tmp_path, content):
-    folder = tmp_path / "vertex" / "step_cache"
+def earlier(job=ENDED, **artifacts):
+    """Return a task of an earlier run with artifacts as outputs."""
+    outputs = {name: {"artifacts": [{"uri": str(path)}]} for name, path in artifacts.items()}
+    return EarlierTask(job=job, detail={"outputs": outputs}, component={}, container={})
+
+
+@pytest.fixture
+def cached(tmp_path):
+    """Write an entry of the step cache."""
+    folder = tmp_path / "vertex/step_cache"
     folder.mkdir(parents=True)
-    (folder / "a.json").write_text(content)
-    assert not LocalCache(tmp_path)._entries
+
+    def write(name="a", text="", **entry):
+        (folder / f"{name}.json").write_text(text or json.dumps(entry))
+
+    return write
 
 
-def test_an_output_without_one_of_its_files_is_not_in_the_cache(tmp_path):
-    examples, folder = tmp_path / "examples", tmp_path / "vertex" / "step_cache"
-    for path in (examples, folder):
-        path.mkdir(parents=True)
+def test_a_damaged_entry_of_the_cache_has_no_outputs(tmp_path, cached):
+    nothing = '{"outputs": {"parameters": {}, "artifacts": {}}'
+    texts = ("{}", "[", '{"outputs": 5}', '{"outputs": {"parameters": {}}}', f"{nothing}}}")
+    for number, text in enumerate(texts):
+        cached(str(number), text)
+    assert not LocalCache(tmp_path).has(earlier())
+    cached(text=f'{nothing}, "pending": [], "files": []}}')
+    assert LocalCache(tmp_path).has(earlier())
+
+
+def test_an_output_without_one_of_its_files_is_not_in_the_cache(tmp_path, cached):
+    examples = tmp_path / "examples"
+    examples.mkdir()
     shard = examples / "train-0"
     shard.touch()
     outputs = {"parameters": {}, "artifacts": {"examples": [{"uri": str(examples)}]}}
-    entry = {"outputs": outputs, "pending": [], "files": [str(shard)]}
-    (folder / "a.json").write_text(json.dumps(entry))
-    artifact = {"name": "examples", "artifacts": [{"uri": str(examples)}]}
-    detail = {"outputs": {"examples": artifact}}
-    task = EarlierTask(job=ENDED, detail=detail, component={}, container={})
+    cached(outputs=outputs, pending=[], files=[str(shard)])
+    task = earlier(examples=examples)
 
     assert LocalCache(tmp_path).has(task)
     shard.unlink()
     assert not LocalCache(tmp_path).has(task)
 
 
-def test_a_folder_in_which_an_unfinished_run_trains_is_not_free(tmp_path):
-    folder, model = tmp_path / "vertex" / "step_cache", tmp_path / "plan-training" / "model"
-    for path in (folder, model.parent):
-        path.mkdir(parents=True)
+def test_a_folder_in_which_an_unfinished_run_trains_is_not_free(tmp_path, cached):
+    model = tmp_path / "model"
     outputs = {"parameters": {}, "artifacts": {"model": [{"uri": str(model)}]}}
-    entry = {"outputs": outputs, "pending": [str(model)], "files": []}
-    (folder / "a.json").write_text(json.dumps(entry))
-    detail = {"outputs": {"model": {"name": "model", "artifacts": [{"uri": str(model)}]}}}
+    cached(outputs=outputs, pending=[str(model)], files=[])
     ended, running = (
-        EarlierTask(job=job, detail=detail, component={}, container={})
-        for job in (ENDED, {"state": "PIPELINE_STATE_RUNNING"})
+        earlier(job, model=model) for job in (ENDED, {"state": "PIPELINE_STATE_RUNNING"})
     )
 
     assert LocalCache(tmp_path).has(ended)

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from components.shared.vertex.errors import VertexError
 from pipelines.runs import execute
-from pipelines.runs.execute import _interrupted_once
+from pipelines.runs.execute import interrupted_once
 
 pytestmark = pytest.mark.fast
 
@@ -26,7 +26,7 @@ def restored_handlers():
 def test_the_first_signal_interrupts_and_later_ones_are_ignored(number):
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    with pytest.raises(KeyboardInterrupt), _interrupted_once():
+    with pytest.raises(KeyboardInterrupt), interrupted_once():
         _send(number, signal.SIGINT, signal.SIGTERM)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -34,7 +34,7 @@ def test_the_first_signal_interrupts_and_later_ones_are_ignored(number):
 def test_a_background_job_ignores_sigint_and_ends_on_sigterm():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    with pytest.raises(KeyboardInterrupt), _interrupted_once():
+    with pytest.raises(KeyboardInterrupt), interrupted_once():
         _send(signal.SIGINT, signal.SIGTERM)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 

@@ -1,8 +1,8 @@
 """`trainyard runs resume` against the real service, with a plan and a training of a few lines."""
 
+import itertools
 import json
 import re
-import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,9 +14,11 @@ from components.shared.vertex.labels import RUN_LABEL
 from pipelines.package.image import default_image
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from pipelines.runs.resume import await_end
-from vertex_local.tests.support.service import PARENT, PRELOAD_KFP, running_service
+from vertex_local.tests.support.service import PARENT
+from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
+NUMBERS = itertools.count(1)
 
 
 @dsl.component(install_kfp_package=False, base_image=default_image())
@@ -70,10 +72,14 @@ def leaving(folder: str):
 
 
 @pytest.fixture
-def service(tmp_path):
-    """Start a service whose steps are forks."""
-    with running_service(tmp_path / "vertex", *PRELOAD_KFP) as running:
-        yield running
+def service(forking_service):
+    return forking_service
+
+
+@pytest.fixture
+def run() -> str:
+    """A name that no other run has."""
+    return f"training-{next(NUMBERS)}"
 
 
 @pytest.fixture
@@ -92,11 +98,11 @@ def package(tmp_path_factory):
 
 
 @pytest.fixture
-def failed(trainyard, package, folder):
-    """Start the run `one`, whose training fails."""
+def failed(trainyard, package, folder, run):
+    """Start a run whose training fails."""
 
     def start(*arguments: str) -> None:
-        given = ["--name", "one", "--set", f"folder={folder}", "--set", "labels.team=vision"]
+        given = ["--name", run, "--set", f"folder={folder}", "--set", "labels.team=vision"]
         assert trainyard("submit", str(package), "--wait", *given, *arguments)[0] == 1
 
     return start
@@ -111,7 +117,7 @@ def states(trainyard, run):
     return {detail["taskName"]: detail["state"] for detail in details}
 
 
-def test_resumed_run_continues_from_the_last_complete_checkpoint(trainyard, failed, folder):
+def test_resumed_run_continues_from_the_last_complete_checkpoint(trainyard, failed, folder, run):
     failed()
     for step in (600, 1200, 1800):
         (folder / "checkpoints" / f"step-{step:010d}").mkdir(parents=True)
@@ -119,81 +125,81 @@ def test_resumed_run_continues_from_the_last_complete_checkpoint(trainyard, fail
             (folder / "checkpoints" / f"step-{step:010d}" / "checkpoint.json").write_text("{}")
     (folder / "may-end").touch()
 
-    code, output, errors = trainyard("runs", "resume", "one", "--wait")
+    code, output, errors = trainyard("runs", "resume", run, "--wait")
 
     assert (code, errors) == (0, "")
     first, name, *_ = output.splitlines()
     assert re.match(r"training .* step 1200\b", first)
-    assert name == "one-r2"
+    assert name == f"{run}-r2"
     assert states(trainyard, name) == {"plan-training": "SKIPPED", "train": "SUCCEEDED"}
     labels = shown(trainyard, name)["labels"]
     assert (labels["team"], labels[RUN_LABEL]) == ("vision", name)
 
     code, _, errors = trainyard("runs", "resume", name)
     assert code == 2
-    assert "run one-r2 has succeeded" in errors
+    assert f"run {run}-r2 has succeeded" in errors
 
 
-def test_resumed_names_count_up_and_a_missing_checkpoint_is_reported(trainyard, failed):
+def test_resumed_names_count_up_and_a_missing_checkpoint_is_reported(trainyard, failed, run):
     failed()
-    output = trainyard("runs", "resume", "one", "--wait")[1]
+    output = trainyard("runs", "resume", run, "--wait")[1]
     assert output.startswith("training starts at step 0: there is no checkpoint in ")
-    assert trainyard("runs", "resume", "one", "--wait")[1].splitlines()[1] == "one-r3"
-    assert trainyard("runs", "resume", "one-r2", "--wait")[1].splitlines()[1] == "one-r4"
+    assert trainyard("runs", "resume", run, "--wait")[1].splitlines()[1] == f"{run}-r3"
+    assert trainyard("runs", "resume", f"{run}-r2", "--wait")[1].splitlines()[1] == f"{run}-r4"
 
 
-def test_resuming_a_run_without_cache_restarts_every_step(trainyard, failed):
+def test_resuming_a_run_without_cache_restarts_every_step(trainyard, failed, run):
     failed("--no-cache")
-    code, output, _ = trainyard("runs", "resume", "one", "--wait")
+    code, output, _ = trainyard("runs", "resume", run, "--wait")
     assert code == 1
-    assert output.startswith("one was started with --no-cache")
-    assert states(trainyard, "one-r2")["plan-training"] == "SUCCEEDED"
+    assert output.startswith(f"{run} was started with --no-cache")
+    assert states(trainyard, f"{run}-r2")["plan-training"] == "SUCCEEDED"
 
 
-def test_unfinished_run_is_not_resumed(trainyard, package, folder):
-    given = ["--name", "one", "--set", f"folder={folder}", "--set", "seconds=600"]
+def test_unfinished_run_is_not_resumed(trainyard, package, folder, run):
+    given = ["--name", run, "--set", f"folder={folder}", "--set", "seconds=600"]
     assert trainyard("submit", str(package), *given)[0] == 0
-    code, _, errors = trainyard("runs", "resume", "one")
+    code, _, errors = trainyard("runs", "resume", run)
     assert code == 2
-    assert re.search(r"run one is (PENDING|RUNNING)", errors)
-    assert trainyard("runs", "resume", "two")[0] == 1
+    assert re.search(rf"run {run} is (PENDING|RUNNING)", errors)
+    assert trainyard("runs", "resume", "no-run")[0] == 1
 
 
-def test_run_of_another_source_is_not_resumed(trainyard, package, folder, tmp_path):
+def test_run_of_another_source_is_not_resumed(trainyard, package, folder, tmp_path, run):
     other = tmp_path / "other.yaml"
     other.write_text(package.read_text().replace(default_image(), "trainyard:src-000000000000"))
-    given = ["--name", "one", "--set", f"folder={folder}"]
+    given = ["--name", run, "--set", f"folder={folder}"]
     assert trainyard("submit", str(other), "--wait", *given)[0] == 1
-    code, _, errors = trainyard("runs", "resume", "one")
+    code, _, errors = trainyard("runs", "resume", run)
     assert code == 2
     assert "trainyard:src-000000000000" in errors
 
 
-def test_two_runs_of_one_plan_do_not_train_into_one_folder(service, trainyard, package, folder):
+def test_two_runs_of_one_plan_do_not_train_into_one_folder(
+    service, trainyard, package, folder, run
+):
     """Give a second run the output folder that the first one holds."""
     given = ["--set", f"folder={folder}", "--set", "seconds=600"]
-    for name in ("one", "two"):
+    for name in (run, f"{run}-b"):
         trainyard("submit", str(package), "--name", name, *given)
         await_training(trainyard, name)
-    assert states(trainyard, "two")["plan-training"] == "SUCCEEDED", "not from the cache"
-    for name in ("one", "two"):
+    assert states(trainyard, f"{run}-b")["plan-training"] == "SUCCEEDED", "not from the cache"
+    for name in (run, f"{run}-b"):
         service.do("POST", f"/v1/{PARENT.replace('demo', 'local')}/pipelineJobs/{name}:cancel", {})
 
 
 def await_training(trainyard, run, *, task="train"):
-    deadline = time.monotonic() + 60
-    while "jobDetail" not in shown(trainyard, run) or task not in states(trainyard, run):
-        assert time.monotonic() < deadline, "training did not start"
-        time.sleep(0.1)
+    def has_started() -> bool:
+        return "jobDetail" in shown(trainyard, run) and task in states(trainyard, run)
+
+    wait_until(has_started, task, poll_seconds=0.1)
 
 
-def test_an_interrupted_run_is_ended_and_then_resumed(
-    service, trainyard, tmp_path, folder, monkeypatch
-):
-    path = tmp_path / "leaving.yaml"
+def test_an_interrupted_run_is_ended_and_then_resumed(service, trainyard, folder, monkeypatch, run):
+    path = folder / "leaving.yaml"
     compiler.Compiler().compile(leaving, str(path))
-    trainyard("submit", str(path), "--name", "one", "--set", f"folder={folder}")
-    await_training(trainyard, "one", task="train-long")
+    trainyard("submit", str(path), "--name", run, "--set", f"folder={folder}")
+    await_training(trainyard, run, task="train-long")
     service.kill()
     service.start()
     monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
@@ -204,8 +210,8 @@ def test_an_interrupted_run_is_ended_and_then_resumed(
         (folder / "may-leave").touch()
         (folder / "may-end").touch()
 
-    await_end(connect(LOCAL_PROJECT, DEFAULT_LOCATION), "one", say=say)
-    assert said == ["run one was interrupted; waiting for its exit task"]
-    assert shown(trainyard, "one")["state"] == "PIPELINE_STATE_FAILED"
-    assert trainyard("runs", "resume", "one", "--wait")[:1] == (0,)
-    assert states(trainyard, "one-r2")["train-long"] == "SUCCEEDED"
+    await_end(connect(LOCAL_PROJECT, DEFAULT_LOCATION), run, say=say)
+    assert said == [f"run {run} was interrupted; waiting for its exit task"]
+    assert shown(trainyard, run)["state"] == "PIPELINE_STATE_FAILED"
+    assert trainyard("runs", "resume", run, "--wait")[:1] == (0,)
+    assert states(trainyard, f"{run}-r2")["train-long"] == "SUCCEEDED"

@@ -12,8 +12,14 @@ import yaml
 from components.shared.run_summary.settings import project_digest, settings_of
 from components.shared.run_summary.summary import summarize
 from pipelines.cli import main
+from pipelines.jobs.examples import examples_of
 from pipelines.package.image import default_image
+from pipelines.places.target import local_target
+from pipelines.projects.runs import find_run
 from pipelines.runs.output.tables import run_lines, settings_text
+from pipelines.runs.workload_code import with_code
+from pipelines.schedules.file import read_schedules
+from pipelines.schedules.plan import REQUEST, plan_schedule
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -36,6 +42,7 @@ thresholds: {accuracy: 0.9}
 prepare: {files: [data/*.csv]}
 endpoint_name: churners
 """
+DATA = "prepare: {files: [data/a.csv]}\n"
 PREPARE_KEY = ("workload", "data_dir", "prepare")  # besides the digest of the files
 ON_VERTEX = ("--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/r")
 PULLABLE = ("--image", "us-docker.pkg.dev/p/r/i:1")
@@ -68,7 +75,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().err
 
 
-@pytest.mark.parametrize("reference", ["churn", "churn/", "./churn/workload.py"])
+@pytest.mark.parametrize("reference", ["churn/", "./churn/workload.py"])
 def test_the_request_has_the_settings_of_run_yaml_and_the_snapshot(churn, capsys, reference):
     values = values_of(
         request_of(capsys, reference, "--set", "train.epochs=7", "--set", "thresholds.loss=0.5")
@@ -251,17 +258,23 @@ def test_a_compiled_folder_runs_from_its_snapshot(churn, capsys):
     )
 
 
-@pytest.mark.parametrize("base", ["/", "{}", "{}/schedules"])
-def test_a_schedule_names_a_folder_relative_to_its_file(churn, monkeypatch, base):
-    from pipelines.places.target import local_target
-    from pipelines.schedules.file import read_schedules
-    from pipelines.schedules.plan import REQUEST, plan_schedule
-
+@pytest.fixture
+def nightly(churn):
+    """Write a schedule beside the workload; return its folder."""
     folder = churn / "schedules"
     folder.mkdir()
-    (folder / "nightly.yaml").write_text(
-        "workload: ../\ncron: 0 3 * * *\nparameters: {train.epochs: 2}\n"
-    )
+
+    def write(workload: str, parameters: str = "{}") -> Path:
+        text = f"workload: {workload}\ncron: 0 3 * * *\nparameters: {parameters}\n"
+        (folder / "nightly.yaml").write_text(text)
+        return folder
+
+    return write
+
+
+@pytest.mark.parametrize("base", ["/", "{}", "{}/schedules"])
+def test_a_schedule_names_a_folder_relative_to_its_file(churn, nightly, monkeypatch, base):
+    folder = nightly("../", "{train.epochs: 2}")
     monkeypatch.chdir(base.format(churn))
     [file] = read_schedules(Path(os.path.relpath(folder)))
     wanted = plan_schedule(file, target=local_target(churn.parent / "state"))
@@ -272,18 +285,12 @@ def test_a_schedule_names_a_folder_relative_to_its_file(churn, monkeypatch, base
     assert values["keep_endpoint"] is True
 
 
-@pytest.mark.parametrize(
-    ("workload", "message"),
-    [
+def test_a_schedule_of_a_missing_folder_is_named(nightly, capsys):
+    for workload, message in (
         ("nowhere/", "nightly.yaml: workload: nowhere/: there is no folder"),
         ("./", "no workload.py"),
-    ],
-)
-def test_a_schedule_of_a_missing_folder_is_named(churn, capsys, workload, message):
-    folder = churn / "schedules"
-    folder.mkdir()
-    (folder / "nightly.yaml").write_text(f"workload: {workload}\ncron: 0 3 * * *\n")
-    assert message in refused(capsys, "schedule", "apply", str(folder))
+    ):
+        assert message in refused(capsys, "schedule", "apply", str(nightly(workload)))
 
 
 def test_runs_are_shown_with_the_name_and_the_digest(churn, capsys):
@@ -324,7 +331,7 @@ workload = Table(features=[Number("x")], label=Binary("y"), model=model)
 
 def test_settings_of_the_model_travel_with_the_types_it_declares(churn, capsys):
     (churn / "workload.py").write_text(TABLE)
-    (churn / "run.yaml").write_text("model: {units: 8, rate: 1}\nprepare: {files: [data/a.csv]}\n")
+    (churn / "run.yaml").write_text(f"{DATA}model: {{units: 8, rate: 1}}\n")
     settings = ["model.units=128", "model.name=2026"]
     words = [word for setting in settings for word in ("--set", setting)]
     request = request_of(capsys, "churn", *words)
@@ -339,74 +346,43 @@ def test_settings_of_the_model_travel_with_the_types_it_declares(churn, capsys):
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("text", "setting", "message"),
     [
-        ("model.unit=3", r"model\.unit.*did you mean 'units'"),
-        ("model.units=many", r"model\.units is 'many'.*whole number"),
+        ("", "model.unit=3", r"model\.unit.*did you mean 'units'"),
+        ("", "model.units=many", r"model\.units is 'many'.*whole number"),
+        ("model: {units: many}", "", r"churn/run\.yaml, line 2: model\.units"),
+        ("train: {model: many}", "", r"churn/run\.yaml, line 2: train\.model"),
+        ("model: {units: many}", "model.units=other", "^(?!.*line 2: model).*other"),
+        ("train: {model: many}", "train.model=other", "^(?!.*line 2: train).*other"),
+        (
+            "thresholds: {auc: 0.5}",
+            "",
+            r"run\.yaml, line 2: thresholds\.auc: .*Regression.*loss, mae, rmse, r2",
+        ),
+        ("thresholds: {rmse: {atmost: 3}}", "", r"line 2: .*'atmost'.*did you mean 'at_most'"),
+        ("", "thresholds.f1=1", r"trainyard: thresholds\.f1: .*Regression"),
+        ("", "thresholds.specificity.at_least=0.7", r"thresholds\.specificity: .*no such metric"),
+        ("gate:\n  slices:\n    - plam = a", "", r"line 4: gate\.slices has 'plam = a', but"),
+        (None, "", r"churn has no data.*run\.yaml.*prepare\.files"),
     ],
 )
-def test_a_wrong_setting_of_the_model_is_named(churn, capsys, setting, message):
-    (churn / "workload.py").write_text(TABLE)
-    error = refused(capsys, "submit", "--dry-run", "churn", "--set", setting)
-    assert re.search(message, error)
-
-
-@pytest.mark.parametrize("setting", ["model: {{units: many}}", "train: {{model: many}}"])
-def test_a_wrong_setting_in_run_yaml_is_named_with_its_line(churn, capsys, setting):
-    (churn / "workload.py").write_text(TABLE)
-    (churn / "run.yaml").write_text(f"keep_endpoint: true\n{setting.format()}\n")
-    name = "model.units" if "units" in setting else "train.model"
-    place = f"{churn}/run.yaml, line 2: {name}"
-    assert place in refused(capsys, "run", "churn")
-    given = refused(capsys, "run", "churn", "--set", f"{name}=other")
-    assert "other" in given
-    assert place not in given
-
-
-@pytest.mark.parametrize(
-    ("threshold", "options", "message"),
-    [
-        ("auc: 0.5", (), r"run\.yaml, line 1: thresholds\.auc: .*Regression.*loss, mae, rmse, r2"),
-        ("rmse: {atmost: 3}", (), r"run\.yaml, line 1: .*'atmost'.*did you mean 'at_most'"),
-        ("rmse: 3", ("--set", "thresholds.f1=1"), r"trainyard: thresholds\.f1: .*Regression"),
-    ],
-)
-def test_a_threshold_that_the_label_does_not_have_is_named(
-    churn, capsys, threshold, options, message
-):
+def test_a_mistake_in_the_settings_of_a_table_is_named(churn, capsys, text, setting, message):
     (churn / "workload.py").write_text(TABLE.replace("Binary", "Regression"))
-    (churn / "run.yaml").write_text(
-        f"thresholds: {{{threshold}}}\nprepare: {{files: [data/a.csv]}}\n"
-    )
-    assert re.search(message, refused(capsys, "run", "churn", *options))
+    (churn / "run.yaml").write_text("" if text is None else f"{DATA}{text}\n")
+    error = refused(capsys, "run", "churn", *(["--set", setting] if setting else []))
+    assert re.search(message, error, re.DOTALL), error
 
 
-def test_a_slice_without_its_column_is_named_with_its_line(churn, capsys):
-    (churn / "workload.py").write_text(TABLE)
-    slices = "gate:\n  slices:\n    - plam = a\n"
-    (churn / "run.yaml").write_text(f"prepare: {{files: [data/a.csv]}}\n{slices}")
-    error = refused(capsys, "run", "churn")
-    assert re.search(r"run\.yaml, line 4: gate\.slices has 'plam = a', but", error)
-
-
-def test_a_threshold_may_be_a_metric_of_a_compiled_model_if_it_has_a_direction(churn, capsys):
+def test_a_metric_of_a_compiled_model_needs_a_direction(churn, capsys):
     (churn / "workload.py").write_text(TABLE + "\n# it calls model.compile(…)\n")
-    threshold = "--set=thresholds.specificity.at_least=0.7"
-    (churn / "run.yaml").write_text("prepare: {files: [data/a.csv]}\nthresholds: {mape: 1}\n")
+    (churn / "run.yaml").write_text(f"{DATA}thresholds: {{mape: 1}}\n")
     error = refused(capsys, "run", "churn")
     assert re.search(r"run\.yaml, line 2: thresholds\.mape is 1; .*\{at_least: 1\}", error)
-    (churn / "run.yaml").write_text("prepare: {files: [data/a.csv]}\n")
-    (churn / "workload.py").write_text(TABLE)
-    assert re.search(
-        r"thresholds\.specificity: .*no such metric", refused(capsys, "run", "churn", threshold)
-    )
 
 
 def test_a_threshold_has_a_direction(churn, capsys):
     (churn / "workload.py").write_text(TABLE.replace("Binary", "Regression"))
-    (churn / "run.yaml").write_text(
-        "thresholds: {rmse: {at_most: 9}, r2: 0.5}\nprepare: {files: [data/a.csv]}\n"
-    )
+    (churn / "run.yaml").write_text(f"{DATA}thresholds: {{rmse: {{at_most: 9}}, r2: 0.5}}\n")
     given = ["--set", "thresholds.rmse.at_most=3.2", "--set", "thresholds.mae=2"]
     request = request_of(capsys, "churn", *given)
     thresholds = {"rmse": {"at_most": 3.2}, "r2": 0.5, "mae": 2.0}
@@ -415,19 +391,7 @@ def test_a_threshold_has_a_direction(churn, capsys):
     assert (settings["thresholds.rmse.at_most"], settings["thresholds.mae"]) == (3.2, 2)
 
 
-def test_a_workload_without_data_is_named(churn, capsys):
-    (churn / "workload.py").write_text(TABLE)
-    (churn / "run.yaml").unlink()
-    error = refused(capsys, "run", "churn")
-    assert re.search(r"churn has no data.*run\.yaml.*prepare\.files", error)
-
-
 def test_a_job_prepares_the_data_of_a_folder_once_for_each_state(churn, capsys):
-    from pipelines.jobs.examples import examples_of
-    from pipelines.places.target import local_target
-    from pipelines.projects.runs import find_run
-    from pipelines.runs.workload_code import with_code
-
     (churn / "run.yaml").write_text(
         "prepare:\n  files: [data/*.csv]\n  ratios: {train: 0.5, eval: 0.25, test: 0.25}\n"
         "  num_shards: {train: 3}\n"
@@ -484,38 +448,27 @@ def test_a_module_travels_by_its_name(churn, capsys):
     assert "no module" in refused(capsys, "submit", "--dry-run", "no_such_package.churn")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda folder: (folder / "workload.py").write_text(
-            (folder / "workload.py").read_text() + "x = 1\n"
-        ),
-        lambda folder: (folder / "more.py").write_text("x = 1\n"),
-        lambda folder: None,
-    ],
-    ids=["other-code", "other-module", "other-data"],
-)
-def test_folders_of_one_name_share_no_cached_examples(churn, tmp_path, capsys, change):
-    other = tmp_path / "elsewhere" / "churn"
-    shutil.copytree(churn, other)
-    change(other)
-    sources = [
-        tuple(values_of(request_of(capsys, str(folder)))[name] for name in PREPARE_KEY)
-        for folder in (churn, other)
-    ]
-    assert sources[0] != sources[1], "the parameters in the key of prepare-examples"
+def test_folders_of_one_name_share_no_cached_examples(churn, tmp_path, capsys, monkeypatch):
+    def key(folder: Path) -> tuple:
+        """The parameters in the key of prepare-examples."""
+        values = values_of(request_of(capsys, str(folder)))
+        return tuple(values[name] for name in PREPARE_KEY)
 
+    keys = [key(churn)]
+    for number, (name, text) in enumerate(
+        [("data/a.csv", "x\n"), ("more.py", "x = 1\n"), ("workload.py", TABLE)]
+    ):
+        other = tmp_path / str(number) / "churn"
+        shutil.copytree(churn, other)
+        (other / name).write_text(text)
+        keys.append(key(other))
+    assert len(set(keys)) == len(keys)
 
-@pytest.mark.parametrize("name", ["mnist", "./churn"])
-def test_data_folders_of_one_name_share_no_cached_examples(
-    churn, tmp_path, capsys, monkeypatch, name
-):
-    folders = []
-    for parent in ("one", "two"):
-        (tmp_path / parent / "data").mkdir(parents=True)
-        (tmp_path / parent / "churn").symlink_to(churn)
-        monkeypatch.chdir(tmp_path / parent)
-        folders.append(values_of(request_of(capsys, name, "--data-dir", "data"))["data_dir"])
-    assert folders == [
-        str(tmp_path / parent / "data" / Path(name).name) for parent in ("one", "two")
-    ]
+    for name in ("mnist", "./churn"):
+        for parent in ("one", "two"):
+            folder = tmp_path / parent
+            (folder / "data").mkdir(parents=True, exist_ok=True)
+            shutil.copytree(churn, folder / "churn", dirs_exist_ok=True)
+            monkeypatch.chdir(folder)
+            values = values_of(request_of(capsys, name, "--data-dir", "data"))
+            assert values["data_dir"] == str(folder / "data" / Path(name).name)

@@ -75,13 +75,6 @@ def request_of(path: Path, run: dict = RUN) -> dict:
     return schedule_request(read_schedule(path), run, parent=PARENT)
 
 
-def test_the_shipped_files_can_be_read():
-    assert [one.name for one in read_schedules(ROOT / "configs" / "schedules")] == [
-        "mnist-weekly",
-        "taxi-nightly",
-    ]
-
-
 def test_the_request_is_the_golden_one(write):
     assert request_of(write(FULL)) == json.loads(GOLDEN.read_text())
 
@@ -129,37 +122,41 @@ def test_mistake_is_reported_with_file_and_field_before_a_request(refused, chang
     assert re.search(message, said := refused({**GOOD, **change})), said
 
 
-@pytest.mark.parametrize(
-    ("parameters", "keeps"),
-    [({}, True), ({"keep_endpoint": False}, False), ({"keep_endpoint": True}, True)],
-    ids=["default", "no", "yes"],
-)
-def test_scheduled_runs_keep_the_endpoint_by_default(write, tmp_path, parameters, keeps):
-    file = read_schedule(write({**GOOD, "parameters": parameters}))
+@pytest.fixture
+def planned(write, tmp_path):
+    """Return the request of a schedule, and the parameters of its runs."""
 
-    job = plan_schedule(file, target=local_target(tmp_path)).body[REQUEST]["pipelineJob"]
+    def do(**values: object) -> tuple[dict, dict]:
+        file = read_schedule(write({**GOOD, **values}))
+        body = plan_schedule(file, target=local_target(tmp_path)).body
+        return body, parameters_of(body[REQUEST]["pipelineJob"])
 
-    assert job["runtimeConfig"]["parameterValues"]["keep_endpoint"] is keeps
-
-
-def parameters_of(body: dict) -> dict:
-    return body[REQUEST]["pipelineJob"]["runtimeConfig"]["parameterValues"]
+    return do
 
 
-def test_a_schedule_gives_its_runs_its_trigger_and_its_time_zone(write, tmp_path):
+def parameters_of(run: dict) -> dict:
+    return run["runtimeConfig"]["parameterValues"]
+
+
+def test_scheduled_runs_keep_the_endpoint_by_default(planned):
+    for parameters, keeps in (({}, True), ({"keep_endpoint": False}, False)):
+        assert planned(parameters=parameters)[1]["keep_endpoint"] is keeps
+
+
+def test_a_schedule_gives_its_runs_its_trigger_and_its_time_zone(planned):
     """Dates in names of files are those of the zone in which the schedule is written."""
     files = {"prepare.files": ["/d/{run_date:%Y-%m-%d}.csv"]}
     trigger = {"new_files": True, "cool_down": "3d"}
-    file = write({**GOOD, "time_zone": "Asia/Tokyo", "parameters": files, "trigger": trigger})
 
-    body = plan_schedule(read_schedule(file), target=local_target(tmp_path)).body
+    body, parameters = planned(time_zone="Asia/Tokyo", parameters=files, trigger=trigger)
 
-    assert json.loads(parameters_of(body)["trigger"]) == trigger
-    assert json.loads(parameters_of(body)["prepare"])["run_time_zone"] == "Asia/Tokyo"
-    assert "trigger" not in parameters_of({REQUEST: {"pipelineJob": run_request_of(body, run="r")}})
+    assert json.loads(parameters["trigger"]) == trigger
+    assert json.loads(parameters["prepare"])["run_time_zone"] == "Asia/Tokyo"
+    assert "trigger" not in parameters_of(run_request_of(body, run="r"))
+    assert planned(time_zone="Asia/Tokyo")[1]["prepare"] == "{}", "without dates"
 
 
-def test_the_documented_schedule_is_valid(tmp_path):
+def test_the_documented_and_the_shipped_schedules_are_valid(tmp_path):
     page = (ROOT / "docs" / "schedules.md").read_text()
     [text] = re.findall(r"```yaml\n(# configs/schedules/trips-nightly.yaml\n.*?)```", page, re.S)
     (tmp_path / "trips-nightly.yaml").write_text(text)
@@ -168,14 +165,8 @@ def test_the_documented_schedule_is_valid(tmp_path):
 
     assert {"trigger.drift=0.25", "prepare.window=30d"} <= set(file.settings)
     plan_schedule(file, target=local_target(tmp_path))
-
-
-def test_runs_without_dates_have_no_time_zone(write, tmp_path):
-    file = write({**GOOD, "time_zone": "Asia/Tokyo"})
-
-    body = plan_schedule(read_schedule(file), target=local_target(tmp_path)).body
-
-    assert parameters_of(body)["prepare"] == "{}"
+    shipped = read_schedules(ROOT / "configs" / "schedules")
+    assert [one.name for one in shipped] == ["mnist-weekly", "taxi-nightly"]
 
 
 def test_mistakes_in_all_files_are_reported(write, tmp_path):
@@ -200,31 +191,18 @@ def test_package_path_is_relative_to_the_schedule_file(write, tmp_path):
     assert found.source == str(tmp_path / "dist" / "p.yaml")
 
 
-def test_file_that_is_not_a_package_is_refused(write, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
-    (tmp_path / "schedules").mkdir()
-    (tmp_path / "p.yaml").write_text("a: 1")
-    file = tmp_path / "schedules" / "nightly.yaml"
-    file.write_text(yaml.safe_dump({"package": "../p.yaml", "cron": "0 3 * * *"}))
+def test_a_package_an_image_or_a_folder_that_does_not_fit_is_refused(write, tmp_path, capsys):
+    def refused(*arguments: str) -> str:
+        assert main(["schedule", "apply", *arguments, "--state-dir", str(tmp_path / "s")]) == 2
+        return capsys.readouterr().err
 
-    assert main(["schedule", "apply", str(file.parent)]) == 2
-
-    assert f"{file}: package: " in capsys.readouterr().err
-
-
-def test_image_that_vertex_ai_cannot_pull_is_refused(write, tmp_path, capsys):
+    (tmp_path / "p.txt").write_text("a: 1")
+    path = write({"package": "p.txt", "cron": "0 3 * * *"})
+    assert f"{path}: package: " in refused(str(tmp_path))
     path = write(GOOD)
-    where = ["--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/runs"]
-
-    assert main(["schedule", "apply", str(tmp_path), *where]) == 2
-
-    assert f"{path}: workload: the image trainyard:" in capsys.readouterr().err
-
-
-def test_missing_schedules_folder_is_reported(tmp_path, capsys):
-    assert main(["schedule", "apply", str(tmp_path / "none")]) == 2
-
-    assert str(tmp_path / "none") in capsys.readouterr().err
+    where = ("--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/runs")
+    assert f"{path}: workload: the image trainyard:" in refused(str(tmp_path), *where)
+    assert str(tmp_path / "none") in refused(str(tmp_path / "none"))
 
 
 def wanted(body: dict, *, is_paused: bool = False, catch_up: bool = False) -> Wanted:

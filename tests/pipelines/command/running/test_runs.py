@@ -1,5 +1,6 @@
 """`trainyard submit|runs` against the real service, with a pipeline of one small step."""
 
+import itertools
 import json
 import os
 import pty
@@ -12,12 +13,12 @@ from typing import NamedTuple
 import pytest
 from kfp import compiler, dsl
 
-from vertex_local.tests.support.service import PRELOAD_KFP, running_service
 from vertex_local.tests.support.signals import WITH_DEFAULT_SIGINT
 from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 WAIT_SECONDS = 60
+NUMBERS = itertools.count(1)
 
 
 @dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
@@ -57,10 +58,14 @@ def in_containers():
 
 
 @pytest.fixture
-def service(tmp_path):
-    """Start a service whose steps are forks."""
-    with running_service(tmp_path / "vertex", *PRELOAD_KFP) as running:
-        yield running
+def service(forking_service):
+    return forking_service
+
+
+@pytest.fixture
+def run() -> str:
+    """A name that no other run has."""
+    return f"nap-{next(NUMBERS)}"
 
 
 @pytest.fixture(scope="module")
@@ -70,56 +75,59 @@ def package(tmp_path_factory):
     return str(path)
 
 
-def waiting(package, **arguments):
+def waiting(package, run, **arguments):
     """Start `submit --wait` with a step that sleeps for ten minutes, as a process."""
     trainyard = [*WITH_DEFAULT_SIGINT, sys.executable, "-m", "pipelines.cli"]
     return subprocess.Popen(
-        [*trainyard, "submit", package, "--wait", "--name", "nap-1", "--set", "seconds=600"],
+        [*trainyard, "submit", package, "--wait", "--name", run, "--set", "seconds=600"],
         text=True,
         **arguments,
     )
 
 
-def state(trainyard):
+def state(trainyard, run):
     lines = trainyard("runs", "list")[1].splitlines()
-    return next((line.split()[1] for line in lines if line.startswith("nap-1")), "")
+    return next((line.split()[1] for line in lines if line.startswith(f"{run} ")), "")
 
 
-def test_run_is_submitted_awaited_shown_logged_and_deleted(trainyard, package):
+def test_run_is_submitted_awaited_shown_logged_and_deleted(trainyard, package, run):
     code, output, errors = trainyard(
-        *("submit", package, "--wait", "--name", "nap-1"),
+        *("submit", package, "--wait", "--name", run),
         *("--set", "text=123", "--set", "labels.team=vision"),
     )
     assert (code, errors) == (0, "")
-    assert output.splitlines()[0] == "nap-1"
+    assert output.splitlines()[0] == run
     assert "page: http://127.0.0.1" in output
-    assert "run nap-1 is SUCCEEDED" in output
+    assert f"run {run} is SUCCEEDED" in output
 
-    assert state(trainyard) == "succeeded"
+    assert state(trainyard, run) == "succeeded"
     assert trainyard("submit", package, "--name", "latest")[0] == 2
-    shown = trainyard("runs", "show", "nap-1")[1]
+    shown = trainyard("runs", "show", run)[1]
     assert trainyard("runs", "show", "latest")[1] == shown
     assert "team=vision" in shown
-    assert "trainyard_run=nap-1" in shown
-    log = trainyard("runs", "logs", "nap-1", "--task", "nap", "--follow")[1]
+    assert f"trainyard_run={run}" in shown
+    log = trainyard("runs", "logs", run, "--task", "nap", "--follow")[1]
     assert "nap  I say 123" in log.splitlines()
-    code, _, errors = trainyard("runs", "logs", "nap-1", "--task", "naps")
+    code, _, errors = trainyard("runs", "logs", run, "--task", "naps")
     assert code == 2
     assert "did you mean 'nap'?" in errors
-    assert "ended already: SUCCEEDED" in trainyard("runs", "cancel", "nap-1")[1]
-    assert trainyard("runs", "delete", "nap-1") == (0, "deleted nap-1\n", "")
-    code, _, errors = trainyard("runs", "show", "nap-1")
+    assert "ended already: SUCCEEDED" in trainyard("runs", "cancel", run)[1]
+    code, _, errors = trainyard("submit", package, "--name", run)
+    assert code == 1
+    assert "ALREADY_EXISTS" in errors
+    assert trainyard("runs", "delete", run) == (0, f"deleted {run}\n", "")
+    code, _, errors = trainyard("runs", "show", run)
     assert code == 1
     assert "NOT_FOUND" in errors
 
 
-def test_stdout_has_only_the_result_as_json_or_in_a_line(trainyard, package):
+def test_stdout_has_only_the_result_as_json_or_in_a_line(trainyard, package, run):
     summary = json.loads(trainyard("submit", package, "--wait", "--json")[1])
     assert summary["outcome"] == "succeeded"
-    code, output, errors = trainyard("submit", package, "--name", "nap-2", "--wait", "--quiet")
-    assert (code, output, errors) == (0, "nap-2: succeeded\n", "")
-    started = json.loads(trainyard("submit", package, "--name", "nap-3", "--json")[1])
-    assert started["run"] == "nap-3"
+    code, output, errors = trainyard("submit", package, "--name", run, "--wait", "--quiet")
+    assert (code, output, errors) == (0, f"{run}: succeeded\n", "")
+    started = json.loads(trainyard("submit", package, "--name", f"{run}-b", "--json")[1])
+    assert started["run"] == f"{run}-b"
     assert started["page"].startswith("http://")
     for command in ("models list", "jobs list", "teardown", "prune --keep 9 --dry-run"):
         assert isinstance(json.loads(trainyard(*command.split(), "--json")[1]), list)
@@ -138,25 +146,27 @@ def test_failed_gate_has_its_own_exit_code(trainyard, tmp_path):
         assert ("did not pass: accuracy 0.1 is below 0.9" in output) is bool(code)
 
 
-def test_interrupted_wait_without_a_terminal_leaves_the_run(trainyard, package):
-    process = waiting(package, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    wait_until(lambda: state(trainyard) == "running", "running", timeout_seconds=WAIT_SECONDS)
-    code, _, errors = trainyard("runs", "delete", "nap-1")
+def test_interrupted_wait_without_a_terminal_leaves_the_run(trainyard, package, run):
+    process = waiting(package, run, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    wait_until(lambda: state(trainyard, run) == "running", "running")
+    code, _, errors = trainyard("runs", "delete", run)
     assert code == 2
-    assert "trainyard runs cancel nap-1" in errors
+    assert f"trainyard runs cancel {run}" in errors
 
     process.send_signal(signal.SIGINT)
 
-    assert "trainyard runs cancel nap-1" in process.communicate(timeout=WAIT_SECONDS)[1]
+    assert f"trainyard runs cancel {run}" in process.communicate(timeout=WAIT_SECONDS)[1]
     assert process.returncode == 130
-    assert state(trainyard) == "running"
-    assert "run nap-1" in trainyard("runs", "cancel", "nap-1")[1]
-    wait_until(lambda: state(trainyard) == "cancelled", "cancelled", timeout_seconds=WAIT_SECONDS)
+    assert state(trainyard, run) == "running"
+    assert f"run {run}" in trainyard("runs", "cancel", run)[1]
+    wait_until(lambda: state(trainyard, run) == "cancelled", "cancelled")
 
 
-def test_at_a_terminal_ctrl_c_asks_whether_to_cancel(trainyard, package):
+def test_at_a_terminal_ctrl_c_asks_whether_to_cancel(trainyard, package, run):
     ours, theirs = pty.openpty()
-    process = waiting(package, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    process = waiting(
+        package, run, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    )
     os.close(theirs)
     shown = ""
 
@@ -170,17 +180,11 @@ def test_at_a_terminal_ctrl_c_asks_whether_to_cancel(trainyard, package):
         return text in shown
 
     try:
-        wait_until(
-            lambda: state(trainyard) == "running" and says("nap"),
-            "the step shown",
-            timeout_seconds=WAIT_SECONDS,
-        )
+        wait_until(lambda: state(trainyard, run) == "running" and says("nap"), "the step shown")
         process.send_signal(signal.SIGINT)
-        wait_until(
-            lambda: says("Cancel run nap-1? [y/N]"), "the question", timeout_seconds=WAIT_SECONDS
-        )
+        wait_until(lambda: says(f"Cancel run {run}? [y/N]"), "the question")
         os.write(ours, b"y\n")
-        wait_until(lambda: says("run nap-1 is CANCELLED"), "the end", timeout_seconds=WAIT_SECONDS)
+        wait_until(lambda: says(f"run {run} is CANCELLED"), "the end")
         assert process.wait(WAIT_SECONDS) == 1
     finally:
         process.kill()
@@ -189,6 +193,10 @@ def test_at_a_terminal_ctrl_c_asks_whether_to_cancel(trainyard, package):
 
 
 def test_mistake_is_reported_and_no_run_is_created(trainyard, package, tmp_path):
+    def names() -> list[str]:
+        return [one["run"] for one in json.loads(trainyard("runs", "list", "--json")[1])]
+
+    before = names()
     for wrong, message in (
         (["--set", "seconds=long"], "seconds is 'long'; it must be a number"),
         (["--set", "second=1"], "did you mean 'seconds'?"),
@@ -206,12 +214,7 @@ def test_mistake_is_reported_and_no_run_is_created(trainyard, package, tmp_path)
     for task in ("shell", "shell-2"):
         assert f"\n  {task}: " in errors
     assert "Traceback" not in errors
-    assert trainyard("runs", "list")[1].split() == ["RUN", "RESULT", "VERSION", "METRIC", "CREATED"]
-
-    assert trainyard("submit", package, "--name", "nap-1")[0] == 0
-    code, _, errors = trainyard("submit", package, "--name", "nap-1")
-    assert code == 1
-    assert "ALREADY_EXISTS" in errors
+    assert names() == before
 
 
 @pytest.mark.parametrize("command", [["--help"], ["runs", "list"]], ids=" ".join)

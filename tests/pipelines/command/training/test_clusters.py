@@ -55,6 +55,8 @@ def test_every_replica_reads_its_tf_config_as_the_file_means_it(cluster):
         assert choose_strategy("auto", replica) == cluster.strategy
         assert "evaluator" not in config["cluster"]
     assert len(configs) == sum(pool.count for pool in cluster.pools())
+    num_evaluators = sum(name.startswith("evaluator") for name in configs)
+    assert len(placeholder_hosts(cluster)) == len(configs) - num_evaluators
 
 
 @pytest.mark.parametrize(
@@ -69,11 +71,6 @@ def test_every_replica_reads_its_tf_config_as_the_file_means_it(cluster):
 def test_wrong_hosts_are_named(hosts, words):
     with pytest.raises(ClusterError, match=words):
         tf_configs(TWO_HOSTS, hosts)
-
-
-def test_evaluator_needs_no_host():
-    assert len(placeholder_hosts(PS)) == 4
-    assert "on any host" not in str(tf_configs(PS, placeholder_hosts(PS)))
 
 
 def test_a_shell_runs_the_command_as_it_is_meant(tmp_path):
@@ -169,19 +166,6 @@ def test_explanation_covers_the_whole_file(run, cluster_file):
     )
 
 
-def test_explanation_of_an_invalid_file_lists_every_mistake(run, cluster_file):
-    path = cluster_file(
-        "strategy: parameter_server\nparameter_servers: 1\nmachine: n1-standard-5\n"
-    )
-
-    code, output = run("explain", path)
-
-    assert code == 2
-    assert f"{path} has 2 mistakes:" in output
-    assert "workers is 0, but" in output
-    assert "machine is 'n1-standard-5'" in output
-
-
 @pytest.mark.parametrize("form", ["short", "vertex"])
 def test_file_is_converted_to_another_format(run, cluster_file, form):
     spec = ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1)
@@ -193,14 +177,22 @@ def test_file_is_converted_to_another_format(run, cluster_file, form):
     assert parse_cluster(yaml.safe_load(output)).spec == spec
 
 
-def test_tf_config_is_explained_with_its_own_hosts(run, cluster_file):
+def test_tf_config_is_explained_and_an_invalid_file_has_every_mistake(run, cluster_file):
     config = {"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}}
-
     code, output = run("explain", cluster_file(json.dumps(config)))
-
     assert code == 0
     assert "chief     worker/0" in output
-    assert json.dumps(config) in output
+    assert json.dumps(config) in output, "its own hosts"
+
+    path = cluster_file(
+        "strategy: parameter_server\nparameter_servers: 1\nmachine: n1-standard-5\n"
+    )
+    code, output = run("explain", path)
+    assert code == 2
+    for words in (f"{path} has 2 mistakes:", "workers is 0, but", "machine is 'n1-standard-5'"):
+        assert words in output
+    with pytest.raises(SystemExit):
+        run("explain", cluster_file("strategy: single\n"), "--", "--epochs=1")
 
 
 def test_the_cost_adds_up():
@@ -221,13 +213,8 @@ def test_the_cost_adds_up():
     assert cost.spot < cost.on_demand
     assert cost.unknown == ("z9-standard-4",)
     assert cost.until(1800, is_spot=False) == pytest.approx(cost.on_demand / 2)
-
-
-def test_the_price_of_a_machine_that_comes_with_gpus_holds_them():
-    spec = ClusterSpec(machine="g2-standard-4", accelerator={"type": "NVIDIA_L4"})
-    table = read_prices(PRICES)
-
-    assert cluster_cost(spec, table).on_demand == table.machines["g2-standard-4"][0]
+    with_gpus = ClusterSpec(machine="g2-standard-4", accelerator={"type": "NVIDIA_L4"})
+    assert cluster_cost(with_gpus, table).on_demand == table.machines["g2-standard-4"][0]
 
 
 @pytest.mark.parametrize(
@@ -254,8 +241,3 @@ def test_spot_price_may_be_given_separately(tmp_path):
     path.write_text(yaml.safe_dump({"spot_share": 0.5, "machines": machines, "accelerators": {}}))
 
     assert dict(read_prices(path).machines) == {"m": (1.5, 0.1), "n": (2.0, 1.0)}
-
-
-def test_flags_after_dashes_are_refused_by_commands_without_flags(run, cluster_file):
-    with pytest.raises(SystemExit):
-        run("explain", cluster_file("strategy: single\n"), "--", "--epochs=1")

@@ -31,9 +31,9 @@ def test_job_is_followed_to_its_end(examples_dir, tmp_path, temp_folder):
         assert process.returncode == 0, output
         return output
 
-    output = jobs("submit", "mnist", *where, *cluster, "--", "--steps=20", "--batch-size=32")
+    output = jobs("submit", "mnist", *where, *cluster, "--", "--steps=5", "--batch-size=32")
 
-    assert "chief/0 step 20/20" in output
+    assert "chief/0 step 5/5" in output
     assert "is SUCCEEDED" in output
     assert (tmp_path / "runs/first/model/saved_model.pb").is_file()
     assert not (tmp_path / "vertex/server.json").exists()

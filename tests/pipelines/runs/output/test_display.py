@@ -59,7 +59,7 @@ def test_interrupt_during_the_displays_start_stops_it(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         live.__enter__()
 
-    assert not live._live.live.is_started
+    assert not live.live.live.is_started
 
 
 def test_the_reason_why_a_cached_step_was_executed_is_shown():
@@ -87,7 +87,7 @@ def test_the_live_line_of_a_training_is_whole_in_any_terminal(width, has_rate):
     for name in ("prepare-examples", "train"):
         tasks.append(TaskView(name=name, state="RUNNING"))
     live.show(dataclasses.replace(running(10), tasks=tuple(tasks)))
-    console.print(live._live.make_tasks_table(live._live.tasks))
+    console.print(live.live.make_tasks_table(live.live.tasks))
     shown = console.file.getvalue()
     assert "prepare-examples" in shown
     assert "step 10/100 loss 0.5000 accuracy 0.8000" in shown

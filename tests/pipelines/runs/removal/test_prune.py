@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,10 @@ from pipelines.runs.removal.cache import read_entry
 from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import Decision, OldRun, decide, prune
 from vertex_local.tests.support.service import PRELOAD_KFP, running_service
+from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 DAY = 86_400
-WAIT_SECONDS = 60
 
 
 @dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
@@ -153,7 +154,9 @@ def test_old_runs_are_removed_and_their_steps_run_again(trainyard, submit, state
     assert submit("five", text="b") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
 
-def test_dry_run_young_runs_and_used_files_change_nothing(trainyard, submit, state):
+def test_dry_run_young_and_unfinished_runs_and_used_files_change_nothing(
+    trainyard, submit, package, state
+):
     submit("one", "two")
     before = sorted(map(str, (state / "runs").rglob("*")))
 
@@ -180,27 +183,27 @@ def test_dry_run_young_runs_and_used_files_change_nothing(trainyard, submit, sta
     assert submit("three") == {"make": "SKIPPED", "use": "SUCCEEDED"}
     os.close(lock)
 
+    trainyard("submit", package, "--name", "four", "--set", "seconds=600")
+    shown = partial(trainyard, "runs", "show", "four", "--json")
+    wait_until(lambda: "use" in shown().partition("jobDetail")[2], "the task")
+    kept = fate(trainyard("prune", "--keep", "0"))
+    assert (kept["four"], kept["one"]) == ("keep it is unfinished", "keep four uses its files")
+    trainyard("runs", "cancel", "four")
 
-def test_unfinished_run_and_the_files_it_uses_are_kept(trainyard, submit, package, state):
+
+def test_only_folders_of_runs_and_the_rest_of_an_interrupted_removal_are_removed(
+    trainyard, submit, state, tmp_path
+):
     submit("one")
-    trainyard("submit", package, "--name", "two", "--set", "seconds=600")
-    await_task(trainyard, "two", "use")
+    (state / "runs/.removed-x/zero").mkdir(parents=True)
+    cache = state / "vertex/step_cache"
+    (entry,) = cache.glob("*.json")
+    (cache / "gone.json").write_text(entry.read_text().replace("/make/made", "/make/gone"))
+    (cache / "damaged.json").write_text("{")
+    trainyard("prune")
+    assert folders(state) == {"one"}
+    assert {path.name for path in cache.glob("*.json")} == {entry.name, "damaged.json"}
 
-    output = trainyard("prune", "--keep", "0")
-
-    assert fate(output) == {"two": "keep it is unfinished", "one": "keep two uses its files"}
-    trainyard("runs", "cancel", "two")
-
-
-def await_task(trainyard, run, task):
-    deadline = time.monotonic() + WAIT_SECONDS
-    while task not in trainyard("runs", "show", run, "--json").partition("jobDetail")[2]:
-        assert time.monotonic() < deadline, f"{task} did not start within {WAIT_SECONDS} s"
-        time.sleep(0.1)
-
-
-def test_only_folders_of_runs_are_removed(trainyard, submit, state, tmp_path):
-    submit("one")
     runs, strange = state / "runs", tmp_path / "strange"
     for folder in (strange, runs / "notes", runs / "forgotten", runs / "begun", runs / "Other"):
         folder.mkdir()
@@ -221,21 +224,6 @@ def test_only_folders_of_runs_are_removed(trainyard, submit, state, tmp_path):
     }
     assert folders(state) == {"notes", "begun", "Other", "link"}
     assert (strange / "file").read_text() == "precious"
-
-
-def test_rest_of_an_interrupted_removal_is_removed(trainyard, submit, state):
-    submit("one")
-    (state / "runs" / ".removed-x" / "zero").mkdir(parents=True)
-    cache = state / "vertex" / "step_cache"
-    (entry,) = cache.glob("*.json")
-    (cache / "gone.json").write_text(entry.read_text().replace("/make/made", "/make/gone"))
-    (cache / "damaged.json").write_text("{")
-
-    trainyard("prune")
-
-    assert folders(state) == {"one"}
-    assert {path.name for path in cache.glob("*.json")} == {entry.name, "damaged.json"}
-    assert submit("two") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
 
 def test_delete_removes_files_unless_another_run_uses_them(trainyard, submit, state):
@@ -259,7 +247,8 @@ def test_delete_removes_files_unless_another_run_uses_them(trainyard, submit, st
     assert submit("five") == {"make": "SUCCEEDED", "use": "SUCCEEDED"}
 
 
-def test_prune_is_for_this_machine(state, capsys):
+@pytest.mark.fast
+def test_prune_is_for_this_machine(capsys):
     assert main(["prune", "--on", "vertex", "--project", "p"]) == 2
     assert "lifecycle rule" in capsys.readouterr().err
 
@@ -296,18 +285,16 @@ def test_a_damaged_output_is_made_again_in_the_run_that_notices_it(trainyard, su
 
 
 def test_no_cache_replaces_the_outputs_in_the_cache(trainyard, submit, package, state):
+    def made(run: str) -> dict:
+        details = json.loads(trainyard("runs", "show", run, "--json"))["jobDetail"]["taskDetails"]
+        return next(one for one in details if one["taskName"] == "make")
+
     submit("one")
     trainyard("submit", package, "--wait", "--no-cache", "--name", "two", "--set", "text=a")
-    details = json.loads(trainyard("runs", "show", "two", "--json"))["jobDetail"]["taskDetails"]
-    assert {one["state"] for one in details} == {"SUCCEEDED"}
-    (made,) = (one for one in details if one["taskName"] == "make")
-
+    assert made("two")["state"] == "SUCCEEDED"
     assert submit("three") == {"make": "SKIPPED", "use": "SUCCEEDED"}
-
-    again = json.loads(trainyard("runs", "show", "three", "--json"))["jobDetail"]["taskDetails"]
-    (used,) = (one for one in again if one["taskName"] == "make")
-    assert used["outputs"] == made["outputs"]
-    assert "/runs/two/" in json.dumps(used["outputs"])
+    assert made("three")["outputs"] == made("two")["outputs"]
+    assert "/runs/two/" in json.dumps(made("three")["outputs"])
 
 
 def test_many_runs_are_removed_with_the_cache_read_once_and_the_database_shrinks(
